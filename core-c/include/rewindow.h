@@ -1,0 +1,247 @@
+/*
+ * rewindow: replays captures of TCP and Multipath TCP and computes, at every ACK, the window that each congestion
+ * controller would have chosen.
+ *
+ *   rw_replay_open     reads the captures once: flows, connections, direction, vantage point
+ *   rw_replay_next     a batch of rows, as columns that stay valid until the next call; 0 rows and 0 marks: the end
+ *   rw_replay_summary, rw_replay_connections, rw_replay_subflows: who they are from the start, complete after the end
+ *   rw_replay_close
+ *
+ *   rw_controller_*    drives one controller by hand, the same code
+ *
+ * No global state: replays in different threads never meet. Every function that can fail returns an rw_status and
+ * fills an rw_error. This text, without its preprocessor lines, is the cffi cdef.
+ */
+#ifndef REWINDOW_H
+#define REWINDOW_H
+
+#include <stdint.h>
+
+typedef enum rw_status {
+	RW_OK = 0,
+	RW_ERROR_MEMORY = 1,
+	RW_ERROR_READ = 2,
+	RW_ERROR_NOT_A_CAPTURE = 3,
+	RW_ERROR_UNKNOWN_ALGORITHM = 4,
+	RW_ERROR_UNKNOWN_OPTION = 5,
+	RW_ERROR_BAD_VALUE = 6,
+	RW_ERROR_LIMIT = 7
+} rw_status;
+
+typedef struct rw_error {
+	int32_t status;
+	uint32_t file;   /* index in the captures given */
+	uint64_t block;  /* records read before it */
+	uint64_t offset; /* in the file, bytes */
+	char reason[232];
+} rw_error;
+
+/* What was wrong with a capture; it is read on where that is possible. */
+typedef enum rw_oddity {
+	RW_ODDITY_CUT_CAPTURE,        /* the file ends inside a record */
+	RW_ODDITY_CORRUPT_RECORD,     /* an impossible record: nothing after it can be read */
+	RW_ODDITY_BAD_BLOCK,          /* a pcapng block whose fields contradict its length */
+	RW_ODDITY_BAD_TIMESTAMP,
+	RW_ODDITY_BACKWARD_TIMESTAMP, /* a record earlier than the one before it */
+	RW_ODDITY_NO_TIMESTAMP,       /* a simple packet block */
+	RW_ODDITY_UNKNOWN_INTERFACE,  /* a packet of an interface that was not described */
+	RW_ODDITY_TOO_MANY_INTERFACES,
+	RW_ODDITY_UNKNOWN_LINK_TYPE,
+	RW_ODDITY_TRUNCATED_HEADER,   /* cut by the snap length, or shorter than its protocol needs */
+	RW_ODDITY_BAD_LENGTH,         /* a header length that cannot be */
+	RW_ODDITY_BAD_OPTION_LENGTH,  /* a TCP option or extension header that cannot be */
+	RW_ODDITY_IP_FRAGMENT,        /* passed over */
+	RW_ODDITY_UNSEEN_DATA,        /* acknowledged, but never in the capture */
+	RW_ODDITY_UNMATCHED_JOIN,     /* MP_JOIN whose connection is not in the capture */
+	RW_ODDITY_NO_HANDSHAKE,       /* a flow that began before the capture */
+	RW_ODDITY_TOO_MANY_SUBFLOWS,  /* more live subflows than a controller has places: not replayed */
+	RW_ODDITY_WINDOW_TOO_LARGE,   /* more unacknowledged segments than the limit: not tracked */
+	RW_ODDITY_COUNT
+} rw_oddity;
+
+typedef enum rw_vantage { RW_VANTAGE_UNKNOWN, RW_VANTAGE_SENDER, RW_VANTAGE_MIDDLE, RW_VANTAGE_RECEIVER } rw_vantage;
+
+/* One controller to replay: its name and "option=value" strings. */
+typedef struct rw_choice {
+	const char *name;
+	const char *const *options;
+	uint32_t option_count;
+} rw_choice;
+
+/* 0 means the default in brackets. */
+typedef struct rw_limits {
+	uint32_t batch_rows;      /* [65536] */
+	uint32_t flows_max;       /* [4194304] */
+	uint32_t window_segments; /* unacknowledged segments of one subflow [1048576] */
+} rw_limits;
+
+/* Bits of `flags`. */
+typedef enum rw_ack_flag {
+	RW_ACK_DUP = 1,
+	RW_ACK_SACK = 2,
+	RW_ACK_ECE = 4,
+	RW_ACK_RETRANSMIT = 8, /* the sender retransmitted since the ACK before */
+	RW_ACK_APP_LIMITED = 16,
+	RW_ACK_RWND_LIMITED = 32,
+	RW_ACK_RAISES = 64 /* the sender's state let a window grow on this ACK */
+} rw_ack_flag;
+
+/* What happened to a subflow between or at ACKs. */
+typedef enum rw_mark {
+	RW_MARK_JOIN,            /* established */
+	RW_MARK_LEAVE,
+	RW_MARK_FAST_RETRANSMIT, /* entered recovery */
+	RW_MARK_TIMEOUT,         /* retransmission timeout */
+	RW_MARK_ECE,             /* entered CWR */
+	RW_MARK_TAIL_LOSS,       /* a probe (RFC 8985 TLP) had repaired a loss: one reduction, at once */
+	RW_MARK_RECOVERED,       /* recovery, CWR or loss ended */
+	RW_MARK_UNDO,            /* the reduction proved spurious */
+	RW_MARK_IDLE             /* restart after an idle period; value: retransmission timeouts that it lasted */
+} rw_mark;
+
+/* Rows are ACK-carrying packets that reach a data sender after the handshake, in capture order. */
+typedef struct rw_batch {
+	uint64_t rows;
+	const int64_t *time_ns;
+	const uint32_t *connection;
+	const uint32_t *subflow;         /* within the connection */
+	const uint32_t *una;             /* acknowledged before this packet */
+	const uint32_t *ack;
+	const uint32_t *acked_bytes;     /* newly, cumulatively */
+	const uint32_t *acked_segments;  /* newly delivered, SACKed ones included */
+	const uint32_t *rtt_us;          /* 0: no sample */
+	const uint32_t *srtt_us;         /* before this packet; 0: none yet */
+	const uint32_t *in_flight_bytes; /* before this packet */
+	const uint16_t *flags;
+	/* For each controller, in the order chosen. ssthresh: all ones when it is not set. */
+	const uint64_t *const *cwnd_before_q16;
+	const uint64_t *const *cwnd_q16;
+	const uint64_t *const *ssthresh_q16;
+	const uint8_t *const *phase; /* rw_phase of rw_control.h, before this packet */
+	uint64_t marks;
+	const int64_t *mark_time_ns;
+	const uint64_t *mark_row; /* rows of the whole replay before which, or at which, it happened */
+	const uint32_t *mark_connection;
+	const uint32_t *mark_subflow;
+	const uint8_t *mark_kind;
+	const uint32_t *mark_value;
+} rw_batch;
+
+typedef struct rw_subflow_row {
+	uint32_t connection, id;
+	uint32_t file, interface; /* that its first packet was captured on */
+	uint8_t family; /* 4 or 6 */
+	uint8_t src[16], dst[16]; /* src sent more data; an IPv4 address takes the first four bytes */
+	uint16_t sport, dport;
+	uint8_t vantage;
+	uint8_t handshake;     /* SYN and SYN/ACK were seen */
+	uint8_t one_direction; /* only one side was seen */
+	uint8_t closed;        /* FIN or RST was seen */
+	uint8_t backup;
+	uint32_t mss_bytes;    /* largest segment payload of src */
+	uint64_t bytes;        /* unique payload of src */
+	uint64_t reverse_bytes;
+	uint64_t packets, reverse_packets; /* sent by src, by dst */
+	uint64_t retransmitted_packets, retransmitted_bytes, spurious_retransmissions;
+	uint64_t unseen_bytes;
+	uint64_t acks, ece_acks, ce_packets;
+	uint64_t fast_retransmits, timeouts;
+	uint64_t rtt_samples;
+	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us, handshake_rtt_us;
+	int64_t first_ns, last_ns;           /* first and last packet */
+	int64_t first_data_ns, last_ack_ns;  /* first payload of src, last ACK that advanced; 0: none */
+	uint32_t replayed; /* rows of this subflow carry windows */
+} rw_subflow_row;
+
+typedef struct rw_connection_row {
+	uint32_t id;
+	uint8_t mptcp;
+	int8_t version;     /* -1: not known */
+	uint8_t has_token, fallback, checksum, fast_closed;
+	uint32_t token;     /* of the responder: what MP_JOIN carries; host order */
+	uint32_t subflows, first_subflow; /* in the subflow table */
+	uint64_t data_bytes; /* unique at data level for MPTCP, else the subflow's */
+	int64_t first_ns, last_ns, last_ack_ns;
+} rw_connection_row;
+
+typedef struct rw_summary {
+	uint64_t packets, bytes, tcp_packets, records;
+	int64_t first_ns, last_ns;
+	uint32_t link_types, interfaces;
+	uint32_t link_type[16];
+	uint64_t link_type_packets[16];
+	uint8_t vantage;
+	uint64_t oddity[RW_ODDITY_COUNT];
+	uint64_t oddity_offset[RW_ODDITY_COUNT];
+	uint32_t oddity_file[RW_ODDITY_COUNT];
+	uint64_t rows;
+} rw_summary;
+
+typedef struct rw_replay rw_replay;
+
+/* fds: readable and seekable, owned by the caller, open until rw_replay_close. */
+rw_status rw_replay_open(rw_replay **replay, const int *fds, uint32_t files, const rw_choice *choices,
+			 uint32_t choice_count, const rw_limits *limits, rw_error *error);
+rw_status rw_replay_next(rw_replay *replay, rw_batch *batch, rw_error *error);
+/* Offset reached and sum of the files' sizes, for progress. */
+void rw_replay_progress(const rw_replay *replay, uint64_t *done_bytes, uint64_t *total_bytes);
+void rw_replay_summary(const rw_replay *replay, rw_summary *summary);
+const rw_connection_row *rw_replay_connections(const rw_replay *replay, uint32_t *count);
+const rw_subflow_row *rw_replay_subflows(const rw_replay *replay, uint32_t *count);
+void rw_replay_close(rw_replay *replay);
+
+/* Names: null when the number is out of range. */
+const char *rw_oddity_name(uint32_t oddity);
+const char *rw_mark_name(uint32_t mark);
+const char *rw_phase_name(uint32_t phase);
+const char *rw_vantage_name(uint32_t vantage);
+const char *rw_link_type_name(uint32_t link_type);
+
+typedef struct rw_option_info {
+	const char *name, *default_value, *values, *reason;
+} rw_option_info;
+
+typedef struct rw_algorithm_info {
+	const char *name, *source, *formula;
+	uint8_t multipath;
+	uint32_t options;
+} rw_algorithm_info;
+
+uint32_t rw_algorithm_count(void);
+void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info);
+void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info);
+
+/* One connection's controller, driven by hand. */
+typedef struct rw_controller rw_controller;
+
+typedef struct rw_path_state {
+	uint64_t cwnd_q16;
+	uint64_t ssthresh_q16; /* all ones: not set, the path is in the initial slow start */
+	uint64_t srtt_ns;      /* 0: none yet */
+	uint64_t flight_peak_q16;
+	uint32_t cwnd_cnt;
+} rw_path_state;
+
+rw_status rw_controller_open(rw_controller **controller, const rw_choice *choice, uint32_t mss_bytes, rw_error *error);
+void rw_controller_close(rw_controller *controller);
+/* Places a path as it stands, without a join. path: its number from then on. */
+rw_status rw_controller_place(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
+rw_status rw_controller_join(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
+/* RW_ERROR_BAD_VALUE for a path that is not live. */
+rw_status rw_controller_leave(rw_controller *controller, uint32_t path, rw_error *error);
+rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns,
+			    rw_error *error);
+rw_status rw_controller_loss(rw_controller *controller, uint32_t path, rw_error *error);
+rw_status rw_controller_ece(rw_controller *controller, uint32_t path, rw_error *error);
+rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, rw_error *error);
+rw_status rw_controller_path(const rw_controller *controller, uint32_t path, rw_path_state *state, uint32_t *phase,
+			     rw_error *error);
+/* Named words: index counts from 0; null after the last. of_path: one for each path. */
+const char *rw_controller_word_name(const rw_controller *controller, uint32_t index, uint8_t *of_path,
+				    uint8_t *fraction_bits);
+rw_status rw_controller_word(const rw_controller *controller, uint32_t index, uint32_t path, uint64_t *value,
+			     rw_error *error);
+rw_status rw_controller_set_word(rw_controller *controller, uint32_t index, uint32_t path, uint64_t value,
+				 rw_error *error);
+
+#endif

@@ -1,0 +1,101 @@
+/* The bounded cursor: the only code that dereferences captured bytes. A read past the end sets `short_read`. */
+#ifndef RW_BYTES_H
+#define RW_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct rw_bytes {
+	const uint8_t *at, *end;
+	uint8_t swapped;    /* little-endian fields (capture files); packets are always big-endian */
+	uint8_t short_read; /* something was asked for that is not there */
+};
+
+static inline struct rw_bytes rw_bytes_of(const uint8_t *p, size_t n)
+{
+	struct rw_bytes b = {p, p + n, 0, 0};
+	return b;
+}
+
+static inline size_t rw_bytes_left(const struct rw_bytes *b) { return (size_t)(b->end - b->at); }
+
+static inline int rw_bytes_has(struct rw_bytes *b, size_t n)
+{
+	if (rw_bytes_left(b) >= n)
+		return 1;
+	b->short_read = 1;
+	return 0;
+}
+
+static inline uint8_t rw_bytes_u8(struct rw_bytes *b)
+{
+	if (!rw_bytes_has(b, 1))
+		return 0;
+	return *b->at++;
+}
+
+static inline uint16_t rw_bytes_u16(struct rw_bytes *b)
+{
+	if (!rw_bytes_has(b, 2))
+		return 0;
+	uint16_t v = b->swapped ? (uint16_t)(b->at[0] | b->at[1] << 8) : (uint16_t)(b->at[0] << 8 | b->at[1]);
+	b->at += 2;
+	return v;
+}
+
+static inline uint32_t rw_bytes_u32(struct rw_bytes *b)
+{
+	if (!rw_bytes_has(b, 4))
+		return 0;
+	uint32_t v;
+	memcpy(&v, b->at, 4);
+	b->at += 4;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return b->swapped ? v : __builtin_bswap32(v);
+#else
+	return b->swapped ? __builtin_bswap32(v) : v;
+#endif
+}
+
+static inline uint64_t rw_bytes_u64(struct rw_bytes *b)
+{
+	if (!rw_bytes_has(b, 8))
+		return 0;
+	uint64_t first = rw_bytes_u32(b), second = rw_bytes_u32(b);
+	return b->swapped ? second << 32 | first : first << 32 | second;
+}
+
+static inline void rw_bytes_skip(struct rw_bytes *b, size_t n)
+{
+	if (rw_bytes_has(b, n))
+		b->at += n;
+	else
+		b->at = b->end;
+}
+
+static inline void rw_bytes_copy(struct rw_bytes *b, uint8_t *to, size_t n)
+{
+	if (rw_bytes_has(b, n)) {
+		memcpy(to, b->at, n);
+		b->at += n;
+	} else {
+		memset(to, 0, n);
+		b->at = b->end;
+	}
+}
+
+/* The next n bytes as a cursor of their own; fewer when fewer are there. */
+static inline struct rw_bytes rw_bytes_take(struct rw_bytes *b, size_t n)
+{
+	struct rw_bytes part = *b;
+	if (!rw_bytes_has(b, n)) {
+		n = rw_bytes_left(b);
+		part.short_read = 1;
+	}
+	part.end = b->at + n;
+	b->at += n;
+	return part;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* The format is told by the first bytes; pcap.c and pcapng.c read the rest. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "format.h"
+
+void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
+		  const char *format, ...)
+{
+	error->status = status;
+	error->file = file;
+	error->block = block;
+	error->offset = offset;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(error->reason, sizeof error->reason, format, arguments);
+	va_end(arguments);
+}
+
+/* What a file that we do not read most likely is, so that its owner knows what to do. */
+static const char *foreign_format(const uint8_t *p, size_t n)
+{
+	static const struct {
+		const char *magic;
+		size_t length;
+		const char *name;
+	} known[] = {{"snoop\0\0\0", 8, "a snoop capture; convert it to pcapng"},
+		     {"\x1f\x8b", 2, "gzip-compressed"},
+		     {"\x28\xb5\x2f\xfd", 4, "zstd-compressed"},
+		     {"\xfd" "7zXZ", 5, "xz-compressed"},
+		     {"\x04\x22\x4d\x18", 4, "lz4-compressed"},
+		     {"PK\x03\x04", 4, "a zip archive"},
+		     {"RTSS", 4, "a Network Monitor capture; convert it to pcapng"},
+		     {"GMBU", 4, "a Network Monitor capture; convert it to pcapng"}};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (n >= known[i].length && memcmp(p, known[i].magic, known[i].length) == 0)
+			return known[i].name;
+	return "neither pcap nor pcapng";
+}
+
+enum rw_status rw_capture_open(struct rw_capture **out, int fd, uint32_t file, struct rw_oddity_counts *oddities,
+			       rw_error *error)
+{
+	struct rw_capture *c = calloc(1, sizeof *c);
+	if (!c) {
+		rw_error_set(error, RW_ERROR_MEMORY, file, 0, 0, "out of memory");
+		return RW_ERROR_MEMORY;
+	}
+	c->file = file;
+	c->oddities = oddities;
+	int failed = rw_input_open(&c->in, fd);
+	enum rw_status status = RW_OK;
+	if (failed) {
+		status = failed == ENOMEM ? RW_ERROR_MEMORY : RW_ERROR_READ;
+		rw_error_set(error, status, file, 0, 0, "cannot be read: %s", strerror(failed));
+	} else {
+		size_t have = rw_input_need(&c->in, 24);
+		const uint8_t *p = rw_input_at(&c->in);
+		if (c->in.error) {
+			status = RW_ERROR_READ;
+			rw_error_set(error, status, file, 0, 0, "cannot be read: %s", strerror(c->in.error));
+		} else if (have == 0) {
+			status = RW_ERROR_NOT_A_CAPTURE;
+			rw_error_set(error, status, file, 0, 0, "the file is empty");
+		} else if (have >= 4 && rw_pcapng_recognises(p)) {
+			c->next = rw_pcapng_next;
+			status = rw_pcapng_start(c, error);
+		} else if (have >= 4 && rw_pcap_recognises(p)) {
+			c->next = rw_pcap_next;
+			status = rw_pcap_start(c, error);
+		} else {
+			status = RW_ERROR_NOT_A_CAPTURE;
+			rw_error_set(error, status, file, 0, 0, "not a capture: %s", foreign_format(p, have));
+		}
+	}
+	if (status != RW_OK) {
+		rw_capture_close(c);
+		return status;
+	}
+	*out = c;
+	return RW_OK;
+}
+
+void rw_capture_close(struct rw_capture *c)
+{
+	if (!c)
+		return;
+	rw_input_close(&c->in);
+	free(c->interfaces);
+	free(c);
+}
+
+int rw_capture_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
+{
+	int got = c->ended ? 0 : c->next(c, record, error);
+	if (got > 0) {
+		record->file = c->file;
+		c->blocks++;
+		return 1;
+	}
+	c->ended = 1;
+	if (c->in.error) {
+		enum rw_status status = c->in.error == ENOMEM ? RW_ERROR_MEMORY : RW_ERROR_READ;
+		rw_error_set(error, status, c->file, c->blocks, c->in.offset, "cannot be read: %s", strerror(c->in.error));
+		return -(int)status;
+	}
+	return got;
+}
+
+int rw_capture_cut(struct rw_capture *c, enum rw_oddity why)
+{
+	rw_oddity_add(c->oddities, why, c->file, c->in.offset);
+	return 0;
+}
+
+struct rw_observation {
+	struct rw_capture **captures;
+	struct rw_record *ahead; /* each capture's next record */
+	uint8_t *has;
+	uint32_t files, last;
+};
+
+enum rw_status rw_observation_open(struct rw_observation **out, const int *fds, uint32_t files,
+				   struct rw_oddity_counts *oddities, rw_error *error)
+{
+	struct rw_observation *o = calloc(1, sizeof *o);
+	if (o) {
+		o->captures = calloc(files, sizeof *o->captures);
+		o->ahead = calloc(files, sizeof *o->ahead);
+		o->has = calloc(files, 1);
+		o->files = files;
+		o->last = UINT32_MAX;
+	}
+	if (!o || !o->captures || !o->ahead || !o->has) {
+		rw_observation_close(o);
+		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
+		return RW_ERROR_MEMORY;
+	}
+	for (uint32_t i = 0; i < files; i++) {
+		enum rw_status status = rw_capture_open(&o->captures[i], fds[i], i, oddities, error);
+		int got = status == RW_OK ? rw_capture_next(o->captures[i], &o->ahead[i], error) : 0;
+		if (got < 0)
+			status = (enum rw_status)-got;
+		if (status != RW_OK) {
+			rw_observation_close(o);
+			return status;
+		}
+		o->has[i] = (uint8_t)got;
+	}
+	*out = o;
+	return RW_OK;
+}
+
+void rw_observation_close(struct rw_observation *o)
+{
+	if (!o)
+		return;
+	for (uint32_t i = 0; o->captures && i < o->files; i++)
+		rw_capture_close(o->captures[i]);
+	free(o->captures);
+	free(o->ahead);
+	free(o->has);
+	free(o);
+}
+
+int rw_observation_next(struct rw_observation *o, struct rw_record *record, rw_error *error)
+{
+	/* The record handed out last points into its capture's buffer: move on only now. */
+	if (o->last != UINT32_MAX) {
+		int got = rw_capture_next(o->captures[o->last], &o->ahead[o->last], error);
+		if (got < 0)
+			return got;
+		o->has[o->last] = (uint8_t)got;
+	}
+	uint32_t best = UINT32_MAX;
+	for (uint32_t i = 0; i < o->files; i++)
+		if (o->has[i] && (best == UINT32_MAX || o->ahead[i].time_ns < o->ahead[best].time_ns))
+			best = i;
+	o->last = best;
+	if (best == UINT32_MAX)
+		return 0;
+	*record = o->ahead[best];
+	return 1;
+}
+
+uint64_t rw_observation_offset(const struct rw_observation *o)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < o->files; i++)
+		sum += o->captures[i]->in.offset;
+	return sum;
+}

@@ -1,0 +1,59 @@
+/* File bytes -> timed records. Reads pcap and pcapng from a seekable descriptor, in bounded memory. */
+#ifndef RW_CAPTURE_H
+#define RW_CAPTURE_H
+
+#include <stdint.h>
+
+#include "rewindow.h"
+
+struct rw_record {
+	int64_t time_ns;         /* since 1970, as the file says */
+	const uint8_t *bytes;    /* valid until the next call */
+	uint32_t captured_bytes; /* how many are there */
+	uint32_t wire_bytes;     /* how many there were */
+	uint32_t link_type;
+	uint32_t file;           /* which of the captures opened together */
+	uint32_t interface;      /* within its file */
+	uint64_t offset;         /* of the record in its file */
+};
+
+/* Counts per named oddity with the place of the first. */
+struct rw_oddity_counts {
+	uint64_t count[RW_ODDITY_COUNT];
+	uint64_t first_offset[RW_ODDITY_COUNT];
+	uint32_t first_file[RW_ODDITY_COUNT];
+};
+
+static inline void rw_oddity_add(struct rw_oddity_counts *o, enum rw_oddity which, uint32_t file, uint64_t offset)
+{
+	if (o->count[which]++ == 0) {
+		o->first_offset[which] = offset;
+		o->first_file[which] = file;
+	}
+}
+
+void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
+		  const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+/* One open file. */
+struct rw_capture;
+
+/* Takes no ownership of fd; reads it from the start. RW_OK or the error. */
+enum rw_status rw_capture_open(struct rw_capture **capture, int fd, uint32_t file, struct rw_oddity_counts *oddities,
+			       rw_error *error);
+void rw_capture_close(struct rw_capture *capture);
+
+/* 1: a record; 0: the end (a file cut in the middle ends there, with an oddity); negative: an rw_status. */
+int rw_capture_next(struct rw_capture *capture, struct rw_record *record, rw_error *error);
+
+/* Several captures as one observation, merged by time; ties in the order given. */
+struct rw_observation;
+
+enum rw_status rw_observation_open(struct rw_observation **observation, const int *fds, uint32_t files,
+				   struct rw_oddity_counts *oddities, rw_error *error);
+void rw_observation_close(struct rw_observation *observation);
+int rw_observation_next(struct rw_observation *observation, struct rw_record *record, rw_error *error);
+/* Bytes of all files passed so far. */
+uint64_t rw_observation_offset(const struct rw_observation *observation);
+
+#endif

@@ -1,0 +1,42 @@
+/* What the capture formats share; inside this folder only. */
+#ifndef RW_FORMAT_H
+#define RW_FORMAT_H
+
+#include "capture.h"
+#include "input.h"
+
+/* libpcap's bound on a record: more is taken for a corrupt header. */
+#define RW_RECORD_MAX 262144
+
+struct rw_interface {
+	uint32_t link_type, snap_bytes;
+	int64_t offset_s;
+	uint64_t units_per_s; /* 0: above what 64 bits hold, timestamps unusable */
+};
+
+struct rw_capture {
+	struct rw_input in;
+	struct rw_oddity_counts *oddities;
+	int (*next)(struct rw_capture *c, struct rw_record *record, rw_error *error);
+	struct rw_interface *interfaces; /* of the section; one for pcap */
+	uint32_t interface_count, interface_room, interfaces_before;
+	uint32_t file;
+	uint64_t blocks; /* records handed out, for error messages */
+	int64_t last_time_ns;
+	uint32_t nanoseconds_per_unit; /* pcap */
+	uint8_t swapped, lengths_reversed, ended;
+	uint8_t record_header_bytes;
+};
+
+int rw_pcap_recognises(const uint8_t *p);
+enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error);
+int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error);
+
+int rw_pcapng_recognises(const uint8_t *p);
+enum rw_status rw_pcapng_start(struct rw_capture *c, rw_error *error);
+int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *error);
+
+/* Ends the capture here, counted as `why`. Returns 0. */
+int rw_capture_cut(struct rw_capture *c, enum rw_oddity why);
+
+#endif

@@ -1,0 +1,88 @@
+/* Classic pcap (draft-ietf-opsawg-pcap): micro- and nanoseconds, both byte orders, and Kuznetzov's longer records. */
+#include <stdlib.h>
+
+#include "bytes.h"
+#include "format.h"
+
+#define MAGIC_MICRO 0xa1b2c3d4
+#define MAGIC_NANO 0xa1b23c4d
+#define MAGIC_KUZNETZOV 0xa1b2cd34
+
+static int magic_kind(uint32_t magic) { return magic == MAGIC_MICRO || magic == MAGIC_NANO || magic == MAGIC_KUZNETZOV; }
+
+static uint32_t read_magic(const uint8_t *p, int swapped)
+{
+	struct rw_bytes b = rw_bytes_of(p, 4);
+	b.swapped = (uint8_t)swapped;
+	return rw_bytes_u32(&b);
+}
+
+int rw_pcap_recognises(const uint8_t *p) { return magic_kind(read_magic(p, 0)) || magic_kind(read_magic(p, 1)); }
+
+enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
+{
+	if (rw_input_need(&c->in, 24) < 24) {
+		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 0, "the pcap file header is cut");
+		return RW_ERROR_NOT_A_CAPTURE;
+	}
+	const uint8_t *p = rw_input_at(&c->in);
+	c->swapped = (uint8_t)magic_kind(read_magic(p, 1));
+	struct rw_bytes b = rw_bytes_of(p, 24);
+	b.swapped = c->swapped;
+	uint32_t magic = rw_bytes_u32(&b);
+	uint32_t major = rw_bytes_u16(&b), minor = rw_bytes_u16(&b);
+	rw_bytes_skip(&b, 12);
+	uint32_t link_type = rw_bytes_u32(&b) & 0x0fffffff; /* above: length of a frame check sequence */
+	if (major != 2) {
+		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 4, "pcap version %u.%u is not known", major, minor);
+		return RW_ERROR_NOT_A_CAPTURE;
+	}
+	c->interfaces = calloc(1, sizeof *c->interfaces);
+	if (!c->interfaces) {
+		rw_error_set(error, RW_ERROR_MEMORY, c->file, 0, 0, "out of memory");
+		return RW_ERROR_MEMORY;
+	}
+	c->interface_count = 1;
+	c->interfaces[0].link_type = link_type;
+	c->nanoseconds_per_unit = magic == MAGIC_NANO ? 1 : 1000;
+	c->record_header_bytes = magic == MAGIC_KUZNETZOV ? 24 : 16;
+	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
+	c->lengths_reversed = minor <= 3;
+	rw_input_advance(&c->in, 24);
+	return RW_OK;
+}
+
+int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
+{
+	(void)error;
+	size_t header = c->record_header_bytes, have = rw_input_need(&c->in, header);
+	if (have == 0)
+		return 0;
+	if (have < header)
+		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+	struct rw_bytes b = rw_bytes_of(rw_input_at(&c->in), header);
+	b.swapped = c->swapped;
+	uint32_t seconds = rw_bytes_u32(&b), fraction = rw_bytes_u32(&b);
+	uint32_t captured = rw_bytes_u32(&b), wire = rw_bytes_u32(&b);
+	if (c->lengths_reversed && captured > wire) {
+		uint32_t other = captured;
+		captured = wire;
+		wire = other;
+	}
+	if (captured > RW_RECORD_MAX)
+		return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
+	if (rw_input_need(&c->in, header + captured) < header + captured)
+		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+	int64_t fraction_ns = (int64_t)fraction * c->nanoseconds_per_unit;
+	if (fraction_ns >= 1000000000)
+		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
+	record->time_ns = (int64_t)seconds * 1000000000 + fraction_ns;
+	record->bytes = rw_input_at(&c->in) + header;
+	record->captured_bytes = captured;
+	record->wire_bytes = wire < captured ? captured : wire;
+	record->link_type = c->interfaces[0].link_type;
+	record->interface = 0;
+	record->offset = c->in.offset;
+	rw_input_advance(&c->in, header + captured);
+	return 1;
+}

@@ -1,0 +1,205 @@
+/* pcapng (draft-ietf-opsawg-pcapng): sections in either byte order, interfaces with their own clock and link type. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "format.h"
+
+enum {
+	BLOCK_INTERFACE = 1,
+	BLOCK_OBSOLETE_PACKET = 2,
+	BLOCK_SIMPLE_PACKET = 3,
+	BLOCK_ENHANCED_PACKET = 6
+};
+#define BLOCK_SECTION 0x0a0d0d0au
+#define ORDER_MAGIC 0x1a2b3c4du
+#define BLOCK_MAX ((uint32_t)16 << 20)
+#define INTERFACES_MAX 65536
+
+enum { OPTION_END = 0, OPTION_TSRESOL = 9, OPTION_TSOFFSET = 14 };
+
+int rw_pcapng_recognises(const uint8_t *p) { return p[0] == 0x0a && p[1] == 0x0d && p[2] == 0x0d && p[3] == 0x0a; }
+
+/* Reads the byte order of the section that starts at the cursor. */
+static int section_order(struct rw_capture *c)
+{
+	if (rw_input_need(&c->in, 12) < 12)
+		return -1;
+	struct rw_bytes b = rw_bytes_of(rw_input_at(&c->in) + 8, 4);
+	uint32_t magic = rw_bytes_u32(&b);
+	if (magic == ORDER_MAGIC)
+		return 0;
+	return magic == 0x4d3c2b1au ? 1 : -1;
+}
+
+enum rw_status rw_pcapng_start(struct rw_capture *c, rw_error *error)
+{
+	if (section_order(c) >= 0)
+		return RW_OK;
+	rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 8, "the pcapng section header has no byte-order magic");
+	return RW_ERROR_NOT_A_CAPTURE;
+}
+
+static uint64_t units_per_second(uint8_t resolution)
+{
+	uint8_t exponent = resolution & 0x7f;
+	if (resolution & 0x80)
+		return exponent < 64 ? (uint64_t)1 << exponent : 0;
+	if (exponent > 19)
+		return 0;
+	uint64_t units = 1;
+	for (uint8_t i = 0; i < exponent; i++)
+		units *= 10;
+	return units;
+}
+
+static void read_interface_options(struct rw_capture *c, struct rw_bytes b, struct rw_interface *interface)
+{
+	while (rw_bytes_left(&b) >= 4) {
+		uint16_t code = rw_bytes_u16(&b), length = rw_bytes_u16(&b);
+		if (code == OPTION_END)
+			return;
+		struct rw_bytes value = rw_bytes_take(&b, length);
+		rw_bytes_skip(&b, rw_bytes_left(&b) < (4u - length % 4) % 4 ? 0 : (4u - length % 4) % 4);
+		if (value.short_read) {
+			rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
+			return;
+		}
+		if (code == OPTION_TSRESOL && length >= 1)
+			interface->units_per_s = units_per_second(rw_bytes_u8(&value));
+		else if (code == OPTION_TSOFFSET && length >= 8)
+			interface->offset_s = (int64_t)rw_bytes_u64(&value);
+	}
+}
+
+static int add_interface(struct rw_capture *c, struct rw_bytes b, rw_error *error)
+{
+	if (c->interface_count >= INTERFACES_MAX) {
+		rw_oddity_add(c->oddities, RW_ODDITY_TOO_MANY_INTERFACES, c->file, c->in.offset);
+		return 0;
+	}
+	if (c->interface_count == c->interface_room) {
+		uint32_t room = c->interface_room ? c->interface_room * 2 : 4;
+		struct rw_interface *grown = realloc(c->interfaces, room * sizeof *grown);
+		if (!grown) {
+			rw_error_set(error, RW_ERROR_MEMORY, c->file, c->blocks, c->in.offset, "out of memory");
+			return -(int)RW_ERROR_MEMORY;
+		}
+		c->interfaces = grown;
+		c->interface_room = room;
+	}
+	struct rw_interface interface = {.units_per_s = 1000000};
+	interface.link_type = rw_bytes_u16(&b);
+	rw_bytes_skip(&b, 2);
+	interface.snap_bytes = rw_bytes_u32(&b);
+	read_interface_options(c, b, &interface);
+	c->interfaces[c->interface_count++] = interface;
+	return 0;
+}
+
+static int64_t time_of(struct rw_capture *c, const struct rw_interface *interface, uint64_t units)
+{
+	uint64_t per_s = interface->units_per_s;
+	uint64_t seconds = per_s ? units / per_s : UINT64_MAX;
+	uint64_t latest = (uint64_t)INT64_MAX / 1000000000 - 1;
+	if (seconds > latest || interface->offset_s > (int64_t)(latest - seconds) || interface->offset_s < -(int64_t)latest) {
+		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
+		return c->last_time_ns;
+	}
+	uint64_t fraction_ns = (uint64_t)((unsigned __int128)(units % per_s) * 1000000000 / per_s);
+	return ((int64_t)seconds + interface->offset_s) * 1000000000 + (int64_t)fraction_ns;
+}
+
+/* Fills the record from a packet block's body. 1: a record, 0: an unusable block that was counted. */
+static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, struct rw_record *record)
+{
+	uint32_t index = 0, captured, wire;
+	uint64_t units = 0;
+	if (type == BLOCK_SIMPLE_PACKET) {
+		wire = rw_bytes_u32(&b);
+		captured = wire;
+		if (c->interface_count && c->interfaces[0].snap_bytes && c->interfaces[0].snap_bytes < captured)
+			captured = c->interfaces[0].snap_bytes;
+		if (captured > rw_bytes_left(&b))
+			captured = (uint32_t)rw_bytes_left(&b);
+	} else {
+		if (type == BLOCK_OBSOLETE_PACKET) {
+			index = rw_bytes_u16(&b);
+			rw_bytes_skip(&b, 2);
+		} else {
+			index = rw_bytes_u32(&b);
+		}
+		uint64_t high = rw_bytes_u32(&b);
+		units = high << 32 | rw_bytes_u32(&b);
+		captured = rw_bytes_u32(&b);
+		wire = rw_bytes_u32(&b);
+	}
+	if (b.short_read || captured > rw_bytes_left(&b)) {
+		rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
+		return 0;
+	}
+	if (index >= c->interface_count) {
+		rw_oddity_add(c->oddities, RW_ODDITY_UNKNOWN_INTERFACE, c->file, c->in.offset);
+		return 0;
+	}
+	const struct rw_interface *interface = &c->interfaces[index];
+	if (type == BLOCK_SIMPLE_PACKET) {
+		rw_oddity_add(c->oddities, RW_ODDITY_NO_TIMESTAMP, c->file, c->in.offset);
+		record->time_ns = c->last_time_ns;
+	} else {
+		record->time_ns = time_of(c, interface, units);
+	}
+	c->last_time_ns = record->time_ns;
+	record->bytes = b.at;
+	record->captured_bytes = captured;
+	record->wire_bytes = wire < captured ? captured : wire;
+	record->link_type = interface->link_type;
+	record->interface = c->interfaces_before + index;
+	record->offset = c->in.offset;
+	return 1;
+}
+
+int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
+{
+	for (;;) {
+		size_t have = rw_input_need(&c->in, 12);
+		if (have == 0)
+			return 0;
+		if (have < 12)
+			return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+		if (rw_pcapng_recognises(rw_input_at(&c->in))) {
+			int order = section_order(c);
+			if (order < 0)
+				return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
+			c->swapped = (uint8_t)order;
+			c->interfaces_before += c->interface_count;
+			c->interface_count = 0; /* interfaces belong to their section */
+		}
+		struct rw_bytes b = rw_bytes_of(rw_input_at(&c->in), 8);
+		b.swapped = c->swapped;
+		uint32_t type = rw_bytes_u32(&b), length = rw_bytes_u32(&b);
+		if (length < 12 || length % 4)
+			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
+		int packet = type == BLOCK_ENHANCED_PACKET || type == BLOCK_SIMPLE_PACKET || type == BLOCK_OBSOLETE_PACKET;
+		if (!packet && type != BLOCK_INTERFACE) {
+			if (!rw_input_skip(&c->in, length))
+				return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+			continue;
+		}
+		if (length > BLOCK_MAX)
+			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
+		if (rw_input_need(&c->in, length) < length)
+			return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+		const uint8_t *p = rw_input_at(&c->in);
+		struct rw_bytes tail = rw_bytes_of(p + length - 4, 4);
+		tail.swapped = c->swapped;
+		if (rw_bytes_u32(&tail) != length)
+			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
+		struct rw_bytes body = rw_bytes_of(p + 8, length - 12);
+		body.swapped = c->swapped;
+		int got = packet ? read_packet(c, type, body, record) : add_interface(c, body, error);
+		rw_input_advance(&c->in, length);
+		if (got)
+			return got;
+	}
+}

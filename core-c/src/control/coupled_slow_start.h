@@ -1,0 +1,216 @@
+/*
+ * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, resolutions C1-C14 of algorithms.md 11.
+ *
+ *   exit   when sum w_k/R_k > con_ssthresh/min R: every initial subflow gets ssthresh = w, at once
+ *   growth w += min(L, (alpha^(R_r/min R) - 1) acked)
+ *   join   ln alpha' = ln alpha ln(con/(W + IW)) / ln(con/W);  W + IW >= con: exit now
+ *   leave  the mirror of join, not above alpha0
+ *
+ * Included by the controllers that begin with it. Option and word places are the same in all of them.
+ */
+#ifndef RW_COUPLED_SLOW_START_H
+#define RW_COUPLED_SLOW_START_H
+
+#include "fixed_point.h"
+
+enum { MODE, MIN_SSTHRESH, ALPHA0, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, COUPLED_OPTIONS };
+enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
+enum { PATH_RTT_NS };
+
+/* CSS IV.A: the default ssthresh of a TCP without an estimate. */
+#define STATIC_SSTHRESH_BYTES 65535
+
+#define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                              \
+	{"mode", "kernel|paper", "paper", "paper: ssthresh is reached at once, growth while the recorded sender was not "  \
+	 "limited by application or receiver; kernel: PRR and Linux's own growth gate", RW_OPTION_CHOICE, 0, 0},          \
+	{"min_ssthresh", "1 to 1024 segments", "2", "a floor is mandatory: the printed decrease reaches zero and below",   \
+	 RW_OPTION_Q16, 1 << 16, 1024 << 16},                                                                             \
+	{"alpha0", "above 1 to 4", "1.5", "as printed; 2 is the parity with a TCP that counts bytes (C11)",                \
+	 RW_OPTION_Q16, (1 << 16) + 1, 4 << 16},                                                                          \
+	{"L", "0.125 to 1024 segments", l_default, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},                          \
+	{"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C2)", RW_OPTION_CHOICE, 0, 0},         \
+	{"alpha_form", "exponent|product", "exponent", "growth alpha each min RTT needs the exponent; product is TCCC's "  \
+	 "printed line 18, for comparison (C1)", RW_OPTION_CHOICE, 0, 0},                                                 \
+	{"join_weighted", "off|on", "off", "on: windows at a join weighted by min R/R_k (C9)", RW_OPTION_CHOICE, 0, 0},    \
+	{"con_ssthresh", "0 to 1048576 segments", "0", "0: 65535 bytes, the setting of both papers (C6)", RW_OPTION_Q16,   \
+	 0, (int64_t)1 << 36}
+
+#define COUPLED_SLOW_START_WORDS                                                                                     \
+	{"initial_ss", 0, WORD_INITIAL_SS, 0}, {"alpha", 0, WORD_ALPHA_Q32, 32},                                           \
+	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}
+
+RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
+{
+	if (c->word[WORD_CON_SSTHRESH_Q16] != 0)
+		return c->word[WORD_CON_SSTHRESH_Q16];
+	return ((uint64_t)STATIC_SSTHRESH_BYTES << 16) / (c->mss_bytes ? c->mss_bytes : 1460);
+}
+
+RW_INLINE void css_open(struct rw_connection *c)
+{
+	c->word[WORD_INITIAL_SS] = 1;
+	c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16;
+	c->word[WORD_CON_SSTHRESH_Q16] = (uint64_t)c->option[CON_SSTHRESH];
+}
+
+/* TCCC line 15: half of each sample, for this purpose only (C4, C5). */
+RW_INLINE void css_rtt(struct rw_connection *c, uint32_t path, uint64_t rtt_ns)
+{
+	uint64_t *r = &c->path[path].word[PATH_RTT_NS];
+	*r = *r ? (*r + rtt_ns) / 2 : rtt_ns;
+}
+
+RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)
+{
+	uint64_t least = UINT64_MAX;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (c->path[i].live && c->path[i].word[PATH_RTT_NS])
+			least = rw_min64(least, c->path[i].word[PATH_RTT_NS]);
+	return least;
+}
+
+/* sum w_k / rho_k, Q27: the connection's rate as a window at the smallest RTT. */
+RW_INLINE uint64_t css_rate_q27(const struct rw_connection *c, uint64_t rtt_min_ns)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		const struct rw_path *p = &c->path[i];
+		if (p->live && p->word[PATH_RTT_NS])
+			sum += (rw_window_q16(p) << 27) / rw_rho_q16(p->word[PATH_RTT_NS], rtt_min_ns);
+	}
+	return sum;
+}
+
+RW_INLINE int css_is_coupled(const struct rw_connection *c, const struct rw_path *p)
+{
+	return c->word[WORD_INITIAL_SS] && p->initial;
+}
+
+RW_INLINE void css_exit(struct rw_connection *c)
+{
+	c->word[WORD_INITIAL_SS] = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		struct rw_path *p = &c->path[i];
+		if (p->live && p->initial) {
+			p->ssthresh_q16 = p->cwnd_q16;
+			p->initial = 0;
+		}
+	}
+}
+
+/* alpha^(R_r/min R) - 1, Q32. */
+RW_INLINE uint64_t css_growth_q32(const struct rw_connection *c, const struct rw_path *p, uint64_t rtt_min_ns)
+{
+	uint64_t alpha = c->word[WORD_ALPHA_Q32], one = (uint64_t)1 << 32;
+	uint64_t rtt = p->word[PATH_RTT_NS];
+	if (rtt == 0 || rtt <= rtt_min_ns)
+		return alpha - one;
+	uint64_t rho_q16 = rw_rho_q16(rtt, rtt_min_ns);
+	if (c->option[ALPHA_FORM] == 1)
+		return rw_multiply_divide(alpha, rho_q16, RW_Q16_ONE) - one;
+	return rw_exp2_minus_one_q32(rw_multiply_divide(rw_log2_q32(alpha), rho_q16, RW_Q16_ONE));
+}
+
+/* An ACK on a coupled subflow. Returns 1 when it made the connection leave: no growth on that ACK. */
+RW_INLINE int css_ack(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	uint64_t rtt_min_ns = css_rtt_min_ns(c);
+	if (css_rate_q27(c, rtt_min_ns) > css_con_ssthresh_q16(c) << 11) {
+		css_exit(c);
+		return 1;
+	}
+	uint64_t step_q32 = rw_multiply_divide(css_growth_q32(c, p, rtt_min_ns), ack->acked_segments, 1);
+	uint64_t cap_q16 = (uint64_t)c->option[L_SEGMENTS];
+	if (c->option[L_SCALE])
+		cap_q16 *= ((uint64_t)ack->acked_segments + 1) / 2;
+	rw_grow_q40(p, rw_min64(step_q32, cap_q16 << 16) << 8);
+	if (p->cwnd_q16 > p->ssthresh_q16)
+		p->initial = 0; /* CSS Algorithm 1, line 17: enters congestion avoidance by itself */
+	return 0;
+}
+
+/* alpha^(log(con/after) / log(con/before)), Q32; before and after below con. */
+RW_INLINE uint64_t css_rescale_q32(uint64_t alpha_q32, uint64_t con_q16, uint64_t before_q16, uint64_t after_q16)
+{
+	uint64_t log_before = rw_log2_q32(rw_multiply_divide(con_q16, (uint64_t)1 << 32, before_q16));
+	uint64_t log_after = rw_log2_q32(rw_multiply_divide(con_q16, (uint64_t)1 << 32, after_q16));
+	uint64_t exponent = rw_multiply_divide(rw_log2_q32(alpha_q32), log_after, rw_max64(log_before, 1));
+	return rw_exp2_minus_one_q32(exponent) + ((uint64_t)1 << 32);
+}
+
+RW_INLINE uint64_t css_weighted_q16(const struct rw_connection *c, const struct rw_path *p, uint64_t rtt_min_ns)
+{
+	uint64_t w = rw_window_q16(p);
+	if (!c->option[JOIN_WEIGHTED] || !p->word[PATH_RTT_NS])
+		return w;
+	return rw_multiply_divide(w, RW_Q16_ONE, rw_rho_q16(p->word[PATH_RTT_NS], rtt_min_ns));
+}
+
+RW_INLINE uint64_t css_total_without_q16(const struct rw_connection *c, uint32_t path, uint64_t rtt_min_ns)
+{
+	uint64_t total = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (i != path && c->path[i].live)
+			total += css_weighted_q16(c, &c->path[i], rtt_min_ns);
+	return total;
+}
+
+RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
+{
+	int others = 0, coupled = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (i != path && c->path[i].live) {
+			others++;
+			coupled += c->path[i].initial;
+		}
+	struct rw_path *p = &c->path[path];
+	p->initial = c->word[WORD_INITIAL_SS] && (others == 0 || coupled > 0);
+	if (!p->initial) {
+		if (others)
+			c->word[WORD_INITIAL_SS] = 0; /* no initial subflow was left */
+		return;
+	}
+	if (others == 0)
+		return;
+	uint64_t rtt_min_ns = css_rtt_min_ns(c), con = css_con_ssthresh_q16(c);
+	uint64_t before = css_total_without_q16(c, path, rtt_min_ns);
+	uint64_t after = before + css_weighted_q16(c, p, rtt_min_ns);
+	if (after >= con)
+		css_exit(c); /* C8: the printed logarithm is not positive */
+	else
+		c->word[WORD_ALPHA_Q32] = css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after);
+}
+
+RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
+{
+	if (!css_is_coupled(c, &c->path[path]))
+		return;
+	uint64_t rtt_min_ns = css_rtt_min_ns(c), con = css_con_ssthresh_q16(c);
+	uint64_t after = css_total_without_q16(c, path, rtt_min_ns);
+	uint64_t before = after + css_weighted_q16(c, &c->path[path], rtt_min_ns);
+	if (after == 0 || before >= con)
+		return;
+	c->word[WORD_ALPHA_Q32] = rw_min64((uint64_t)c->option[ALPHA0] << 16,
+					   css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after));
+}
+
+/* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C12). */
+RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
+{
+	c->path[path].initial = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (c->path[i].live && c->path[i].initial)
+			return;
+	c->word[WORD_INITIAL_SS] = 0;
+}
+
+RW_INLINE uint32_t css_phase(const struct rw_connection *c, uint32_t path)
+{
+	const struct rw_path *p = &c->path[path];
+	if (css_is_coupled(c, p))
+		return RW_PHASE_COUPLED_SLOW_START;
+	return rw_in_slow_start(p) ? RW_PHASE_SLOW_START : RW_PHASE_CONGESTION_AVOIDANCE;
+}
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * A subflow's packets -> what its sender knew and did, ACK by ACK.
+ *
+ * The sender is rebuilt as Linux runs it (algorithms.md 1.2-1.5): SACK scoreboard, RACK (RFC 8985), tail loss probe,
+ * retransmission timeout with F-RTO (RFC 5682), undo by timestamps (RFC 3522) and DSACK (RFC 3708), ECN (RFC 3168).
+ * Retransmissions in the capture overrule the reconstruction where the two differ. None of this depends on a window:
+ * the same events drive every controller.
+ */
+#ifndef RW_EVENTS_H
+#define RW_EVENTS_H
+
+#include "flow.h"
+
+enum rw_event_kind {
+	RW_EVENT_ACK,      /* a packet with an acknowledgment reached the sender */
+	RW_EVENT_SEND,     /* the sender sent payload */
+	RW_EVENT_TIMEOUT,  /* retransmission timeout */
+	RW_EVENT_RECOVERY  /* recovery began between ACKs: RACK's reordering timer */
+};
+
+/* What an ACK led to, in the order of the bits. */
+enum rw_step {
+	RW_STEP_TAIL_LOSS = 1, /* reduce once, at once */
+	RW_STEP_UNDO = 2,
+	RW_STEP_EXIT = 4,      /* CWR or recovery ends at ssthresh */
+	RW_STEP_OPEN = 8,      /* a loss episode ends */
+	RW_STEP_RECOVERY = 16, /* enter recovery with a reduction */
+	RW_STEP_CWR = 32,
+	RW_STEP_NO_UNDO = 64,  /* an ECE forbids to undo the reduction */
+	RW_STEP_REDUCE = 128,  /* proportional rate reduction (RFC 6937) */
+	RW_STEP_RAISE = 256    /* windows may grow */
+};
+
+enum rw_sender_state { RW_SENDER_OPEN, RW_SENDER_DISORDER, RW_SENDER_CWR, RW_SENDER_RECOVERY, RW_SENDER_LOSS };
+
+struct rw_event {
+	int64_t time_ns;
+	uint8_t kind;
+	uint8_t state, state_after; /* rw_sender_state */
+	uint8_t reducing;           /* SEND: in CWR or recovery */
+	uint8_t new_episode;        /* TIMEOUT: the first of an episode */
+	uint8_t una_advanced;
+	uint8_t bursts;             /* segmentation offload: one packet in the capture may be many segments */
+	uint16_t flags;             /* rw_ack_flag */
+	uint16_t steps;
+	uint32_t una, ack, acked_bytes;
+	uint32_t delivered, newly_lost; /* segments, by this event */
+	uint64_t rtt_ns, srtt_ns;   /* this sample or 0; srtt before it */
+	uint32_t in_flight;         /* segments, after */
+	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
+	uint32_t sent_before;       /* new segments since the ACK before */
+	int64_t sent_ns;            /* when the last of them was sent */
+	uint32_t next_before;       /* the sender's next sequence number before this ACK */
+	uint32_t segments;          /* SEND: how many */
+	uint8_t retransmission;
+	uint32_t idle_timeouts;     /* SEND after an idle period: how many RTOs it lasted */
+	uint64_t rto_ns;
+};
+
+/* One packet leads to at most three events. */
+struct rw_events {
+	struct rw_event event[3];
+	uint32_t count;
+};
+
+struct rw_segment {
+	uint32_t start, end;
+	int64_t sent_ns;
+	uint8_t bits;
+};
+
+struct rw_range {
+	uint32_t start, end;
+};
+
+/* Logarithmic histogram: 32 steps an octave, from 1 us on. */
+#define RW_RTT_BUCKETS (32 * 32)
+
+struct rw_sender {
+	/* What the survey knows. */
+	uint32_t peer_mss;          /* 0: not known */
+	uint32_t payload_max;
+	uint8_t sack, timestamps, vantage, peer_scale;
+	uint32_t segments_max;
+	/* Scoreboard: a ring of unacknowledged segments in sequence order. */
+	struct rw_segment *ring;
+	uint32_t head, count, capacity;
+	uint32_t una, next, high, highest_sack;
+	uint32_t sacked_out, lost_out, retrans_out;
+	struct rw_range seen_sack[RW_SACK_MAX];
+	uint8_t seen_sacks;
+	/* Timers and RTT, nanoseconds. */
+	uint64_t srtt_ns, mdev_ns, mdev_max_ns, rttvar_ns, rtt_min_ns;
+	uint32_t rtt_sequence;
+	uint8_t backoff;
+	int64_t timer_ns, last_send_ns, last_ack_ns;
+	/* RACK */
+	int64_t rack_sent_ns;
+	uint64_t rack_rtt_ns;
+	uint32_t rack_end, reorder_segments;
+	uint8_t rack_advanced, reorder_seen, reorder_steps, reorder_persist, dsack_seen;
+	/* Loss state */
+	uint8_t state, undo_possible, f_rto;
+	int32_t undo_retransmits;
+	uint32_t undo_mark;
+	uint32_t first_retransmit_ts;
+	uint8_t has_retransmit_ts;
+	uint8_t probe_outstanding, probe_retransmitted;
+	uint32_t probe_high;
+	/* Since the ACK before */
+	uint32_t sent_since;
+	uint8_t retransmitted_since, quiet_acks;
+	uint32_t window_bytes;
+	uint8_t started, bursts, ece_seen;
+	uint32_t lost_total;
+	/* Receiver-side RTT: when a timestamp value left the receiver. */
+	uint32_t echo_value;
+	int64_t echo_ns;
+	/* Metrics */
+	uint64_t bytes, retransmitted_packets, retransmitted_bytes, spurious, unseen_bytes;
+	uint64_t acks, ece_acks, fast_retransmits, timeouts, rtt_samples;
+	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS */
+	int64_t first_data_ns, last_advance_ns;
+	int64_t gap_ns; /* when the last hole appeared in what was seen of the data */
+};
+
+void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max);
+void rw_sender_close(struct rw_sender *s);
+
+/* A packet of the sender. 0, or 1 when memory is used up; oddities may be counted. */
+int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+		   struct rw_oddity_counts *oddities);
+/* A packet that reached the sender, with ACK set, after the handshake. */
+void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+		     struct rw_oddity_counts *oddities);
+/* The handshake's own sample. */
+void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);
+/* Quantile q in percent of the samples; 0 when there are none. */
+uint32_t rw_sender_rtt_quantile_us(const struct rw_sender *s, uint32_t percent);
+
+/* Inside this folder: the scoreboard. */
+enum { RW_SEGMENT_SACKED = 1, RW_SEGMENT_LOST = 2, RW_SEGMENT_RETRANSMITTED = 4, RW_SEGMENT_EVER = 8, RW_SEGMENT_UNSEEN = 16 };
+
+static inline struct rw_segment *rw_segment_at(const struct rw_sender *s, uint32_t i)
+{
+	return &s->ring[(s->head + i) & (s->capacity - 1)];
+}
+
+static inline uint32_t rw_in_flight(const struct rw_sender *s)
+{
+	return s->count - s->sacked_out - s->lost_out + s->retrans_out;
+}
+
+int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int64_t time_ns, uint8_t bits);
+void rw_scoreboard_clear(struct rw_sender *s);
+/* The first segment whose end lies after `sequence`; count when there is none. */
+uint32_t rw_scoreboard_find(const struct rw_sender *s, uint32_t sequence);
+void rw_scoreboard_lose(struct rw_sender *s, struct rw_segment *g);
+uint32_t rw_sender_segment_bytes(const struct rw_sender *s, const struct rw_packet *p);
+
+void rw_rack_advance(struct rw_sender *s, const struct rw_segment *g, int64_t now_ns);
+void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns);
+void rw_rack_update_window(struct rw_sender *s, int dsack);
+uint64_t rw_sender_rto_ns(const struct rw_sender *s);
+
+#endif

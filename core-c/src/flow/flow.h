@@ -1,0 +1,81 @@
+/*
+ * Packets -> flows (one four-tuple used once) -> connections.
+ *
+ * The table numbers flows by first appearance. Two passes over one capture number them alike, so that what the first
+ * pass learnt about a flow is known from its first packet on in the second.
+ */
+#ifndef RW_FLOW_H
+#define RW_FLOW_H
+
+#include "packet.h"
+
+#define RW_FLOW_NONE UINT32_MAX
+
+struct rw_flow_table;
+
+struct rw_flow_table *rw_flow_table_open(void); /* null: out of memory */
+void rw_flow_table_close(struct rw_flow_table *table);
+
+/*
+ * The flow of a packet; a new number when its four-tuple is new or used again. side: 0 when the packet comes from
+ * the flow's first sender, else 1. RW_FLOW_NONE: out of memory.
+ */
+uint32_t rw_flow_find(struct rw_flow_table *table, const struct rw_packet *packet, int *side);
+
+static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a - b); }
+
+/* One side of a flow, as the first pass saw it. */
+struct rw_flow_side {
+	uint64_t packets;
+	uint64_t bytes; /* payload by sequence numbers: sent twice counts once */
+	uint32_t isn, first_sequence, end; /* end: after the highest payload byte */
+	uint32_t payload_max;
+	uint16_t mss; /* of its SYN: what the other side may send; 0: not seen */
+	uint8_t seen, syn, fin, rst, sack_permitted, timestamps, window_scale, has_window_scale;
+};
+
+struct rw_flow {
+	uint8_t family, address[2][16];
+	uint16_t port[2];
+	uint32_t file, interface; /* of its first packet */
+	struct rw_flow_side side[2];
+	int64_t first_ns, last_ns, syn_ns, syn_ack_ns, established_ns;
+	uint8_t initiator;   /* which side sent the SYN; 0 when none was seen */
+	uint8_t handshake;   /* SYN and SYN/ACK seen */
+	uint8_t near;        /* 1 + side next to the capture point; 0: between, 3: not known */
+	uint8_t capable;     /* bit for each side that sent MP_CAPABLE in its SYN */
+	uint8_t joined;      /* MP_JOIN in its SYN */
+	uint8_t data_level;  /* DSS seen */
+	uint8_t version, has_version, checksum, backup, fast_closed;
+	uint8_t has_key[2], has_token;
+	uint64_t key[2];     /* by side */
+	uint32_t join_token; /* of the side that was joined */
+	/* set by rw_survey_finish */
+	uint32_t connection, id;
+	uint8_t source;      /* the side that sent more data in its connection */
+};
+
+struct rw_flow_connection {
+	uint32_t first_flow; /* lowest flow number */
+	uint32_t subflows, first_subflow; /* in survey->subflow */
+	uint32_t token;
+	int8_t version;
+	uint8_t mptcp, has_token, fallback, unmatched, checksum, fast_closed;
+	uint64_t idsn; /* of the data sender, when its key was seen */
+	uint8_t has_idsn;
+};
+
+struct rw_survey {
+	struct rw_flow *flow;
+	uint32_t flows, room, flows_max;
+	struct rw_flow_connection *connection;
+	uint32_t connections;
+	uint32_t *subflow; /* flow numbers, connection after connection */
+};
+
+/* 0, or 1 when memory or flows_max is used up. */
+int rw_survey_packet(struct rw_survey *survey, uint32_t flow, int side, const struct rw_packet *packet);
+int rw_survey_finish(struct rw_survey *survey);
+void rw_survey_free(struct rw_survey *survey);
+
+#endif

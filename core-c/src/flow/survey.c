@@ -1,0 +1,340 @@
+/* The first pass: what is to be known of each flow before its packets are replayed, and which flows belong together. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "flow.h"
+#include "hash.h"
+
+static int make_room(struct rw_survey *s, uint32_t flow)
+{
+	if (flow < s->room)
+		return 1;
+	if (flow >= s->flows_max)
+		return 0;
+	uint32_t room = s->room ? s->room * 2 : 64;
+	struct rw_flow *grown = realloc(s->flow, room * sizeof *grown);
+	if (!grown)
+		return 0;
+	s->flow = grown;
+	s->room = room;
+	return 1;
+}
+
+static void begin(struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	memset(f, 0, sizeof *f);
+	f->family = p->family;
+	memcpy(f->address[side], p->source, 16);
+	memcpy(f->address[!side], p->destination, 16);
+	f->port[side] = p->source_port;
+	f->port[!side] = p->destination_port;
+	f->first_ns = p->time_ns;
+	f->file = p->file;
+	f->interface = p->interface;
+}
+
+static void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	struct rw_flow_side *s = &f->side[side];
+	if (p->flags & RW_TCP_SYN) {
+		s->syn = 1;
+		s->isn = p->sequence;
+		s->sack_permitted = p->sack_permitted;
+		s->timestamps = p->has_timestamps;
+		s->has_window_scale = p->has_window_scale;
+		s->window_scale = p->window_scale;
+		if (p->option_mss)
+			s->mss = p->mss;
+		if (!(p->flags & RW_TCP_ACK)) {
+			f->initiator = (uint8_t)side;
+			f->syn_ns = p->time_ns; /* the last one counts: it was answered */
+		} else if (!f->syn_ack_ns) {
+			f->syn_ack_ns = p->time_ns;
+			f->initiator = (uint8_t)!side;
+			f->handshake = f->side[!side].syn;
+		}
+	} else if (f->syn_ack_ns && !f->established_ns && side == f->initiator && (p->flags & RW_TCP_ACK)) {
+		f->established_ns = p->time_ns;
+	}
+}
+
+static void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	const struct rw_mptcp *m = &p->mptcp;
+	if (m->seen & 1 << RW_MP_CAPABLE) {
+		if (p->flags & RW_TCP_SYN)
+			f->capable |= (uint8_t)(1 << side);
+		/* A client offers its highest version; the answer and what follows settle it (RFC 8684 3.1). */
+		if (!f->has_version || side != f->initiator || !(p->flags & RW_TCP_SYN)) {
+			f->version = m->version;
+			f->has_version = 1;
+		}
+		f->checksum |= m->checksum_required;
+		for (int i = 0; i < m->keys; i++) {
+			f->key[side ^ i] = m->key[i];
+			f->has_key[side ^ i] = 1;
+		}
+	}
+	if (m->seen & 1 << RW_MP_JOIN) {
+		f->joined = 1;
+		if (m->has_join_token) {
+			f->join_token = m->join_token;
+			f->has_token = 1;
+		}
+		f->backup |= m->join_backup;
+	}
+	if (m->seen & 1 << RW_MP_DSS)
+		f->data_level = 1;
+	if (m->seen & 1 << RW_MP_FASTCLOSE)
+		f->fast_closed = 1;
+}
+
+static void see_data(struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	struct rw_flow_side *s = &f->side[side];
+	uint32_t start = p->sequence + !!(p->flags & RW_TCP_SYN), end = start + p->payload_bytes;
+	if (!s->seen) {
+		s->seen = 1;
+		s->first_sequence = start;
+		s->end = start;
+	}
+	/* A zero-window or keep-alive probe carries a byte that was sent, or that will be. */
+	int32_t beyond = rw_seq_diff(end, s->end);
+	if (p->payload_bytes && beyond > 0) {
+		s->bytes += (uint32_t)beyond < p->payload_bytes ? (uint32_t)beyond : p->payload_bytes;
+		s->end = end;
+	}
+	if (p->payload_bytes > s->payload_max)
+		s->payload_max = p->payload_bytes;
+	s->packets++;
+	s->fin |= !!(p->flags & RW_TCP_FIN);
+	s->rst |= !!(p->flags & RW_TCP_RST);
+}
+
+int rw_survey_packet(struct rw_survey *s, uint32_t number, int side, const struct rw_packet *p)
+{
+	if (!make_room(s, number))
+		return 1;
+	struct rw_flow *f = &s->flow[number];
+	if (number == s->flows) {
+		begin(f, side, p);
+		s->flows++;
+	}
+	f->last_ns = p->time_ns;
+	see_handshake(f, side, p);
+	if (p->mptcp.seen)
+		see_mptcp(f, side, p);
+	see_data(f, side, p);
+	return 0;
+}
+
+/*
+ * Next to a host, the answer that this host gives in the handshake takes no time: below a tenth of the whole. Where
+ * the whole is under a millisecond, nothing is far away and the shorter part decides.
+ */
+static uint8_t capture_point(const struct rw_flow *f)
+{
+	if (!f->handshake || !f->syn_ns || !f->established_ns)
+		return 3;
+	int64_t out = f->syn_ack_ns - f->syn_ns, back = f->established_ns - f->syn_ack_ns, all = out + back;
+	if (out < 0 || back < 0)
+		return 3;
+	if (all < 1000000)
+		return (uint8_t)(1 + (back <= out ? f->initiator : !f->initiator));
+	if (back * 10 <= all)
+		return (uint8_t)(1 + f->initiator);
+	if (out * 10 <= all)
+		return (uint8_t)(1 + !f->initiator);
+	return 0;
+}
+
+struct token_owner {
+	uint32_t token, flow;
+	uint8_t side;
+};
+
+static int by_token(const void *a, const void *b)
+{
+	const struct token_owner *x = a, *y = b;
+	if (x->token != y->token)
+		return x->token < y->token ? -1 : 1;
+	return x->flow < y->flow ? -1 : x->flow > y->flow;
+}
+
+/* The owner of a token: of those that began before the join the last, else the first. */
+static const struct token_owner *find_owner(const struct token_owner *owners, uint32_t count, uint32_t token,
+					    uint32_t flow)
+{
+	uint32_t low = 0, high = count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (owners[middle].token < token)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	const struct token_owner *best = NULL;
+	for (; low < count && owners[low].token == token; low++)
+		if (!best || owners[low].flow < flow)
+			best = &owners[low];
+	return best;
+}
+
+static int is_mptcp(const struct rw_flow *f)
+{
+	if (f->joined || f->data_level)
+		return 1;
+	/* Both SYNs carried MP_CAPABLE, or the side whose SYN we missed went on to use MPTCP. */
+	return f->capable == 3 || (f->capable && !f->handshake);
+}
+
+/* Which flow leads each flow's connection; the orientation of the joined ones relative to it. */
+struct grouping {
+	struct token_owner *owner;
+	uint32_t owners;
+	uint32_t *leader;
+	uint8_t *turned; /* side 0 of the flow is the host of side 1 of its leader */
+};
+
+static void collect_owners(const struct rw_survey *s, struct grouping *g)
+{
+	for (uint32_t i = 0; i < s->flows; i++) {
+		const struct rw_flow *f = &s->flow[i];
+		if (f->joined || !is_mptcp(f))
+			continue;
+		for (uint8_t side = 0; side < 2; side++)
+			if (f->has_key[side]) {
+				struct token_owner o = {rw_key_identify(f->key[side], f->version).token, i, side};
+				g->owner[g->owners++] = o;
+			}
+	}
+	qsort(g->owner, g->owners, sizeof *g->owner, by_token);
+}
+
+static void group(struct rw_survey *s, struct grouping *g)
+{
+	collect_owners(s, g);
+	uint32_t known = g->owners;
+	for (uint32_t i = 0; i < s->flows; i++) {
+		const struct rw_flow *f = &s->flow[i];
+		g->leader[i] = i;
+		if (!f->joined || !f->has_token)
+			continue;
+		uint8_t target = (uint8_t)!f->initiator; /* the host that the token belongs to */
+		const struct token_owner *o = find_owner(g->owner, known, f->join_token, i);
+		if (o) {
+			g->leader[i] = o->flow;
+			g->turned[i] = target != o->side;
+		}
+	}
+	/* Joins whose connection is not in the capture: the same token is the same connection. */
+	uint32_t orphans = 0;
+	for (uint32_t i = 0; i < s->flows; i++)
+		if (s->flow[i].joined && s->flow[i].has_token && g->leader[i] == i) {
+			struct token_owner o = {s->flow[i].join_token, i, (uint8_t)!s->flow[i].initiator};
+			g->owner[orphans++] = o;
+		}
+	qsort(g->owner, orphans, sizeof *g->owner, by_token);
+	for (uint32_t k = 1; k < orphans; k++)
+		if (g->owner[k].token == g->owner[k - 1].token) {
+			uint32_t first = g->leader[g->owner[k - 1].flow];
+			g->leader[g->owner[k].flow] = first;
+			g->turned[g->owner[k].flow] = g->owner[k].side != !s->flow[first].initiator;
+		}
+}
+
+static void describe(struct rw_survey *s, struct rw_flow_connection *c)
+{
+	const struct rw_flow *lead = &s->flow[s->subflow[c->first_subflow]];
+	c->mptcp = 0;
+	c->version = -1;
+	for (uint32_t k = 0; k < c->subflows; k++) {
+		const struct rw_flow *f = &s->flow[s->subflow[c->first_subflow + k]];
+		c->mptcp |= (uint8_t)is_mptcp(f);
+		c->checksum |= f->checksum;
+		c->fast_closed |= f->fast_closed;
+		if (!f->joined) {
+			lead = f;
+			if (f->has_version)
+				c->version = (int8_t)f->version;
+		}
+	}
+	if (!c->mptcp)
+		c->version = -1;
+	c->fallback = !c->mptcp && lead->capable != 0;
+	c->unmatched = (uint8_t)lead->joined;
+	int responder = !lead->initiator;
+	if (c->mptcp && lead->joined) {
+		c->token = lead->join_token;
+		c->has_token = lead->has_token;
+	} else if (c->mptcp && lead->has_key[responder]) {
+		c->token = rw_key_identify(lead->key[responder], lead->version).token;
+		c->has_token = 1;
+	}
+	if (c->mptcp && !lead->joined && lead->has_key[lead->source]) {
+		c->idsn = rw_key_identify(lead->key[lead->source], lead->version).idsn;
+		c->has_idsn = 1;
+	}
+}
+
+int rw_survey_finish(struct rw_survey *s)
+{
+	uint32_t n = s->flows ? s->flows : 1;
+	struct grouping g = {calloc((size_t)n * 2, sizeof *g.owner), 0, calloc(n, sizeof *g.leader), calloc(n, 1)};
+	uint32_t *connection_of = calloc(n, sizeof *connection_of);
+	s->connection = calloc(n, sizeof *s->connection);
+	s->subflow = calloc(n, sizeof *s->subflow);
+	int failed = !g.owner || !g.leader || !g.turned || !connection_of || !s->connection || !s->subflow;
+	if (!failed) {
+		group(s, &g);
+		memset(connection_of, 0xff, n * sizeof *connection_of);
+		for (uint32_t i = 0; i < s->flows; i++) { /* connections in the order of their first packet */
+			uint32_t lead = g.leader[i];
+			if (connection_of[lead] == RW_FLOW_NONE) {
+				connection_of[lead] = s->connections;
+				s->connection[s->connections++].first_flow = i;
+			}
+			struct rw_flow_connection *c = &s->connection[connection_of[lead]];
+			s->flow[i].connection = connection_of[lead];
+			s->flow[i].id = c->subflows++;
+			s->flow[i].near = capture_point(&s->flow[i]);
+		}
+		uint32_t first = 0;
+		for (uint32_t c = 0; c < s->connections; c++) {
+			s->connection[c].first_subflow = first;
+			first += s->connection[c].subflows;
+		}
+		/* The data sender of a connection, counted in the orientation of its leader. */
+		uint64_t(*sent)[2] = calloc(n, sizeof *sent);
+		failed = !sent;
+		for (uint32_t i = 0; !failed && i < s->flows; i++) {
+			struct rw_flow *f = &s->flow[i];
+			s->subflow[s->connection[f->connection].first_subflow + f->id] = i;
+			for (int side = 0; side < 2; side++)
+				sent[f->connection][side ^ g.turned[i]] += f->side[side].bytes;
+		}
+		for (uint32_t i = 0; !failed && i < s->flows; i++) {
+			struct rw_flow *f = &s->flow[i];
+			const struct rw_flow *lead = &s->flow[g.leader[i]];
+			uint64_t a = sent[f->connection][0], b = sent[f->connection][1];
+			uint8_t source = a == b ? lead->initiator : b > a;
+			f->source = source ^ g.turned[i];
+		}
+		free(sent);
+		for (uint32_t c = 0; !failed && c < s->connections; c++)
+			describe(s, &s->connection[c]);
+	}
+	free(g.owner);
+	free(g.leader);
+	free(g.turned);
+	free(connection_of);
+	return failed;
+}
+
+void rw_survey_free(struct rw_survey *s)
+{
+	free(s->flow);
+	free(s->connection);
+	free(s->subflow);
+	memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,129 @@
+/* IPv4 (RFC 791) and IPv6 (RFC 8200) with its extension headers, jumbograms (RFC 2675) and BIG TCP. */
+#include "packet.h"
+
+enum {
+	PROTOCOL_HOP_BY_HOP = 0, PROTOCOL_TCP = 6, PROTOCOL_ROUTING = 43, PROTOCOL_FRAGMENT = 44, PROTOCOL_AH = 51,
+	PROTOCOL_DESTINATION = 60, PROTOCOL_MOBILITY = 135, PROTOCOL_HIP = 139, PROTOCOL_SHIM6 = 140
+};
+#define EXTENSIONS_MAX 16
+
+static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	struct rw_packet *packet = p->packet;
+	uint32_t header = (uint32_t)(rw_bytes_u8(&b) & 15) * 4;
+	packet->ecn = rw_bytes_u8(&b) & 3;
+	uint32_t total = rw_bytes_u16(&b);
+	rw_bytes_skip(&b, 2);
+	uint16_t fragment = rw_bytes_u16(&b);
+	rw_bytes_skip(&b, 1);
+	uint8_t protocol = rw_bytes_u8(&b);
+	rw_bytes_skip(&b, 2);
+	packet->family = 4;
+	rw_bytes_copy(&b, packet->source, 4);
+	rw_bytes_copy(&b, packet->destination, 4);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (total == 0)
+		total = wire; /* segmentation offload leaves it empty above 64 KiB */
+	if (header < 20 || total < header)
+		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+	if (fragment & 0x3fff) {
+		return protocol == PROTOCOL_TCP ? rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT) : RW_PARSE_OTHER;
+	}
+	if (protocol != PROTOCOL_TCP)
+		return RW_PARSE_OTHER;
+	rw_bytes_skip(&b, header - 20);
+	return rw_parse_tcp(p, b, total - header);
+}
+
+/* RFC 2675: the length of a jumbogram stands in a hop-by-hop option. */
+static uint32_t jumbo_length(struct rw_bytes options)
+{
+	while (rw_bytes_left(&options) > 1) {
+		uint8_t type = rw_bytes_u8(&options);
+		if (type == 0)
+			continue; /* Pad1 */
+		uint8_t length = rw_bytes_u8(&options);
+		if (type == 0xc2 && length == 4)
+			return rw_bytes_u32(&options);
+		rw_bytes_skip(&options, length);
+	}
+	return 0;
+}
+
+static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	struct rw_packet *packet = p->packet;
+	uint32_t first = rw_bytes_u32(&b);
+	packet->ecn = first >> 20 & 3;
+	uint32_t payload = rw_bytes_u16(&b);
+	uint8_t next = rw_bytes_u8(&b);
+	rw_bytes_skip(&b, 1);
+	packet->family = 6;
+	rw_bytes_copy(&b, packet->source, 16);
+	rw_bytes_copy(&b, packet->destination, 16);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	int jumbo = payload == 0;
+	if (jumbo)
+		payload = wire > 40 ? wire - 40 : 0;
+	for (int i = 0; i < EXTENSIONS_MAX; i++) {
+		if (next == PROTOCOL_TCP)
+			return rw_parse_tcp(p, b, payload);
+		uint32_t length;
+		switch (next) {
+		case PROTOCOL_HOP_BY_HOP:
+		case PROTOCOL_ROUTING:
+		case PROTOCOL_DESTINATION:
+		case PROTOCOL_MOBILITY:
+		case PROTOCOL_HIP:
+		case PROTOCOL_SHIM6: {
+			uint8_t kind = next;
+			next = rw_bytes_u8(&b);
+			length = ((uint32_t)rw_bytes_u8(&b) + 1) * 8;
+			struct rw_bytes options = rw_bytes_take(&b, length - 2);
+			uint32_t jumbogram = kind == PROTOCOL_HOP_BY_HOP ? jumbo_length(options) : 0;
+			if (jumbogram && jumbo)
+				payload = jumbogram;
+			break;
+		}
+		case PROTOCOL_AH:
+			next = rw_bytes_u8(&b);
+			length = ((uint32_t)rw_bytes_u8(&b) + 2) * 4;
+			rw_bytes_skip(&b, length - 2);
+			break;
+		case PROTOCOL_FRAGMENT: {
+			next = rw_bytes_u8(&b);
+			rw_bytes_skip(&b, 1);
+			uint16_t place = rw_bytes_u16(&b);
+			rw_bytes_skip(&b, 4);
+			length = 8;
+			if (place & 0xfff9) /* offset or more-fragments; without both it is an atomic fragment, RFC 6946 */
+				return next == PROTOCOL_TCP ? rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT) : RW_PARSE_OTHER;
+			break;
+		}
+		default:
+			return RW_PARSE_OTHER;
+		}
+		if (b.short_read)
+			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+		if (length > payload)
+			return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+		payload -= length;
+	}
+	return rw_parse_odd(p, RW_ODDITY_BAD_OPTION_LENGTH);
+}
+
+enum rw_parse rw_parse_ip(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	if (!rw_bytes_has(&b, 1))
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	switch (*b.at >> 4) {
+	case 4:
+		return parse_ipv4(p, b, wire);
+	case 6:
+		return parse_ipv6(p, b, wire);
+	default:
+		return RW_PARSE_OTHER;
+	}
+}

@@ -1,0 +1,124 @@
+/* Link layers. Numbers: the tcpdump group's link-layer header types. */
+#include "packet.h"
+
+enum link_type {
+	LINK_NULL = 0, LINK_ETHERNET = 1, LINK_RAW_BSD = 12, LINK_RAW_OPENBSD = 14, LINK_RAW = 101, LINK_LOOP = 108,
+	LINK_LINUX_SLL = 113, LINK_IPV4 = 228, LINK_IPV6 = 229, LINK_LINUX_SLL2 = 276
+};
+
+static const struct {
+	uint32_t link_type;
+	const char *name;
+} link_names[] = {
+    {LINK_NULL, "null"}, {LINK_ETHERNET, "ethernet"}, {LINK_RAW_BSD, "raw"}, {LINK_RAW_OPENBSD, "raw"},
+    {LINK_RAW, "raw"}, {LINK_LOOP, "loop"}, {LINK_LINUX_SLL, "linux_sll"}, {LINK_IPV4, "ipv4"}, {LINK_IPV6, "ipv6"},
+    {LINK_LINUX_SLL2, "linux_sll2"}};
+
+const char *rw_link_type_name(uint32_t link_type)
+{
+	for (size_t i = 0; i < sizeof link_names / sizeof *link_names; i++)
+		if (link_names[i].link_type == link_type)
+			return link_names[i].name;
+	return NULL;
+}
+
+enum ether_type {
+	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_VLAN = 0x8100, ETHER_QINQ = 0x88a8, ETHER_QINQ_OLD = 0x9100,
+	ETHER_MPLS = 0x8847, ETHER_MPLS_UPSTREAM = 0x8848, ETHER_PPPOE_SESSION = 0x8864
+};
+
+/* More nested tags than any network carries. */
+#define TAGS_MAX 8
+
+static uint32_t less(uint32_t wire, uint32_t n) { return wire > n ? wire - n : 0; }
+
+static enum rw_parse parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type)
+{
+	for (int depth = 0; depth < TAGS_MAX; depth++) {
+		switch (type) {
+		case ETHER_IPV4:
+		case ETHER_IPV6:
+			return rw_parse_ip(p, b, wire);
+		case ETHER_VLAN:
+		case ETHER_QINQ:
+		case ETHER_QINQ_OLD:
+			rw_bytes_skip(&b, 2);
+			type = rw_bytes_u16(&b);
+			wire = less(wire, 4);
+			break;
+		case ETHER_MPLS:
+		case ETHER_MPLS_UPSTREAM: {
+			int bottom = 0;
+			for (int label = 0; label < TAGS_MAX && !bottom && !b.short_read; label++) {
+				bottom = rw_bytes_u32(&b) >> 8 & 1;
+				wire = less(wire, 4);
+			}
+			return bottom ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
+		}
+		case ETHER_PPPOE_SESSION: {
+			rw_bytes_skip(&b, 6);
+			uint16_t protocol = rw_bytes_u16(&b);
+			wire = less(wire, 8);
+			return protocol == 0x0021 || protocol == 0x0057 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
+		}
+		default:
+			return RW_PARSE_OTHER;
+		}
+		if (b.short_read)
+			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	}
+	return RW_PARSE_OTHER;
+}
+
+/* BSD loopback: the address family in the writer's byte order; AF_INET6 differs between systems, so IP tells. */
+static enum rw_parse parse_null(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	uint32_t family = rw_bytes_u32(&b);
+	if (family > 0xffff)
+		family = __builtin_bswap32(family);
+	int ip = family == 2 || family == 10 || family == 24 || family == 28 || family == 30;
+	return ip ? rw_parse_ip(p, b, less(wire, 4)) : RW_PARSE_OTHER;
+}
+
+enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet,
+			      struct rw_oddity_counts *oddities)
+{
+	struct rw_parser p = {record, packet, oddities};
+	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+	uint32_t wire = record->wire_bytes;
+	memset(packet, 0, sizeof *packet);
+	packet->time_ns = record->time_ns;
+	packet->offset = record->offset;
+	packet->file = record->file;
+	packet->interface = record->interface;
+	switch (record->link_type) {
+	case LINK_ETHERNET: {
+		rw_bytes_skip(&b, 12);
+		uint16_t type = rw_bytes_u16(&b);
+		if (b.short_read)
+			return rw_parse_odd(&p, RW_ODDITY_TRUNCATED_HEADER);
+		return parse_ether_type(&p, b, less(wire, 14), type);
+	}
+	case LINK_RAW:
+	case LINK_RAW_BSD:
+	case LINK_RAW_OPENBSD:
+	case LINK_IPV4:
+	case LINK_IPV6:
+		return rw_parse_ip(&p, b, wire);
+	case LINK_LINUX_SLL: {
+		rw_bytes_skip(&b, 14);
+		uint16_t type = rw_bytes_u16(&b);
+		return parse_ether_type(&p, b, less(wire, 16), type);
+	}
+	case LINK_LINUX_SLL2: {
+		uint16_t type = rw_bytes_u16(&b);
+		rw_bytes_skip(&b, 18);
+		return parse_ether_type(&p, b, less(wire, 20), type);
+	}
+	case LINK_NULL:
+	case LINK_LOOP:
+		return parse_null(&p, b, wire);
+	default:
+		return rw_parse_odd(&p, RW_ODDITY_UNKNOWN_LINK_TYPE);
+	}
+}

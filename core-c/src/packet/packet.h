@@ -1,0 +1,88 @@
+/* One record -> one TCP packet. Stateless. */
+#ifndef RW_PACKET_H
+#define RW_PACKET_H
+
+#include <stdint.h>
+
+#include "bytes.h"
+#include "capture.h"
+
+enum rw_tcp_flag {
+	RW_TCP_FIN = 1, RW_TCP_SYN = 2, RW_TCP_RST = 4, RW_TCP_PSH = 8, RW_TCP_ACK = 16, RW_TCP_URG = 32,
+	RW_TCP_ECE = 64, RW_TCP_CWR = 128, RW_TCP_AE = 256
+};
+
+/* RFC 3168: the two ECN bits of the IP header. */
+enum { RW_ECN_NOT = 0, RW_ECN_ECT1 = 1, RW_ECN_ECT0 = 2, RW_ECN_CE = 3 };
+
+/* RFC 8684 section 8, IANA's subtypes. */
+enum rw_mptcp_subtype {
+	RW_MP_CAPABLE = 0, RW_MP_JOIN = 1, RW_MP_DSS = 2, RW_MP_ADD_ADDR = 3, RW_MP_REMOVE_ADDR = 4, RW_MP_PRIO = 5,
+	RW_MP_FAIL = 6, RW_MP_FASTCLOSE = 7, RW_MP_TCPRST = 8
+};
+
+enum { RW_SACK_MAX = 4 };
+
+/* What a packet's MPTCP options said; `seen` has a bit for each subtype that was well formed. */
+struct rw_mptcp {
+	uint16_t seen;
+	uint8_t version;           /* of MP_CAPABLE */
+	uint8_t keys;              /* of MP_CAPABLE: how many */
+	uint8_t checksum_required;
+	uint8_t join_backup, join_address_id;
+	uint8_t dss_data_ack, dss_mapping, dss_data_fin, dss_wide; /* wide: the DSN has 64 bits */
+	uint8_t has_join_token;
+	uint8_t prio_backup;
+	uint32_t join_token;
+	uint64_t key[2];           /* sender's, receiver's */
+	uint64_t data_ack, data_sequence;
+	uint32_t subflow_sequence; /* relative to the subflow's ISN */
+	uint16_t data_length;
+};
+
+struct rw_packet {
+	int64_t time_ns;
+	uint64_t offset;
+	uint32_t file, interface;
+	uint8_t family; /* 4 or 6 */
+	uint8_t ecn;
+	uint8_t source[16], destination[16];
+	uint16_t source_port, destination_port;
+	uint32_t sequence, ack;
+	uint16_t flags;
+	uint16_t window;
+	uint8_t tcp_header_bytes;
+	uint32_t payload_bytes; /* as sent, whatever was captured */
+	/* options */
+	uint8_t has_timestamps, sack_permitted, has_window_scale, window_scale, sack_count, option_mss;
+	uint16_t mss;
+	uint32_t ts_value, ts_echo;
+	uint32_t sack_start[RW_SACK_MAX], sack_end[RW_SACK_MAX];
+	struct rw_mptcp mptcp;
+};
+
+enum rw_parse { RW_PARSE_OTHER = 0, RW_PARSE_TCP = 1 };
+
+/* Oddities are counted; anything that is not a whole TCP header is RW_PARSE_OTHER. */
+enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet,
+			      struct rw_oddity_counts *oddities);
+
+/* Inside this folder. `wire`: bytes that were on the wire from here on. */
+struct rw_parser {
+	const struct rw_record *record;
+	struct rw_packet *packet;
+	struct rw_oddity_counts *oddities;
+};
+
+static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity which)
+{
+	rw_oddity_add(p->oddities, which, p->record->file, p->record->offset);
+	return RW_PARSE_OTHER;
+}
+
+enum rw_parse rw_parse_ip(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+/* The content of one option of kind 30, after kind and length. 0: malformed. */
+int rw_parse_mptcp(struct rw_bytes b, uint16_t tcp_flags, struct rw_mptcp *mptcp);
+
+#endif

@@ -1,0 +1,98 @@
+/* TCP (RFC 9293) and its options. */
+#include "packet.h"
+
+enum {
+	OPTION_END = 0, OPTION_NOP = 1, OPTION_MSS = 2, OPTION_WINDOW_SCALE = 3, OPTION_SACK_PERMITTED = 4, OPTION_SACK = 5,
+	OPTION_TIMESTAMPS = 8, OPTION_MPTCP = 30
+};
+
+static void parse_sack(struct rw_bytes b, struct rw_packet *packet)
+{
+	while (packet->sack_count < RW_SACK_MAX && rw_bytes_left(&b) >= 8) {
+		packet->sack_start[packet->sack_count] = rw_bytes_u32(&b);
+		packet->sack_end[packet->sack_count] = rw_bytes_u32(&b);
+		packet->sack_count++;
+	}
+}
+
+/* 0: the list of options contradicts itself. */
+static int parse_options(struct rw_bytes b, struct rw_packet *packet)
+{
+	while (rw_bytes_left(&b)) {
+		uint8_t kind = rw_bytes_u8(&b);
+		if (kind == OPTION_END)
+			return 1;
+		if (kind == OPTION_NOP)
+			continue;
+		uint8_t length = rw_bytes_u8(&b);
+		if (length < 2)
+			return 0;
+		struct rw_bytes value = rw_bytes_take(&b, length - 2u);
+		if (value.short_read)
+			return 0;
+		switch (kind) {
+		case OPTION_MSS:
+			if (length != 4)
+				return 0;
+			packet->mss = rw_bytes_u16(&value);
+			packet->option_mss = 1;
+			break;
+		case OPTION_WINDOW_SCALE:
+			if (length != 3)
+				return 0;
+			packet->window_scale = rw_bytes_u8(&value);
+			if (packet->window_scale > 14)
+				packet->window_scale = 14; /* RFC 7323 2.3 */
+			packet->has_window_scale = 1;
+			break;
+		case OPTION_SACK_PERMITTED:
+			packet->sack_permitted = 1;
+			break;
+		case OPTION_SACK:
+			if ((length - 2) % 8)
+				return 0;
+			parse_sack(value, packet);
+			break;
+		case OPTION_TIMESTAMPS:
+			if (length != 10)
+				return 0;
+			packet->ts_value = rw_bytes_u32(&value);
+			packet->ts_echo = rw_bytes_u32(&value);
+			packet->has_timestamps = 1;
+			break;
+		case OPTION_MPTCP:
+			if (!rw_parse_mptcp(value, packet->flags, &packet->mptcp))
+				return 0;
+			break;
+		default:
+			break;
+		}
+	}
+	return 1;
+}
+
+enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	struct rw_packet *packet = p->packet;
+	packet->source_port = rw_bytes_u16(&b);
+	packet->destination_port = rw_bytes_u16(&b);
+	packet->sequence = rw_bytes_u32(&b);
+	packet->ack = rw_bytes_u32(&b);
+	uint16_t bits = rw_bytes_u16(&b);
+	packet->window = rw_bytes_u16(&b);
+	rw_bytes_skip(&b, 4);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	packet->flags = bits & 0x1ff;
+	packet->tcp_header_bytes = (uint8_t)((bits >> 12) * 4);
+	if (packet->tcp_header_bytes < 20 || packet->tcp_header_bytes > wire)
+		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+	packet->payload_bytes = wire - packet->tcp_header_bytes;
+	uint32_t length = packet->tcp_header_bytes - 20u;
+	struct rw_bytes options = rw_bytes_take(&b, length);
+	int cut = options.short_read;
+	options.short_read = 0;
+	if (!parse_options(options, packet))
+		rw_parse_odd(p, cut ? RW_ODDITY_TRUNCATED_HEADER : RW_ODDITY_BAD_OPTION_LENGTH);
+	return RW_PARSE_TCP;
+}

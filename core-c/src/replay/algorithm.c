@@ -1,0 +1,128 @@
+/* Algorithms and their options by name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shadow.h"
+
+const struct rw_control *rw_control_find(const char *name)
+{
+	for (int i = 0; rw_control_list[i]; i++)
+		if (strcmp(rw_control_list[i]->name, name) == 0)
+			return rw_control_list[i];
+	return NULL;
+}
+
+/* Which of "a|b|c" is value? -1: none. */
+static int choice_index(const char *values, const char *value, size_t n)
+{
+	for (int i = 0;; i++) {
+		const char *bar = strchr(values, '|');
+		size_t length = bar ? (size_t)(bar - values) : strlen(values);
+		if (length == n && memcmp(values, value, n) == 0)
+			return i;
+		if (!bar)
+			return -1;
+		values = bar + 1;
+	}
+}
+
+/* A decimal number as Q16, without floating point. 0: not a number, or out of range. */
+static int read_q16(const char *text, int64_t low, int64_t high, int64_t *value)
+{
+	uint64_t whole = 0, fraction = 0, scale = 1;
+	const char *p = text;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		whole = whole * 10 + (uint64_t)(*p - '0');
+		if (whole > (uint64_t)1 << 40)
+			return 0;
+	}
+	int digits = p > text;
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++) {
+			digits = 1;
+			if (scale < 100000000000000ull) {
+				fraction = fraction * 10 + (uint64_t)(*p - '0');
+				scale *= 10;
+			}
+		}
+	if (!digits || *p)
+		return 0;
+	*value = (int64_t)(whole << 16) + (int64_t)(((unsigned __int128)fraction * 65536 + scale / 2) / scale);
+	return *value >= low && *value <= high;
+}
+
+static rw_status set_option(const struct rw_control *control, const char *name, size_t n, const char *value,
+			    int64_t *options, rw_error *error)
+{
+	for (int i = 0; control->options[i].name; i++) {
+		const struct rw_option *o = &control->options[i];
+		if (strlen(o->name) != n || memcmp(o->name, name, n) != 0)
+			continue;
+		int index = o->kind == RW_OPTION_CHOICE ? choice_index(o->values, value, strlen(value)) : 0;
+		if (o->kind == RW_OPTION_CHOICE)
+			options[i] = index;
+		if (index < 0 || (o->kind == RW_OPTION_Q16 && !read_q16(value, o->low_q16, o->high_q16, &options[i]))) {
+			rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", control->name,
+				     o->name, o->values, value);
+			return RW_ERROR_BAD_VALUE;
+		}
+		return RW_OK;
+	}
+	rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'", control->name, (int)(n < 60 ? n : 60),
+		     name);
+	return RW_ERROR_UNKNOWN_OPTION;
+}
+
+rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control, int64_t *options,
+			     rw_error *error)
+{
+	memset(options, 0, RW_MAX_OPTIONS * sizeof *options);
+	/* `mode` is a list in the order of enum rw_mode, and every default is one of its own values. */
+	for (int i = 0; control->options[i].name; i++) {
+		const struct rw_option *o = &control->options[i];
+		rw_status status = set_option(control, o->name, strlen(o->name), o->default_value, options, error);
+		if (status != RW_OK)
+			return status;
+	}
+	for (uint32_t k = 0; k < choice->option_count; k++) {
+		const char *text = choice->options[k], *equals = strchr(text, '=');
+		if (!equals) {
+			rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: '%.60s' is not of the form option=value",
+				     control->name, text);
+			return RW_ERROR_BAD_VALUE;
+		}
+		rw_status status = set_option(control, text, (size_t)(equals - text), equals + 1, options, error);
+		if (status != RW_OK)
+			return status;
+	}
+	return RW_OK;
+}
+
+uint32_t rw_algorithm_count(void)
+{
+	uint32_t n = 0;
+	while (rw_control_list[n])
+		n++;
+	return n;
+}
+
+void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
+{
+	const struct rw_control *c = rw_control_list[index];
+	memset(info, 0, sizeof *info);
+	info->name = c->name;
+	info->source = c->source;
+	info->formula = c->formula;
+	info->multipath = c->multipath;
+	while (c->options[info->options].name)
+		info->options++;
+}
+
+void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
+{
+	const struct rw_option *o = &rw_control_list[index]->options[option];
+	info->name = o->name;
+	info->default_value = o->default_value;
+	info->values = o->values;
+	info->reason = o->reason;
+}

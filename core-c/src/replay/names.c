@@ -1,0 +1,70 @@
+/* Numbers -> the names that reports and files use. */
+#include "rewindow.h"
+#include "rw_control.h"
+
+#define NAME_OF(names, i) ((i) < sizeof(names) / sizeof *(names) ? (names)[i] : 0)
+
+const char *rw_oddity_name(uint32_t oddity)
+{
+	static const char *const names[RW_ODDITY_COUNT] = {
+	    [RW_ODDITY_CUT_CAPTURE] = "cut_capture",
+	    [RW_ODDITY_CORRUPT_RECORD] = "corrupt_record",
+	    [RW_ODDITY_BAD_BLOCK] = "bad_block",
+	    [RW_ODDITY_BAD_TIMESTAMP] = "bad_timestamp",
+	    [RW_ODDITY_BACKWARD_TIMESTAMP] = "backward_timestamp",
+	    [RW_ODDITY_NO_TIMESTAMP] = "no_timestamp",
+	    [RW_ODDITY_UNKNOWN_INTERFACE] = "unknown_interface",
+	    [RW_ODDITY_TOO_MANY_INTERFACES] = "too_many_interfaces",
+	    [RW_ODDITY_UNKNOWN_LINK_TYPE] = "unknown_link_type",
+	    [RW_ODDITY_TRUNCATED_HEADER] = "truncated_header",
+	    [RW_ODDITY_BAD_LENGTH] = "bad_length",
+	    [RW_ODDITY_BAD_OPTION_LENGTH] = "bad_option_length",
+	    [RW_ODDITY_IP_FRAGMENT] = "ip_fragment",
+	    [RW_ODDITY_UNSEEN_DATA] = "unseen_data",
+	    [RW_ODDITY_UNMATCHED_JOIN] = "unmatched_join",
+	    [RW_ODDITY_NO_HANDSHAKE] = "no_handshake",
+	    [RW_ODDITY_TOO_MANY_SUBFLOWS] = "too_many_subflows",
+	    [RW_ODDITY_WINDOW_TOO_LARGE] = "window_too_large",
+	};
+	return NAME_OF(names, oddity);
+}
+
+const char *rw_mark_name(uint32_t mark)
+{
+	static const char *const names[] = {
+	    [RW_MARK_JOIN] = "join",
+	    [RW_MARK_LEAVE] = "leave",
+	    [RW_MARK_FAST_RETRANSMIT] = "fast_retransmit",
+	    [RW_MARK_TIMEOUT] = "timeout",
+	    [RW_MARK_ECE] = "ece",
+	    [RW_MARK_TAIL_LOSS] = "tail_loss",
+	    [RW_MARK_RECOVERED] = "recovered",
+	    [RW_MARK_UNDO] = "undo",
+	    [RW_MARK_IDLE] = "idle",
+	};
+	return NAME_OF(names, mark);
+}
+
+const char *rw_phase_name(uint32_t phase)
+{
+	static const char *const names[] = {
+	    [RW_PHASE_SLOW_START] = "slow_start",
+	    [RW_PHASE_COUPLED_SLOW_START] = "coupled_slow_start",
+	    [RW_PHASE_CONGESTION_AVOIDANCE] = "congestion_avoidance",
+	    [RW_PHASE_RECOVERY] = "recovery",
+	    [RW_PHASE_LOSS] = "loss",
+	    [RW_PHASE_CWR] = "cwr",
+	};
+	return NAME_OF(names, phase);
+}
+
+const char *rw_vantage_name(uint32_t vantage)
+{
+	static const char *const names[] = {
+	    [RW_VANTAGE_UNKNOWN] = "unknown",
+	    [RW_VANTAGE_SENDER] = "sender",
+	    [RW_VANTAGE_MIDDLE] = "middle",
+	    [RW_VANTAGE_RECEIVER] = "receiver",
+	};
+	return NAME_OF(names, vantage);
+}

@@ -1,0 +1,690 @@
+/* Two passes over the captures: the survey, then the replay of every ACK through every controller. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "capture.h"
+#include "coverage.h"
+#include "shadow.h"
+
+#define BATCH_ROWS 65536
+#define FLOWS_MAX (1u << 22)
+#define WINDOW_SEGMENTS (1u << 20)
+#define NO_SLOT 255
+
+/* A flow while it is replayed. */
+struct live {
+	struct rw_sender sender;
+	int64_t last_ns, syn_ns, syn_ack_ns;
+	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
+	uint64_t ce_packets;
+};
+
+struct live_connection {
+	struct rw_shadow *shadow; /* one for each controller */
+	uint8_t slot_used[RW_MAX_PATHS];
+	struct rw_coverage coverage;
+	int64_t last_ack_ns;
+};
+
+struct columns {
+	int64_t *time_ns;
+	uint32_t *connection, *subflow, *una, *ack, *acked_bytes, *acked_segments, *rtt_us, *srtt_us, *in_flight_bytes;
+	uint16_t *flags;
+	uint64_t **cwnd_before_q16, **cwnd_q16, **ssthresh_q16;
+	uint8_t **phase;
+	int64_t *mark_time_ns;
+	uint64_t *mark_row;
+	uint32_t *mark_connection, *mark_subflow, *mark_value;
+	uint8_t *mark_kind;
+};
+
+struct choice {
+	const struct rw_control *control;
+	int64_t options[RW_MAX_OPTIONS];
+};
+
+struct rw_replay {
+	int *fds;
+	uint32_t files, choices, batch_rows;
+	uint64_t total_bytes;
+	struct choice *choice;
+	rw_limits limits;
+	struct rw_survey survey;
+	struct rw_oddity_counts oddities, ignored; /* ignored: those that the survey has counted already */
+	rw_summary summary;
+	struct rw_observation *observation; /* of the second pass */
+	struct rw_flow_table *table;
+	struct live **live;
+	struct live_connection *live_connection;
+	struct columns columns;
+	uint64_t rows, marks, rows_before;
+	uint8_t ended;
+	rw_connection_row *connection;
+	rw_subflow_row *subflow;
+};
+
+static rw_status out_of_memory(rw_error *error)
+{
+	rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
+	return RW_ERROR_MEMORY;
+}
+
+static void count_link_type(rw_summary *s, uint32_t link_type)
+{
+	uint32_t i = 0;
+	while (i < s->link_types && s->link_type[i] != link_type)
+		i++;
+	if (i == s->link_types) {
+		if (i == sizeof s->link_type / sizeof *s->link_type)
+			return;
+		s->link_type[s->link_types++] = link_type;
+	}
+	s->link_type_packets[i]++;
+}
+
+static rw_status survey(rw_replay *r, rw_error *error)
+{
+	rw_summary *s = &r->summary;
+	struct rw_observation *observation;
+	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
+	if (status != RW_OK)
+		return status;
+	struct rw_flow_table *table = rw_flow_table_open();
+	struct rw_record record;
+	struct rw_packet packet;
+	int got = table ? 1 : -(int)out_of_memory(error);
+	int64_t previous_ns = INT64_MIN;
+	while (got > 0 && (got = rw_observation_next(observation, &record, error)) > 0) {
+		s->records++;
+		s->bytes += record.wire_bytes;
+		if (s->records == 1 || record.time_ns < s->first_ns)
+			s->first_ns = record.time_ns;
+		if (s->records == 1 || record.time_ns > s->last_ns)
+			s->last_ns = record.time_ns;
+		if (record.time_ns < previous_ns)
+			rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record.file, record.offset);
+		previous_ns = record.time_ns;
+		if (record.interface >= s->interfaces)
+			s->interfaces = record.interface + 1;
+		count_link_type(s, record.link_type);
+		if (rw_packet_parse(&record, &packet, &r->oddities) != RW_PARSE_TCP)
+			continue;
+		s->tcp_packets++;
+		int side;
+		uint32_t flow = rw_flow_find(table, &packet, &side);
+		if (flow == RW_FLOW_NONE || rw_survey_packet(&r->survey, flow, side, &packet)) {
+			if (flow != RW_FLOW_NONE && flow >= r->survey.flows_max) {
+				rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset,
+					     "more than %u flows", r->survey.flows_max);
+				got = -(int)RW_ERROR_LIMIT;
+			} else {
+				got = -(int)out_of_memory(error);
+			}
+		}
+	}
+	s->packets = s->records;
+	rw_flow_table_close(table);
+	rw_observation_close(observation);
+	if (got < 0)
+		return (rw_status)-got;
+	return rw_survey_finish(&r->survey) ? out_of_memory(error) : RW_OK;
+}
+
+static uint8_t vantage_of(const struct rw_flow *f)
+{
+	switch (f->near) {
+	case 0:
+		return RW_VANTAGE_MIDDLE;
+	case 3:
+		return RW_VANTAGE_UNKNOWN;
+	default:
+		return f->near - 1 == f->source ? RW_VANTAGE_SENDER : RW_VANTAGE_RECEIVER;
+	}
+}
+
+/* Where most of the data was seen from, and what the flows themselves lack. */
+static void judge_flows(rw_replay *r)
+{
+	uint64_t bytes[4] = {0};
+	for (uint32_t i = 0; i < r->survey.flows; i++) {
+		const struct rw_flow *f = &r->survey.flow[i];
+		bytes[vantage_of(f)] += f->side[f->source].bytes + 1;
+		if (!f->side[0].syn && !f->side[1].syn)
+			rw_oddity_add(&r->oddities, RW_ODDITY_NO_HANDSHAKE, 0, 0);
+	}
+	bytes[RW_VANTAGE_UNKNOWN] = 0;
+	for (uint8_t v = 0; v < 4; v++)
+		if (bytes[v] > bytes[r->summary.vantage])
+			r->summary.vantage = v;
+	for (uint32_t c = 0; c < r->survey.connections; c++)
+		if (r->survey.connection[c].unmatched)
+			rw_oddity_add(&r->oddities, RW_ODDITY_UNMATCHED_JOIN, 0, 0);
+}
+
+static int allocate_columns(struct columns *c, uint32_t rows, uint32_t choices)
+{
+	uint32_t marks = rows + 1024;
+	int failed = 0;
+#define COLUMN(field, n) failed |= !(c->field = calloc((n), sizeof *c->field))
+	COLUMN(time_ns, rows);
+	COLUMN(connection, rows);
+	COLUMN(subflow, rows);
+	COLUMN(una, rows);
+	COLUMN(ack, rows);
+	COLUMN(acked_bytes, rows);
+	COLUMN(acked_segments, rows);
+	COLUMN(rtt_us, rows);
+	COLUMN(srtt_us, rows);
+	COLUMN(in_flight_bytes, rows);
+	COLUMN(flags, rows);
+	COLUMN(mark_time_ns, marks);
+	COLUMN(mark_row, marks);
+	COLUMN(mark_connection, marks);
+	COLUMN(mark_subflow, marks);
+	COLUMN(mark_value, marks);
+	COLUMN(mark_kind, marks);
+	COLUMN(cwnd_before_q16, choices + 1);
+	COLUMN(cwnd_q16, choices + 1);
+	COLUMN(ssthresh_q16, choices + 1);
+	COLUMN(phase, choices + 1);
+	for (uint32_t k = 0; !failed && k < choices; k++) {
+		COLUMN(cwnd_before_q16[k], rows);
+		COLUMN(cwnd_q16[k], rows);
+		COLUMN(ssthresh_q16[k], rows);
+		COLUMN(phase[k], rows);
+	}
+#undef COLUMN
+	return failed;
+}
+
+static void free_columns(struct columns *c, uint32_t choices)
+{
+	for (uint32_t k = 0; k < choices; k++) {
+		free(c->cwnd_before_q16 ? c->cwnd_before_q16[k] : NULL);
+		free(c->cwnd_q16 ? c->cwnd_q16[k] : NULL);
+		free(c->ssthresh_q16 ? c->ssthresh_q16[k] : NULL);
+		free(c->phase ? c->phase[k] : NULL);
+	}
+	void *all[] = {c->time_ns, c->connection, c->subflow, c->una, c->ack, c->acked_bytes, c->acked_segments, c->rtt_us,
+		       c->srtt_us, c->in_flight_bytes, c->flags, c->mark_time_ns, c->mark_row, c->mark_connection,
+		       c->mark_subflow, c->mark_value, c->mark_kind, c->cwnd_before_q16, c->cwnd_q16, c->ssthresh_q16,
+		       c->phase};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		free(all[i]);
+}
+
+static uint32_t to_us(uint64_t ns)
+{
+	uint64_t us = ns / 1000;
+	return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
+}
+
+static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
+{
+	const struct rw_flow *f = &r->survey.flow[number];
+	const struct live *l = r->live[number];
+	const struct rw_flow_side *source = &f->side[f->source], *sink = &f->side[!f->source];
+	memset(row, 0, sizeof *row);
+	row->connection = f->connection;
+	row->id = f->id;
+	row->file = f->file;
+	row->interface = f->interface;
+	row->family = f->family;
+	memcpy(row->src, f->address[f->source], 16);
+	memcpy(row->dst, f->address[!f->source], 16);
+	row->sport = f->port[f->source];
+	row->dport = f->port[!f->source];
+	row->vantage = vantage_of(f);
+	row->handshake = f->handshake;
+	row->one_direction = !source->packets || !sink->packets;
+	row->closed = source->fin || sink->fin || source->rst || sink->rst;
+	row->backup = f->backup;
+	row->packets = source->packets;
+	row->reverse_packets = sink->packets;
+	row->reverse_bytes = sink->bytes;
+	row->first_ns = f->first_ns;
+	row->last_ns = f->last_ns;
+	if (f->handshake && f->established_ns)
+		row->handshake_rtt_us = to_us((uint64_t)(f->established_ns > f->syn_ns ? f->established_ns - f->syn_ns : 0));
+	row->mss_bytes = source->payload_max;
+	if (sink->mss && row->mss_bytes > sink->mss)
+		row->mss_bytes = sink->mss;
+	row->bytes = source->bytes;
+	if (!l)
+		return;
+	const struct rw_sender *s = &l->sender;
+	row->bytes = s->bytes;
+	row->retransmitted_packets = s->retransmitted_packets;
+	row->retransmitted_bytes = s->retransmitted_bytes;
+	row->spurious_retransmissions = s->spurious;
+	row->unseen_bytes = s->unseen_bytes;
+	row->acks = s->acks;
+	row->ece_acks = s->ece_acks;
+	row->ce_packets = l->ce_packets;
+	row->fast_retransmits = s->fast_retransmits;
+	row->timeouts = s->timeouts;
+	row->rtt_samples = s->rtt_samples;
+	row->rtt_min_us = to_us(s->rtt_min_ns);
+	row->rtt_median_us = rw_sender_rtt_quantile_us(s, 50);
+	row->rtt_p95_us = rw_sender_rtt_quantile_us(s, 95);
+	row->first_data_ns = s->first_data_ns;
+	row->last_ack_ns = s->last_advance_ns;
+	row->replayed = !l->crowded_out;
+}
+
+/* The tables: who the flows are from the survey on, what became of them after the end. */
+static void describe(rw_replay *r)
+{
+	for (uint32_t c = 0; c < r->survey.connections; c++) {
+		const struct rw_flow_connection *from = &r->survey.connection[c];
+		const struct live_connection *lc = &r->live_connection[c];
+		rw_connection_row *row = &r->connection[c];
+		row->id = c;
+		row->mptcp = from->mptcp;
+		row->version = from->version;
+		row->has_token = from->has_token;
+		row->token = from->token;
+		row->fallback = from->fallback;
+		row->checksum = from->checksum;
+		row->fast_closed = from->fast_closed;
+		row->subflows = from->subflows;
+		row->first_subflow = from->first_subflow;
+		row->last_ack_ns = lc->last_ack_ns;
+		row->data_bytes = lc->coverage.covered;
+		for (uint32_t k = 0; k < from->subflows; k++) {
+			rw_subflow_row *sub = &r->subflow[from->first_subflow + k];
+			describe_subflow(r, r->survey.subflow[from->first_subflow + k], sub);
+			if (k == 0 || sub->first_ns < row->first_ns)
+				row->first_ns = sub->first_ns;
+			if (k == 0 || sub->last_ns > row->last_ns)
+				row->last_ns = sub->last_ns;
+			if (lc->coverage.covered == 0)
+				row->data_bytes += sub->bytes;
+		}
+	}
+}
+
+static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *error)
+{
+	for (uint32_t k = 0; k < r->choices; k++) {
+		r->choice[k].control = rw_control_find(choices[k].name);
+		if (!r->choice[k].control) {
+			rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'", choices[k].name);
+			return RW_ERROR_UNKNOWN_ALGORITHM;
+		}
+		rw_status status = rw_control_options(&choices[k], r->choice[k].control, r->choice[k].options, error);
+		if (status != RW_OK)
+			return status;
+	}
+	return RW_OK;
+}
+
+rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices, uint32_t choice_count,
+			 const rw_limits *limits, rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	if (files == 0) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "no capture given");
+		return RW_ERROR_BAD_VALUE;
+	}
+	rw_replay *r = calloc(1, sizeof *r);
+	if (!r)
+		return out_of_memory(error);
+	if (limits)
+		r->limits = *limits;
+	r->files = files;
+	r->choices = choice_count;
+	r->batch_rows = r->limits.batch_rows ? r->limits.batch_rows : BATCH_ROWS;
+	r->survey.flows_max = r->limits.flows_max ? r->limits.flows_max : FLOWS_MAX;
+	r->fds = malloc(files * sizeof *r->fds);
+	r->choice = calloc(choice_count + 1, sizeof *r->choice);
+	rw_status status = r->fds && r->choice ? read_choices(r, choices, error) : out_of_memory(error);
+	if (status == RW_OK) {
+		memcpy(r->fds, fds, files * sizeof *fds);
+		for (uint32_t i = 0; i < files; i++) {
+			struct stat st;
+			r->total_bytes += fstat(fds[i], &st) == 0 ? (uint64_t)st.st_size : 0;
+		}
+		status = survey(r, error);
+	}
+	if (status == RW_OK) {
+		judge_flows(r);
+		r->live = calloc(r->survey.flows + 1, sizeof *r->live);
+		r->live_connection = calloc(r->survey.connections + 1, sizeof *r->live_connection);
+		r->connection = calloc(r->survey.connections + 1, sizeof *r->connection);
+		r->subflow = calloc(r->survey.flows + 1, sizeof *r->subflow);
+		r->table = rw_flow_table_open();
+		if (!r->live || !r->live_connection || !r->connection || !r->subflow || !r->table ||
+		    allocate_columns(&r->columns, r->batch_rows, choice_count))
+			status = out_of_memory(error);
+	}
+	if (status == RW_OK)
+		status = rw_observation_open(&r->observation, r->fds, r->files, &r->ignored, error);
+	if (status != RW_OK) {
+		rw_replay_close(r);
+		return status;
+	}
+	describe(r);
+	*out = r;
+	return RW_OK;
+}
+
+static void add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value)
+{
+	struct columns *c = &r->columns;
+	uint64_t i = r->marks++;
+	c->mark_time_ns[i] = time_ns;
+	c->mark_row[i] = r->rows_before + r->rows;
+	c->mark_connection[i] = f->connection;
+	c->mark_subflow[i] = f->id;
+	c->mark_kind[i] = (uint8_t)kind;
+	c->mark_value[i] = value;
+}
+
+static int establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+{
+	struct live_connection *lc = &r->live_connection[f->connection];
+	l->established = 1;
+	if (!lc->shadow && r->choices) {
+		uint32_t mss = f->side[!f->source].mss;
+		uint32_t payload = f->side[f->source].payload_max;
+		if (payload && (mss == 0 || payload < mss))
+			mss = payload;
+		lc->shadow = malloc(r->choices * sizeof *lc->shadow);
+		if (!lc->shadow)
+			return 1;
+		for (uint32_t k = 0; k < r->choices; k++)
+			rw_shadow_open(&lc->shadow[k], r->choice[k].control, r->choice[k].options, mss);
+	}
+	l->slot = 0;
+	while (l->slot < RW_MAX_PATHS && lc->slot_used[l->slot])
+		l->slot++;
+	if (l->slot == RW_MAX_PATHS) {
+		l->slot = NO_SLOT;
+		l->crowded_out = 1;
+		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, 0, 0);
+		return 0;
+	}
+	lc->slot_used[l->slot] = 1;
+	add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
+	for (uint32_t k = 0; k < r->choices; k++)
+		rw_shadow_join(&lc->shadow[k], l->slot, l->sender.srtt_ns);
+	return 0;
+}
+
+static void leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+{
+	if (!l->established || l->left)
+		return;
+	l->left = 1;
+	if (l->slot == NO_SLOT)
+		return;
+	struct live_connection *lc = &r->live_connection[f->connection];
+	add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
+	for (uint32_t k = 0; k < r->choices; k++)
+		rw_shadow_leave(&lc->shadow[k], l->slot);
+	lc->slot_used[l->slot] = 0;
+	l->slot = NO_SLOT;
+}
+
+static void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct rw_event *e)
+{
+	if (e->kind == RW_EVENT_TIMEOUT)
+		add_mark(r, f, e->time_ns, RW_MARK_TIMEOUT, e->new_episode);
+	if (e->kind == RW_EVENT_SEND && e->idle_timeouts)
+		add_mark(r, f, e->time_ns, RW_MARK_IDLE, e->idle_timeouts);
+	if (e->steps & RW_STEP_TAIL_LOSS)
+		add_mark(r, f, e->time_ns, RW_MARK_TAIL_LOSS, 0);
+	if (e->steps & RW_STEP_UNDO)
+		add_mark(r, f, e->time_ns, RW_MARK_UNDO, 0);
+	if (e->steps & (RW_STEP_EXIT | RW_STEP_OPEN))
+		add_mark(r, f, e->time_ns, RW_MARK_RECOVERED, 0);
+	if (e->steps & RW_STEP_RECOVERY)
+		add_mark(r, f, e->time_ns, RW_MARK_FAST_RETRANSMIT, 0);
+	if (e->steps & RW_STEP_CWR)
+		add_mark(r, f, e->time_ns, RW_MARK_ECE, 0);
+}
+
+static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_event *e)
+{
+	struct columns *c = &r->columns;
+	struct live_connection *lc = &r->live_connection[f->connection];
+	uint64_t i = r->rows;
+	c->time_ns[i] = e->time_ns;
+	c->connection[i] = f->connection;
+	c->subflow[i] = f->id;
+	c->una[i] = e->una;
+	c->ack[i] = e->ack;
+	c->acked_bytes[i] = e->acked_bytes;
+	c->acked_segments[i] = e->delivered;
+	c->rtt_us[i] = e->rtt_ns && e->rtt_ns < 1000 ? 1 : to_us(e->rtt_ns);
+	c->srtt_us[i] = to_us(e->srtt_ns);
+	c->in_flight_bytes[i] = e->in_flight_bytes_before;
+	c->flags[i] = e->flags;
+	for (uint32_t k = 0; k < r->choices; k++) {
+		struct rw_shadow_row row = {0};
+		rw_shadow_event(&lc->shadow[k], l->slot, e, l->sender.srtt_ns, &row);
+		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
+		c->cwnd_q16[k][i] = row.cwnd_q16;
+		c->ssthresh_q16[k][i] = row.ssthresh_q16;
+		c->phase[k][i] = row.phase;
+	}
+	r->rows++;
+}
+
+static void apply(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_events *events)
+{
+	struct live_connection *lc = &r->live_connection[f->connection];
+	if (!l->established || l->slot == NO_SLOT)
+		return;
+	for (uint32_t i = 0; i < events->count; i++) {
+		const struct rw_event *e = &events->event[i];
+		add_event_marks(r, f, e);
+		if (e->kind == RW_EVENT_ACK) {
+			add_row(r, f, l, e);
+			continue;
+		}
+		for (uint32_t k = 0; k < r->choices; k++)
+			rw_shadow_event(&lc->shadow[k], l->slot, e, l->sender.srtt_ns, NULL);
+	}
+}
+
+/* The handshake seen from the data sender: its first RTT sample, and when it may send. */
+static void handshake(const struct rw_flow *f, struct live *l, int from_source, const struct rw_packet *p, int *ready)
+{
+	int source_opens = f->source == f->initiator;
+	*ready = 0;
+	if (p->flags & RW_TCP_SYN) {
+		if (p->flags & RW_TCP_ACK) {
+			if (l->syn_acks < 255)
+				l->syn_acks++;
+			l->syn_ack_ns = p->time_ns;
+			if (source_opens && !from_source && !l->established) {
+				if (l->syns == 1)
+					rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ns));
+				*ready = 1;
+			}
+		} else {
+			if (l->syns < 255)
+				l->syns++;
+			l->syn_ns = p->time_ns;
+		}
+		return;
+	}
+	if (l->established)
+		return;
+	if (f->handshake && !source_opens && !from_source && l->syn_acks == 1)
+		rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ack_ns));
+	*ready = 1;
+}
+
+static struct live *live_flow(rw_replay *r, uint32_t number)
+{
+	if (!r->live[number]) {
+		struct live *l = calloc(1, sizeof *l);
+		if (!l)
+			return NULL;
+		l->slot = NO_SLOT;
+		const struct rw_flow *f = &r->survey.flow[number];
+		uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
+		rw_sender_open(&l->sender, f, vantage_of(f), segments);
+		r->live[number] = l;
+	}
+	return r->live[number];
+}
+
+static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *p)
+{
+	const struct rw_mptcp *m = &p->mptcp;
+	struct rw_coverage *coverage = &r->live_connection[f->connection].coverage;
+	const struct rw_flow_connection *c = &r->survey.connection[f->connection];
+	if (!m->dss_mapping || m->data_length == 0)
+		return 0;
+	if (m->seen & 1 << RW_MP_CAPABLE)
+		return c->has_idsn ? rw_coverage_add(coverage, c->idsn + 1, 1, m->data_length) : 0;
+	if (m->subflow_sequence == 0)
+		return 0; /* a DATA_FIN alone */
+	/* A DATA_FIN takes a number of its own after the data. */
+	return rw_coverage_add(coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
+}
+
+static int replay_packet(rw_replay *r, struct rw_packet *p)
+{
+	int side, ready;
+	uint32_t number = rw_flow_find(r->table, p, &side);
+	if (number == RW_FLOW_NONE)
+		return 1;
+	if (number >= r->survey.flows)
+		return 0; /* the file has grown since the survey */
+	struct live *l = live_flow(r, number);
+	if (!l)
+		return 1;
+	const struct rw_flow *f = &r->survey.flow[number];
+	int from_source = side == f->source;
+	if (p->time_ns < l->last_ns)
+		p->time_ns = l->last_ns; /* a subflow's clock does not go back */
+	l->last_ns = p->time_ns;
+	if ((p->flags & RW_TCP_SYN) && l->left)
+		return 0;
+	int opening = (p->flags & RW_TCP_SYN) || !l->established;
+	struct rw_events events = {.count = 0};
+	ready = 0;
+	if (opening)
+		handshake(f, l, from_source, p, &ready);
+	if (from_source) {
+		l->ce_packets += p->ecn == RW_ECN_CE;
+		if (ready && establish(r, f, l, p->time_ns))
+			return 1;
+		if (rw_sender_sent(&l->sender, p, &events, &r->oddities))
+			return 1;
+		if (cover(r, f, p))
+			return 1;
+	} else {
+		int first = ready;
+		if (ready && establish(r, f, l, p->time_ns))
+			return 1;
+		/* The packet that completes a handshake is no row: nothing was outstanding. */
+		int completes = first && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
+		if (p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
+			rw_sender_acked(&l->sender, p, &events, &r->oddities);
+			if (events.count && events.event[0].una_advanced)
+				r->live_connection[f->connection].last_ack_ns = p->time_ns;
+		}
+	}
+	apply(r, f, l, &events);
+	if (from_source && p->flags & RW_TCP_FIN)
+		l->fin = 1;
+	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
+		leave(r, f, l, p->time_ns);
+	return 0;
+}
+
+static void finish(rw_replay *r)
+{
+	r->ended = 1;
+	describe(r);
+	rw_summary *s = &r->summary;
+	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
+		s->oddity[i] = r->oddities.count[i];
+		s->oddity_offset[i] = r->oddities.first_offset[i];
+		s->oddity_file[i] = r->oddities.first_file[i];
+	}
+	s->rows = r->rows_before + r->rows;
+}
+
+rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
+{
+	memset(batch, 0, sizeof *batch);
+	memset(error, 0, sizeof *error);
+	r->rows_before += r->rows;
+	r->rows = r->marks = 0;
+	struct rw_record record;
+	struct rw_packet packet;
+	/* One packet adds at most one row and a handful of marks; there is room for a thousand marks beside the rows. */
+	uint64_t marks_max = r->batch_rows + 1000;
+	while (!r->ended && r->rows < r->batch_rows && r->marks < marks_max) {
+		int got = rw_observation_next(r->observation, &record, error);
+		if (got < 0)
+			return (rw_status)-got;
+		if (got == 0) {
+			finish(r);
+			break;
+		}
+		if (rw_packet_parse(&record, &packet, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
+			return out_of_memory(error);
+	}
+	const struct columns *c = &r->columns;
+	*batch = (rw_batch){r->rows, c->time_ns, c->connection, c->subflow, c->una, c->ack, c->acked_bytes,
+			    c->acked_segments, c->rtt_us, c->srtt_us, c->in_flight_bytes, c->flags,
+			    (const uint64_t *const *)c->cwnd_before_q16, (const uint64_t *const *)c->cwnd_q16,
+			    (const uint64_t *const *)c->ssthresh_q16, (const uint8_t *const *)c->phase, r->marks,
+			    c->mark_time_ns, c->mark_row, c->mark_connection, c->mark_subflow, c->mark_kind, c->mark_value};
+	return RW_OK;
+}
+
+void rw_replay_progress(const rw_replay *r, uint64_t *done, uint64_t *total)
+{
+	*done = rw_observation_offset(r->observation);
+	*total = r->total_bytes;
+}
+
+void rw_replay_summary(const rw_replay *r, rw_summary *summary) { *summary = r->summary; }
+
+const rw_connection_row *rw_replay_connections(const rw_replay *r, uint32_t *count)
+{
+	*count = r->survey.connections;
+	return r->connection;
+}
+
+const rw_subflow_row *rw_replay_subflows(const rw_replay *r, uint32_t *count)
+{
+	*count = r->survey.flows;
+	return r->subflow;
+}
+
+void rw_replay_close(rw_replay *r)
+{
+	if (!r)
+		return;
+	for (uint32_t i = 0; r->live && i < r->survey.flows; i++)
+		if (r->live[i]) {
+			rw_sender_close(&r->live[i]->sender);
+			free(r->live[i]);
+		}
+	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
+		free(r->live_connection[i].shadow);
+		rw_coverage_free(&r->live_connection[i].coverage);
+	}
+	free_columns(&r->columns, r->columns.phase ? r->choices : 0);
+	rw_observation_close(r->observation);
+	rw_flow_table_close(r->table);
+	rw_survey_free(&r->survey);
+	free(r->live);
+	free(r->live_connection);
+	free(r->connection);
+	free(r->subflow);
+	free(r->choice);
+	free(r->fds);
+	free(r);
+}

@@ -1,0 +1,268 @@
+#include "shadow.h"
+
+#include <string.h>
+
+enum { OPTION_MODE = 0 };
+
+static int kernel_mode(const struct rw_shadow *s) { return s->connection.option[OPTION_MODE] == RW_MODE_KERNEL; }
+static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const int64_t *options, uint32_t mss_bytes)
+{
+	memset(s, 0, sizeof *s);
+	s->control = control;
+	memcpy(s->connection.option, options, sizeof s->connection.option);
+	s->connection.mss_bytes = mss_bytes;
+	if (control->open)
+		control->open(&s->connection);
+}
+
+void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns)
+{
+	struct rw_path *p = &s->connection.path[path];
+	memset(p, 0, sizeof *p);
+	memset(&s->path[path], 0, sizeof s->path[path]);
+	p->cwnd_q16 = cwnd_q16;
+	p->ssthresh_q16 = ssthresh_q16;
+	p->initial = ssthresh_q16 == RW_SSTHRESH_UNSET;
+	p->live = 1;
+	if (srtt_ns)
+		rw_shadow_rtt(s, path, srtt_ns, srtt_ns);
+}
+
+void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
+{
+	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
+	if (s->control->join)
+		s->control->join(&s->connection, path);
+}
+
+void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
+{
+	if (s->control->leave)
+		s->control->leave(&s->connection, path);
+	s->connection.path[path].live = 0;
+}
+
+void rw_shadow_rtt(struct rw_shadow *s, uint32_t path, uint64_t rtt_ns, uint64_t srtt_ns)
+{
+	s->connection.path[path].srtt_ns = srtt_ns;
+	if (s->control->rtt)
+		s->control->rtt(&s->connection, path, rtt_ns);
+}
+
+void rw_shadow_raise(struct rw_shadow *s, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns)
+{
+	struct rw_ack ack = {path, acked_segments, rtt_ns};
+	s->control->ack(&s->connection, &ack);
+}
+
+/* Linux's tcp_current_ssthresh: what an undo restores at least. */
+static uint64_t current_ssthresh(const struct rw_path *p)
+{
+	uint64_t three_quarters = (p->cwnd_q16 >> 1) + (p->cwnd_q16 >> 2);
+	return p->ssthresh_q16 == RW_SSTHRESH_UNSET ? RW_SSTHRESH_UNSET : larger(p->ssthresh_q16, three_quarters);
+}
+
+static void end_interval(struct rw_path *p)
+{
+	if (p->flight_max_q16)
+		p->flight_peak_q16 = larger(p->flight_max_q16, p->cwnd_q16);
+	p->flight_max_q16 = 0;
+}
+
+void rw_shadow_reduce(struct rw_shadow *s, uint32_t path)
+{
+	struct rw_path *p = &s->connection.path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	h->prior_ssthresh_q16 = current_ssthresh(p);
+	h->prior_cwnd_q16 = p->cwnd_q16;
+	h->prr_delivered = h->prr_out = 0;
+	p->cwnd_cnt = 0;
+	end_interval(p);
+	s->control->loss(&s->connection, path);
+	if (!kernel_mode(s)) {
+		p->cwnd_q16 = p->ssthresh_q16;
+		p->cwnd_rem_q40 = 0;
+	}
+}
+
+void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
+{
+	struct rw_path *p = &s->connection.path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (new_episode) {
+		h->prior_ssthresh_q16 = current_ssthresh(p);
+		h->prior_cwnd_q16 = p->cwnd_q16;
+		end_interval(p);
+		if (s->control->timeout)
+			s->control->timeout(&s->connection, path);
+		else
+			s->control->loss(&s->connection, path);
+	}
+	p->cwnd_q16 = (uint64_t)(kernel_mode(s) ? in_flight + 1 : 1) << 16;
+	p->cwnd_rem_q40 = 0;
+	p->cwnd_cnt = 0;
+}
+
+uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
+{
+	const struct rw_path *p = &s->connection.path[path];
+	switch (sender_state) {
+	case RW_SENDER_CWR:
+		return RW_PHASE_CWR;
+	case RW_SENDER_RECOVERY:
+		return RW_PHASE_RECOVERY;
+	case RW_SENDER_LOSS:
+		return RW_PHASE_LOSS;
+	default:
+		if (s->control->phase)
+			return s->control->phase(&s->connection, path);
+		return p->cwnd_q16 < p->ssthresh_q16 ? RW_PHASE_SLOW_START : RW_PHASE_CONGESTION_AVOIDANCE;
+	}
+}
+
+/* Growth to twice what was in flight is allowed in slow start (RFC 7661's concern; Linux tcp_is_cwnd_limited). */
+static int window_limits(const struct rw_path *p, const struct rw_shadow_path *h)
+{
+	if (h->limited)
+		return 1;
+	return p->cwnd_q16 < p->ssthresh_q16 && segments(p->cwnd_q16) < 2ull * h->packets_out_max;
+}
+
+/* An application that used less for a whole timeout: the window decays halfway to what was used (RFC 2861). */
+static void decay_unused(struct rw_path *p, struct rw_shadow_path *h)
+{
+	uint32_t used = h->used > RW_INITIAL_WINDOW ? h->used : RW_INITIAL_WINDOW;
+	if (used < segments(p->cwnd_q16)) {
+		p->ssthresh_q16 = current_ssthresh(p);
+		p->cwnd_q16 = (uint64_t)((segments(p->cwnd_q16) + used) / 2) << 16;
+	}
+	h->used = 0;
+}
+
+/* What the sends since the ACK before say about the window having been the limit. */
+static void validate(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+{
+	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
+	int limited = flight >= cwnd;
+	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
+	if (!limited && e->bursts && e->sent_before)
+		limited = cwnd - flight <= cwnd / 3;
+	if (!e->sent_before && !limited)
+		return;
+	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited || (!h->limited && e->packets_out_before > h->packets_out_max)) {
+		h->limited = (uint8_t)limited;
+		h->packets_out_max = e->packets_out_before;
+		h->usage_next = e->next_before;
+	}
+	if (window_limits(p, h)) {
+		h->used = 0;
+		h->limited_ns = e->sent_ns;
+		return;
+	}
+	if (e->packets_out_before > h->used)
+		h->used = e->packets_out_before;
+	if (h->limited_ns && e->sent_ns - h->limited_ns >= (int64_t)e->rto_ns) {
+		if (e->state == RW_SENDER_OPEN)
+			decay_unused(p, h);
+		h->limited_ns = e->sent_ns;
+	}
+}
+
+/* Proportional rate reduction as Linux does it (RFC 6937, algorithms.md 1.5). */
+static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+{
+	if (e->delivered == 0 || h->prior_cwnd_q16 == 0)
+		return;
+	int64_t ssthresh = segments(p->ssthresh_q16), flight = e->in_flight, delta = ssthresh - flight, send;
+	h->prr_delivered += e->delivered;
+	if (delta < 0) {
+		int64_t prior = segments(h->prior_cwnd_q16);
+		send = prior ? (ssthresh * h->prr_delivered + prior - 1) / prior - h->prr_out : 0;
+	} else {
+		send = (int64_t)h->prr_delivered - h->prr_out;
+		if (send < e->delivered)
+			send = e->delivered;
+		if (e->una_advanced && e->newly_lost == 0)
+			send++;
+		if (send > delta)
+			send = delta;
+	}
+	if (send < (h->prr_out ? 0 : 1))
+		send = h->prr_out ? 0 : 1;
+	p->cwnd_q16 = (uint64_t)(flight + send) << 16;
+}
+
+static void restart_after_idle(struct rw_path *p, uint32_t timeouts)
+{
+	uint64_t floor = (uint64_t)RW_INITIAL_WINDOW << 16;
+	if (p->cwnd_q16 < floor)
+		floor = p->cwnd_q16;
+	p->ssthresh_q16 = current_ssthresh(p);
+	for (uint32_t i = 0; i < timeouts && i < 40 && p->cwnd_q16 > floor; i++)
+		p->cwnd_q16 = p->cwnd_q16 >> 17 << 16;
+	p->cwnd_q16 = larger(p->cwnd_q16, floor);
+}
+
+static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection.path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	int kernel = kernel_mode(s);
+	if (e->steps & RW_STEP_TAIL_LOSS) {
+		rw_shadow_reduce(s, path);
+		p->cwnd_q16 = p->ssthresh_q16;
+	}
+	if (e->steps & RW_STEP_UNDO && h->prior_ssthresh_q16) {
+		p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
+		p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);
+	}
+	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET)
+		p->cwnd_q16 = p->ssthresh_q16;
+	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR))
+		rw_shadow_reduce(s, path);
+	if (e->steps & RW_STEP_NO_UNDO)
+		h->prior_ssthresh_q16 = 0;
+	p->recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
+	if (e->steps & RW_STEP_REDUCE && kernel)
+		prr(p, h, e);
+}
+
+void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
+		     struct rw_shadow_row *row)
+{
+	struct rw_path *p = &s->connection.path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	switch (e->kind) {
+	case RW_EVENT_SEND:
+		if (e->reducing)
+			h->prr_out += e->segments;
+		if (e->idle_timeouts)
+			restart_after_idle(p, e->idle_timeouts);
+		return;
+	case RW_EVENT_TIMEOUT:
+		rw_shadow_timeout(s, path, e->in_flight, e->new_episode);
+		p->recovering = 0;
+		return;
+	case RW_EVENT_RECOVERY:
+		apply_steps(s, path, e);
+		return;
+	default:
+		break;
+	}
+	validate(p, h, e);
+	row->cwnd_before_q16 = p->cwnd_q16;
+	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
+	if (p->flight_max_q16 < p->cwnd_q16)
+		p->flight_max_q16 = p->cwnd_q16;
+	if (e->rtt_ns)
+		rw_shadow_rtt(s, path, e->rtt_ns, srtt_ns);
+	apply_steps(s, path, e);
+	int allowed = kernel_mode(s) ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	if (e->steps & RW_STEP_RAISE && allowed)
+		rw_shadow_raise(s, path, e->delivered, e->rtt_ns);
+	row->cwnd_q16 = p->cwnd_q16;
+	row->ssthresh_q16 = p->ssthresh_q16;
+}

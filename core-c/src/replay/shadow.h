@@ -1,0 +1,55 @@
+/*
+ * A shadow: the window that a controller would have on one subflow, driven by recorded events.
+ *
+ * Open loop: the recorded ACKs answered the recorded window, not the shadow's. mode=kernel runs Linux's machinery
+ * around the controller (PRR, growth only while the shadow itself limits the flight); mode=paper sets cwnd to
+ * ssthresh at once and lets it grow while the recorded sender was limited by neither application nor receiver.
+ */
+#ifndef RW_SHADOW_H
+#define RW_SHADOW_H
+
+#include "events.h"
+#include "rw_control.h"
+
+struct rw_shadow_path {
+	uint64_t prior_cwnd_q16;
+	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
+	int64_t limited_ns;          /* when the window last limited the flight */
+	uint32_t prr_delivered, prr_out;
+	uint32_t packets_out_max, usage_next, used;
+	uint8_t limited;
+};
+
+/* One connection under one controller. */
+struct rw_shadow {
+	const struct rw_control *control;
+	struct rw_connection connection;
+	struct rw_shadow_path path[RW_MAX_PATHS];
+};
+
+struct rw_shadow_row {
+	uint64_t cwnd_before_q16, cwnd_q16, ssthresh_q16;
+	uint8_t phase;
+};
+
+void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const int64_t *options, uint32_t mss_bytes);
+void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns);
+void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
+/* srtt_ns: after the event. row is filled by an ACK. */
+void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
+		     struct rw_shadow_row *row);
+
+/* The machinery's own moves, which a controller driven by hand shares. */
+void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
+void rw_shadow_rtt(struct rw_shadow *s, uint32_t path, uint64_t rtt_ns, uint64_t srtt_ns);
+void rw_shadow_raise(struct rw_shadow *s, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns);
+void rw_shadow_reduce(struct rw_shadow *s, uint32_t path);
+void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode);
+uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
+
+/* Options by name: algorithm.c. options: RW_MAX_OPTIONS values. */
+const struct rw_control *rw_control_find(const char *name);
+rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control, int64_t *options,
+			     rw_error *error);
+
+#endif

@@ -1,0 +1,33 @@
+"""rewindow: what would each Multipath TCP congestion controller have done to this traffic?"""
+
+from rewindow.algorithms import Algorithm, Option, algorithms
+from rewindow.captures import Capture, open
+from rewindow.controllers import Controller
+from rewindow.core import Choice
+from rewindow.errors import BadOption, CaptureUnreadable, LimitReached, RewindowError, UnknownAlgorithm
+from rewindow.fairness import FairnessGroup, fairness_groups, jain_index
+from rewindow.replays import Batch, Connection, Replay, Result, Subflow, Summary
+
+__all__ = [
+    "Algorithm",
+    "BadOption",
+    "Batch",
+    "Capture",
+    "CaptureUnreadable",
+    "Choice",
+    "Connection",
+    "Controller",
+    "FairnessGroup",
+    "LimitReached",
+    "Option",
+    "Replay",
+    "Result",
+    "RewindowError",
+    "Subflow",
+    "Summary",
+    "UnknownAlgorithm",
+    "algorithms",
+    "fairness_groups",
+    "jain_index",
+    "open",
+]

@@ -1,0 +1,211 @@
+"""Opening captures: files, several of them as one observation, streams, and compressed ones."""
+
+import bz2
+import contextlib
+import gzip
+import lzma
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+import lz4.frame
+import zstandard
+
+from rewindow.core import Choice
+from rewindow.errors import CaptureUnreadable
+from rewindow.replays import Replay, Result
+
+Source = str | os.PathLike[str] | IO[bytes]
+
+COMPRESSED_RATIO_MAX = 1000
+"""Headers repeat, so captures compress well; a bomb compresses far better."""
+COMPRESSED_RATIO_FREE_BYTES = 64 << 20
+"""Below this size the ratio is not asked."""
+EXPANDED_BYTES_MAX = 64 << 30
+
+_CHUNK = 1 << 20
+
+
+def _zstd(stream: IO[bytes]) -> IO[bytes]:
+    return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+
+
+_DECOMPRESSORS: tuple[tuple[bytes, str, Any], ...] = (
+    (b"\x1f\x8b", "gzip", gzip.open),
+    (b"\xfd7zXZ\x00", "xz", lzma.open),
+    (b"BZh", "bzip2", bz2.open),
+    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (b"\x04\x22\x4d\x18", "lz4", lz4.frame.open),
+)
+
+
+class Capture:
+    """One observation: one capture, or several merged by time. Use it as a context manager, or close it."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        if not sources:
+            raise ValueError("no capture given")
+        self.names: list[str] = []
+        self._files: list[IO[bytes]] = []
+        try:
+            for source in sources:
+                name, file = _seekable(source)
+                self.names.append(name)
+                self._files.append(file)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Capture":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files = []
+
+    def stream(self, algorithms: Sequence[str | Choice] = (), *, batch_rows: int = 65536) -> Replay:
+        """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is."""
+        choices = [Choice.of(a) for a in algorithms]
+        return Replay([f.fileno() for f in self._files], self.names, choices, batch_rows=batch_rows)
+
+    def replay(self, algorithms: Sequence[str | Choice] = ()) -> Result:
+        """Replays everything and holds it in memory: `acks` and `marks` as Arrow tables, `connections`, `summary`."""
+        with self.stream(algorithms) as replay:
+            return replay.collect()
+
+
+def open(*sources: Source) -> Capture:
+    """Opens a capture.
+
+    sources: paths or binary file objects; several are one observation. `-` is standard input. A stream that cannot
+    seek and a compressed capture (gzip, bzip2, xz, zstd, lz4) are first written to a temporary file, within limits.
+
+    Raises CaptureUnreadable.
+    """
+    return Capture(sources)
+
+
+def _seekable(source: Source) -> tuple[str, IO[bytes]]:
+    if isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        if name == "-":
+            import sys
+
+            return "standard input", _spooled("standard input", sys.stdin.buffer)
+        try:
+            file: IO[bytes] = Path(name).open("rb")
+        except OSError as e:
+            raise CaptureUnreadable(name, e.strerror or str(e)) from e
+        with contextlib.ExitStack() as undo:
+            undo.callback(file.close)
+            if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+                raise CaptureUnreadable(name, "is a directory")
+            file = _plain(name, file)
+            undo.pop_all()
+        return name, file
+    name = str(getattr(source, "name", "capture"))
+    return name, _spooled(name, source)
+
+
+def _plain(name: str, file: IO[bytes]) -> IO[bytes]:
+    """The file itself when it is a seekable, uncompressed one."""
+    if not file.seekable():
+        with file:
+            return _spooled(name, file)
+    head = file.read(6)
+    file.seek(0)
+    if any(head.startswith(magic) for magic, _, _ in _DECOMPRESSORS):
+        with file:
+            return _spooled(name, file)
+    return file
+
+
+class _Peeked:
+    """A stream whose first bytes have been read already; counts what goes through."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest, self.count = head, rest, 0
+
+    def read(self, size: int = -1) -> bytes:
+        if self._head:
+            size = len(self._head) if size < 0 else size
+            part, self._head = self._head[:size], self._head[size:]
+        else:
+            part = self._rest.read(size) or b""
+        self.count += len(part)
+        return part
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        return self.count
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def closed(self) -> bool:
+        return False
+
+
+def _spooled(name: str, stream: IO[bytes]) -> IO[bytes]:
+    """Writes a stream, decompressed, to a temporary file that is gone when it is closed."""
+    head = b""
+    while len(head) < 6 and (part := stream.read(6 - len(head))):
+        head += part
+    counted = _Peeked(head, stream)
+    out = tempfile.TemporaryFile(prefix="rewindow-")
+    try:
+        for chunk in _expanded(name, head, counted):
+            out.write(chunk)
+        out.flush()
+        out.seek(0)
+    except OSError as e:
+        out.close()
+        raise CaptureUnreadable(name, f"cannot be kept in a temporary file: {e.strerror or e}") from e
+    except BaseException:
+        out.close()
+        raise
+    return cast(IO[bytes], out)
+
+
+def _expanded(name: str, head: bytes, counted: _Peeked) -> Iterator[bytes]:
+    for magic, kind, opener in _DECOMPRESSORS:
+        if head.startswith(magic):
+            yield from _decompressed(name, kind, opener, counted)
+            return
+    while chunk := counted.read(_CHUNK):
+        yield chunk
+
+
+def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterator[bytes]:
+    size = 0
+    try:
+        with contextlib.closing(opener(counted)) as plain:
+            while chunk := plain.read(_CHUNK):
+                size += len(chunk)
+                ratio = size / max(counted.count, 1)
+                if size > EXPANDED_BYTES_MAX or (
+                    size > COMPRESSED_RATIO_FREE_BYTES and ratio > COMPRESSED_RATIO_MAX
+                ):
+                    raise CaptureUnreadable(
+                        name, f"{kind}: expands more than {COMPRESSED_RATIO_MAX} times", offset=counted.count
+                    )
+                yield chunk
+    except EOFError:
+        return  # cut: what was decompressed is analysed, and the core counts the cut record
+    except (lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
+        if size == 0:
+            raise CaptureUnreadable(name, f"{kind}: {e}", offset=counted.count) from e
+        return

@@ -1,0 +1,189 @@
+"""One connection's controller, driven by hand: the C code of the replay, without a capture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
+
+_UNSET = 0xFFFFFFFFFFFFFFFF
+_GONE = 0xFFFFFFFF
+_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out"}
+
+
+def _q16(segments: float) -> int:
+    return round(segments * 65536)
+
+
+class Path:
+    """One path as it stands now."""
+
+    def __init__(self, controller: Controller, index: int) -> None:
+        self._controller, self.index = controller, index
+
+    def _state(self) -> tuple[Any, int]:
+        state, phase, error = ffi.new("rw_path_state *"), ffi.new("uint32_t *"), ffi.new("rw_error *")
+        check(lib.rw_controller_path(self._controller._handle, self.index, state, phase, error), error)
+        return state, phase[0]
+
+    @property
+    def cwnd(self) -> float:
+        """Segments."""
+        return float(self._state()[0].cwnd_q16 / 65536)
+
+    @property
+    def ssthresh(self) -> float:
+        """Segments; infinite while it is not set."""
+        value = self._state()[0].ssthresh_q16
+        return math.inf if value == _UNSET else float(value / 65536)
+
+    @property
+    def rtt(self) -> float | None:
+        """Smoothed, seconds."""
+        value = self._state()[0].srtt_ns
+        return float(value / 1e9) if value else None
+
+    @property
+    def cwnd_cnt(self) -> int:
+        """Linux's additive-increase credit, segments."""
+        return int(self._state()[0].cwnd_cnt)
+
+    @property
+    def phase(self) -> str:
+        return name_of(lib.rw_phase_name, self._state()[1]) or "unknown"
+
+
+class Controller:
+    """Drives one controller.
+
+    paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
+    path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them.
+    Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
+
+    Raises UnknownAlgorithm, BadOption.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        paths: Sequence[Mapping[str, Any]] = (),
+        *,
+        mss: int = 1460,
+        **named: object,
+    ) -> None:
+        self.name = name
+        probe = self._open(name, {}, mss)
+        words = self._words(probe)
+        state = {k: v for k, v in named.items() if k in words and not words[k][1]}
+        options = {k: v for k, v in named.items() if k not in state}
+        self._handle = self._open(name, options, mss) if options else probe
+        self._named = words
+        self._indices: list[int] = []
+        for key, value in state.items():
+            self._set(key, 0, value)
+        for path in paths:
+            self._add(path, lib.rw_controller_place)
+
+    @staticmethod
+    def _open(name: str, options: dict[str, object], mss: int) -> Any:
+        handle, error = ffi.new("rw_controller **"), ffi.new("rw_error *")
+        array, keep = choices_for([Choice(name, options)])
+        status = lib.rw_controller_open(handle, array, mss, error)
+        del keep
+        check(status, error)
+        return ffi.gc(handle[0], lib.rw_controller_close)
+
+    @staticmethod
+    def _words(handle: Any) -> dict[str, tuple[int, bool, int]]:
+        words: dict[str, tuple[int, bool, int]] = {}
+        of_path, bits = ffi.new("uint8_t *"), ffi.new("uint8_t *")
+        while True:
+            name = lib.rw_controller_word_name(handle, len(words), of_path, bits)
+            if name == ffi.NULL:
+                return words
+            words[ffi.string(name).decode()] = (len(words), bool(of_path[0]), bits[0])
+
+    def _set(self, key: str, path: int, value: Any) -> None:
+        index, _, bits = self._named[key]
+        error = ffi.new("rw_error *")
+        number = round(float(value) * (1 << bits))
+        check(lib.rw_controller_set_word(self._handle, index, path, number, error), error)
+
+    def _add(self, values: Mapping[str, Any], function: Any) -> int:
+        unknown = set(values) - _PATH_KEYS - {k for k, w in self._named.items() if w[1]}
+        if unknown:
+            raise ValueError(f"{self.name}: a path has no {', '.join(sorted(unknown))}")
+        ssthresh = values.get("ssthresh")
+        unset = ssthresh is None or math.isinf(float(ssthresh))
+        state = ffi.new(
+            "rw_path_state *",
+            {
+                "cwnd_q16": _q16(float(values.get("cwnd", 10.0))),
+                "ssthresh_q16": _UNSET if unset else _q16(float(ssthresh)),  # type: ignore[arg-type]
+                "srtt_ns": round(float(values.get("rtt") or 0) * 1e9),
+                "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
+                "cwnd_cnt": int(values.get("cwnd_cnt") or 0),
+            },
+        )
+        index, error = ffi.new("uint32_t *"), ffi.new("rw_error *")
+        check(function(self._handle, state, index, error), error)
+        for key, value in values.items():
+            if key not in _PATH_KEYS:
+                self._set(key, index[0], value)
+        self._indices.append(index[0])
+        return len(self._indices) - 1
+
+    @property
+    def paths(self) -> list[Path]:
+        """In the order given and joined; a path that left raises when it is read."""
+        return [Path(self, i) for i in self._indices]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The algorithm's named values; those of paths as lists."""
+        values: dict[str, Any] = {}
+        for key, (index, of_path, bits) in self._named.items():
+            places = [i for i in self._indices if i != _GONE] if of_path else [0]
+            read = [self._word(index, place, bits) for place in places]
+            values[key] = read if of_path else read[0]
+        return values
+
+    def _word(self, index: int, path: int, bits: int) -> float:
+        value, error = ffi.new("uint64_t *"), ffi.new("rw_error *")
+        check(lib.rw_controller_word(self._handle, index, path, value, error), error)
+        return float(value[0] / (1 << bits)) if bits else int(value[0])
+
+    def _place(self, path: int) -> int:
+        return self._indices[path]
+
+    def ack(self, path: int = 0, acked: int = 1, rtt: float | None = None) -> None:
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds."""
+        error = ffi.new("rw_error *")
+        sample = round(rtt * 1e9) if rtt else 0
+        check(lib.rw_controller_ack(self._handle, self._place(path), acked, sample, error), error)
+
+    def _event(self, function: Any, path: int) -> None:
+        error = ffi.new("rw_error *")
+        check(function(self._handle, self._place(path), error), error)
+
+    def loss(self, path: int = 0) -> None:
+        """A fast retransmit: the window is where recovery leaves it."""
+        self._event(lib.rw_controller_loss, path)
+
+    def ece(self, path: int = 0) -> None:
+        """The first ECN echo of a window."""
+        self._event(lib.rw_controller_ece, path)
+
+    def timeout(self, path: int = 0) -> None:
+        """A retransmission timeout with nothing left in flight."""
+        self._event(lib.rw_controller_timeout, path)
+
+    def leave(self, path: int) -> None:
+        self._event(lib.rw_controller_leave, path)
+        self._indices[path] = _GONE  # its place may be taken by a later join
+
+    def join(self, path: Mapping[str, Any]) -> int:
+        """A subflow joins with the window given (10 by default); returns its number."""
+        return self._add(path, lib.rw_controller_join)

@@ -1,0 +1,68 @@
+"""The C core, with its errors translated in one place."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rewindow._core import ffi, lib
+from rewindow.errors import BadOption, CaptureUnreadable, LimitReached, RewindowError, UnknownAlgorithm
+
+__all__ = ["Choice", "check", "choices_for", "ffi", "lib", "name_of"]
+
+
+class Choice:
+    """One controller to run: its name and its options, as text."""
+
+    def __init__(self, name: str, options: dict[str, object] | None = None, label: str | None = None) -> None:
+        self.name = name
+        self.options = {k: _text(v) for k, v in (options or {}).items()}
+        self.label = label or name
+
+    @classmethod
+    def of(cls, value: "str | Choice") -> "Choice":
+        return value if isinstance(value, cls) else cls(str(value))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:.12f}".rstrip("0").rstrip(".")
+    return str(value)
+
+
+def choices_for(choices: Sequence[Choice]) -> tuple[Any, list[Any]]:
+    """An array of rw_choice, and what must stay alive as long as it does."""
+    keep: list[Any] = []
+    array = ffi.new("rw_choice[]", max(len(choices), 1))
+    for entry, choice in zip(array, choices, strict=False):
+        name = ffi.new("char[]", choice.name.encode())
+        texts = [ffi.new("char[]", f"{k}={v}".encode()) for k, v in choice.options.items()]
+        options = ffi.new("char *[]", texts)
+        entry.name, entry.options, entry.option_count = name, options, len(texts)
+        keep += [name, options, *texts]
+    return array, keep
+
+
+def check(status: int, error: Any, names: Sequence[str] = ()) -> None:
+    """Raises the exception that stands for a status of the core."""
+    if status == lib.RW_OK:
+        return
+    reason = ffi.string(error.reason).decode("utf-8", "replace")
+    if status in (lib.RW_ERROR_READ, lib.RW_ERROR_NOT_A_CAPTURE):
+        name = names[error.file] if error.file < len(names) else "capture"
+        raise CaptureUnreadable(name, reason, error.block, error.offset)
+    if status == lib.RW_ERROR_UNKNOWN_ALGORITHM:
+        raise UnknownAlgorithm(reason)
+    if status in (lib.RW_ERROR_UNKNOWN_OPTION, lib.RW_ERROR_BAD_VALUE):
+        raise BadOption(reason)
+    if status == lib.RW_ERROR_LIMIT:
+        raise LimitReached(reason)
+    if status == lib.RW_ERROR_MEMORY:
+        raise MemoryError(reason)
+    raise RewindowError(reason)
+
+
+def name_of(function: Any, number: int) -> str | None:
+    """The name that one of the rw_*_name functions gives a number."""
+    text = function(number)
+    return None if text == ffi.NULL else ffi.string(text).decode()

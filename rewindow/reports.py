@@ -1,0 +1,115 @@
+"""Reports: the JSON of `analyze` and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rewindow.algorithms import Algorithm
+from rewindow.fairness import FairnessGroup
+from rewindow.replays import Connection, Summary
+
+
+def analysis(
+    summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]
+) -> dict[str, Any]:
+    """What `rewindow analyze --json` prints."""
+    capture = asdict(summary)
+    return {
+        "capture": capture,
+        "connections": [connection_json(c) for c in connections],
+        "fairness": [asdict(g) for g in fairness],
+    }
+
+
+def connection_json(connection: Connection) -> dict[str, Any]:
+    record = asdict(connection)
+    for subflow in record["subflows"]:
+        # What the sender ran is not inferred yet: nothing is claimed.
+        subflow["sender_algorithm"] = {"name": "unknown", "match": None}
+    return record
+
+
+def _si(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{value / factor:.2f} {prefix}{unit}"
+    return f"{value:.0f} {unit}"
+
+
+def _ms(us: int | None) -> str:
+    return "-" if us is None else f"{us / 1000:.1f}"
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Aligned columns; the first row is the heading."""
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+        if number == 0:
+            lines.append("  ".join("-" * w for w in widths))
+    return "\n".join(lines)
+
+
+def analysis_text(
+    summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]
+) -> str:
+    head = (
+        f"{summary.packets} packets, {_si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
+        f"{', '.join(summary.link_types)}; seen from the {summary.vantage}"
+        if summary.vantage != "unknown"
+        else f"{summary.packets} packets, {_si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
+        f"{', '.join(summary.link_types)}; vantage point unknown"
+    )
+    parts = [head]
+    if summary.oddities:
+        parts.append("oddities: " + ", ".join(f"{k} {v['count']}" for k, v in summary.oddities.items()))
+    rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", "p95", "goodput", "quality"]]
+    for c in connections:
+        kind = f"mptcp v{c.version}" if c.kind == "mptcp" and c.version is not None else c.kind
+        for s in c.subflows:
+            rows.append(
+                [
+                    str(c.id), kind, str(s.id), _endpoint(s.src, s.sport), _endpoint(s.dst, s.dport), str(s.bytes),
+                    str(s.retransmitted_packets), _ms(s.rtt_median_us), _ms(s.rtt_p95_us),
+                    _si(s.goodput_bps, "bit/s"), " ".join(s.quality) or "good",
+                ]
+            )
+        if c.kind == "mptcp":
+            rows.append(
+                [str(c.id), kind, "all", "", "", str(c.bytes), str(c.retransmitted_packets), "", "",
+                 _si(c.goodput_bps, "bit/s"), ""]
+            )
+    parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
+    if fairness:
+        rows = [["bottleneck", "connections", "Jain", "MPTCP/TCP"]]
+        for g in fairness:
+            ratio = "-" if g.mptcp_to_tcp_ratio is None else f"{g.mptcp_to_tcp_ratio:.3f}"
+            rows.append([g.bottleneck, " ".join(map(str, g.members)), f"{g.jain:.4f}", ratio])
+        parts.append(table(rows, right=(2, 3)))
+    return "\n\n".join(parts)
+
+
+def _endpoint(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def windows_text(finals: Sequence[tuple[int, int, str, float, float, float]]) -> str:
+    """finals: connection, subflow, algorithm, mean, maximum and last cwnd, in segments."""
+    rows = [["connection", "subflow", "algorithm", "mean cwnd", "max", "last"]]
+    rows += [[str(c), str(s), a, f"{m:.1f}", f"{x:.1f}", f"{e:.1f}"] for c, s, a, m, x, e in finals]
+    return table(rows, right=(0, 1, 3, 4, 5))
+
+
+def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
+    parts = []
+    for a in algorithms:
+        lines = [f"{a.name} ({a.kind} path)", f"  {a.formula}", f"  source: {a.source}"]
+        lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in a.options]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
