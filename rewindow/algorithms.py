@@ -40,10 +40,13 @@ def algorithms() -> list[Algorithm]:
         for place in range(info.options):
             lib.rw_algorithm_option(index, place, option)
             options.append(
-                Option(_text(option.name), _text(option.default_value), _text(option.values), _text(option.reason))
+                Option(
+                    _text(option.name),
+                    _text(option.default_value),
+                    _text(option.values),
+                    _text(option.reason),
+                )
             )
         kind = "multipath" if info.multipath else "single"
-        found.append(
-            Algorithm(_text(info.name), kind, _text(info.source), _text(info.formula), tuple(options))
-        )
+        found.append(Algorithm(_text(info.name), kind, _text(info.source), _text(info.formula), tuple(options)))
     return found

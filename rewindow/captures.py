@@ -100,7 +100,7 @@ def _seekable(source: Source) -> tuple[str, IO[bytes]]:
 
             return "standard input", _spooled("standard input", sys.stdin.buffer)
         try:
-            file: IO[bytes] = Path(name).open("rb")
+            file: IO[bytes] = Path(name).open("rb")  # noqa: SIM115  # closed by Capture
         except OSError as e:
             raise CaptureUnreadable(name, e.strerror or str(e)) from e
         with contextlib.ExitStack() as undo:
@@ -165,7 +165,7 @@ def _spooled(name: str, stream: IO[bytes]) -> IO[bytes]:
     while len(head) < 6 and (part := stream.read(6 - len(head))):
         head += part
     counted = _Peeked(head, stream)
-    out = tempfile.TemporaryFile(prefix="rewindow-")
+    out = tempfile.TemporaryFile(prefix="rewindow-")  # noqa: SIM115  # closed by Capture
     try:
         for chunk in _expanded(name, head, counted):
             out.write(chunk)
@@ -196,9 +196,7 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
             while chunk := plain.read(_CHUNK):
                 size += len(chunk)
                 ratio = size / max(counted.count, 1)
-                if size > EXPANDED_BYTES_MAX or (
-                    size > COMPRESSED_RATIO_FREE_BYTES and ratio > COMPRESSED_RATIO_MAX
-                ):
+                if size > EXPANDED_BYTES_MAX or (size > COMPRESSED_RATIO_FREE_BYTES and ratio > COMPRESSED_RATIO_MAX):
                     raise CaptureUnreadable(
                         name, f"{kind}: expands more than {COMPRESSED_RATIO_MAX} times", offset=counted.count
                     )

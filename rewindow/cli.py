@@ -1,4 +1,7 @@
-"""The command line. Exit status: 0 done, 1 the answer is negative, 2 usage, 3 unreadable input, 4 a dependency failed."""
+"""The command line.
+
+Exit status: 0 done, 1 the answer is negative, 2 usage, 3 unreadable input, 4 a dependency failed.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,29 @@ from rewindow import reports, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.replays import Batch, Connection, Replay
+from rewindow.windows import WindowStatistics
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
 
 REPLAY_COLUMNS = (
-    "time_ns", "connection", "subflow", "src", "sport", "dst", "dport", "una", "ack", "acked_bytes", "rtt_us",
-    "srtt_us", "in_flight_bytes", "phase", "flags", "cwnd_before", "cwnd", "ssthresh",
+    "time_ns",
+    "connection",
+    "subflow",
+    "src",
+    "sport",
+    "dst",
+    "dport",
+    "una",
+    "ack",
+    "acked_bytes",
+    "rtt_us",
+    "srtt_us",
+    "in_flight_bytes",
+    "phase",
+    "flags",
+    "cwnd_before",
+    "cwnd",
+    "ssthresh",
 )
 
 
@@ -81,34 +101,6 @@ def _names(text: str | None) -> list[str]:
     return [n for n in (text or "").split(",") if n]
 
 
-class _Windows:
-    """Mean, maximum and last window of each subflow and algorithm, while batches go by."""
-
-    def __init__(self, labels: Sequence[str]) -> None:
-        self.labels = labels
-        self._seen: dict[tuple[int, int, str], list[float]] = {}
-
-    def add(self, acks: pa.RecordBatch) -> None:
-        if not self.labels or acks.num_rows == 0:
-            return
-        key = acks["connection"].to_numpy().astype(np.uint64) << np.uint64(32) | acks["subflow"].to_numpy()
-        order = np.argsort(key, kind="stable")
-        flows, starts = np.unique(key[order], return_index=True)
-        ends = np.append(starts[1:], len(key))
-        for label in self.labels:
-            cwnd = acks[f"{label}.cwnd"].to_numpy()[order]
-            for flow, start, end in zip(flows, starts, ends, strict=True):
-                part = cwnd[start:end]
-                place = self._seen.setdefault((int(flow) >> 32, int(flow) & 0xFFFFFFFF, label), [0.0, 0.0, 0.0, 0.0])
-                place[0] += len(part)
-                place[1] += float(part.sum())
-                place[2] = max(place[2], float(part.max()))
-                place[3] = float(part[-1])
-
-    def rows(self) -> list[tuple[int, int, str, float, float, float]]:
-        return [(c, s, a, t / n, m, e) for (c, s, a), (n, t, m, e) in self._seen.items()]
-
-
 def _algorithms(args: argparse.Namespace) -> int:
     found = rewindow.algorithms()
     if args.json:
@@ -122,7 +114,7 @@ def _analyze(args: argparse.Namespace) -> int:
     labels = _names(args.algorithms)
     declared = [_names(b) for b in args.bottleneck]
     with rewindow.open(*args.captures) as capture, capture.stream(labels) as replay:
-        windows = _Windows(labels)
+        windows = WindowStatistics(labels)
         with contextlib.ExitStack() as stack:
             writer = None
             if args.series:
@@ -156,9 +148,12 @@ def _replay_rows(acks: pa.RecordBatch, label: str, ends: dict[str, Any]) -> pa.T
     place = acks["connection"].to_numpy().astype(np.int64)
     index = pa.array(ends["first"][place] + acks["subflow"].to_numpy())
     columns = {
-        "src": pc.take(ends["src"], index), "sport": pc.take(ends["sport"], index),
-        "dst": pc.take(ends["dst"], index), "dport": pc.take(ends["dport"], index),
-        "phase": pc.cast(acks[f"{label}.phase"], pa.string()), "flags": pc.cast(acks["flags"], pa.string()),
+        "src": pc.take(ends["src"], index),
+        "sport": pc.take(ends["sport"], index),
+        "dst": pc.take(ends["dst"], index),
+        "dport": pc.take(ends["dport"], index),
+        "phase": pc.cast(acks[f"{label}.phase"], pa.string()),
+        "flags": pc.cast(acks["flags"], pa.string()),
         **{c: acks[f"{label}.{c}"] for c in ("cwnd_before", "cwnd", "ssthresh")},
     }
     return pa.table({name: columns[name] if name in columns else acks[name] for name in REPLAY_COLUMNS})
@@ -184,9 +179,7 @@ def _replay(args: argparse.Namespace) -> int:
     with rewindow.open(*args.captures) as capture, capture.stream([choice]) as replay:
         ends = _endpoints(replay.connections())
         with _whole_file(args.output) as path, contextlib.ExitStack() as stack:
-            empty = _replay_rows(
-                pa.RecordBatch.from_pylist([], schema=replay.schema), choice.label, ends
-            )
+            empty = _replay_rows(pa.RecordBatch.from_pylist([], schema=replay.schema), choice.label, ends)
             if suffix == ".csv":
                 quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
                 writer: Any = stack.enter_context(pacsv.CSVWriter(path, empty.schema, write_options=quoting))
@@ -225,8 +218,13 @@ def _parser() -> argparse.ArgumentParser:
     p = commands.add_parser("analyze", help="connections, metrics and fairness of captures")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
     p.add_argument("--algorithms", metavar="A,B", help="also replay these")
-    p.add_argument("--bottleneck", action="append", default=[], metavar="NET,NET",
-                   help="addresses or networks whose flows share a bottleneck; may be given several times")
+    p.add_argument(
+        "--bottleneck",
+        action="append",
+        default=[],
+        metavar="NET,NET",
+        help="addresses or networks whose flows share a bottleneck; may be given several times",
+    )
     p.add_argument("--series", metavar="OUT.parquet", help="write every ACK's row")
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_analyze)

@@ -32,9 +32,7 @@ def jain_index(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-def fairness_groups(
-    connections: Iterable[Connection], declared: Sequence[Sequence[str]] = ()
-) -> list[FairnessGroup]:
+def fairness_groups(connections: Iterable[Connection], declared: Sequence[Sequence[str]] = ()) -> list[FairnessGroup]:
     """Groups connections by bottleneck.
 
     declared: for each bottleneck the addresses or networks whose flows cross it; without any, flows captured on one
@@ -55,16 +53,12 @@ def fairness_groups(
     return [g for g in groups if g is not None]
 
 
-def _crosses(
-    subflow: Subflow, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
-) -> bool:
+def _crosses(subflow: Subflow, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
     ends = (ipaddress.ip_address(subflow.src), ipaddress.ip_address(subflow.dst))
     return any(end in network for end in ends for network in networks)
 
 
-def _group(
-    name: str, flows: Sequence[tuple[Connection, Subflow]], declared: bool
-) -> FairnessGroup | None:
+def _group(name: str, flows: Sequence[tuple[Connection, Subflow]], declared: bool) -> FairnessGroup | None:
     goodput: dict[int, float] = {}
     kinds: dict[int, str] = {}
     lives: dict[int, tuple[int, int]] = {}

@@ -232,8 +232,9 @@ class Replay:
             else:
                 columns.append(pa.array(values))
         for k in range(len(self.choices)):
-            columns += [pa.array(_segments(getattr(batch, c)[k], n)) for c in
-                        ("cwnd_before_q16", "cwnd_q16", "ssthresh_q16")]
+            columns += [
+                pa.array(_segments(getattr(batch, c)[k], n)) for c in ("cwnd_before_q16", "cwnd_q16", "ssthresh_q16")
+            ]
             columns.append(_phase_column(_column(batch.phase[k], "uint8_t", np.uint8, n)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -260,8 +261,9 @@ class Replay:
     def summary(self) -> Summary:
         s = ffi.new("rw_summary *")
         lib.rw_replay_summary(self._handle, s)
-        names = (name_of(lib.rw_link_type_name, s.link_type[i]) or f"link_type_{s.link_type[i]}"
-                 for i in range(s.link_types))
+        names = (
+            name_of(lib.rw_link_type_name, s.link_type[i]) or f"link_type_{s.link_type[i]}" for i in range(s.link_types)
+        )
         oddities = {
             ODDITIES[i]: {"count": s.oddity[i], "first_offset": s.oddity_offset[i], "file": s.oddity_file[i]}
             for i in range(lib.RW_ODDITY_COUNT)

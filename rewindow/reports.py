@@ -11,9 +11,7 @@ from rewindow.fairness import FairnessGroup
 from rewindow.replays import Connection, Summary
 
 
-def analysis(
-    summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]
-) -> dict[str, Any]:
+def analysis(summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]) -> dict[str, Any]:
     """What `rewindow analyze --json` prints."""
     capture = asdict(summary)
     return {
@@ -56,9 +54,7 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     return "\n".join(lines)
 
 
-def analysis_text(
-    summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]
-) -> str:
+def analysis_text(summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]) -> str:
     head = (
         f"{summary.packets} packets, {_si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
         f"{', '.join(summary.link_types)}; seen from the {summary.vantage}"
@@ -69,21 +65,54 @@ def analysis_text(
     parts = [head]
     if summary.oddities:
         parts.append("oddities: " + ", ".join(f"{k} {v['count']}" for k, v in summary.oddities.items()))
-    rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", "p95", "goodput", "quality"]]
+    rows = [
+        [
+            "connection",
+            "kind",
+            "subflow",
+            "from",
+            "to",
+            "bytes",
+            "retrans",
+            "rtt ms",
+            "p95",
+            "goodput",
+            "quality",
+        ]
+    ]
     for c in connections:
         kind = f"mptcp v{c.version}" if c.kind == "mptcp" and c.version is not None else c.kind
         for s in c.subflows:
             rows.append(
                 [
-                    str(c.id), kind, str(s.id), _endpoint(s.src, s.sport), _endpoint(s.dst, s.dport), str(s.bytes),
-                    str(s.retransmitted_packets), _ms(s.rtt_median_us), _ms(s.rtt_p95_us),
-                    _si(s.goodput_bps, "bit/s"), " ".join(s.quality) or "good",
+                    str(c.id),
+                    kind,
+                    str(s.id),
+                    _endpoint(s.src, s.sport),
+                    _endpoint(s.dst, s.dport),
+                    str(s.bytes),
+                    str(s.retransmitted_packets),
+                    _ms(s.rtt_median_us),
+                    _ms(s.rtt_p95_us),
+                    _si(s.goodput_bps, "bit/s"),
+                    " ".join(s.quality) or "good",
                 ]
             )
         if c.kind == "mptcp":
             rows.append(
-                [str(c.id), kind, "all", "", "", str(c.bytes), str(c.retransmitted_packets), "", "",
-                 _si(c.goodput_bps, "bit/s"), ""]
+                [
+                    str(c.id),
+                    kind,
+                    "all",
+                    "",
+                    "",
+                    str(c.bytes),
+                    str(c.retransmitted_packets),
+                    "",
+                    "",
+                    _si(c.goodput_bps, "bit/s"),
+                    "",
+                ]
             )
     parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
     if fairness:

@@ -122,6 +122,12 @@ struct rw_sender {
 	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS */
 	int64_t first_data_ns, last_advance_ns;
 	int64_t gap_ns; /* when the last hole appeared in what was seen of the data */
+	struct {
+		uint16_t next;       /* expected */
+		uint8_t started;
+		uint64_t in_order, out_of_order, missing;
+		uint64_t holes;      /* segments that were not seen the first time */
+	} identification;            /* IPv4 identification, where the capture point is behind the sender */
 };
 
 void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max);
@@ -135,6 +141,8 @@ void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_e
 		     struct rw_oddity_counts *oddities);
 /* The handshake's own sample. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);
+/* Retransmissions that were lost before they reached the capture point; 0 beside the sender. */
+uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s);
 /* Quantile q in percent of the samples; 0 when there are none. */
 uint32_t rw_sender_rtt_quantile_us(const struct rw_sender *s, uint32_t percent);
 

@@ -11,6 +11,8 @@
 #define CAPTURE_REORDER_NS (3 * MS)
 /* Further ahead is another connection's number, not this one's. */
 #define SEQUENCE_JUMP_MAX (1 << 30)
+/* More IPv4 identifications at once were not lost: they were used elsewhere. */
+#define MISSING_MAX 256
 
 void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max)
 {
@@ -275,6 +277,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 		s->gap_ns = p->time_ns;
 		if (append_new(s, s->next, start, mss, p->time_ns, RW_SEGMENT_UNSEEN, &unseen))
 			return 1;
+		s->identification.holes += unseen;
 	}
 	if (append_new(s, start, end, mss, p->time_ns, 0, &segments))
 		return 1;
@@ -838,10 +841,48 @@ static void settle(const struct rw_sender *s, struct rw_events *out)
 		out->event[i].state_after = i + 1 < out->count ? out->event[i + 1].state : s->state;
 }
 
+/*
+ * Senders number their IPv4 packets one by one (most do, for each connection): numbers that are missing behind the
+ * sender are packets lost on the way. Those that were not first transmissions were retransmissions.
+ */
+static void follow_identification(struct rw_sender *s, const struct rw_packet *p)
+{
+	if (p->family != 4 || s->vantage == RW_VANTAGE_SENDER || s->vantage == RW_VANTAGE_UNKNOWN)
+		return;
+	uint32_t mss = rw_sender_segment_bytes(s, p);
+	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
+	int16_t ahead = (int16_t)(p->identification - s->identification.next);
+	if (s->identification.started) {
+		if (ahead < 0) {
+			s->identification.out_of_order++;
+			if (s->identification.missing)
+				s->identification.missing--;
+			return;
+		}
+		if (ahead > MISSING_MAX)
+			s->identification.out_of_order++;
+		else
+			s->identification.missing += (uint64_t)ahead;
+		s->identification.in_order++;
+	}
+	s->identification.started = 1;
+	s->identification.next = (uint16_t)(p->identification + segments);
+}
+
+uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s)
+{
+	/* Random or shared counters tell nothing. */
+	if (s->identification.out_of_order * 20 > s->identification.in_order)
+		return 0;
+	uint64_t holes = s->identification.holes, missing = s->identification.missing;
+	return missing > holes ? missing - holes : 0;
+}
+
 int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		   struct rw_oddity_counts *oddities)
 {
 	out->count = 0;
+	follow_identification(s, p);
 	int failed = sent(s, p, out, oddities);
 	settle(s, out);
 	return failed;

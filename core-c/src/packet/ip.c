@@ -13,7 +13,7 @@ static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t
 	uint32_t header = (uint32_t)(rw_bytes_u8(&b) & 15) * 4;
 	packet->ecn = rw_bytes_u8(&b) & 3;
 	uint32_t total = rw_bytes_u16(&b);
-	rw_bytes_skip(&b, 2);
+	packet->identification = rw_bytes_u16(&b);
 	uint16_t fragment = rw_bytes_u16(&b);
 	rw_bytes_skip(&b, 1);
 	uint8_t protocol = rw_bytes_u8(&b);

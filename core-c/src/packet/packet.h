@@ -46,6 +46,7 @@ struct rw_packet {
 	uint32_t file, interface;
 	uint8_t family; /* 4 or 6 */
 	uint8_t ecn;
+	uint16_t identification; /* IPv4 */
 	uint8_t source[16], destination[16];
 	uint16_t source_port, destination_port;
 	uint32_t sequence, ack;

@@ -255,7 +255,7 @@ static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
 		return;
 	const struct rw_sender *s = &l->sender;
 	row->bytes = s->bytes;
-	row->retransmitted_packets = s->retransmitted_packets;
+	row->retransmitted_packets = s->retransmitted_packets + rw_sender_unseen_retransmissions(s);
 	row->retransmitted_bytes = s->retransmitted_bytes;
 	row->spurious_retransmissions = s->spurious;
 	row->unseen_bytes = s->unseen_bytes;

@@ -1,0 +1,33 @@
+# rewindow. `make help` lists the verbs.
+.DEFAULT_GOAL := help
+.PHONY: help build up down test check golden clean
+
+PYTHON := .venv/bin/python
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the library, the binding and the command line (.venv/bin/rewindow), no service
+	@deploy/setup.sh build
+
+up: ## install, build, start everything, analyse the sample and stay up; DETACH=1 returns, PORT= chooses the port
+	@deploy/setup.sh run
+	@$(PYTHON) deploy/run.py up $(if $(DETACH),--detach) $(if $(PORT),--port $(PORT))
+
+down: ## stop what `make up DETACH=1` started; nothing is lost
+	@if [ -x $(PYTHON) ]; then $(PYTHON) deploy/run.py down; else echo "nothing is running"; fi
+
+test: ## install, build and run every test against services of its own
+	@deploy/setup.sh test
+	@deploy/test.sh
+
+check: ## formatters, linters, types, import rules
+	@deploy/setup.sh test
+	@deploy/check.sh
+
+golden: ## rewrite the golden replays of tests/golden
+	@deploy/setup.sh test
+	@$(PYTHON) -m tests.golden
+
+clean: ## remove what was built; data in .local stays
+	@rm -rf build dashboard/dist dashboard/node_modules .venv

@@ -1,0 +1,1 @@
+"""The REST API. Never worker, never the C core."""

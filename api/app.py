@@ -1,0 +1,57 @@
+"""The application: `uvicorn api.app:create --factory`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import errors
+from api.algorithms import endpoints as algorithms
+from api.captures import endpoints as captures
+from api.connections import endpoints as connections
+from api.health import endpoints as health
+from api.teams import endpoints as teams
+from store.settings import settings
+
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class _Headers(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        response = await call_next(request)
+        for name, value in _SECURITY_HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+
+def create() -> FastAPI:
+    app = FastAPI(title="rewindow", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None)
+    errors.install(app)
+    for module in (captures, connections, algorithms, teams, health):
+        app.include_router(module.router)
+    folder = settings().dashboard_folder
+    if folder:
+        _serve_dashboard(app, Path(folder))
+    app.add_middleware(_Headers)
+    return app
+
+
+def _serve_dashboard(app: FastAPI, folder: Path) -> None:
+    app.mount("/assets", StaticFiles(directory=folder / "assets"), name="assets")
+
+    @app.get("/{path:path}", include_in_schema=False)
+    async def page(path: str) -> FileResponse:
+        """Every address of the dashboard is the one page; it reads the address itself."""
+        if path.startswith("v1/"):
+            raise errors.NotFound("no such route")
+        return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})

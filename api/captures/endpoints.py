@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from api import connections, wakeups
+from api.captures import service
+from api.captures.schemas import CaptureDetail, CaptureOut
+from api.connections.schemas import ConnectionOut
+from api.errors import BadRequest, NotFound
+from api.pages import Cursor, Limit, Page
+from api.security import Caller, Reader, Session, Writer
+from api.uploads import Upload
+from store.database import async_engine
+from store.models import State
+from store.settings import settings
+
+router = APIRouter(prefix="/v1/captures", tags=["captures"])
+
+Tags = Annotated[list[str], Query(description="key=value; may be given several times")]
+
+_EVENT_INTERVAL_S = 0.3
+_EVENTS_S = 600
+
+
+def _tags(pairs: list[str]) -> dict[str, str]:
+    tags = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key or len(pair) > 200:
+            raise BadRequest(f"tag '{pair[:40]}' is not of the form key=value")
+        tags[key] = value
+    return tags
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=CaptureDetail,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/vnd.tcpdump.pcap": {"schema": {"type": "string", "format": "binary"}},
+                "multipart/form-data": {
+                    "schema": {
+                        "type": "object",
+                        "required": ["file"],
+                        "properties": {"file": {"type": "string", "format": "binary"}},
+                    }
+                },
+            },
+        }
+    },
+)
+async def upload(
+    request: Request,
+    response: Response,
+    background: BackgroundTasks,
+    session: Session,
+    caller: Writer,
+    filename: Annotated[str | None, Query(max_length=500)] = None,
+    tag: Tags = [],  # noqa: B006  # FastAPI copies defaults
+) -> CaptureDetail:
+    """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
+    received = Upload(request, settings().upload_bytes_max)
+    capture_id, job_id = await service.receive(session, caller, received, filename, _tags(tag))
+    if job_id:
+        background.add_task(wakeups.wake, job_id)  # runs after the commit
+    response.headers["Location"] = f"/v1/captures/{capture_id}"
+    response.headers["Retry-After"] = "1"
+    return await service.get(session, caller, capture_id)
+
+
+@router.get("")
+async def find(
+    session: Session,
+    caller: Reader,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    tag: Tags = [],  # noqa: B006
+    state: State | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Page[CaptureOut]:
+    """The team's captures, newest first."""
+    return await service.find(
+        session, caller, cursor=cursor, limit=limit, tags=_tags(tag), state=state, since=since, until=until
+    )
+
+
+@router.get("/{capture_id}")
+async def get(session: Session, caller: Reader, capture_id: uuid.UUID) -> CaptureDetail:
+    return await service.get(session, caller, capture_id)
+
+
+@router.delete("/{capture_id}", status_code=204)
+async def delete(session: Session, caller: Writer, background: BackgroundTasks, capture_id: uuid.UUID) -> None:
+    """Deletes a capture and everything that was derived from it."""
+    await service.remove(session, caller, capture_id)
+    background.add_task(service.remove_objects, capture_id)
+
+
+@router.get("/{capture_id}/connections")
+async def capture_connections(
+    session: Session, caller: Reader, capture_id: uuid.UUID, cursor: Cursor = None, limit: Limit = 50
+) -> Page[ConnectionOut]:
+    """In the order of their first packet."""
+    await service.get(session, caller, capture_id)
+    return await connections.service.find(session, caller, capture_id, cursor, limit)
+
+
+@router.get("/{capture_id}/events", response_class=StreamingResponse)
+async def events(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:
+    """Server-sent progress: an event for each change, until the capture is done or failed."""
+    await service.get(session, caller, capture_id)
+    return StreamingResponse(
+        _progress(caller, capture_id), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+async def _progress(caller: Caller, capture_id: uuid.UUID) -> AsyncIterator[str]:
+    last = None
+    for _ in range(int(_EVENTS_S / _EVENT_INTERVAL_S)):
+        async with AsyncSession(async_engine()) as session:
+            try:
+                capture = await service.get(session, caller, capture_id)
+            except NotFound:
+                return
+        shown = capture.model_dump(mode="json", include={"state", "stage", "progress", "error"})
+        if shown != last:
+            yield f"event: progress\ndata: {json.dumps(shown)}\n\n"
+            last = shown
+        if capture.state in (State.done, State.failed):
+            return
+        await asyncio.sleep(_EVENT_INTERVAL_S)

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import contextlib
+import uuid
+from datetime import datetime
+from typing import Any
+
+import obstore
+import structlog
+from sqlalchemy import Select, delete, func, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from starlette.concurrency import run_in_threadpool
+
+from api import pages
+from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut
+from api.errors import BadRequest, NotFound
+from api.pages import Page
+from api.security import Caller
+from api.uploads import Upload
+from store import objects
+from store.models import Capture, Connection, FairnessGroup, Job, JobKind, State
+
+log = structlog.get_logger()
+
+
+async def receive(
+    session: AsyncSession, caller: Caller, upload: Upload, filename: str | None, tags: dict[str, str]
+) -> tuple[uuid.UUID, uuid.UUID | None]:
+    """Streams an upload into the object store. Returns the capture and the job to wake, if it is a new one.
+
+    The same bytes twice are one capture: the second upload adds its tags.
+    """
+    capture_id = uuid.uuid4()
+    key = objects.capture_key(capture_id)
+    store = objects.object_store()
+    kept = False
+    try:
+        await obstore.put_async(store, key, upload.chunks(), chunk_size=objects.CHUNK_BYTES)
+        found = (
+            await session.execute(
+                insert(Capture)
+                .values(
+                    id=capture_id,
+                    team_id=caller.team_id,
+                    sha256=upload.sha256,
+                    bytes=upload.size,
+                    filename=_clean_name(filename or upload.filename),
+                    tags=tags,
+                    object_key=key,
+                )
+                .on_conflict_do_update(index_elements=["team_id", "sha256"], set_={"tags": Capture.tags.op("||")(tags)})
+                .returning(Capture.id)
+            )
+        ).scalar_one()
+        kept = found == capture_id
+        if not kept:
+            return found, None
+        job_id = uuid.uuid4()
+        await session.execute(
+            insert(Job).values(id=job_id, kind=JobKind.analyze, capture_id=capture_id, sent_at=func.clock_timestamp())
+        )
+        return capture_id, job_id
+    finally:
+        if not kept:
+            await _forget(key)
+
+
+async def _forget(key: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # the upload failed before anything was written
+        await obstore.delete_async(objects.object_store(), key)
+
+
+def _clean_name(name: str | None) -> str:
+    """The last part of whatever path the client sent, without control characters."""
+    last = (name or "capture").replace("\\", "/").rsplit("/", 1)[-1]
+    return "".join(c for c in last if c.isprintable())[:255] or "capture"
+
+
+def _query(caller: Caller) -> Select[Any]:
+    job = select(Job.capture_id, Job.stage, Job.progress).where(Job.kind == JobKind.analyze).subquery()
+    count = select(func.count()).select_from(Connection).where(Connection.capture_id == Capture.id).scalar_subquery()
+    return (
+        select(Capture, job.c.stage, job.c.progress, count.label("connections"))
+        .outerjoin(job, job.c.capture_id == Capture.id)
+        .where(Capture.team_id == caller.team_id)
+    )
+
+
+def _out(row: Any) -> CaptureOut:
+    c: Capture = row.Capture
+    return CaptureOut(
+        id=c.id,
+        filename=c.filename,
+        bytes=c.bytes,
+        sha256=c.sha256.hex(),
+        tags=c.tags,
+        state=c.state,
+        stage=row.stage or c.state,
+        progress=row.progress or 0.0,
+        error=c.error,
+        created_at=c.created_at,
+        analysed_at=c.analysed_at,
+        summary=c.summary,
+        connections=row.connections if c.state is State.done else None,
+    )
+
+
+async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> CaptureDetail:
+    """Raises NotFound."""
+    row = (await session.execute(_query(caller).where(Capture.id == capture_id))).one_or_none()
+    if row is None:
+        raise NotFound("no such capture")
+    groups = await session.scalars(
+        select(FairnessGroup).where(FairnessGroup.capture_id == capture_id).order_by(FairnessGroup.bottleneck)
+    )
+    fairness = [
+        FairnessOut(
+            bottleneck=g.bottleneck,
+            connections=g.members["connections"],
+            kinds=g.members["kinds"],
+            goodput_bps=g.members["goodput_bps"],
+            jain=g.jain,
+            mptcp_to_tcp_ratio=g.mptcp_to_tcp_ratio,
+            declared=g.declared,
+        )
+        for g in groups
+    ]
+    return CaptureDetail(**_out(row).model_dump(), fairness=fairness)
+
+
+async def find(
+    session: AsyncSession,
+    caller: Caller,
+    *,
+    cursor: str | None,
+    limit: int,
+    tags: dict[str, str],
+    state: State | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> Page[CaptureOut]:
+    """Newest first."""
+    query = _query(caller)
+    if tags:
+        query = query.where(Capture.tags.contains(tags))
+    if state:
+        query = query.where(Capture.state == state)
+    if since:
+        query = query.where(Capture.created_at >= since)
+    if until:
+        query = query.where(Capture.created_at < until)
+    if cursor:
+        at, last = pages.decode(cursor, 2)
+        try:
+            key = (datetime.fromisoformat(at), uuid.UUID(last))
+        except ValueError as e:
+            raise BadRequest("the cursor is not one of ours") from e
+        query = query.where(tuple_(Capture.created_at, Capture.id) < key)
+    rows = (await session.execute(query.order_by(Capture.created_at.desc(), Capture.id.desc()).limit(limit + 1))).all()
+    items = [_out(r) for r in rows[:limit]]
+    more = len(rows) > limit
+    return Page(
+        items=items,
+        next_cursor=pages.encode(items[-1].created_at.isoformat(), items[-1].id) if more else None,
+    )
+
+
+async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:
+    """Deletes a capture and all that was derived from it. Raises NotFound."""
+    gone = await session.execute(
+        delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id).returning(Capture.id)
+    )
+    if gone.one_or_none() is None:
+        raise NotFound("no such capture")
+
+
+async def remove_objects(capture_id: uuid.UUID) -> None:
+    """After the row is gone for good."""
+    await run_in_threadpool(objects.delete_prefix, f"captures/{capture_id}")

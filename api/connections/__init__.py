@@ -1,0 +1,3 @@
+from api.connections import service
+
+__all__ = ["service"]

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import uuid
+from typing import Annotated
+
+from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+from api import wakeups
+from api.connections import series, service
+from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut
+from api.errors import NotFound
+from api.security import Reader, Session, Writer
+
+router = APIRouter(prefix="/v1/connections", tags=["connections"])
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+@router.get("/{connection_id}")
+async def get(session: Session, caller: Reader, connection_id: uuid.UUID) -> ConnectionDetail:
+    """Subflows, metrics and replays."""
+    return await service.get(session, caller, connection_id)
+
+
+@router.get(
+    "/{connection_id}/series",
+    responses={200: {"content": {"application/json": {}, ARROW: {}}}},
+    response_class=JSONResponse,
+)
+async def get_series(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    connection_id: uuid.UUID,
+    algorithms: Annotated[str | None, Query(max_length=2000, description="labels of replays, split by ;")] = None,
+    from_: Annotated[int | None, Query(alias="from", ge=-(2**62), le=2**62, description="ns since 1970")] = None,
+    to: Annotated[int | None, Query(ge=-(2**62), le=2**62, description="ns since 1970")] = None,
+    width: Annotated[int, Query(ge=16, le=10000, description="pixels")] = 1000,
+) -> Response:
+    """Windows over time, reduced to what `width` pixels can show; marks come apart with their count."""
+    labels = None if algorithms is None else _labels(algorithms)
+    connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
+    if capture.acks_key is None or connection.rows == 0:
+        found = series.Series(connection.first_ns, connection.last_ns, [], [])
+    else:
+        try:
+            found = await run_in_threadpool(
+                series.read,
+                capture.acks_key,
+                capture.marks_key,
+                connection.number,
+                replays,
+                from_ns=from_,
+                to_ns=to,
+                width=width,
+            )
+        except FileNotFoundError as e:
+            raise NotFound("the series of this connection are gone") from e
+    if ARROW in request.headers.get("accept", ""):
+        return Response(await run_in_threadpool(series.as_arrow, found), media_type=ARROW)
+    return JSONResponse(await run_in_threadpool(series.as_json, found))
+
+
+def _labels(text: str) -> list[str]:
+    """A label with options holds commas within parentheses, so those do not split."""
+    labels, depth, current = [], 0, ""
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c in ";," and depth <= 0:
+            labels.append(current.strip())
+            current = ""
+        else:
+            current += c
+    return [label for label in [*labels, current.strip()] if label]
+
+
+@router.get("/{connection_id}/acks.parquet", responses={200: {"content": {"application/vnd.apache.parquet": {}}}})
+async def get_acks(session: Session, caller: Reader, connection_id: uuid.UUID) -> Response:
+    """Every ACK of the connection: event columns, and the windows of each finished replay."""
+    connection, capture, replays = await service.series_sources(session, caller, connection_id, None)
+    if capture.acks_key is None or not replays:
+        raise NotFound("this connection has no series")
+    body = await run_in_threadpool(series.parquet, capture.acks_key, connection.number, replays)
+    return Response(
+        body,
+        media_type="application/vnd.apache.parquet",
+        headers={"Content-Disposition": f'attachment; filename="connection-{connection.number}.parquet"'},
+    )
+
+
+@router.post("/{connection_id}/replays", status_code=202)
+async def post_replay(
+    session: Session,
+    caller: Writer,
+    background: BackgroundTasks,
+    response: Response,
+    connection_id: uuid.UUID,
+    wanted: ReplayIn,
+) -> ReplayOut:
+    """Replays the connection with an algorithm and options; the same request twice is one replay."""
+    replay, job_id = await service.request_replay(session, caller, connection_id, wanted)
+    if job_id:
+        background.add_task(wakeups.wake, job_id)
+    response.headers["Location"] = f"/v1/connections/{connection_id}"
+    response.headers["Retry-After"] = "1"
+    return replay

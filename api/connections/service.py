@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import selectinload
+
+from api import pages
+from api.connections.schemas import ConnectionDetail, ConnectionOut, ReplayIn, ReplayOut, SubflowOut
+from api.errors import BadRequest, NotFound, Unprocessable
+from api.pages import Page
+from api.security import Caller
+from store.models import AlgorithmRecord, Capture, Connection, Job, JobKind, Replay, State, Subflow
+
+
+def _scoped(caller: Caller) -> Select[Any]:
+    count = select(func.count()).select_from(Subflow).where(Subflow.connection_id == Connection.id).scalar_subquery()
+    return select(Connection, count.label("subflow_count")).where(Connection.team_id == caller.team_id)
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    c: Connection = row.Connection
+    names = ConnectionOut.model_fields.keys() - {"subflow_count"}
+    return {**{n: getattr(c, n) for n in names}, "subflow_count": row.subflow_count}
+
+
+async def find(
+    session: AsyncSession, caller: Caller, capture_id: uuid.UUID, cursor: str | None, limit: int
+) -> Page[ConnectionOut]:
+    query = _scoped(caller).where(Connection.capture_id == capture_id)
+    if cursor:
+        (last,) = pages.decode(cursor, 1)
+        if not last.isdigit() or len(last) > 18:
+            raise BadRequest("the cursor is not one of ours")
+        query = query.where(Connection.number > int(last))
+    rows = (await session.execute(query.order_by(Connection.number).limit(limit + 1))).all()
+    items = [ConnectionOut(**_fields(r)) for r in rows[:limit]]
+    return Page(items=items, next_cursor=pages.encode(items[-1].number) if len(rows) > limit else None)
+
+
+async def load(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -> tuple[Connection, Any]:
+    """The connection with subflows and replays. Raises NotFound."""
+    row = (
+        await session.execute(
+            _scoped(caller)
+            .where(Connection.id == connection_id)
+            .options(
+                selectinload(Connection.subflows),
+                selectinload(Connection.replays),
+                selectinload(Connection.capture),
+            )
+        )
+    ).one_or_none()
+    if row is None:
+        raise NotFound("no such connection")
+    return row.Connection, row
+
+
+async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -> ConnectionDetail:
+    connection, row = await load(session, caller, connection_id)
+    return ConnectionDetail(
+        **_fields(row),
+        details=connection.details,
+        capture_filename=connection.capture.filename,
+        subflows=[
+            SubflowOut(
+                **{n: getattr(s, n) for n in SubflowOut.model_fields.keys() - {"src", "dst"}},
+                src=str(s.src),
+                dst=str(s.dst),
+            )
+            for s in connection.subflows
+        ],
+        replays=[replay_out(r) for r in connection.replays],
+    )
+
+
+def replay_out(replay: Replay) -> ReplayOut:
+    return ReplayOut(**{n: getattr(replay, n) for n in ReplayOut.model_fields})
+
+
+def _text(value: str | int | float | bool) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+async def request_replay(
+    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: ReplayIn
+) -> tuple[ReplayOut, uuid.UUID | None]:
+    """The replay, and the job to wake when it is a new one. Raises NotFound, Unprocessable."""
+    connection, _ = await load(session, caller, connection_id)
+    record = await session.get(AlgorithmRecord, wanted.algorithm)
+    if record is None:
+        raise Unprocessable(f"unknown algorithm '{wanted.algorithm}'")
+    known = {o["name"]: o["default"] for o in record.description["options"]}
+    options = {k: _text(v) for k, v in wanted.options.items()}
+    unknown = sorted(options.keys() - known.keys())
+    if unknown:
+        raise Unprocessable(f"{wanted.algorithm} has no option '{unknown[0]}'")
+    if any(len(v) > 60 for v in options.values()):
+        raise Unprocessable("an option's value is too long")
+    changed = {k: v for k, v in sorted(options.items()) if v != known[k]}
+    label = wanted.algorithm + ("(" + ", ".join(f"{k}={v}" for k, v in changed.items()) + ")" if changed else "")
+    existing = next((r for r in connection.replays if r.label == label), None)
+    if existing is not None:
+        return replay_out(existing), None
+    position = max((r.position for r in connection.replays), default=-1) + 1
+    replay = (
+        await session.scalars(
+            insert(Replay)
+            .values(
+                id=uuid.uuid4(),
+                connection_id=connection.id,
+                position=position,
+                label=label,
+                algorithm=wanted.algorithm,
+                options=changed,
+            )
+            .on_conflict_do_nothing()
+            .returning(Replay)
+        )
+    ).one_or_none()
+    if replay is None:  # somebody asked for the same a moment ago
+        found = await session.scalars(
+            select(Replay).where(Replay.connection_id == connection.id, Replay.label == label)
+        )
+        return replay_out(found.one()), None
+    job_id = uuid.uuid4()
+    await session.execute(
+        insert(Job).values(
+            id=job_id,
+            kind=JobKind.replay,
+            capture_id=connection.capture_id,
+            replay_id=replay.id,
+            sent_at=func.clock_timestamp(),
+        )
+    )
+    return replay_out(replay), job_id
+
+
+async def series_sources(
+    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, labels: list[str] | None
+) -> tuple[Connection, Capture, list[Replay]]:
+    """What the series of a connection is read from. labels None: all that are done. Raises NotFound, Unprocessable."""
+    connection, _ = await load(session, caller, connection_id)
+    done = {r.label: r for r in connection.replays if r.state is State.done}
+    if labels is None:
+        return connection, connection.capture, list(done.values())
+    missing = [label for label in labels if label not in done]
+    if missing:
+        raise Unprocessable(f"no finished replay '{missing[0]}' of this connection; there are: {', '.join(done)}")
+    return connection, connection.capture, [done[label] for label in dict.fromkeys(labels)]

@@ -1,0 +1,95 @@
+"""Errors carry their HTTP status; one handler renders them as RFC 9457 problem details."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+log = structlog.get_logger()
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Exception):
+    """An answer that is not what was asked for."""
+
+    status = 500
+
+    def __init__(self, detail: str, headers: dict[str, str] | None = None, **members: Any) -> None:
+        super().__init__(detail)
+        self.detail, self.headers, self.members = detail, headers, members
+
+
+class BadRequest(Problem):
+    status = 400
+
+
+class Unauthenticated(Problem):
+    status = 401
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+class Forbidden(Problem):
+    status = 403
+
+
+class NotFound(Problem):
+    """Also what belongs to another team: whether it exists is none of the asker's business."""
+
+    status = 404
+
+
+class Conflict(Problem):
+    status = 409
+
+
+class TooLarge(Problem):
+    status = 413
+
+
+class Unprocessable(Problem):
+    status = 422
+
+
+class Unavailable(Problem):
+    status = 503
+
+
+def _render(status: int, detail: str, headers: dict[str, str] | None = None, **members: Any) -> JSONResponse:
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        **members,
+    }
+    return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def problem(_: Request, e: Problem) -> JSONResponse:
+        return _render(e.status, e.detail, e.headers, **e.members)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, e: RequestValidationError) -> JSONResponse:
+        errors = [{"where": list(x["loc"]), "what": x["msg"]} for x in e.errors()]
+        first = errors[0] if errors else {"where": [], "what": "invalid"}
+        return _render(422, f"{'.'.join(map(str, first['where']))}: {first['what']}", errors=errors)
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, e: HTTPException) -> JSONResponse:
+        return _render(e.status_code, str(e.detail), dict(e.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, e: Exception) -> JSONResponse:
+        log.error("request.error", path=request.url.path, exc_info=e)
+        return _render(500, "an error of ours; it is in the log")

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import AwareDatetime, BaseModel, Field
+from sqlalchemy import func, select, update
+
+from api.errors import NotFound, Unprocessable
+from api.security import Admin, Caller, Reader, Session
+from store.models import Team, Token
+from store.tokens import new_token, token_hash
+
+router = APIRouter(prefix="/v1/teams", tags=["teams"])
+
+
+class TeamOut(BaseModel):
+    id: uuid.UUID
+    name: str
+
+
+class TokenOut(BaseModel):
+    id: uuid.UUID
+    name: str
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class TokenIn(BaseModel):
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    scopes: list[Literal["read", "write", "admin"]] = ["read"]
+    expires_at: AwareDatetime | None = None
+
+
+class TokenMade(TokenOut):
+    token: str
+    """Shown this once."""
+
+
+def _own(caller: Caller, team_id: uuid.UUID) -> None:
+    if team_id != caller.team_id:
+        raise NotFound("no such team")
+
+
+@router.get("/me")
+async def mine(session: Session, caller: Reader) -> TeamOut:
+    team = await session.get_one(Team, caller.team_id)
+    return TeamOut(id=team.id, name=team.name)
+
+
+@router.get("/{team_id}/tokens")
+async def list_tokens(session: Session, caller: Admin, team_id: uuid.UUID) -> list[TokenOut]:
+    _own(caller, team_id)
+    rows = await session.scalars(select(Token).where(Token.team_id == team_id).order_by(Token.created_at))
+    return [TokenOut(**{n: getattr(t, n) for n in TokenOut.model_fields}) for t in rows]
+
+
+@router.post("/{team_id}/tokens", status_code=201)
+async def create_token(session: Session, caller: Admin, team_id: uuid.UUID, wanted: TokenIn) -> TokenMade:
+    _own(caller, team_id)
+    if wanted.expires_at and wanted.expires_at <= datetime.now(UTC):
+        raise Unprocessable("expires_at lies in the past")
+    token = new_token()
+    made = Token(
+        id=uuid.uuid4(),
+        team_id=team_id,
+        name=wanted.name,
+        hash=token_hash(token),
+        scopes=sorted(set(wanted.scopes)),
+        expires_at=wanted.expires_at,
+    )
+    session.add(made)
+    await session.flush()
+    await session.refresh(made)
+    return TokenMade(**{n: getattr(made, n) for n in TokenOut.model_fields}, token=token)
+
+
+@router.delete("/{team_id}/tokens/{token_id}", status_code=204)
+async def revoke_token(session: Session, caller: Admin, team_id: uuid.UUID, token_id: uuid.UUID) -> None:
+    _own(caller, team_id)
+    changed = await session.execute(
+        update(Token)
+        .where(Token.id == token_id, Token.team_id == team_id, Token.revoked_at.is_(None))
+        .values(revoked_at=func.clock_timestamp())
+        .returning(Token.id)
+    )
+    if changed.one_or_none() is None:
+        raise NotFound("no such token")

@@ -1,0 +1,27 @@
+"""Waking a worker. When Redis is away the sweeper does it later: the job's row is committed."""
+
+from __future__ import annotations
+
+import uuid
+from functools import lru_cache
+
+import structlog
+from celery import Celery
+from kombu.exceptions import OperationalError
+from starlette.concurrency import run_in_threadpool
+
+from store import jobs
+
+log = structlog.get_logger()
+
+
+@lru_cache
+def _app() -> Celery:
+    return jobs.celery_app()
+
+
+async def wake(job_id: uuid.UUID) -> None:
+    try:
+        await run_in_threadpool(jobs.send, _app(), job_id)
+    except (OperationalError, OSError) as e:
+        log.warning("job.not_sent", job=str(job_id), reason=str(e))

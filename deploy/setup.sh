@@ -1,0 +1,69 @@
+#!/bin/sh
+# Installs what is missing: apt packages where it may, everything else under the checkout.
+#   setup.sh build   the library, the binding and the command line
+#   setup.sh run     and the dashboard
+#   setup.sh test    and what only tests need
+set -eu
+cd "$(dirname "$0")/.."
+what=${1:-build}
+
+packages="python3-venv python3-dev gcc libc6-dev make"
+[ "$what" = test ] && packages="$packages libcmocka-dev clang chromium tshark libclang-rt-14-dev"
+
+missing=""
+for package in $packages; do
+	case $package in
+	python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $package" ;;
+	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || missing="$missing $package" ;;
+	gcc | make | clang | chromium | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
+	libc6-dev) [ -e /usr/include/stdlib.h ] || missing="$missing $package" ;;
+	*) dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package" ;;
+	esac
+done
+if [ -n "$missing" ]; then
+	if [ "$(id -u)" = 0 ]; then
+		sudo=""
+	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+		sudo="sudo"
+	else
+		echo "rewindow: install these packages first: apt-get install$missing" >&2
+		exit 1
+	fi
+	echo "installing:$missing" >&2
+	$sudo env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing" >/dev/null </dev/null
+fi
+
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+	echo "rewindow: Python 3.11 or later is needed, this is $(python3 --version)" >&2
+	exit 1
+}
+
+lock=requirements/run.lock
+[ "$what" = test ] && lock=requirements/test.lock
+[ -x .venv/bin/python ] || python3 -m venv .venv
+stamp=.venv/installed
+wanted=$(cat requirements/run.lock $lock | sha256sum)
+had=$(cat $stamp 2>/dev/null || true)
+# What tests need includes what running needs: going back to `run` installs nothing.
+if [ "$had" != "$wanted" ] && { [ "$what" = test ] || [ "$had" != "$(cat requirements/run.lock requirements/test.lock | sha256sum)" ]; }; then
+	echo "installing Python packages" >&2
+	.venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $lock
+	echo "$wanted" >$stamp
+fi
+
+# The binding is built anew when a source of it changed.
+sources=$(cat pyproject.toml rewindow/binding/* core-c/CMakeLists.txt core-c/include/* core-c/src/*/* | sha256sum)
+if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
+	echo "building" >&2
+	.venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -e .
+	echo "$sources" >.venv/built
+fi
+[ "$what" = build ] && exit 0
+
+page=$(cat dashboard/package-lock.json dashboard/*.html dashboard/*.ts dashboard/src/* | sha256sum)
+if [ "$(cat dashboard/dist/.built 2>/dev/null || true)" != "$page" ]; then
+	echo "building the dashboard" >&2
+	export PATH="$PWD/.venv/bin:$PATH"
+	(cd dashboard && npm ci --silent --no-audit --no-fund --ignore-scripts && npm run --silent build >&2)
+	echo "$page" >dashboard/dist/.built
+fi

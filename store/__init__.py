@@ -1,0 +1,1 @@
+"""What api and worker share: settings, tables, object store, jobs."""

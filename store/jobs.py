@@ -1,0 +1,204 @@
+"""Jobs: the row in PostgreSQL is the truth, Redis carries a wake-up by name.
+
+A claim takes a lease and the next fencing number; results are written under that number, in one transaction with the
+job's end. The sweeper sends again what was never taken and takes back what its holder no longer reports on.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+
+from celery import Celery
+from kombu import Queue
+from sqlalchemy import Connection, and_, func, or_, select, update
+
+from store.models import Capture, Job, JobKind, Replay, State
+from store.settings import settings
+
+RUN_JOB = "rewindow.run_job"
+QUEUE = "rewindow"
+
+RESEND_AFTER = timedelta(seconds=10)
+"""A wake-up that nobody followed for so long was lost."""
+
+_VISIBILITY_S = 6 * 3600
+"""Longer than the longest job: kombu runs a message again that is not acknowledged by then."""
+
+
+def celery_app() -> Celery:
+    """The one configuration of broker and queue, for those who send and those who run."""
+    app = Celery("rewindow", broker=str(settings().redis_url))
+    app.conf.update(
+        task_queues=[Queue(QUEUE)],
+        task_default_queue=QUEUE,
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_time_limit=_VISIBILITY_S - 600,
+        worker_prefetch_multiplier=1,
+        worker_soft_shutdown_timeout=10,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        broker_connection_retry_on_startup=True,
+        broker_transport_options={
+            "visibility_timeout": _VISIBILITY_S,
+            "unacked_restore_interval": 1,
+            "unacked_restore_throttle": 1,
+            "socket_timeout": 10,
+            "socket_connect_timeout": 5,
+            "retry_on_timeout": True,
+        },
+    )
+    return app
+
+
+class JobLost(Exception):
+    """Somebody else holds this job now, or it was deleted: stop, and write nothing."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    job_id: uuid.UUID
+    kind: JobKind
+    capture_id: uuid.UUID
+    replay_id: uuid.UUID | None
+    fence: int
+
+
+def _lease() -> object:
+    return func.clock_timestamp() + timedelta(seconds=settings().lease_s)
+
+
+def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
+    """Takes a job that waits, or whose lease has run out. None when it is not to be had."""
+    now = func.clock_timestamp()
+    row = connection.execute(
+        update(Job)
+        .where(
+            Job.id == job_id,
+            Job.attempts < settings().attempts_max,
+            or_(Job.state == State.queued, and_(Job.state == State.running, Job.lease_until < now)),
+        )
+        .values(
+            state=State.running,
+            stage="fetching",
+            progress=0.0,
+            error=None,
+            attempts=Job.attempts + 1,
+            fence=Job.fence + 1,
+            lease_until=_lease(),
+        )
+        .returning(Job.kind, Job.capture_id, Job.replay_id, Job.fence)
+    ).one_or_none()
+    if row is None:
+        return None
+    if row.kind is JobKind.analyze:
+        connection.execute(update(Capture).where(Capture.id == row.capture_id).values(state=State.running))
+    else:
+        connection.execute(update(Replay).where(Replay.id == row.replay_id).values(state=State.running))
+    return Claim(job_id, row.kind, row.capture_id, row.replay_id, row.fence)
+
+
+def report(connection: Connection, taken: Claim, stage: str, progress: float) -> None:
+    """Renews the lease. Raises JobLost."""
+    changed = connection.execute(
+        update(Job)
+        .where(Job.id == taken.job_id, Job.fence == taken.fence, Job.state == State.running)
+        .values(stage=stage, progress=min(max(progress, 0.0), 1.0), lease_until=_lease())
+    )
+    if changed.rowcount == 0:
+        raise JobLost
+
+
+def hold(connection: Connection, taken: Claim) -> None:
+    """Locks the job's row for the transaction that writes its results. Raises JobLost."""
+    held = connection.execute(
+        select(Job.id)
+        .where(Job.id == taken.job_id, Job.fence == taken.fence, Job.state == State.running)
+        .with_for_update()
+    ).one_or_none()
+    if held is None:
+        raise JobLost
+
+
+def finish(connection: Connection, taken: Claim) -> None:
+    connection.execute(
+        update(Job)
+        .where(Job.id == taken.job_id)
+        .values(state=State.done, stage="done", progress=1.0, lease_until=None, finished_at=func.clock_timestamp())
+    )
+
+
+def fail(connection: Connection, taken: Claim, reason: str) -> None:
+    """Ends a job for good: its input is at fault, another attempt would end the same."""
+    hold(connection, taken)
+    _mark_failed(connection, taken.job_id, taken.kind, taken.capture_id, taken.replay_id, reason)
+
+
+def _mark_failed(
+    connection: Connection,
+    job_id: uuid.UUID,
+    kind: JobKind,
+    capture_id: uuid.UUID,
+    replay_id: uuid.UUID | None,
+    reason: str,
+) -> None:
+    connection.execute(
+        update(Job)
+        .where(Job.id == job_id)
+        .values(
+            state=State.failed,
+            stage="failed",
+            error=reason,
+            lease_until=None,
+            finished_at=func.clock_timestamp(),
+        )
+    )
+    if kind is JobKind.analyze:
+        connection.execute(update(Capture).where(Capture.id == capture_id).values(state=State.failed, error=reason))
+    else:
+        connection.execute(update(Replay).where(Replay.id == replay_id).values(state=State.failed, error=reason))
+
+
+def release(connection: Connection, taken: Claim, reason: str) -> None:
+    """Gives a job back after an error that may pass; it runs again until its attempts are used up."""
+    hold(connection, taken)
+    connection.execute(
+        update(Job)
+        .where(Job.id == taken.job_id)
+        .values(lease_until=func.clock_timestamp() - timedelta(seconds=1), error=reason)
+    )
+
+
+def sweep(connection: Connection) -> list[uuid.UUID]:
+    """Which jobs to wake: those whose wake-up was lost and those whose lease has run out."""
+    now = func.clock_timestamp()
+    expired = and_(Job.state == State.running, Job.lease_until < now)
+    unheard = and_(Job.state == State.queued, or_(Job.sent_at.is_(None), Job.sent_at < now - RESEND_AFTER))
+    rows = connection.execute(
+        select(Job.id, Job.kind, Job.capture_id, Job.replay_id, Job.attempts, Job.state, Job.error)
+        .where(or_(expired, unheard))
+        .order_by(Job.created_at)
+        .limit(100)
+        .with_for_update(skip_locked=True)
+    ).all()
+    wake = []
+    for row in rows:
+        if row.attempts >= settings().attempts_max:
+            reason = row.error or f"given up after {row.attempts} attempts: the worker stopped each time"
+            _mark_failed(connection, row.id, row.kind, row.capture_id, row.replay_id, reason)
+        else:
+            wake.append(row.id)
+    if wake:
+        connection.execute(
+            update(Job)
+            .where(Job.id.in_(wake))
+            .values(state=State.queued, stage="queued", lease_until=None, sent_at=func.clock_timestamp())
+        )
+    return wake
+
+
+def send(app: Celery, job_id: uuid.UUID) -> None:
+    """Wakes a worker. Only after the row is committed."""
+    app.send_task(RUN_JOB, args=[str(job_id)], queue=QUEUE, retry=False)

@@ -1,0 +1,269 @@
+"""The tables. Times are UTC; windows are segments; rates bits per second."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Enum,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    String,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, INET, JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012
+        datetime: DateTime(timezone=True),
+        dict[str, Any]: JSONB,
+        list[str]: ARRAY(String),
+        int: BigInteger,
+    }
+
+
+class State(enum.StrEnum):
+    queued = "queued"
+    running = "running"
+    done = "done"
+    failed = "failed"
+
+
+class JobKind(enum.StrEnum):
+    analyze = "analyze"
+    replay = "replay"
+
+
+def _enum(kind: type[enum.Enum], name: str) -> Enum:
+    return Enum(kind, name=name, values_callable=lambda e: [m.value for m in e])
+
+
+_state = _enum(State, "state")
+
+
+def _id() -> Mapped[uuid.UUID]:
+    return mapped_column(primary_key=True, default=uuid.uuid4)
+
+
+def _created() -> Mapped[datetime]:
+    return mapped_column(server_default=func.clock_timestamp())
+
+
+class Team(Base):
+    __tablename__ = "teams"
+
+    id: Mapped[uuid.UUID] = _id()
+    name: Mapped[str] = mapped_column(unique=True)
+    created_at: Mapped[datetime] = _created()
+
+
+class Token(Base):
+    """A bearer token; only its SHA-256 is kept. scopes: read, write, admin."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"), index=True)
+    name: Mapped[str]
+    hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    scopes: Mapped[list[str]]
+    created_at: Mapped[datetime] = _created()
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class Capture(Base):
+    __tablename__ = "captures"
+    __table_args__ = (
+        UniqueConstraint("team_id", "sha256"),
+        Index("ix_captures_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
+        Index("ix_captures_tags", "tags", postgresql_using="gin"),
+        CheckConstraint("octet_length(sha256) = 32", name="sha256"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    sha256: Mapped[bytes] = mapped_column(LargeBinary)
+    bytes: Mapped[int]
+    filename: Mapped[str]
+    tags: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    object_key: Mapped[str]
+    created_at: Mapped[datetime] = _created()
+    state: Mapped[State] = mapped_column(_state, server_default="queued")
+    error: Mapped[str | None]
+    analysed_at: Mapped[datetime | None]
+    summary: Mapped[dict[str, Any] | None]
+    """What the core says of the whole capture: packets, duration, oddities, vantage."""
+    acks_key: Mapped[str | None]
+    """Parquet, clustered by connection, capture order within each."""
+    marks_key: Mapped[str | None]
+
+    connections: Mapped[list[Connection]] = relationship(back_populates="capture", passive_deletes=True)
+    jobs: Mapped[list[Job]] = relationship(back_populates="capture", passive_deletes=True)
+
+
+class Connection(Base):
+    __tablename__ = "connections"
+    __table_args__ = (
+        UniqueConstraint("capture_id", "number"),
+        Index("ix_connections_team_id", "team_id"),
+        CheckConstraint("kind IN ('tcp', 'mptcp')", name="kind"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    kind: Mapped[str]
+    version: Mapped[int | None]
+    token: Mapped[str | None]
+    bytes: Mapped[int]
+    goodput_bps: Mapped[float | None]
+    completion_s: Mapped[float | None]
+    retransmitted_packets: Mapped[int]
+    first_ns: Mapped[int]
+    last_ns: Mapped[int]
+    rows: Mapped[int]
+    """How many rows its series has."""
+    quality: Mapped[list[str]]
+    details: Mapped[dict[str, Any]]
+
+    capture: Mapped[Capture] = relationship(back_populates="connections")
+    subflows: Mapped[list[Subflow]] = relationship(
+        back_populates="connection", order_by="Subflow.number", passive_deletes=True
+    )
+    replays: Mapped[list[Replay]] = relationship(
+        back_populates="connection", order_by="Replay.position", passive_deletes=True
+    )
+
+
+class Subflow(Base):
+    __tablename__ = "subflows"
+
+    connection_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("connections.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    src: Mapped[Any] = mapped_column(INET)
+    sport: Mapped[int]
+    dst: Mapped[Any] = mapped_column(INET)
+    dport: Mapped[int]
+    bytes: Mapped[int]
+    packets: Mapped[int]
+    retransmitted_packets: Mapped[int]
+    retransmitted_bytes: Mapped[int]
+    spurious_retransmissions: Mapped[int]
+    rtt_min_us: Mapped[int | None]
+    rtt_median_us: Mapped[int | None]
+    rtt_p95_us: Mapped[int | None]
+    goodput_bps: Mapped[float | None]
+    duration_s: Mapped[float]
+    ece_acks: Mapped[int]
+    ce_packets: Mapped[int]
+    fast_retransmits: Mapped[int]
+    timeouts: Mapped[int]
+    vantage: Mapped[str]
+    interface: Mapped[str]
+    quality: Mapped[list[str]]
+
+    connection: Mapped[Connection] = relationship(back_populates="subflows")
+
+
+class Replay(Base):
+    """One algorithm, with its options, replayed over one connection."""
+
+    __tablename__ = "replays"
+    __table_args__ = (UniqueConstraint("connection_id", "label"),)
+
+    id: Mapped[uuid.UUID] = _id()
+    connection_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("connections.id", ondelete="CASCADE"))
+    position: Mapped[int] = mapped_column(server_default="0")
+    label: Mapped[str]
+    """The algorithm's name, and its options where they are not the defaults."""
+    algorithm: Mapped[str]
+    options: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    state: Mapped[State] = mapped_column(_state, server_default="queued")
+    error: Mapped[str | None]
+    created_at: Mapped[datetime] = _created()
+    acks_key: Mapped[str | None]
+    """Where its windows are, when they are not in the capture's own series."""
+    windows: Mapped[dict[str, Any] | None]
+    """Per subflow: mean, maximum and last cwnd, segments."""
+
+    connection: Mapped[Connection] = relationship(back_populates="replays")
+
+
+class FairnessGroup(Base):
+    __tablename__ = "fairness_groups"
+    __table_args__ = (
+        UniqueConstraint("capture_id", "bottleneck"),
+        CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    bottleneck: Mapped[str]
+    members: Mapped[dict[str, Any]]
+    """connections: their numbers; goodput_bps and kinds in the same order."""
+    jain: Mapped[float]
+    mptcp_to_tcp_ratio: Mapped[float | None]
+    declared: Mapped[bool]
+
+
+class Job(Base):
+    """The truth about work to do, and its outbox: Redis only carries the wake-up."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index("ix_jobs_waiting", "state", "lease_until", postgresql_where=text("state IN ('queued', 'running')")),
+        Index("ix_jobs_capture_id", "capture_id"),
+        CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
+        CheckConstraint("state <> 'running' OR lease_until IS NOT NULL", name="lease"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    kind: Mapped[JobKind] = mapped_column(_enum(JobKind, "job_kind"))
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    replay_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("replays.id", ondelete="CASCADE"))
+    state: Mapped[State] = mapped_column(_state, server_default="queued")
+    stage: Mapped[str] = mapped_column(server_default="queued")
+    progress: Mapped[float] = mapped_column(server_default="0")
+    error: Mapped[str | None]
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    fence: Mapped[int] = mapped_column(server_default="0")
+    """Grows with every claim: who holds an older number has lost the job."""
+    lease_until: Mapped[datetime | None]
+    sent_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = _created()
+    finished_at: Mapped[datetime | None]
+
+    capture: Mapped[Capture] = relationship(back_populates="jobs")
+
+
+class AlgorithmRecord(Base):
+    """What the workers can run, as they published it when they started."""
+
+    __tablename__ = "algorithms"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+    description: Mapped[dict[str, Any]]

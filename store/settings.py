@@ -1,0 +1,36 @@
+"""Settings, from the environment (`REWINDOW_...`)."""
+
+from functools import lru_cache
+
+from pydantic import Field, PostgresDsn, RedisDsn
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="REWINDOW_", extra="ignore")
+
+    database_url: PostgresDsn
+    redis_url: RedisDsn
+    store_url: str
+    """file:///folder or s3://bucket; the S3 client's own variables (AWS_...) are honoured."""
+    upload_bytes_max: int = Field(default=16 << 30, gt=0)
+    ingest_algorithms: str = "newreno,uncoupled,css,tccc"
+    """Replayed for every capture that is uploaded."""
+    lease_s: float = Field(default=30.0, gt=0)
+    """A worker that does not report for so long has lost its job."""
+    attempts_max: int = Field(default=3, gt=0)
+    sweep_interval_s: float = Field(default=5.0, gt=0)
+    dashboard_folder: str | None = None
+    log_json: bool = True
+
+    @property
+    def sqlalchemy_url(self) -> str:
+        return str(self.database_url).replace("postgresql://", "postgresql+psycopg://", 1)
+
+    def algorithm_names(self) -> list[str]:
+        return [n for n in self.ingest_algorithms.split(",") if n]
+
+
+@lru_cache
+def settings() -> Settings:
+    return Settings()  # type: ignore[call-arg]  # filled from the environment

@@ -1,0 +1,15 @@
+"""Bearer tokens: made here, kept only as their SHA-256 (they are random, so no slow hash is needed)."""
+
+import hashlib
+import secrets
+
+PREFIX = "rw_"
+SCOPES = ("read", "write", "admin")
+
+
+def new_token() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

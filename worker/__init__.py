@@ -1,0 +1,1 @@
+"""Runs jobs: fetches a capture, calls rewindow, writes the store."""

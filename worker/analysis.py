@@ -1,0 +1,199 @@
+"""Analysing a capture: everything that the dashboard shows of it, in one transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import IO, Any
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection as DatabaseConnection
+from sqlalchemy import delete, func, select, update
+
+import rewindow
+from rewindow import FairnessGroup
+from rewindow.replays import Connection, Summary
+from rewindow.windows import WindowStatistics
+from store import jobs, models, objects
+from store.database import engine
+from store.jobs import Claim
+from store.settings import settings
+from worker.series import spool
+
+Report = Callable[[str, float], None]
+
+NAMESPACE = uuid.UUID("6f7a3b52-3d0c-4f43-9d46-6ad4d1f3c1a5")
+"""Ids follow from capture and number, so that a second run makes the same rows."""
+
+_SUBFLOW_COLUMNS = (
+    "src",
+    "sport",
+    "dst",
+    "dport",
+    "bytes",
+    "packets",
+    "retransmitted_packets",
+    "retransmitted_bytes",
+    "spurious_retransmissions",
+    "rtt_min_us",
+    "rtt_median_us",
+    "rtt_p95_us",
+    "goodput_bps",
+    "duration_s",
+    "ece_acks",
+    "ce_packets",
+    "fast_retransmits",
+    "timeouts",
+    "vantage",
+    "interface",
+    "quality",
+)
+_CONNECTION_COLUMNS = (
+    "kind",
+    "version",
+    "token",
+    "bytes",
+    "goodput_bps",
+    "completion_s",
+    "retransmitted_packets",
+    "first_ns",
+    "last_ns",
+    "quality",
+)
+
+
+def connection_id(capture_id: uuid.UUID, number: int) -> uuid.UUID:
+    return uuid.uuid5(NAMESPACE, f"{capture_id}/{number}")
+
+
+def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
+    labels = settings().algorithm_names()
+    with rewindow.open(file.name) as capture:
+        capture.names[:] = [name]
+        with capture.stream(labels) as replay, spool(replay.schema) as spooled:
+            windows = WindowStatistics(labels)
+            for batch in replay:
+                spooled.add(batch)
+                windows.add(batch.acks)
+                report("replaying", replay.progress() * 0.9)
+            summary, connections = replay.summary(), replay.connections()
+            acks_key = objects.series_key(taken.capture_id, "acks", taken.fence)
+            marks_key = objects.series_key(taken.capture_id, "marks", taken.fence)
+            report("storing", 0.9)
+            with spooled.clustered() as acks, spooled.marks() as marks:
+                objects.put_file(acks_key, acks)
+                objects.put_file(marks_key, marks)
+            rows = spooled.rows_of_connections()
+    fairness = rewindow.fairness_groups(connections)
+    report("storing", 0.95)
+    with engine().begin() as database:
+        jobs.hold(database, taken)
+        store(database, taken.capture_id, summary, connections, fairness, rows, labels, windows)
+        database.execute(
+            update(models.Capture)
+            .where(models.Capture.id == taken.capture_id)
+            .values(
+                state=models.State.done,
+                error=None,
+                summary=asdict(summary),
+                acks_key=acks_key,
+                marks_key=marks_key,
+                analysed_at=func.clock_timestamp(),
+            )
+        )
+        jobs.finish(database, taken)
+    # What earlier attempts left behind; nothing in the database names it any more.
+    objects.delete_prefix(
+        f"captures/{taken.capture_id}",
+        keep=frozenset({objects.capture_key(taken.capture_id), acks_key, marks_key}),
+    )
+
+
+def store(
+    database: DatabaseConnection,
+    capture_id: uuid.UUID,
+    summary: Summary,
+    connections: Sequence[Connection],
+    fairness: Sequence[FairnessGroup],
+    rows: dict[int, int],
+    labels: Sequence[str],
+    windows: WindowStatistics,
+) -> None:
+    """Replaces what was stored of the capture. The caller commits."""
+    database.execute(delete(models.Connection).where(models.Connection.capture_id == capture_id))
+    database.execute(delete(models.FairnessGroup).where(models.FairnessGroup.capture_id == capture_id))
+    team_id = database.execute(select(models.Capture.team_id).where(models.Capture.id == capture_id)).scalar_one()
+    copy(
+        database,
+        "connections",
+        ("id", "capture_id", "team_id", "number", "rows", "details", *_CONNECTION_COLUMNS),
+        (
+            (
+                connection_id(capture_id, c.id),
+                capture_id,
+                team_id,
+                c.id,
+                rows.get(c.id, 0),
+                Jsonb({"fallback": c.fallback, "checksum": c.checksum, "fast_closed": c.fast_closed}),
+                *(getattr(c, n) for n in _CONNECTION_COLUMNS),
+            )
+            for c in connections
+        ),
+    )
+    copy(
+        database,
+        "subflows",
+        ("connection_id", "number", *_SUBFLOW_COLUMNS),
+        (
+            (connection_id(capture_id, c.id), s.id, *(getattr(s, n) for n in _SUBFLOW_COLUMNS))
+            for c in connections
+            for s in c.subflows
+        ),
+    )
+    found = windows.of_connection()
+    copy(
+        database,
+        "replays",
+        ("id", "connection_id", "position", "label", "algorithm", "state", "windows"),
+        (
+            (
+                uuid.uuid5(connection_id(capture_id, number), label),
+                connection_id(capture_id, number),
+                position,
+                label,
+                label,
+                "done",
+                Jsonb(by_label[label]),
+            )
+            for number, by_label in found.items()
+            for position, label in enumerate(labels)
+            if label in by_label
+        ),
+    )
+    copy(
+        database,
+        "fairness_groups",
+        ("id", "capture_id", "bottleneck", "members", "jain", "mptcp_to_tcp_ratio", "declared"),
+        (
+            (
+                uuid.uuid5(capture_id, g.bottleneck),
+                capture_id,
+                g.bottleneck,
+                Jsonb({"connections": g.members, "goodput_bps": g.goodput_bps, "kinds": g.kinds}),
+                g.jain,
+                g.mptcp_to_tcp_ratio,
+                g.declared,
+            )
+            for g in fairness
+        ),
+    )
+
+
+def copy(database: DatabaseConnection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """COPY into a table, in the transaction of `database`."""
+    statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+    raw: Any = database.connection.driver_connection
+    with raw.cursor() as cursor, cursor.copy(statement) as target:
+        for row in rows:
+            target.write_row(row)

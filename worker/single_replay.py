@@ -1,0 +1,53 @@
+"""Replaying one connection with an algorithm and options that somebody asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import IO
+
+from sqlalchemy import select, update
+
+import rewindow
+from rewindow import Choice
+from rewindow.windows import WindowStatistics
+from store import jobs, models, objects
+from store.database import engine
+from store.jobs import Claim, JobLost
+from worker.series import spool
+
+
+def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float], None]) -> None:
+    with engine().connect() as connection:
+        asked = connection.execute(
+            select(models.Replay.algorithm, models.Replay.options, models.Replay.label, models.Connection.number)
+            .join(models.Connection)
+            .where(models.Replay.id == taken.replay_id)
+        ).one_or_none()
+    if asked is None:
+        raise JobLost
+    choice = Choice(asked.algorithm, asked.options, label=asked.label)
+    with rewindow.open(file.name) as capture:
+        capture.names[:] = [name]
+        with capture.stream([choice]) as replay, spool(replay.schema) as spooled:
+            windows = WindowStatistics([asked.label])
+            for batch in replay:
+                spooled.add(batch)
+                windows.add(batch.acks)
+                report("replaying", replay.progress() * 0.9)
+            key = objects.series_key(taken.capture_id, f"replay-{taken.replay_id}", taken.fence)
+            report("storing", 0.9)
+            with spooled.clustered(only=asked.number) as acks:
+                objects.put_file(key, acks)
+    with engine().begin() as connection:
+        jobs.hold(connection, taken)
+        connection.execute(
+            update(models.Replay)
+            .where(models.Replay.id == taken.replay_id)
+            .values(
+                state=models.State.done,
+                error=None,
+                acks_key=key,
+                windows=windows.of_connection().get(asked.number, {}).get(asked.label, []),
+            )
+        )
+        jobs.finish(connection, taken)

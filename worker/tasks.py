@@ -1,0 +1,93 @@
+"""The tasks' bodies, as plain functions. A job is one transaction; the task alone commits."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import IO
+
+import structlog
+from sqlalchemy import select
+
+from rewindow.errors import BadOption, CaptureUnreadable, LimitReached, UnknownAlgorithm
+from store import jobs, objects
+from store.database import engine
+from store.jobs import Claim, JobLost
+from store.models import Capture, JobKind
+from store.settings import settings
+from worker import analysis, single_replay
+
+log = structlog.get_logger()
+
+INPUT_AT_FAULT = (CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached)
+
+
+def run_job(job_id: uuid.UUID) -> None:
+    """Claims a job and runs it to its end. Running it twice, at once or after another, changes nothing more."""
+    with engine().begin() as connection:
+        taken = jobs.claim(connection, job_id)
+    if taken is None:
+        log.info("job.not_to_be_had", job=str(job_id))
+        return
+    structlog.contextvars.bind_contextvars(job=str(job_id), kind=taken.kind, fence=taken.fence)
+    started = time.monotonic()
+    try:
+        log.info("job.started")
+        _run(taken)
+        log.info("job.done", seconds=round(time.monotonic() - started, 3))
+    except JobLost:
+        log.warning("job.lost")
+    except INPUT_AT_FAULT as e:
+        log.info("job.failed", reason=str(e))
+        with contextlib.suppress(JobLost), engine().begin() as connection:
+            jobs.fail(connection, taken, str(e))
+    except Exception as e:
+        log.exception("job.error")
+        with contextlib.suppress(JobLost), engine().begin() as connection:
+            jobs.release(connection, taken, f"{type(e).__name__}: {e}")
+    finally:
+        structlog.contextvars.clear_contextvars()
+
+
+class Reporter:
+    """Reports progress, and with it renews the lease, some times in each lease."""
+
+    def __init__(self, taken: Claim) -> None:
+        self._taken = taken
+        self._every_s = min(settings().lease_s / 5, 1.0)
+        self._last = 0.0
+
+    def __call__(self, stage: str, progress: float) -> None:
+        now = time.monotonic()
+        if now - self._last < self._every_s:
+            return
+        self._last = now
+        with engine().begin() as connection:
+            jobs.report(connection, self._taken, stage, progress)
+
+
+def _run(taken: Claim) -> None:
+    report = Reporter(taken)
+    with _capture_file(taken, report) as (file, capture_name):
+        if taken.kind is JobKind.analyze:
+            analysis.run(taken, file, capture_name, report)
+        else:
+            single_replay.run(taken, file, capture_name, report)
+
+
+@contextlib.contextmanager
+def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterator[tuple[IO[bytes], str]]:
+    """The capture in a local file: the core reads it twice."""
+    with engine().connect() as connection:
+        row = connection.execute(
+            select(Capture.object_key, Capture.filename).where(Capture.id == taken.capture_id)
+        ).one_or_none()
+    if row is None:
+        raise JobLost
+    with tempfile.NamedTemporaryFile(prefix="rewindow-capture-") as file:
+        report("fetching", 0.0)
+        objects.fetch_to(row.object_key, file)
+        yield file, row.filename
