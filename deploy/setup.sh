@@ -60,7 +60,7 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 fi
 [ "$what" = build ] && exit 0
 
-page=$(cat dashboard/package-lock.json dashboard/*.html dashboard/*.ts dashboard/src/* | sha256sum)
+page=$(cat $(find dashboard -path dashboard/node_modules -prune -o -path dashboard/dist -prune -o -type f -print | sort) | sha256sum)
 if [ "$(cat dashboard/dist/.built 2>/dev/null || true)" != "$page" ]; then
 	echo "building the dashboard" >&2
 	export PATH="$PWD/.venv/bin:$PATH"

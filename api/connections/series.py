@@ -48,8 +48,35 @@ class Series:
     marks: list[Marks]
 
 
+class _Object:
+    """An object of the store as the file that Arrow reads: ranges, not the whole of it."""
+
+    closed = False
+
+    def __init__(self, key: str) -> None:
+        self._reader = obstore.open_reader(objects.object_store(), key)
+
+    def read(self, size: int | None = None) -> bytes:
+        return bytes(self._reader.read(size))
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._reader.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._reader.tell())
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
 def _open(key: str) -> pq.ParquetFile:
-    return pq.ParquetFile(pa.PythonFile(obstore.open_reader(objects.object_store(), key), mode="r"))
+    return pq.ParquetFile(pa.PythonFile(_Object(key), mode="r"))
 
 
 def rows_of(key: str, number: int, columns: Sequence[str]) -> pa.Table:

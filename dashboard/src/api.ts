@@ -1,0 +1,179 @@
+// The REST API as the page uses it. The token stays in this browser and never stands in an address.
+export interface Capture {
+  id: string;
+  filename: string;
+  bytes: number;
+  tags: Record<string, string>;
+  state: "queued" | "running" | "done" | "failed";
+  stage: string;
+  progress: number;
+  error: string | null;
+  created_at: string;
+  connections: number | null;
+  summary: Summary | null;
+  fairness?: Fairness[];
+}
+
+export interface Summary {
+  packets: number;
+  tcp_packets: number;
+  duration_s: number;
+  link_types: string[];
+  vantage: string;
+  oddities: Record<string, { count: number; first_offset: number }>;
+}
+
+export interface Fairness {
+  bottleneck: string;
+  connections: number[];
+  kinds: string[];
+  goodput_bps: number[];
+  jain: number;
+  mptcp_to_tcp_ratio: number | null;
+  declared: boolean;
+}
+
+export interface Connection {
+  id: string;
+  capture_id: string;
+  number: number;
+  kind: string;
+  version: number | null;
+  token: string | null;
+  bytes: number;
+  goodput_bps: number | null;
+  completion_s: number | null;
+  retransmitted_packets: number;
+  first_ns: number;
+  rows: number;
+  subflow_count: number;
+  quality: string[];
+}
+
+export interface Subflow {
+  number: number;
+  src: string;
+  sport: number;
+  dst: string;
+  dport: number;
+  bytes: number;
+  packets: number;
+  retransmitted_packets: number;
+  spurious_retransmissions: number;
+  rtt_min_us: number | null;
+  rtt_median_us: number | null;
+  rtt_p95_us: number | null;
+  goodput_bps: number | null;
+  ece_acks: number;
+  timeouts: number;
+  fast_retransmits: number;
+  vantage: string;
+  quality: string[];
+}
+
+export interface Replay {
+  id: string;
+  label: string;
+  algorithm: string;
+  state: Capture["state"];
+  error: string | null;
+  windows: { subflow: number; mean: number; max: number; last: number }[] | null;
+}
+
+export interface ConnectionDetail extends Connection {
+  capture_filename: string;
+  subflows: Subflow[];
+  replays: Replay[];
+}
+
+export interface Series {
+  first_ns: string;
+  last_ns: string;
+  lines: {
+    subflow: number;
+    algorithm: string;
+    rows: number;
+    time_ns: number[];
+    cwnd: number[];
+    ssthresh: (number | null)[];
+  }[];
+  marks: { subflow: number; kind: string; count: number; time_ns: number[] }[];
+}
+
+export interface Algorithm {
+  name: string;
+  kind: string;
+  formula: string;
+  source: string;
+  options: { name: string; default: string; values: string; reason: string }[];
+}
+
+export interface Page<T> {
+  items: T[];
+  next_cursor: string | null;
+}
+
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const KEY = "rewindow.token";
+
+export const token = {
+  get: () => localStorage.getItem(KEY) ?? "",
+  set: (value: string) => localStorage.setItem(KEY, value.trim()),
+  clear: () => localStorage.removeItem(KEY),
+};
+
+async function refusal(response: Response): Promise<Refused> {
+  const problem = await response.json().catch(() => ({ detail: response.statusText }));
+  return new Refused(response.status, problem.detail ?? response.statusText);
+}
+
+async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const headers = { Authorization: `Bearer ${token.get()}`, ...init.headers };
+  const response = await fetch(path, { ...init, headers });
+  if (!response.ok) throw await refusal(response);
+  return response.status === 204 ? (undefined as T) : response.json();
+}
+
+export const api = {
+  team: () => ask<{ id: string; name: string }>("/v1/teams/me"),
+  captures: (cursor?: string) => ask<Page<Capture>>(`/v1/captures${cursor ? `?cursor=${cursor}` : ""}`),
+  capture: (id: string) => ask<Capture>(`/v1/captures/${id}`),
+  remove: (id: string) => ask<void>(`/v1/captures/${id}`, { method: "DELETE" }),
+  connections: (id: string, cursor?: string) =>
+    ask<Page<Connection>>(`/v1/captures/${id}/connections?limit=100${cursor ? `&cursor=${cursor}` : ""}`),
+  connection: (id: string) => ask<ConnectionDetail>(`/v1/connections/${id}`),
+  series: (id: string, query: URLSearchParams) => ask<Series>(`/v1/connections/${id}/series?${query}`),
+  algorithms: () => ask<{ algorithms: Algorithm[] }>("/v1/algorithms"),
+  replay: (id: string, algorithm: string, options: Record<string, string>) =>
+    ask<Replay>(`/v1/connections/${id}/replays`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ algorithm, options }),
+    }),
+};
+
+// XMLHttpRequest, because fetch cannot tell how much of an upload has gone.
+export function upload(file: File, progress: (part: number) => void): Promise<Capture> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", `/v1/captures?filename=${encodeURIComponent(file.name)}`);
+    request.setRequestHeader("Authorization", `Bearer ${token.get()}`);
+    request.setRequestHeader("Content-Type", "application/vnd.tcpdump.pcap");
+    request.upload.onprogress = (e) => progress(e.lengthComputable ? e.loaded / e.total : 0);
+    request.onerror = () => reject(new Error("the connection broke; nothing was kept"));
+    request.onload = () => {
+      const body = JSON.parse(request.responseText || "{}");
+      if (request.status === 202) resolve(body);
+      else reject(new Refused(request.status, body.detail ?? request.statusText));
+    };
+    request.send(file);
+  });
+}
