@@ -80,6 +80,7 @@ struct rw_sender {
 	/* What the survey knows. */
 	uint32_t peer_mss;          /* 0: not known */
 	uint32_t payload_max;
+	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
 	uint8_t sack, timestamps, vantage, peer_scale;
 	uint32_t segments_max;
 	/* Scoreboard: a ring of unacknowledged segments in sequence order. */
@@ -164,7 +165,6 @@ void rw_scoreboard_clear(struct rw_sender *s);
 /* The first segment whose end lies after `sequence`; count when there is none. */
 uint32_t rw_scoreboard_find(const struct rw_sender *s, uint32_t sequence);
 void rw_scoreboard_lose(struct rw_sender *s, struct rw_segment *g);
-uint32_t rw_sender_segment_bytes(const struct rw_sender *s, const struct rw_packet *p);
 
 void rw_rack_advance(struct rw_sender *s, const struct rw_segment *g, int64_t now_ns);
 void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns);

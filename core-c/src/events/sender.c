@@ -13,6 +13,10 @@
 #define SEQUENCE_JUMP_MAX (1 << 30)
 /* More IPv4 identifications at once were not lost: they were used elsewhere. */
 #define MISSING_MAX 256
+/* An MSS below is taken for a misread one (RFC 9293: 536 is the default). */
+#define MSS_MIN 64
+/* 1500 bytes less IPv4 and TCP; for flows whose handshake was not seen. */
+#define MSS_ETHERNET 1460
 
 void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max)
 {
@@ -26,6 +30,7 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	/* Without a handshake assume what every stack of today offers. */
 	s->sack = source->syn && sink->syn ? source->sack_permitted && sink->sack_permitted : 1;
 	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
+	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
 	s->reorder_segments = DUPLICATE_ACKS;
 	s->reorder_steps = 1;
 	s->window_bytes = UINT32_MAX;
@@ -47,13 +52,13 @@ static void start(struct rw_sender *s, uint32_t sequence)
 }
 
 /* What one segment carries: the peer's MSS less this packet's own options; super-segments are cut by it. */
-uint32_t rw_sender_segment_bytes(const struct rw_sender *s, const struct rw_packet *p)
+static uint32_t segment_bytes_of(const struct rw_sender *s, const struct rw_packet *p)
 {
-	if (s->peer_mss > 536 / 2) {
+	if (s->peer_mss > MSS_MIN) {
 		uint32_t options = p->tcp_header_bytes - 20u;
-		return s->peer_mss > options + 64 ? s->peer_mss - options : s->peer_mss;
+		return s->peer_mss > options + MSS_MIN ? s->peer_mss - options : s->peer_mss;
 	}
-	return s->payload_max && s->payload_max <= 1460 ? s->payload_max : 1448;
+	return s->payload_max && s->payload_max <= MSS_ETHERNET ? s->payload_max : MSS_ETHERNET;
 }
 
 static struct rw_event *add_event(struct rw_sender *s, struct rw_events *out, uint8_t kind, int64_t time_ns)
@@ -199,7 +204,7 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *
 static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end,
 		       struct rw_events *out)
 {
-	uint32_t mss = rw_sender_segment_bytes(s, p), bytes = end - start;
+	uint32_t mss = s->segment_bytes, bytes = end - start;
 	uint32_t segments = (bytes + mss - 1) / mss;
 	s->retransmitted_packets += segments ? segments : 1;
 	s->retransmitted_bytes += bytes;
@@ -258,7 +263,7 @@ static int append_new(struct rw_sender *s, uint32_t start, uint32_t end, uint32_
 static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, struct rw_events *out,
 		    struct rw_oddity_counts *oddities)
 {
-	uint32_t mss = rw_sender_segment_bytes(s, p), segments = 0, gap = start - s->next;
+	uint32_t mss = s->segment_bytes, segments = 0, gap = start - s->next;
 	uint32_t wanted = s->count + gap / mss + (end - start) / mss + 2;
 	if (gap > SEQUENCE_JUMP_MAX || wanted > s->segments_max) {
 		rw_oddity_add(oddities, RW_ODDITY_WINDOW_TOO_LARGE, p->file, p->offset);
@@ -327,6 +332,8 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 	uint32_t end = start_at + bytes;
 	if (rw_seq_diff(start_at, s->next) < -SEQUENCE_JUMP_MAX)
 		return 0;
+	if (p->payload_bytes)
+		s->segment_bytes = segment_bytes_of(s, p);
 	if (p->payload_bytes && !s->first_data_ns)
 		s->first_data_ns = p->time_ns;
 	echo_sample(s, p);
@@ -671,7 +678,7 @@ static void react(struct rw_sender *s, struct ack_work *w, struct rw_event *e, i
 	}
 	if (s->state == RW_SENDER_RECOVERY) {
 		if (w->advanced && s->undo_possible && s->has_retransmit_ts && echoes_before(w->p, s->first_retransmit_ts)) {
-			note_reordering(s, s->una, rw_sender_segment_bytes(s, w->p));
+			note_reordering(s, s->una, s->segment_bytes);
 			if (s->retrans_out)
 				return;
 			undo(s, e, 1);
@@ -745,9 +752,7 @@ static void acked(struct rw_sender *s, const struct rw_packet *p, struct rw_even
 		s->echo_value = p->ts_value;
 		s->echo_ns = p->time_ns;
 	}
-	uint32_t mss = rw_sender_segment_bytes(s, p);
-	if (s->peer_mss && p->tcp_header_bytes < 32 + 24)
-		mss = s->peer_mss > 12 ? s->peer_mss - 12 : s->peer_mss;
+	uint32_t mss = s->segment_bytes;
 	struct rw_event *e = add_event(s, out, RW_EVENT_ACK, p->time_ns);
 	struct ack_work w = {.p = p, .now = p->time_ns};
 	int32_t ahead = rw_seq_diff(p->ack, s->una);
@@ -849,7 +854,7 @@ static void follow_identification(struct rw_sender *s, const struct rw_packet *p
 {
 	if (p->family != 4 || s->vantage == RW_VANTAGE_SENDER || s->vantage == RW_VANTAGE_UNKNOWN)
 		return;
-	uint32_t mss = rw_sender_segment_bytes(s, p);
+	uint32_t mss = segment_bytes_of(s, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
 	int16_t ahead = (int16_t)(p->identification - s->identification.next);
 	if (s->identification.started) {

@@ -1,0 +1,278 @@
+#include "check.h"
+#include "capture.h"
+#include "packets.h"
+
+static struct rw_oddity_counts oddities;
+
+static enum rw_status open_file(const struct file *f, struct rw_capture **c, rw_error *error)
+{
+	memset(&oddities, 0, sizeof oddities);
+	memset(error, 0, sizeof *error);
+	return rw_capture_open(c, file_descriptor(f), 0, &oddities, error);
+}
+
+static const char PAYLOAD[8] = "abcdefgh";
+
+static void check_pcap(uint32_t magic, int big, uint32_t unit_ns, int64_t time_ns)
+{
+	struct file f = {.n = 0};
+	pcap_header(&f, magic, 101, big);
+	pcap_record(&f, time_ns, unit_ns, PAYLOAD, 8, 1500, big);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_true(r.time_ns == time_ns / unit_ns * unit_ns);
+	assert_int_equal(r.captured_bytes, 8);
+	assert_int_equal(r.wire_bytes, 1500);
+	assert_int_equal(r.link_type, 101);
+	assert_memory_equal(r.bytes, PAYLOAD, 8);
+	assert_int_equal(rw_capture_next(c, &r, &error), 0);
+	rw_capture_close(c);
+}
+
+static void pcap_in_both_orders_and_resolutions(void **state)
+{
+	(void)state;
+	for (int big = 0; big < 2; big++) {
+		check_pcap(0xa1b2c3d4, big, 1000, 1700000000123456789);
+		check_pcap(0xa1b23c4d, big, 1, 1700000000123456789);
+	}
+}
+
+static void cut_anywhere_keeps_what_came_before(void **state)
+{
+	(void)state;
+	struct file whole = {.n = 0};
+	pcap_header(&whole, 0xa1b2c3d4, 101, 0);
+	for (int i = 0; i < 3; i++)
+		pcap_record(&whole, i * 1000, 1000, PAYLOAD, 8, 8, 0);
+	for (size_t n = 24; n < whole.n; n++) {
+		struct file f = whole;
+		f.n = n;
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		size_t records = 0;
+		while (rw_capture_next(c, &r, &error) == 1)
+			records++;
+		assert_int_equal(records, (n - 24) / 24);
+		assert_int_equal(oddities.count[RW_ODDITY_CUT_CAPTURE], (n - 24) % 24 != 0);
+		rw_capture_close(c);
+	}
+}
+
+static void an_impossible_record_ends_the_capture(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	pcap_header(&f, 0xa1b2c3d4, 101, 0);
+	pcap_record(&f, 0, 1000, PAYLOAD, 8, 8, 0);
+	put_number(&f, 0, 8, 0);
+	put_number(&f, 0xfffffff0, 4, 0);
+	put_number(&f, 0xfffffff0, 4, 0);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_int_equal(rw_capture_next(c, &r, &error), 0);
+	assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD], 1);
+	assert_int_equal(oddities.first_offset[RW_ODDITY_CORRUPT_RECORD], 48);
+	rw_capture_close(c);
+}
+
+static void version_2_2_has_its_lengths_reversed(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	pcap_header(&f, 0xa1b2c3d4, 1, 1);
+	f.bytes[7] = 2;
+	pcap_record(&f, 0, 1000, PAYLOAD, 8, 8, 1);
+	f.n -= 16;
+	put_number(&f, 1500, 4, 1); /* the wire's length first */
+	put_number(&f, 8, 4, 1);
+	put(&f, PAYLOAD, 8);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_int_equal(r.captured_bytes, 8);
+	assert_int_equal(r.wire_bytes, 1500);
+	rw_capture_close(c);
+}
+
+static void check_refused(const void *bytes, size_t n, const char *reason)
+{
+	struct file f = {.n = 0};
+	put(&f, bytes, n);
+	struct rw_capture *c;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_ERROR_NOT_A_CAPTURE);
+	assert_non_null(strstr(error.reason, reason));
+}
+
+static void foreign_files_are_refused_by_name(void **state)
+{
+	(void)state;
+	check_refused("", 0, "empty");
+	check_refused("hello, this is no capture", 25, "neither pcap nor pcapng");
+	check_refused("snoop\0\0\0\0\0\0\2", 12, "snoop");
+	check_refused("\x1f\x8b\x08\0", 4, "gzip");
+	check_refused("\xd4\xc3\xb2\xa1\2\0", 6, "cut");
+	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1cXXXX", 12, "byte-order");
+}
+
+/* pcapng */
+
+static void block(struct file *f, uint32_t type, const struct file *body, int big)
+{
+	uint32_t length = (uint32_t)(12 + (body->n + 3) / 4 * 4);
+	put_number(f, type, 4, big);
+	put_number(f, length, 4, big);
+	put(f, body->bytes, body->n);
+	for (size_t i = body->n; i % 4; i++)
+		put_number(f, 0, 1, big);
+	put_number(f, length, 4, big);
+}
+
+static void section(struct file *f, int big)
+{
+	struct file b = {.n = 0};
+	put_number(&b, 0x1a2b3c4d, 4, big);
+	put_number(&b, 1, 2, big);
+	put_number(&b, 0, 2, big);
+	put_number(&b, UINT64_MAX, 8, big);
+	block(f, 0x0a0d0d0a, &b, big);
+}
+
+static void interface(struct file *f, uint32_t link_type, int resolution, int64_t offset_s, int big)
+{
+	struct file b = {.n = 0};
+	put_number(&b, link_type, 2, big);
+	put_number(&b, 0, 2, big);
+	put_number(&b, 0, 4, big);
+	if (resolution >= 0) {
+		put_number(&b, 9, 2, big);
+		put_number(&b, 1, 2, big);
+		put_number(&b, (uint64_t)resolution, 4, 0);
+	}
+	if (offset_s) {
+		put_number(&b, 14, 2, big);
+		put_number(&b, 8, 2, big);
+		put_number(&b, (uint64_t)offset_s, 8, big);
+	}
+	block(f, 1, &b, big);
+}
+
+static void enhanced(struct file *f, uint32_t index, uint64_t units, int big)
+{
+	struct file b = {.n = 0};
+	put_number(&b, index, 4, big);
+	put_number(&b, units >> 32, 4, big);
+	put_number(&b, units & 0xffffffff, 4, big);
+	put_number(&b, 8, 4, big);
+	put_number(&b, 60, 4, big);
+	put(&b, PAYLOAD, 8);
+	block(f, 6, &b, big);
+}
+
+static void pcapng_clocks_interfaces_and_orders(void **state)
+{
+	(void)state;
+	for (int big = 0; big < 2; big++) {
+		struct file f = {.n = 0};
+		section(&f, big);
+		interface(&f, 1, -1, 0, big);       /* microseconds */
+		interface(&f, 101, 9, 0, big);      /* nanoseconds */
+		interface(&f, 113, 0x80 | 20, 0, big); /* 2^-20 s */
+		interface(&f, 276, 12, 100, big);   /* picoseconds, 100 s later */
+		enhanced(&f, 0, 5000001, big);
+		enhanced(&f, 1, 5000000001, big);
+		enhanced(&f, 2, 5ull << 20 | 1 << 19, big);
+		enhanced(&f, 3, 5000000000000, big);
+		enhanced(&f, 9, 1, big);            /* no such interface */
+		section(&f, !big);                  /* interfaces start anew, in the other order */
+		interface(&f, 228, -1, 0, !big);
+		enhanced(&f, 0, 7000000, !big);
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		const int64_t times[] = {5000001000, 5000000001, 5500000000, 105000000000, 7000000000};
+		const uint32_t links[] = {1, 101, 113, 276, 228}, interfaces[] = {0, 1, 2, 3, 4};
+		for (int i = 0; i < 5; i++) {
+			assert_int_equal(rw_capture_next(c, &r, &error), 1);
+			assert_true(r.time_ns == times[i]);
+			assert_int_equal(r.link_type, links[i]);
+			assert_int_equal(r.interface, interfaces[i]);
+			assert_int_equal(r.wire_bytes, 60);
+		}
+		assert_int_equal(rw_capture_next(c, &r, &error), 0);
+		assert_int_equal(oddities.count[RW_ODDITY_UNKNOWN_INTERFACE], 1);
+		rw_capture_close(c);
+	}
+}
+
+static void pcapng_lengths_that_cannot_be(void **state)
+{
+	(void)state;
+	const uint32_t lengths[] = {0, 4, 8, 13, 0xfffffffc, 0xffffffff};
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		struct file f = {.n = 0};
+		section(&f, 0);
+		put_number(&f, 6, 4, 0);
+		put_number(&f, lengths[i], 4, 0);
+		put_number(&f, 0, 8, 0);
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		assert_int_equal(rw_capture_next(c, &r, &error), 0);
+		assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD], 1);
+		rw_capture_close(c);
+	}
+}
+
+static void observations_are_merged_by_time(void **state)
+{
+	(void)state;
+	struct file f[2] = {{.n = 0}, {.n = 0}};
+	for (int i = 0; i < 2; i++) {
+		pcap_header(&f[i], 0xa1b23c4d, 101, i);
+		for (int k = 0; k < 5; k++)
+			pcap_record(&f[i], 10 * k + 3 * i, 1, PAYLOAD, 8, 8, i);
+	}
+	int fds[2] = {file_descriptor(&f[0]), file_descriptor(&f[1])};
+	struct rw_observation *o;
+	struct rw_record r;
+	rw_error error;
+	memset(&oddities, 0, sizeof oddities);
+	assert_int_equal(rw_observation_open(&o, fds, 2, &oddities, &error), RW_OK);
+	for (int k = 0; k < 10; k++) {
+		assert_int_equal(rw_observation_next(o, &r, &error), 1);
+		assert_int_equal(r.time_ns, 10 * (k / 2) + 3 * (k % 2));
+		assert_int_equal(r.file, k % 2);
+		assert_memory_equal(r.bytes, PAYLOAD, 8);
+	}
+	assert_int_equal(rw_observation_next(o, &r, &error), 0);
+	rw_observation_close(o);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(pcap_in_both_orders_and_resolutions),
+	    cmocka_unit_test(cut_anywhere_keeps_what_came_before),
+	    cmocka_unit_test(an_impossible_record_ends_the_capture),
+	    cmocka_unit_test(version_2_2_has_its_lengths_reversed),
+	    cmocka_unit_test(foreign_files_are_refused_by_name),
+	    cmocka_unit_test(pcapng_clocks_interfaces_and_orders),
+	    cmocka_unit_test(pcapng_lengths_that_cannot_be),
+	    cmocka_unit_test(observations_are_merged_by_time),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+#include "check.h"
+#include "packet.h"
+#include "packets.h"
+
+static struct rw_oddity_counts oddities;
+
+static enum rw_parse parse(uint32_t link_type, const struct file *f, uint32_t wire, struct rw_packet *p)
+{
+	memset(&oddities, 0, sizeof oddities);
+	/* A copy of its own length: the sanitizer sees a byte too many. */
+	uint8_t *bytes = malloc(f->n ? f->n : 1);
+	memcpy(bytes, f->bytes, f->n);
+	struct rw_record r = {.bytes = bytes, .captured_bytes = (uint32_t)f->n, .wire_bytes = wire, .link_type = link_type};
+	enum rw_parse got = rw_packet_parse(&r, p, &oddities);
+	free(bytes);
+	return got;
+}
+
+static size_t tcp(uint8_t *out)
+{
+	static const uint8_t options[] = {8, 10, 0, 0, 1, 0, 0, 0, 2, 0};
+	struct segment s = {.from_client = 1, .sequence = 7, .ack = 9, .flags = 0x18, .payload = 100, .options = options,
+			    .options_bytes = sizeof options, .ecn = 3};
+	return ipv4_tcp(out, &s);
+}
+
+static void check_tcp(uint32_t link_type, const char *header, size_t n)
+{
+	struct file f = {.n = 0};
+	put(&f, header, n);
+	f.n += tcp(f.bytes + f.n);
+	struct rw_packet p;
+	size_t whole = f.n;
+	assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_TCP);
+	assert_int_equal(p.family, 4);
+	assert_int_equal(p.source_port, 1000);
+	assert_int_equal(p.sequence, 7);
+	assert_int_equal(p.ack, 9);
+	assert_int_equal(p.payload_bytes, 100);
+	assert_int_equal(p.ecn, RW_ECN_CE);
+	assert_int_equal(p.ts_value, 256);
+	assert_int_equal(p.ts_echo, 512);
+	/* Cut anywhere before the end of the fixed TCP header it is no TCP packet; nothing is read beyond. */
+	for (f.n = 0; f.n < whole - 12; f.n++)
+		assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_OTHER);
+	/* Cut within the options: a packet, counted. */
+	f.n = whole - 5;
+	assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_TCP);
+	assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER], 1);
+	assert_int_equal(p.payload_bytes, 100);
+}
+
+#define HEADER(link, text) check_tcp(link, text, sizeof(text) - 1)
+
+static void link_layers(void **state)
+{
+	(void)state;
+	HEADER(101, "");
+	HEADER(228, "");
+	HEADER(1, "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x81\0\0\x05\x08\0");
+	HEADER(1, "ddddddssssss\x88\xa8\0\x05\x81\0\0\x06\x08\0");
+	HEADER(1, "ddddddssssss\x88\x47\0\1\0\x40\0\2\1\x40");
+	HEADER(1, "ddddddssssss\x88\x64\x11\0\0\1\0\x64\0\x21");
+	HEADER(113, "\0\0\0\1\0\6aaaaaaaa\x08\0");
+	HEADER(276, "\x08\0\0\0\0\0\0\1\0\1\0\6aaaaaaaa");
+	HEADER(0, "\2\0\0\0");
+	HEADER(0, "\0\0\0\2");
+	HEADER(108, "\0\0\0\2");
+}
+
+static void unknown_link_types_are_counted(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	f.n = tcp(f.bytes);
+	struct rw_packet p;
+	assert_int_equal(parse(999, &f, 200, &p), RW_PARSE_OTHER);
+	assert_int_equal(oddities.count[RW_ODDITY_UNKNOWN_LINK_TYPE], 1);
+}
+
+static void ipv6(struct file *f, uint8_t next, uint32_t payload)
+{
+	put_number(f, 0x60300000, 4, 1); /* CE */
+	put_number(f, payload, 2, 1);
+	put_number(f, next, 1, 1);
+	put_number(f, 64, 1, 1);
+	put(f, "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb", 32);
+}
+
+static void tcp_header(struct file *f)
+{
+	uint8_t packet[100];
+	tcp(packet);
+	put(f, packet + 20, 32);
+}
+
+static void ipv6_extension_headers(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	ipv6(&f, 0, 8 + 16 + 8 + 32 + 100);
+	put(&f, "\x2b\0\1\4\0\0\0\0", 8);          /* hop-by-hop */
+	put(&f, "\x2c\1\0\0\0\0\0\0aaaaaaaa", 16); /* routing, two units */
+	put(&f, "\6\0\0\0\0\0\0\1", 8);            /* atomic fragment */
+	tcp_header(&f);
+	struct rw_packet p;
+	assert_int_equal(parse(101, &f, (uint32_t)f.n + 100, &p), RW_PARSE_TCP);
+	assert_int_equal(p.family, 6);
+	assert_int_equal(p.payload_bytes, 100);
+	assert_int_equal(p.ecn, 3);
+	f.bytes[40 + 8 + 16 + 3] = 8; /* an offset: a true fragment */
+	assert_int_equal(parse(101, &f, (uint32_t)f.n + 100, &p), RW_PARSE_OTHER);
+	assert_int_equal(oddities.count[RW_ODDITY_IP_FRAGMENT], 1);
+}
+
+static void endless_extension_headers_end(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	ipv6(&f, 60, 60000);
+	for (int i = 0; i < 1000; i++)
+		put(&f, "\x3c\0\1\4\0\0\0\0", 8);
+	struct rw_packet p;
+	assert_int_equal(parse(101, &f, 60040, &p), RW_PARSE_OTHER);
+	assert_int_equal(oddities.count[RW_ODDITY_BAD_OPTION_LENGTH], 1);
+}
+
+static void jumbograms(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	ipv6(&f, 0, 0);
+	put(&f, "\6\0\xc2\4", 4);
+	put_number(&f, 8 + 32 + 80000, 4, 1);
+	tcp_header(&f);
+	struct rw_packet p;
+	assert_int_equal(parse(101, &f, 40 + 8 + 32 + 80000, &p), RW_PARSE_TCP);
+	assert_int_equal(p.payload_bytes, 80000);
+	struct file g = {.n = 0};
+	g.n = tcp(g.bytes);
+	g.bytes[2] = g.bytes[3] = 0; /* IPv4 BIG TCP: no total length */
+	assert_int_equal(parse(101, &g, 20 + 32 + 90000, &p), RW_PARSE_TCP);
+	assert_int_equal(p.payload_bytes, 90000);
+}
+
+static int options(const char *bytes, size_t n, uint16_t flags, struct rw_packet *p)
+{
+	struct file f = {.n = 0};
+	struct segment s = {.from_client = 1, .flags = flags, .options = (const uint8_t *)bytes, .options_bytes = n};
+	f.n = ipv4_tcp(f.bytes, &s);
+	assert_int_equal(parse(101, &f, (uint32_t)f.n, p), RW_PARSE_TCP);
+	return (int)oddities.count[RW_ODDITY_BAD_OPTION_LENGTH];
+}
+
+#define OPTIONS(text, flags) options(text, sizeof(text) - 1, flags, &p)
+
+static void tcp_options(void **state)
+{
+	(void)state;
+	struct rw_packet p;
+	assert_int_equal(OPTIONS("\2\4\5\xb4\4\2\3\3\x0f", 2), 0);
+	assert_int_equal(p.mss, 1460);
+	assert_int_equal(p.sack_permitted, 1);
+	assert_int_equal(p.window_scale, 14); /* RFC 7323: more than 14 counts as 14 */
+	assert_int_equal(OPTIONS("\5\x12\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4", 16), 0);
+	assert_int_equal(p.sack_count, 2);
+	assert_int_equal(p.sack_end[1], 4);
+	assert_int_equal(OPTIONS("\5\2", 16), 0); /* empty SACK */
+	assert_int_equal(p.sack_count, 0);
+	assert_int_equal(OPTIONS("\5\x0b\0\0\0\1\0\0\0\2\0", 16), 1);
+	assert_int_equal(OPTIONS("\2\0\5\xb4", 2), 1);
+	assert_int_equal(OPTIONS("\2\1\5\xb4", 2), 1);
+	assert_int_equal(OPTIONS("\2\x40\5\xb4", 2), 1); /* longer than the header */
+	assert_int_equal(OPTIONS("\xfe\4\xf9\x89", 2), 0); /* unknown: passed over */
+	assert_int_equal(OPTIONS("\0\xff\xff\xff", 2), 0);
+}
+
+static void mptcp_options(void **state)
+{
+	(void)state;
+	struct rw_packet p;
+	assert_int_equal(OPTIONS("\x1e\4\1\x81", 2), 0); /* v1 SYN: no key */
+	assert_int_equal(p.mptcp.seen, 1 << RW_MP_CAPABLE);
+	assert_int_equal(p.mptcp.version, 1);
+	assert_int_equal(p.mptcp.keys, 0);
+	assert_int_equal(p.mptcp.checksum_required, 1);
+	assert_int_equal(OPTIONS("\x1e\x0c\0\1\1\2\3\4\5\6\7\x08", 2), 0); /* v0 SYN */
+	assert_int_equal(p.mptcp.version, 0);
+	assert_true(p.mptcp.key[0] == 0x0102030405060708);
+	assert_int_equal(OPTIONS("\x1e\x16\1\1" "kkkkkkkkKKKKKKKK\1\2", 24), 0); /* v1 with data */
+	assert_int_equal(p.mptcp.keys, 2);
+	assert_int_equal(p.mptcp.data_length, 258);
+	assert_int_equal(OPTIONS("\x1e\x0c\x11\3\1\2\3\4nnnn", 2), 0); /* JOIN SYN */
+	assert_int_equal(p.mptcp.join_token, 0x01020304);
+	assert_int_equal(p.mptcp.join_backup, 1);
+	assert_int_equal(OPTIONS("\x1e\x10\x10\3hhhhhhhhnnnn", 18), 0);
+	assert_int_equal(p.mptcp.has_join_token, 0);
+	assert_int_equal(OPTIONS("\x1e\x18\x10\0hhhhhhhhhhhhhhhhhhhh", 16), 0);
+	/* DSS: 64-bit ack, 64-bit mapping, DATA_FIN, checksum */
+	assert_int_equal(OPTIONS("\x1e\x1c\x20\x1f\0\0\0\0\0\0\0\5\0\0\0\1\0\0\0\2\0\0\0\3\0\x64\xab\xcd", 16), 0);
+	assert_true(p.mptcp.data_ack == 5);
+	assert_true(p.mptcp.data_sequence == 0x100000002);
+	assert_int_equal(p.mptcp.subflow_sequence, 3);
+	assert_int_equal(p.mptcp.data_length, 100);
+	assert_int_equal(p.mptcp.dss_data_fin, 1);
+	/* DSS: 32-bit ack alone */
+	assert_int_equal(OPTIONS("\x1e\x08\x20\1\0\0\0\x07", 16), 0);
+	assert_true(p.mptcp.data_ack == 7);
+	assert_int_equal(p.mptcp.dss_mapping, 0);
+	assert_int_equal(OPTIONS("\x1e\x08\x20\7\0\0\0\x07", 16), 1); /* a mapping that is not there */
+	assert_int_equal(p.mptcp.dss_mapping, 0);
+	assert_int_equal(OPTIONS("\x1e\x08\x31\1\1\2\3\4", 16), 0);  /* ADD_ADDR echo */
+	assert_int_equal(OPTIONS("\x1e\4\x40\1", 16), 0);            /* REMOVE_ADDR */
+	assert_int_equal(OPTIONS("\x1e\3\x51", 16), 0);              /* MP_PRIO */
+	assert_int_equal(p.mptcp.prio_backup, 1);
+	assert_int_equal(OPTIONS("\x1e\x0c\x60\0dddddddd", 16), 0);  /* MP_FAIL */
+	assert_int_equal(OPTIONS("\x1e\x0c\x70\0kkkkkkkk", 16), 0);  /* MP_FASTCLOSE */
+	assert_int_equal(OPTIONS("\x1e\4\x80\1", 20), 0);            /* MP_TCPRST */
+	assert_int_equal(p.mptcp.seen, 1 << RW_MP_TCPRST);
+	assert_int_equal(OPTIONS("\x1e\2", 16), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(link_layers),
+	    cmocka_unit_test(unknown_link_types_are_counted),
+	    cmocka_unit_test(ipv6_extension_headers),
+	    cmocka_unit_test(endless_extension_headers_end),
+	    cmocka_unit_test(jumbograms),
+	    cmocka_unit_test(tcp_options),
+	    cmocka_unit_test(mptcp_options),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

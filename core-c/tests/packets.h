@@ -1,0 +1,95 @@
+/* Builds captures in memory, for tests. */
+#ifndef TEST_PACKETS_H
+#define TEST_PACKETS_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct file {
+	uint8_t bytes[1 << 20];
+	size_t n;
+};
+
+static inline void put(struct file *f, const void *p, size_t n)
+{
+	memcpy(f->bytes + f->n, p, n);
+	f->n += n;
+}
+
+static inline void put_number(struct file *f, uint64_t v, int bytes, int big)
+{
+	for (int i = 0; i < bytes; i++)
+		f->bytes[f->n++] = (uint8_t)(v >> 8 * (big ? bytes - 1 - i : i));
+}
+
+static inline int file_descriptor(const struct file *f)
+{
+	FILE *t = tmpfile();
+	if (!t || fwrite(f->bytes, 1, f->n, t) != f->n || fflush(t))
+		abort();
+	return dup(fileno(t)); /* the stream is closed with the process */
+}
+
+static inline void pcap_header(struct file *f, uint32_t magic, uint32_t link_type, int big)
+{
+	put_number(f, magic, 4, big);
+	put_number(f, 2, 2, big);
+	put_number(f, 4, 2, big);
+	put_number(f, 0, 8, big);
+	put_number(f, 262144, 4, big);
+	put_number(f, link_type, 4, big);
+}
+
+static inline void pcap_record(struct file *f, int64_t time_ns, uint32_t unit_ns, const void *p, uint32_t captured,
+			       uint32_t wire, int big)
+{
+	put_number(f, (uint64_t)(time_ns / 1000000000), 4, big);
+	put_number(f, (uint64_t)(time_ns % 1000000000) / unit_ns, 4, big);
+	put_number(f, captured, 4, big);
+	put_number(f, wire, 4, big);
+	put(f, p, captured);
+}
+
+/* A TCP segment over IPv4 without a link layer; options are padded with NOPs. */
+struct segment {
+	int from_client;
+	uint32_t sequence, ack;
+	uint16_t flags;
+	uint32_t payload;
+	const uint8_t *options;
+	size_t options_bytes;
+	uint16_t window;
+	uint8_t ecn;
+	uint16_t client_port;
+};
+
+static inline size_t ipv4_tcp(uint8_t *out, const struct segment *s)
+{
+	struct file f = {.n = 0};
+	size_t padded = (s->options_bytes + 3) / 4 * 4;
+	put_number(&f, 0x45, 1, 1);
+	put_number(&f, s->ecn, 1, 1);
+	put_number(&f, 40 + padded + s->payload, 2, 1);
+	put_number(&f, 0x0001000040060000ull, 8, 1);
+	put_number(&f, s->from_client ? 0x0a000001 : 0x0a000002, 4, 1);
+	put_number(&f, s->from_client ? 0x0a000002 : 0x0a000001, 4, 1);
+	uint16_t client = s->client_port ? s->client_port : 1000;
+	put_number(&f, s->from_client ? client : 80, 2, 1);
+	put_number(&f, s->from_client ? 80 : client, 2, 1);
+	put_number(&f, s->sequence, 4, 1);
+	put_number(&f, s->ack, 4, 1);
+	put_number(&f, (uint64_t)(5 + padded / 4) << 12 | s->flags, 2, 1);
+	put_number(&f, s->window ? s->window : 65535, 2, 1);
+	put_number(&f, 0, 4, 1);
+	if (s->options_bytes)
+		put(&f, s->options, s->options_bytes);
+	for (size_t i = s->options_bytes; i < padded; i++)
+		put_number(&f, 1, 1, 1);
+	memcpy(out, f.bytes, f.n);
+	return f.n; /* the payload is not captured */
+}
+
+#endif

@@ -1,0 +1,240 @@
+"""Real captures of Linux: what the kernel counted and the window it had."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rewindow
+from rewindow import Result
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+
+
+def replay(name: str, *algorithms: str) -> Result:
+    with rewindow.open(CAPTURES / name) as capture:
+        return capture.replay(algorithms)
+
+
+# bytes and TcpRetransSegs: the sending program's and the kernel's own numbers (tests/captures/README.md).
+TRUTH = {
+    "mptcp-two-subflows.pcap": (2, 4194304, 60, [3407872], "sender"),
+    "mptcp-three-subflows.pcap": (3, 9175040, 45, [5963776], "sender"),
+    "mptcp-ecn.pcap": (2, 4128768, 0, [2621440], "sender"),
+    "mptcp-receiver-side.pcap": (2, 2818048, 65, [2752512], "receiver"),
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_connections_and_counts(name: str) -> None:
+    subflows, size, retransmitted, tcp, vantage = TRUTH[name]
+    result = replay(name)
+    mptcp = [c for c in result.connections if c.kind == "mptcp"]
+    assert [len(c.subflows) for c in mptcp] == [subflows]
+    assert mptcp[0].version == 1
+    assert mptcp[0].bytes == size
+    assert mptcp[0].retransmitted_packets == retransmitted
+    assert [c.bytes for c in result.connections if c.kind == "tcp"] == tcp
+    assert result.summary.vantage == vantage
+    assert not result.summary.oddities
+
+
+@pytest.mark.parametrize("name", ["mptcp-two-subflows", "mptcp-ecn"])
+def test_window_is_the_kernels(name: str) -> None:
+    """cwnd_before against tcp_probe's snd_cwnd, matched by subflow and acknowledged sequence number, in order."""
+    result = replay(f"{name}.pcap", "uncoupled")
+    ports = {(c.id, s.id): s.sport for c in result.connections for s in c.subflows}
+    ours: dict[int, list[tuple[int, float]]] = {}
+    columns = [result.acks[c].to_pylist() for c in ("connection", "subflow", "una", "uncoupled.cwnd_before")]
+    for connection, subflow, una, cwnd in zip(*columns, strict=True):
+        ours.setdefault(ports[connection, subflow], []).append((una, cwnd))
+    exact = compared = 0
+    with gzip.open(CAPTURES / f"{name}.truth.csv.gz", "rt") as f:
+        for row in csv.DictReader(f):
+            rows = ours.get(int(row["sport"]), [])
+            while rows and (int(row["snd_una"]) - rows[0][0]) & 0xFFFFFFFF not in range(1 << 31):
+                break
+            while rows and rows[0][0] != int(row["snd_una"]):
+                if (rows[0][0] - int(row["snd_una"])) & 0x80000000:
+                    rows.pop(0)
+                else:
+                    break
+            if rows and rows[0][0] == int(row["snd_una"]):
+                compared += 1
+                exact += rows.pop(0)[1] == float(row["snd_cwnd"])
+    assert compared > 2500
+    assert exact / compared > 0.99
+
+
+class IndependentTccc:
+    """TCCC in floating point, written from the paper, driven by the recorded events alone."""
+
+    def __init__(self, con: float) -> None:
+        self.con, self.alpha, self.initial = con, 1.5, True
+        self.w: dict[int, float] = {}
+        self.ssthresh: dict[int, float] = {}
+        self.rtt: dict[int, float] = {}
+        self.half_rtt: dict[int, float] = {}
+        self.coupled: set[int] = set()
+        self.flight: dict[int, float] = {}
+        self.peak: dict[int, float] = {}
+
+    def join(self, r: int, rtt_us: float) -> None:
+        total = sum(self.w.values())
+        self.w[r], self.ssthresh[r] = 10.0, math.inf
+        self.rtt[r] = self.half_rtt[r] = rtt_us
+        if self.initial and (not total or self.coupled):
+            self.coupled.add(r)
+        if total and self.initial:
+            if total + 10 >= self.con:
+                self.exit()
+            else:
+                self.alpha **= math.log(self.con / (total + 10)) / math.log(self.con / total)
+
+    def exit(self) -> None:
+        self.initial = False
+        for r in self.coupled:
+            self.ssthresh[r] = self.w[r]
+        self.coupled.clear()
+
+    def sample(self, r: int, rtt_us: float) -> None:
+        self.half_rtt[r] = (self.half_rtt[r] + rtt_us) / 2
+        self.rtt[r] += (rtt_us - self.rtt[r]) / 8
+
+    def ack(self, r: int, acked: int) -> None:
+        if self.initial and r in self.coupled:
+            least = min(self.half_rtt[k] for k in self.w)
+            if sum(self.w[k] / self.half_rtt[k] for k in self.w) > self.con / least:
+                self.exit()
+                return
+            self.w[r] += min(1.0, (self.alpha ** (self.half_rtt[r] / least) - 1) * acked)
+            return
+        room = max(self.ssthresh[r] - self.w[r], 0.0)
+        step = min(room, acked)
+        self.w[r] += step
+        rest = acked - step
+        if rest:
+            least = min(self.rtt[k] for k in self.w)
+            q = sum(self.w[k] / self.rtt[k] ** 2 for k in self.w)
+            self.w[r] += rest / (self.rtt[r] * least * q)
+
+    def loss(self, r: int) -> None:
+        self.peak[r] = max(self.flight.get(r, 0.0), self.w[r])
+        self.flight[r] = 0.0
+        decrease = self.w[r] / 2
+        if not (self.initial and r in self.coupled):
+            peaks = [self.peak.get(k, 0.0) for k in self.w]
+            if min(peaks) > 0 and max(peaks) ** 2 <= 4 * min(peaks) ** 2:
+                s = sum(self.w[k] / self.rtt[k] for k in self.w)
+                q = sum(self.w[k] / self.rtt[k] ** 2 for k in self.w)
+                decrease = min(self.rtt[k] for k in self.w) * s * s / (2 * self.rtt[r] * q)
+        self.coupled.discard(r)
+        if not self.coupled:
+            self.initial = False
+        self.ssthresh[r] = self.w[r] = max(self.w[r] - decrease, 2.0)
+
+
+@pytest.mark.parametrize("name", ["mptcp-two-subflows.pcap", "mptcp-three-subflows.pcap"])
+def test_tccc_against_an_independent_replay_of_the_same_events(name: str) -> None:
+    result = replay(name, "tccc")
+    connection = next(c for c in result.connections if c.kind == "mptcp")
+    acks = result.acks.filter(np.asarray(result.acks["connection"]) == connection.id).to_pylist()
+    numbers = np.flatnonzero(np.asarray(result.acks["connection"]) == connection.id)
+    marks = [m for m in result.marks.to_pylist() if m["connection"] == connection.id]
+    mss = max(s.mss_bytes for s in connection.subflows)
+    model = IndependentTccc(65535 / mss)
+    live_ends = {m["subflow"]: m["row"] for m in marks if m["kind"] == "leave"}
+    exits, phases = [], []
+    for number, row in zip(numbers, acks, strict=True):
+        r = row["subflow"]
+        inside = []
+        while marks and marks[0]["row"] <= number:
+            mark = marks.pop(0)
+            if mark["kind"] == "join":
+                model.join(mark["subflow"], mark["value"])
+            elif mark["kind"] == "leave":
+                model.w.pop(mark["subflow"])
+            elif mark["row"] == number and mark["subflow"] == r and mark["time_ns"] == row["time_ns"]:
+                inside.append(mark["kind"])
+            elif mark["kind"] == "idle":
+                restart(model, mark["subflow"], mark["value"])
+            elif mark["kind"] == "fast_retransmit":  # between ACKs: RACK's timer
+                model.loss(mark["subflow"])
+            else:
+                assert mark["kind"] == "recovered", mark
+        assert row["tccc.cwnd_before"] == pytest.approx(model.w[r], rel=2e-3, abs=2e-3)
+        model.flight[r] = max(model.flight.get(r, 0.0), model.w[r])
+        was_initial = model.initial
+        phases.append(row["tccc.phase"])
+        if row["rtt_us"]:
+            model.sample(r, row["rtt_us"])
+        if "fast_retransmit" in inside:
+            model.loss(r)
+        if row["raises"] and not {"app_limited", "rwnd_limited"} & set(row["flags"].split("|")):
+            model.ack(r, row["acked_segments"])
+        if was_initial and not model.initial:
+            exits.append((number, dict(model.w), dict(model.ssthresh)))
+        assert row["tccc.cwnd"] == pytest.approx(model.w[r], rel=2e-3, abs=2e-3)
+    assert set(live_ends) == {s.id for s in connection.subflows}
+    assert phases[0] == "coupled_slow_start"
+    assert len(exits) == 1, "one exit"
+    assert "congestion_avoidance" in phases
+    first_other = next(i for i, p in enumerate(phases) if p != "coupled_slow_start")
+    assert "coupled_slow_start" not in phases[first_other + len(connection.subflows) * 50 :]
+
+
+def restart(model: IndependentTccc, r: int, timeouts: int) -> None:
+    """After an idle period (RFC 5681 4.1, as Linux does it): halved for each timeout, whole segments."""
+    if math.isfinite(model.ssthresh[r]):
+        model.ssthresh[r] = max(model.ssthresh[r], 0.75 * model.w[r])
+    floor = min(10.0, model.w[r])
+    for _ in range(timeouts):
+        if model.w[r] > floor:
+            model.w[r] = float(int(model.w[r] / 2))
+    model.w[r] = max(model.w[r], floor)
+
+
+@pytest.mark.parametrize("name", ["mptcp-two-subflows.pcap", "mptcp-three-subflows.pcap"])
+def test_the_exit_takes_every_coupled_subflow_at_once(name: str) -> None:
+    result = replay(name, "tccc")
+    connection = next(c for c in result.connections if c.kind == "mptcp")
+    rows = [r for r in result.acks.to_pylist() if r["connection"] == connection.id]
+    last = max(i for i, r in enumerate(rows) if r["tccc.phase"] == "coupled_slow_start")
+    after: dict[int, dict[str, float]] = {}
+    for row in rows[last:]:
+        after.setdefault(row["subflow"], row)
+    left = rows[last]
+    assert left["tccc.ssthresh"] == left["tccc.cwnd"], "the ACK that exits: ssthresh = cwnd, no growth"
+    for row in after.values():
+        if row is not left and row["tccc.phase"] == "congestion_avoidance":
+            assert row["tccc.cwnd_before"] == pytest.approx(row["tccc.ssthresh"], abs=1.0)
+
+
+def test_algorithms_do_not_disturb_each_other() -> None:
+    alone = replay("mptcp-two-subflows.pcap", "tccc")
+    together = replay("mptcp-two-subflows.pcap", "newreno", "css", "tccc", "uncoupled")
+    assert alone.acks["tccc.cwnd"].equals(together.acks["tccc.cwnd"])
+
+
+def test_small_batches_change_nothing() -> None:
+    with rewindow.open(CAPTURES / "mptcp-two-subflows.pcap") as capture:
+        whole = capture.replay(["tccc"])
+        with capture.stream(["tccc"], batch_rows=7) as pieces:
+            cut = pieces.collect()
+    assert whole.acks.combine_chunks().equals(cut.acks.combine_chunks())
+    assert whole.marks.combine_chunks().equals(cut.marks.combine_chunks())
+
+
+def test_growth_fraction_of_slow_start() -> None:
+    """alpha = 1.5: before any join the window grows by half a segment for each one acknowledged."""
+    result = replay("mptcp-two-subflows.pcap", "tccc")
+    connection = next(c for c in result.connections if c.kind == "mptcp")
+    row = next(r for r in result.acks.to_pylist() if r["connection"] == connection.id and r["raises"])
+    expected = 10 + min(Fraction(1), Fraction(1, 2) * row["acked_segments"])
+    assert row["tccc.cwnd"] == float(expected)

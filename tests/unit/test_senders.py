@@ -1,0 +1,251 @@
+"""The reconstructed sender, on traces made for one situation each. Windows are NewReno's as Linux keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rewindow
+from rewindow import Result
+from tests.packets import ACK, ECE, FIN, SYN, Trace, sack
+
+MSS = 1460
+RTT = 0.1
+
+
+def replayed(trace: Trace, tmp_path: Path, algorithm: str = "newreno") -> Result:
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture:
+        return capture.replay([algorithm])
+
+
+def marks(result: Result) -> list[str]:
+    return [k for k in result.marks["kind"].to_pylist() if k not in ("join", "leave")]
+
+
+def windows(result: Result, column: str = "cwnd") -> list[float]:
+    return result.acks[f"newreno.{column}"].to_pylist()
+
+
+def segment(trace: Trace, time: float, number: int) -> None:
+    trace.packet(time, True, 1 + number * MSS, 1001, payload=MSS)
+
+
+def ack(trace: Trace, time: float, segments: int, *blocks: tuple[int, int], flags: int = ACK) -> None:
+    """Acknowledges `segments`; blocks are segment numbers, the end not included."""
+    options = sack(*((1 + a * MSS, 1 + b * MSS) for a, b in blocks)) if blocks else b""
+    trace.packet(time, False, 1001, 1 + segments * MSS, flags, options=options)
+
+
+def ten_in_flight() -> Trace:
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    return trace
+
+
+def test_slow_start_counts_segments_not_acks(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    ack(trace, 1.3, 1)
+    ack(trace, 1.31, 10)  # one stretch ACK
+    result = replayed(trace, tmp_path)
+    assert windows(result, "cwnd_before") == [10.0, 11.0]
+    assert windows(result) == [11.0, 20.0]
+    assert result.acks["acked_segments"].to_pylist() == [1, 9]
+    assert result.acks["rtt_us"].to_pylist() == [100000, 109900]
+    assert marks(result) == []
+
+
+def test_rack_enters_recovery_at_the_third_sacked_segment_and_prr_leads_to_ssthresh(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    for n in (1, 2, 3):  # segment 0 is lost
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    for n in range(4, 10):
+        ack(trace, 1.303 + n * 1e-3, 0, (1, 1 + n))
+    ack(trace, 1.4035, 10)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["fast_retransmit", "recovered"]
+    entered = result.marks["row"].to_pylist()[result.marks["kind"].to_pylist().index("fast_retransmit")]
+    assert entered == 2
+    assert windows(result, "ssthresh")[2] == 5.0
+    assert windows(result)[-1] == 5.0
+    assert windows(result)[2] == 7.0  # in flight: 10 - 3 sacked - 1 lost = 6, and one more to send
+    assert result.connections[0].subflows[0].retransmitted_packets == 1
+    assert result.acks["flags"].to_pylist()[0] == "dup|sack"
+
+
+def test_reordering_is_no_loss(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    ack(trace, 1.301, 0, (1, 2))
+    ack(trace, 1.302, 2)
+    ack(trace, 1.303, 10)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == []
+    assert windows(result) == [10.0, 11.0, 19.0]  # what was SACKed out of order does not raise the window
+
+
+def test_timeout_restarts_from_one_segment(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4")  # no SACK: no tail loss probe
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    for i in range(10):  # one by one, as each is acknowledged
+        segment(trace, 1.51 + i * 0.1, i)
+        ack(trace, 1.61 + i * 0.1, i + 1)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["timeout", "recovered"]
+    assert windows(result, "cwnd_before")[:3] == [1.0, 2.0, 3.0]
+    assert windows(result, "ssthresh") == [5.0] * 10
+    assert result.connections[0].subflows[0].timeouts == 1
+
+
+def test_ece_reduces_once_a_window(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    for n in range(1, 6):
+        ack(trace, 1.3 + n * 1e-3, n, flags=ACK | ECE)
+    ack(trace, 1.31, 10)
+    segment(trace, 1.311, 10)
+    ack(trace, 1.42, 11)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["ece", "recovered"]
+    assert windows(result, "ssthresh") == [5.0] * 7
+    assert windows(result)[-1] == 5.0
+    assert result.connections[0].subflows[0].ece_acks == 5
+
+
+def test_dsack_undoes_a_spurious_reduction(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    ack(trace, 1.31, 5)  # the original of segment 0 arrives late
+    ack(trace, 1.404, 8, (0, 1))  # and the copy is reported as a duplicate
+    ack(trace, 1.41, 10)
+    result = replayed(trace, tmp_path)
+    assert marks(result)[:2] == ["fast_retransmit", "undo"]
+    assert max(windows(result)[-2:]) >= 10.0
+    assert result.connections[0].subflows[0].spurious_retransmissions == 1
+
+
+def test_f_rto_undoes_a_spurious_timeout(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    segment(trace, 1.55, 9)  # the tail loss probe
+    segment(trace, 1.95, 0)  # the timeout
+    ack(trace, 1.96, 5)  # segments that were never sent again: the originals were only late
+    result = replayed(trace, tmp_path)
+    assert marks(result)[:2] == ["timeout", "undo"]
+    assert windows(result)[-1] >= 10.0
+
+
+def test_application_that_pauses(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    ack(trace, 1.3, 10)
+    segment(trace, 5.0, 10)  # idle for many timeouts
+    ack(trace, 5.1, 11)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["idle"]
+    assert windows(result, "cwnd_before") == [10.0, 10.0]  # 20, halved until the initial window
+
+
+def test_window_does_not_grow_while_the_application_limits_it(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(40):  # one segment a round trip
+        segment(trace, 1.2 + i * 0.11, i)
+        ack(trace, 1.3 + i * 0.11, i + 1)
+    result = replayed(trace, tmp_path)
+    assert set(windows(result)) == {10.0}
+
+
+def test_capture_without_its_beginning(tmp_path: Path) -> None:
+    trace = Trace()
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    ack(trace, 1.3, 10)
+    result = replayed(trace, tmp_path)
+    assert result.summary.oddities["no_handshake"]["count"] == 1
+    assert "no_handshake" in result.connections[0].quality
+    assert result.connections[0].bytes == 10 * MSS
+    assert windows(result, "cwnd_before") == [10.0]
+
+
+def test_acknowledged_but_never_captured(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    ack(trace, 1.3, 30)
+    result = replayed(trace, tmp_path)
+    assert result.summary.oddities["unseen_data"]["count"] == 1
+    assert result.connections[0].subflows[0].unseen_bytes == 20 * MSS
+    assert "unseen_data" in result.connections[0].quality
+
+
+def test_sequence_numbers_wrap(tmp_path: Path) -> None:
+    trace = Trace()
+    base = 2**32 - 3 * MSS
+    trace.packet(1.0, True, base - 1, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.1, False, 1000, base, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.10001, True, base, 1001)
+    for i in range(10):
+        trace.packet(1.2 + i * 1e-4, True, base + i * MSS, 1001, payload=MSS)
+    trace.packet(1.3, False, 1001, base + 10 * MSS)
+    result = replayed(trace, tmp_path)
+    assert result.connections[0].bytes == 10 * MSS
+    assert result.connections[0].retransmitted_packets == 0
+    assert windows(result) == [20.0]
+
+
+def test_direction_is_the_side_that_sent_more(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    trace.packet(1.2, True, 1, 1001, payload=300)
+    for i in range(4):
+        trace.packet(1.3 + i * 1e-4, False, 1001 + i * MSS, 301, payload=MSS)
+    trace.packet(1.301, True, 301, 1001 + 4 * MSS)
+    result = replayed(trace, tmp_path)
+    subflow = result.connections[0].subflows[0]
+    assert (subflow.src, subflow.sport) == ("10.0.0.2", 80)
+    assert (subflow.bytes, subflow.reverse_bytes) == (4 * MSS, 300)
+    assert subflow.vantage == "receiver"
+
+
+def test_super_segments_count_as_what_goes_out(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    trace.packet(1.2, True, 1, 1001, payload=10 * MSS)
+    ack(trace, 1.3, 10)
+    result = replayed(trace, tmp_path)
+    assert result.acks["acked_segments"].to_pylist() == [10]
+    assert windows(result) == [20.0]
+
+
+def test_four_tuple_used_again_is_another_connection(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    trace.packet(1.2, True, 1, 1001, payload=100)
+    trace.packet(1.3, False, 1001, 101)
+    trace.packet(1.4, True, 101, 1001, FIN | ACK)
+    trace.packet(2.0, True, 500000, 0, SYN)
+    trace.packet(2.1, False, 900000, 500001, SYN | ACK)
+    trace.packet(2.10001, True, 500001, 900001, payload=200)
+    result = replayed(trace, tmp_path)
+    assert [c.bytes for c in result.connections] == [100, 200]
+
+
+@pytest.mark.parametrize("gap", range(1, 4))
+def test_behind_the_sender_missing_packet_numbers_are_lost_retransmissions(tmp_path: Path, gap: int) -> None:
+    """Beside the receiver a retransmission that was lost too is seen only as a gap in the IPv4 identification."""
+    trace = Trace()
+    trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02", ident=1)
+    trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.1, True, 1, 1001, ident=2)
+    number = 3
+    for i in range(8):
+        if i != 2:
+            trace.packet(1.1 + i * 1e-3, True, 1 + i * MSS, 1001, payload=MSS, ident=number)
+        number += 1
+    trace.packet(1.3, True, 1 + 2 * MSS, 1001, payload=MSS, ident=number + gap)
+    trace.packet(1.30001, False, 1001, 1 + 8 * MSS)
+    result = replayed(trace, tmp_path)
+    assert result.summary.vantage == "receiver"
+    assert result.connections[0].retransmitted_packets == 1 + gap
