@@ -283,7 +283,11 @@ def token_for(services: Services, team: str) -> str:
     )
     old = kept.read_text().strip() if kept.exists() else ""
     done = subprocess.run(
-        [sys.executable, "-c", script, team, old], cwd=CHECKOUT, env=services.environment, capture_output=True, text=True
+        [sys.executable, "-c", script, team, old],
+        cwd=CHECKOUT,
+        env=services.environment,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise Failed(f"no token could be made: {done.stderr.strip().splitlines()[-1]}")
@@ -294,7 +298,16 @@ def token_for(services: Services, team: str) -> str:
 
 
 def upload_sample(services: Services, token: str) -> None:
-    command = [str(BIN / "rewindow"), "upload", str(SAMPLE), "--server", services.address, "--wait", "--tag", "origin=sample"]
+    command = [
+        str(BIN / "rewindow"),
+        "upload",
+        str(SAMPLE),
+        "--server",
+        services.address,
+        "--wait",
+        "--tag",
+        "origin=sample",
+    ]
     done = subprocess.run(
         command, env={**services.environment, "REWINDOW_TOKEN": token}, capture_output=True, text=True
     )

@@ -5,7 +5,6 @@ import contextlib
 import gzip
 import lzma
 import os
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -103,12 +102,7 @@ def _seekable(source: Source) -> tuple[str, IO[bytes]]:
             file: IO[bytes] = Path(name).open("rb")  # noqa: SIM115  # closed by Capture
         except OSError as e:
             raise CaptureUnreadable(name, e.strerror or str(e)) from e
-        with contextlib.ExitStack() as undo:
-            undo.callback(file.close)
-            if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
-                raise CaptureUnreadable(name, "is a directory")
-            file = _plain(name, file)
-            undo.pop_all()
+        file = _plain(name, file)
         return name, file
     name = str(getattr(source, "name", "capture"))
     return name, _spooled(name, source)
@@ -193,7 +187,8 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
     size = 0
     try:
         with contextlib.closing(opener(counted)) as plain:
-            while chunk := plain.read(_CHUNK):
+            # read1, not read: what was decompressed before a cut is kept
+            while chunk := plain.read1(_CHUNK):
                 size += len(chunk)
                 ratio = size / max(counted.count, 1)
                 if size > EXPANDED_BYTES_MAX or (size > COMPRESSED_RATIO_FREE_BYTES and ratio > COMPRESSED_RATIO_MAX):
@@ -201,9 +196,7 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
                         name, f"{kind}: expands more than {COMPRESSED_RATIO_MAX} times", offset=counted.count
                     )
                 yield chunk
-    except EOFError:
-        return  # cut: what was decompressed is analysed, and the core counts the cut record
-    except (lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
+    except (EOFError, lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
+        # Cut or damaged: what came before is analysed, and the core counts the record that is cut.
         if size == 0:
             raise CaptureUnreadable(name, f"{kind}: {e}", offset=counted.count) from e
-        return

@@ -115,9 +115,7 @@ def coupled_starts(draw: st.DrawFn) -> tuple[list[Path], Fraction]:
 @pytest.mark.parametrize("name", ["css", "tccc"])
 @settings(max_examples=300, deadline=None)
 @given(start=coupled_starts(), acked=acks, data=st.data())
-def test_coupled_slow_start(
-    name: str, start: tuple[list[Path], Fraction], acked: int, data: st.DataObject
-) -> None:
+def test_coupled_slow_start(name: str, start: tuple[list[Path], Fraction], acked: int, data: st.DataObject) -> None:
     paths, con = start
     r = data.draw(st.integers(0, len(paths) - 1))
     controller = drive(name, paths, con_ssthresh=float(con))

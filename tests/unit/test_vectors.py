@@ -25,7 +25,12 @@ def _number(value: Any) -> float:
 def newreno(v: dict[str, Any]) -> None:
     i, e = v["inputs"], v["expected"]
     mode = "kernel" if v["mode"] == "linux-int" else "paper"
-    path = {"cwnd": i["cwnd"], "rtt": 0.1, "ssthresh": _number(i.get("ssthresh", 1.0)), "cwnd_cnt": i.get("cwnd_cnt", 0)}
+    path = {
+        "cwnd": i["cwnd"],
+        "rtt": 0.1,
+        "ssthresh": _number(i.get("ssthresh", 1.0)),
+        "cwnd_cnt": i.get("cwnd_cnt", 0),
+    }
     c = Controller("newreno", paths=[path], mode=mode)
     if v["op"] == "ack":
         c.ack(acked=i["acked"])

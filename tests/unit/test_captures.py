@@ -1,0 +1,161 @@
+"""Opening captures: streams, compression, several as one, and what cannot be read."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import lz4.frame
+import pytest
+import zstandard
+
+import rewindow
+from rewindow import captures
+from tests.packets import Trace
+
+SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-ecn.pcap"
+
+
+def packets(source: object) -> int:
+    with rewindow.open(source) as capture, capture.stream() as replay:  # type: ignore[arg-type]
+        replay.run()
+        return replay.summary().packets
+
+
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": lambda b: zstandard.ZstdCompressor().compress(b),
+    "lz4": lz4.frame.compress,
+}
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_compressed(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(COMPRESSORS[kind](SAMPLE.read_bytes()))
+    assert packets(path) == packets(SAMPLE)
+    assert packets(io.BytesIO(path.read_bytes())) == packets(SAMPLE)
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_compressed_and_cut(kind: str, tmp_path: Path) -> None:
+    """What could be decompressed is analysed; the summary says that it was cut, or the error that nothing was left."""
+    whole = COMPRESSORS[kind](SAMPLE.read_bytes())
+    path = tmp_path / "capture"
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    try:
+        with rewindow.open(path) as capture, capture.stream() as replay:
+            replay.run()
+            summary = replay.summary()
+    except rewindow.CaptureUnreadable:
+        assert kind in ("bzip2", "lz4", "zstd")  # one block holds everything
+    else:
+        assert 0 < summary.packets < packets(SAMPLE)
+        assert summary.oddities["cut_capture"]["count"] == 1
+
+
+def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captures, "COMPRESSED_RATIO_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(captures, "COMPRESSED_RATIO_MAX", 50)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(SAMPLE.read_bytes()[:24] + b"\0" * (64 << 20)))
+    with pytest.raises(rewindow.CaptureUnreadable, match="expands more than 50 times"):
+        packets(path)
+
+
+def test_a_pipe() -> None:
+    read, write = os.pipe()
+
+    def feed() -> None:
+        with os.fdopen(write, "wb") as out:
+            out.write(SAMPLE.read_bytes())
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    with os.fdopen(read, "rb") as stream:
+        assert packets(stream) == packets(SAMPLE)
+    thread.join()
+
+
+def test_several_captures_are_one_observation(tmp_path: Path) -> None:
+    both, client, server = Trace(), Trace(), Trace()
+    both.handshake(1.0, 0.1)
+    for i in range(10):
+        both.packet(1.2 + i * 1e-3, True, 1 + i * 100, 1001, payload=100)
+        both.packet(1.3 + i * 1e-3, False, 1001, 101 + i * 100)
+    for time_ns, data, wire in both.records:
+        (client if data[12:16] == bytes([10, 0, 0, 1]) else server).records.append((time_ns, data, wire))
+    paths = [t.write(tmp_path / f"{n}.pcap") for n, t in (("a", client), ("b", server), ("c", both))]
+    with rewindow.open(paths[0], paths[1]) as split, rewindow.open(paths[2]) as whole:
+        first, second = split.replay(["newreno"]), whole.replay(["newreno"])
+    assert first.acks.equals(second.acks)
+    assert first.summary.packets == second.summary.packets
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b"not a capture, only text\n", "neither pcap nor pcapng"),
+        (b"snoop\0\0\0" + bytes(20), "snoop"),
+        (b"\xd4\xc3\xb2\xa1\2\0\4\0", "header is cut"),
+        (gzip.compress(b"text within"), "neither pcap nor pcapng"),
+        (b"\x1f\x8bgarbage", "gzip"),
+    ],
+)
+def test_unreadable(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(rewindow.CaptureUnreadable, match=reason) as e:
+        packets(path)
+    assert str(path) in str(e.value)
+
+
+def test_missing_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(rewindow.CaptureUnreadable, match="No such file"):
+        packets(tmp_path / "missing.pcap")
+    with pytest.raises(rewindow.CaptureUnreadable, match="Is a directory"):
+        packets(tmp_path)
+
+
+def test_cut_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(SAMPLE.read_bytes()[:300_007])
+    with rewindow.open(path) as capture:
+        result = capture.replay(["tccc"])
+    assert 0 < result.summary.packets < packets(SAMPLE)
+    oddity = result.summary.oddities["cut_capture"]
+    assert oddity["count"] == 1
+    assert 299_000 < oddity["first_offset"] < 300_007
+    assert result.acks.num_rows > 1000
+
+
+def test_unknown_link_type_and_no_tcp(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, 0.1)
+    data = bytearray(trace.bytes())
+    data[20] = 250
+    path = tmp_path / "odd.pcap"
+    path.write_bytes(bytes(data))
+    with rewindow.open(path) as capture:
+        result = capture.replay()
+    assert result.summary.oddities["unknown_link_type"]["count"] == 3
+    assert result.summary.link_types == ["link_type_250"]
+    assert result.connections == []
+
+
+def test_the_same_algorithm_twice() -> None:
+    with rewindow.open(SAMPLE) as capture, pytest.raises(ValueError, match="named twice"):
+        capture.stream(["tccc", "tccc"])
+    choices = [rewindow.Choice("tccc"), rewindow.Choice("tccc", {"aca_md": "half"}, label="tccc half")]
+    with rewindow.open(SAMPLE) as capture:
+        result = capture.replay(choices)
+    assert not result.acks["tccc.cwnd"].equals(result.acks["tccc half.cwnd"])

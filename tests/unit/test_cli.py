@@ -1,0 +1,120 @@
+"""The command line, as outside scripts use it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-two-subflows.pcap"
+REWINDOW = Path(sys.executable).parent / "rewindow"
+
+HEADER = (
+    "time_ns,connection,subflow,src,sport,dst,dport,una,ack,acked_bytes,rtt_us,srtt_us,in_flight_bytes,phase,flags,"
+    "cwnd_before,cwnd,ssthresh"
+)
+SUBFLOW_KEYS = {
+    "id", "src", "sport", "dst", "dport", "bytes", "packets", "retransmitted_packets", "retransmitted_bytes",
+    "spurious_retransmissions", "rtt_min_us", "rtt_median_us", "rtt_p95_us", "goodput_bps", "duration_s", "ece_acks",
+    "ce_packets", "sender_algorithm",
+}  # fmt: skip
+
+
+def run(*arguments: object, **kw: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(REWINDOW), *map(str, arguments)], capture_output=True, text=True, **kw)  # type: ignore[call-overload, no-any-return]
+
+
+def test_algorithms() -> None:
+    done = run("algorithms", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)["algorithms"]
+    assert {"newreno": "single", "uncoupled": "multipath", "css": "multipath", "tccc": "multipath"}.items() <= {
+        a["name"]: a["kind"] for a in found
+    }.items()
+    assert {"name", "default", "values", "reason"} <= found[0]["options"][0].keys()
+    assert "tccc" in run("algorithms").stdout
+
+
+def test_analyze_json() -> None:
+    done = run("analyze", "--json", SAMPLE, "--algorithms", "tccc,newreno")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    document = json.loads(done.stdout)
+    assert {"packets", "bytes", "duration_s", "link_types", "oddities", "vantage"} <= document["capture"].keys()
+    mptcp = document["connections"][1]
+    assert {"id", "kind", "version", "token", "subflows", "goodput_bps", "completion_s"} <= mptcp.keys()
+    assert mptcp["subflows"][0].keys() >= SUBFLOW_KEYS
+    assert mptcp["subflows"][0]["sender_algorithm"].keys() == {"name", "match"}
+    assert {"bottleneck", "members", "jain", "mptcp_to_tcp_ratio"} <= document["fairness"][0].keys()
+    assert {w["algorithm"] for w in document["windows"]} == {"tccc", "newreno"}
+
+
+def test_analyze_text_and_standard_input() -> None:
+    with SAMPLE.open("rb") as f:
+        piped = run("analyze", "-", stdin=f)
+    assert piped.returncode == 0
+    assert piped.stdout == run("analyze", SAMPLE).stdout
+    assert "mptcp v1" in piped.stdout
+
+
+def test_series(tmp_path: Path) -> None:
+    out = tmp_path / "series.parquet"
+    assert run("analyze", SAMPLE, "--algorithms", "tccc,css", "--series", out).returncode == 0
+    table = pq.read_table(out)
+    assert {"tccc.cwnd", "css.ssthresh", "time_ns", "flags"} <= set(table.column_names)
+    assert table["time_ns"].to_pylist() == sorted(table["time_ns"].to_pylist())
+
+
+def test_replay_csv_and_parquet(tmp_path: Path) -> None:
+    paths = [tmp_path / "out.csv", tmp_path / "out.parquet"]
+    for path in paths:
+        done = run("replay", SAMPLE, "--algorithm", "tccc", "--option", "aca_md=half", "--output", path)
+        assert (done.returncode, done.stdout) == (0, "")
+    text = paths[0].read_text()
+    assert text.splitlines()[0] == HEADER
+    rows = list(csv.DictReader(text.splitlines()))
+    assert len(rows) == pq.read_table(paths[1]).num_rows == 4476
+    first = rows[0]
+    assert (first["src"], first["sport"], first["ssthresh"], first["phase"]) == (
+        "10.0.11.1", "58230", "inf", "coupled_slow_start",
+    )  # fmt: skip
+    assert first["flags"] == ""
+    assert int(rows[5]["ack"]) - int(rows[5]["una"]) == int(rows[5]["acked_bytes"])
+    phases = {"slow_start", "coupled_slow_start", "congestion_avoidance", "recovery", "loss", "cwr"}
+    assert {r["phase"] for r in rows} <= phases
+    assert {f for r in rows for f in r["flags"].split("|")} <= {
+        "", "dup", "sack", "ece", "retransmit", "app_limited", "rwnd_limited",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["nonsense"], 2, "invalid choice"),
+        (["analyze"], 2, "required"),
+        (["analyze", SAMPLE, "--algorithms", "nope"], 2, "unknown algorithm 'nope'"),
+        (["analyze", SAMPLE, "--bottleneck", "nowhere"], 2, "--bottleneck"),
+        (["replay", SAMPLE, "--algorithm", "tccc", "--output", "x.txt"], 2, ".csv or .parquet"),
+        (["replay", SAMPLE, "--algorithm", "tccc", "--output", "/nonexistent/x.csv"], 2, "cannot be written"),
+        (["replay", SAMPLE, "--algorithm", "tccc", "--option", "L", "--output", "x.csv"], 2, "name=value"),
+        (["replay", SAMPLE, "--algorithm", "tccc", "--option", "L=x", "--output", "x.csv"], 2, "option L takes"),
+        (["replay", SAMPLE, "--algorithm", "newreno", "--option", "L=1", "--output", "x.csv"], 2, "no option 'L'"),
+        (["analyze", "/nonexistent.pcap"], 3, "/nonexistent.pcap: No such file"),
+        (["analyze", __file__], 3, "neither pcap nor pcapng"),
+        (["upload", SAMPLE, "--server", "http://127.0.0.1:1", "--token", "rw_x"], 4, "http://127.0.0.1:1"),
+        (["upload", SAMPLE, "--server", "ftp://x", "--token", "rw_x"], 4, "not an http address"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_one_line(arguments: list[object], status: int, said: str, tmp_path: Path) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert done.stdout == ""
+    if status > 2:
+        assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [], "nothing half-written is left"

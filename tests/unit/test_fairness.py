@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rewindow
+from rewindow import fairness_groups, jain_index
+
+SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-two-subflows.pcap"
+
+
+@given(st.lists(st.floats(0.001, 1e12), min_size=1, max_size=50))
+def test_jain_lies_between_one_nth_and_one(values: list[float]) -> None:
+    assert 1 / len(values) - 1e-9 <= jain_index(values) <= 1 + 1e-9
+    assert jain_index([values[0]] * len(values)) == pytest.approx(1.0)
+
+
+def test_jain_of_known_shares() -> None:
+    assert jain_index([1.0, 0.0, 0.0, 0.0]) == 0.25
+    assert jain_index([1.0, 2.0, 3.0]) == pytest.approx(36 / 42)
+
+
+def connections() -> list[rewindow.Connection]:
+    with rewindow.open(SAMPLE) as capture, capture.stream() as replay:
+        replay.run()
+        return replay.connections()
+
+
+def test_flows_of_one_interface_are_one_group() -> None:
+    found = connections()
+    (group,) = fairness_groups(found)
+    assert group.members == [0, 1]
+    tcp, mptcp = (c for c in found)
+    rates = [tcp.subflows[0].goodput_bps, sum(s.goodput_bps or 0 for s in mptcp.subflows)]
+    assert group.goodput_bps == rates
+    assert group.mptcp_to_tcp_ratio == pytest.approx(rates[1] / rates[0])
+    assert group.jain == pytest.approx(jain_index(rates))
+
+
+def test_declared_bottlenecks() -> None:
+    found = connections()
+    (group,) = fairness_groups(found, [["10.0.1.0/24", "10.0.11.1"]])
+    assert group.declared
+    assert group.goodput_bps[1] == found[1].subflows[0].goodput_bps  # the other subflow goes elsewhere
+    assert fairness_groups(found, [["192.0.2.0/24"]]) == []
+    with pytest.raises(ValueError, match="does not appear to be"):
+        fairness_groups(found, [["nowhere"]])
