@@ -222,8 +222,8 @@ class Services:
 
     def start_worker(self, concurrency: int = 2) -> subprocess.Popen[bytes]:
         return self.launch(
-            "worker", "celery", "-A", "worker.app", "worker", "--concurrency", str(concurrency), "--loglevel", "WARNING",
-            "--without-gossip", "--without-mingle", "--hostname", f"rewindow-{os.getpid()}@%h",
+            "worker", "celery", "-A", "worker.app", "worker", "--concurrency", str(concurrency),
+            "--loglevel", "WARNING", "--without-gossip", "--without-mingle", "--hostname", f"rewindow-{os.getpid()}@%h",
         )  # fmt: skip
 
     def start_sweeper(self) -> subprocess.Popen[bytes]:

@@ -150,8 +150,7 @@ def test_joins(name: str, first: Fraction, joins: list[Fraction], rtt: Fraction,
         if oracle.initial_ss and con > before and con / before - 1 < Fraction(1, 10**6):
             return  # the quotient of two logarithms near zero
         controller.join({"cwnd": float(cwnd), "rtt": float(rtt)})
-        was = oracle.initial_ss
-        oracle.join(Path(cwnd, rtt) if was else Path(cwnd, rtt))
+        oracle.join(Path(cwnd, rtt))
         assert bool(controller.state["initial_ss"]) is oracle.initial_ss
         if not oracle.initial_ss:
             break

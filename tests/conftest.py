@@ -1,0 +1,48 @@
+"""Services for the tests: a private PostgreSQL and Redis for the session, migrated, and an application to ask."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.run import Services
+
+CAPTURES = Path(__file__).parent / "captures"
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """PostgreSQL and Redis of the session, on free ports; nothing else runs."""
+    folder = tmp_path_factory.mktemp("services")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)  # another user runs PostgreSQL when the tests run as root
+    for name in ("REWINDOW_DATABASE_URL", "REWINDOW_REDIS_URL", "REWINDOW_STORE_URL", "REWINDOW_DASHBOARD_FOLDER"):
+        os.environ.pop(name, None)
+    started = Services(folder, durable=False)
+    started.environment |= {"REWINDOW_LEASE_S": "3", "REWINDOW_SWEEP_INTERVAL_S": "0.5"}
+    try:
+        started.start_dependencies()
+        started.migrate()
+        os.environ.update({k: v for k, v in started.environment.items() if k.startswith("REWINDOW_")})
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def token(services: Services) -> str:
+    """A token, with every scope, of a team that has nothing yet."""
+    return make_token(["read", "write", "admin"])
+
+
+def make_token(scopes: list[str]) -> str:
+    from store.database import engine
+    from store.teams import create_token, ensure_team
+
+    with engine().begin() as connection:
+        team = ensure_team(connection, f"team-{uuid.uuid4()}")
+        return create_token(connection, team, "test", scopes)

@@ -1,0 +1,208 @@
+"""Jobs: leases, fences, the sweeper, and running twice."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from deploy.run import Services
+from tests.service.test_api import PCAP, SAMPLE, mptcp, upload
+
+Run = Callable[[], None]
+
+
+@pytest.fixture
+def job(client: TestClient) -> uuid.UUID:
+    from store.database import engine
+    from store.models import Job
+
+    capture = upload(client)
+    with engine().connect() as connection:
+        return connection.scalars(select(Job.id).where(Job.capture_id == uuid.UUID(capture["id"]))).one()
+
+
+def state(job: uuid.UUID) -> Any:
+    from store.database import engine
+    from store.models import Job
+
+    with engine().connect() as connection:
+        return connection.execute(select(Job.__table__).where(Job.id == job)).one()
+
+
+def age(job: uuid.UUID, **values: Any) -> None:
+    from store.database import engine
+    from store.models import Job
+
+    with engine().begin() as connection:
+        connection.execute(update(Job).where(Job.id == job).values(**values))
+
+
+def in_transaction(function: Callable[..., Any], *args: Any) -> Any:
+    from store.database import engine
+
+    with engine().begin() as connection:
+        return function(connection, *args)
+
+
+def test_only_one_claims(job: uuid.UUID) -> None:
+    from store import jobs
+
+    first = in_transaction(jobs.claim, job)
+    assert first.fence == 1
+    assert in_transaction(jobs.claim, job) is None
+    assert in_transaction(jobs.claim, uuid.uuid4()) is None
+
+
+def test_a_job_whose_holder_died_is_taken_back(job: uuid.UUID) -> None:
+    from store import jobs
+
+    dead = in_transaction(jobs.claim, job)
+    assert job not in in_transaction(jobs.sweep)
+    age(job, lease_until=func.now() - timedelta(seconds=1))
+    assert job in in_transaction(jobs.sweep)
+    alive = in_transaction(jobs.claim, job)
+    assert alive.fence == 2
+    with pytest.raises(jobs.JobLost):
+        in_transaction(jobs.report, dead, "replaying", 0.5)
+    with pytest.raises(jobs.JobLost):
+        in_transaction(jobs.hold, dead)
+    in_transaction(jobs.report, alive, "replaying", 0.5)
+    assert state(job).progress == 0.5
+
+
+def test_a_lost_wake_up_is_sent_again(job: uuid.UUID) -> None:
+    from store import jobs
+
+    assert job not in in_transaction(jobs.sweep), "it was sent a moment ago"
+    age(job, sent_at=func.now() - timedelta(minutes=1))
+    assert job in in_transaction(jobs.sweep)
+    assert job not in in_transaction(jobs.sweep)
+
+
+def test_attempts_are_capped(job: uuid.UUID, client: TestClient) -> None:
+    from store import jobs
+
+    for _ in range(3):
+        assert in_transaction(jobs.claim, job) is not None
+        age(job, lease_until=func.now() - timedelta(seconds=1))
+        in_transaction(jobs.sweep)
+    assert in_transaction(jobs.claim, job) is None
+    in_transaction(jobs.sweep)
+    assert state(job).state == "failed"
+    capture = client.get(f"/v1/captures/{state(job).capture_id}").json()
+    assert capture["state"] == "failed"
+    assert "given up after 3 attempts" in capture["error"]
+
+
+def test_a_passing_error_is_tried_again(job: uuid.UUID, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from store import jobs
+    from worker import tasks
+
+    def broken(*_: object) -> None:
+        raise ConnectionError("the store is away")
+
+    with monkeypatch.context() as m:
+        m.setattr(tasks.analysis, "run", broken)
+        tasks.run_job(job)
+    assert state(job).state == "running"
+    assert "the store is away" in state(job).error
+    assert job in in_transaction(jobs.sweep)
+    tasks.run_job(job)
+    assert state(job).state == "done"
+    assert client.get(f"/v1/captures/{state(job).capture_id}").json()["error"] is None
+
+
+def test_a_deleted_capture_ends_its_job_quietly(job: uuid.UUID, client: TestClient) -> None:
+    from worker.tasks import run_job
+
+    client.delete(f"/v1/captures/{state(job).capture_id}")
+    run_job(job)
+
+
+def test_running_twice_leaves_each_row_once(client: TestClient, job: uuid.UUID) -> None:
+    from store.models import State
+    from worker.tasks import run_job
+
+    run_job(job)
+    capture = client.get(f"/v1/captures/{state(job).capture_id}").json()
+    first = client.get(f"/v1/connections/{mptcp(client, capture)['id']}").json()
+    run_job(job)  # done: not to be had
+    age(job, state=State.queued)
+    run_job(job)  # a second message for the same work
+    assert client.get(f"/v1/captures/{capture['id']}").json()["connections"] == 2
+    second = client.get(f"/v1/connections/{mptcp(client, capture)['id']}").json()
+    assert [r["id"] for r in second["replays"]] == [r["id"] for r in first["replays"]]
+    assert second["subflows"] == first["subflows"]
+
+
+def test_a_worker_that_lost_its_job_writes_nothing(
+    client: TestClient, job: uuid.UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store import jobs, objects
+    from worker import tasks
+
+    real = objects.put_file
+
+    def taken_over_meanwhile(key: str, file: Any) -> None:
+        real(key, file)
+        age(job, lease_until=func.now() - timedelta(seconds=1))
+        in_transaction(jobs.claim, job)
+
+    monkeypatch.setattr(objects, "put_file", taken_over_meanwhile)
+    tasks.run_job(job)
+    capture = client.get(f"/v1/captures/{state(job).capture_id}").json()
+    assert capture["state"] == "running"
+    assert capture["summary"] is None
+    assert client.get(f"/v1/captures/{capture['id']}/connections").json()["items"] == []
+
+
+def test_upload_while_redis_is_away(
+    client: TestClient, services: Services, monkeypatch: pytest.MonkeyPatch, run_jobs: Run
+) -> None:
+    """The wake-up is lost, the job is not: the sweeper sends it."""
+    from api import wakeups
+    from store import jobs
+    from store.settings import settings
+
+    with monkeypatch.context() as m:
+        m.setattr(settings(), "redis_url", "redis://127.0.0.1:1/0")
+        wakeups._app.cache_clear()
+        response = client.post("/v1/captures", content=SAMPLE.read_bytes()[:2000], headers=PCAP)
+    wakeups._app.cache_clear()
+    assert response.status_code == 202
+    from store.database import engine
+    from store.models import Job
+
+    with engine().connect() as connection:
+        job = connection.scalars(select(Job.id).where(Job.capture_id == uuid.UUID(response.json()["id"]))).one()
+    age(job, sent_at=func.now() - timedelta(minutes=1))
+    assert job in in_transaction(jobs.sweep)
+
+
+def test_migrations_go_up_and_down_and_match_the_models(services: Services) -> None:
+    import subprocess
+    import sys
+
+    from sqlalchemy import create_engine, text
+
+    from deploy.run import CHECKOUT
+
+    base = services.environment["REWINDOW_DATABASE_URL"]
+    name = f"migrations_{uuid.uuid4().hex}"
+    admin = create_engine(base.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    admin.dispose()
+    env = {**services.environment, "REWINDOW_DATABASE_URL": base.rsplit("/", 1)[0] + f"/{name}"}
+    for step in (["upgrade", "head"], ["check"], ["downgrade", "base"], ["upgrade", "head"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "alembic", "-c", "migrations/alembic.ini", *step],
+            cwd=CHECKOUT, env=env, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, (step, done.stderr)
