@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -17,6 +19,7 @@ from api.captures import endpoints as captures
 from api.connections import endpoints as connections
 from api.health import endpoints as health
 from api.teams import endpoints as teams
+from store.database import async_engine
 from store.settings import settings
 
 _SECURITY_HEADERS = {
@@ -35,8 +38,16 @@ class _Headers(BaseHTTPMiddleware):
         return response
 
 
+@asynccontextmanager
+async def _lifespan(_: FastAPI) -> AsyncIterator[None]:
+    yield
+    await async_engine().dispose()
+
+
 def create() -> FastAPI:
-    app = FastAPI(title="rewindow", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="rewindow", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None, lifespan=_lifespan
+    )
     errors.install(app)
     for module in (captures, connections, algorithms, teams, health):
         app.include_router(module.router)

@@ -29,6 +29,9 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         started.migrate()
         os.environ.update({k: v for k, v in started.environment.items() if k.startswith("REWINDOW_")})
         yield started
+        from store.database import engine
+
+        engine().dispose()
     finally:
         started.stop()
 

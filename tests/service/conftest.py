@@ -13,7 +13,11 @@ from tests.conftest import make_token
 @pytest.fixture(scope="session")
 def application(services: Services) -> Iterator[TestClient]:
     from api.app import create
+    from store.database import engine
+    from worker.app import publish_algorithms
 
+    with engine().begin() as connection:
+        publish_algorithms(connection)  # as a worker does when it starts
     with TestClient(create(), raise_server_exceptions=False) as client:
         yield client
 
