@@ -59,12 +59,13 @@ class Reporter:
         self._taken = taken
         self._every_s = min(settings().lease_s / 5, 1.0)
         self._last = 0.0
+        self._stage = ""
 
     def __call__(self, stage: str, progress: float) -> None:
         now = time.monotonic()
-        if now - self._last < self._every_s:
+        if stage == self._stage and now - self._last < self._every_s:
             return
-        self._last = now
+        self._stage, self._last = stage, now
         with engine().begin() as connection:
             jobs.report(connection, self._taken, stage, progress)
 

@@ -1,0 +1,127 @@
+"""The dashboard in Chromium: upload through the page, wait, open the connection, look at the windows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from deploy.run import CHECKOUT, Services
+from tests.conftest import CAPTURES
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+]  # fmt: skip
+
+SCREENSHOTS = Path(os.environ.get("REWINDOW_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
+
+
+@pytest.fixture(scope="module")
+def page(stack: Services) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1300, "height": 980})
+        page.set_default_timeout(30_000)
+        page.troubles = []  # type: ignore[attr-defined]
+        page.on("pageerror", lambda e: page.troubles.append(str(e)))  # type: ignore[attr-defined]
+        page.on("console", lambda m: page.troubles.append(m.text) if m.type == "error" else None)  # type: ignore[attr-defined]
+        yield page
+        browser.close()
+
+
+def lines(page: Page) -> int:
+    return int(page.get_by_test_id("chart").get_attribute("data-lines") or 0)
+
+
+def drawn_colours(page: Page) -> set[tuple[int, int, int]]:
+    """The colours on the canvas, coarse: what is drawn, not what was meant to be."""
+    found = page.evaluate(
+        """() => {
+            const c = document.querySelector('[data-testid=chart] canvas');
+            const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+            const seen = {};
+            for (let i = 0; i < d.length; i += 4)
+                if (d[i + 3] > 250) { const k = [d[i], d[i+1], d[i+2]].join(','); seen[k] = (seen[k] ?? 0) + 1; }
+            return Object.entries(seen).filter(([, n]) => n > 30).map(([k]) => k.split(',').map(Number));
+        }"""
+    )
+    return {tuple(c) for c in found}
+
+
+def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None:
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill("rw_wrong")
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown")
+    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_text("nothing uploaded yet")).to_be_visible()
+
+    page.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-two-subflows.pcap")
+    row = page.get_by_test_id("capture")
+    expect(row).to_have_attribute("data-state", "done")
+    page.get_by_test_id("file").set_input_files(Path(__file__))
+    failed = page.locator("[data-testid=capture][data-state=failed]")
+    expect(failed).to_contain_text("neither pcap nor pcapng")
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / "captures.png")
+
+    page.get_by_text("mptcp-two-subflows.pcap").click()
+    expect(page.get_by_test_id("state")).to_have_text("done")
+    page.screenshot(path=SCREENSHOTS / "capture.png")
+    page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
+    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    assert lines(page) == 4, "one line for each algorithm and subflow"
+    assert {(200, 80, 28), (138, 63, 168)} <= drawn_colours(page), "uncoupled and tccc are drawn"
+    for mark in ("fast retransmit", "joins"):
+        expect(page.get_by_text(mark, exact=False).first).to_be_visible()
+    page.screenshot(path=SCREENSHOTS / "connection.png")
+
+    page.get_by_test_id("algorithm").and_(page.locator("[data-label=css]")).click()
+    expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", "6")
+    page.get_by_test_id("subflow").last.click()
+    expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", "3")
+    query = parse_qs(urlsplit(page.url).query)
+    assert set(query["algorithms"][0].split(";")) == {"uncoupled", "css", "tccc"}
+    assert query["hide"] == ["1"]
+    assert token not in page.url
+
+
+def test_zoom_asks_again_and_the_address_keeps_the_view(page: Page) -> None:
+    page.wait_for_load_state("networkidle")  # the series that the last choice asked for
+    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    box = page.get_by_test_id("chart").bounding_box()
+    assert box is not None
+    with page.expect_response(lambda r: "/series?" in r.url and "from=" in r.url) as asked:
+        page.mouse.move(box["x"] + 300, box["y"] + 150)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 600, box["y"] + 150, steps=5)
+        page.mouse.up()
+    assert asked.value.ok
+    query = parse_qs(urlsplit(page.url).query)
+    assert 0 < float(query["from"][0]) < float(query["to"][0]) < 13
+    address, before = page.url, page.get_by_test_id("chart").get_attribute("data-lines")
+    page.reload()
+    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    assert page.url == address
+    expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", before or "")
+    page.get_by_test_id("whole").click()
+    assert "from" not in parse_qs(urlsplit(page.url).query)
+    page.go_back()
+    assert page.url == address
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_a_replay_with_other_options(page: Page) -> None:
+    page.get_by_placeholder("aca_md=half").fill("aca_md=half")
+    page.get_by_role("button", name="replay", exact=True).click()
+    chip = page.locator("[data-label='tccc(aca_md=half)']")
+    expect(chip).to_be_enabled()
+    expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", "4")
+    assert page.troubles == []  # type: ignore[attr-defined]
