@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 from python_multipart.exceptions import MultipartParseError
@@ -11,6 +12,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from api.errors import BadRequest, TooLarge, Unprocessable
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 
 class Upload:
@@ -79,7 +83,7 @@ class _FilePart:
         self._field, self._value = b"", b""
         self._ready: list[bytes] = []
 
-    def callbacks(self) -> dict[str, object]:
+    def callbacks(self) -> MultipartCallbacks:
         return {
             "on_part_begin": self._begin,
             "on_header_field": lambda d, s, e: setattr(self, "_field", self._field + d[s:e]),

@@ -8,14 +8,14 @@ cd "$(dirname "$0")/.."
 what=${1:-build}
 
 packages="python3-venv python3-dev gcc libc6-dev make"
-[ "$what" = test ] && packages="$packages libcmocka-dev clang chromium tshark libclang-rt-14-dev"
+[ "$what" = test ] && packages="$packages libcmocka-dev clang llvm chromium curl"
 
 missing=""
 for package in $packages; do
 	case $package in
 	python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $package" ;;
 	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || missing="$missing $package" ;;
-	gcc | make | clang | chromium | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
+	gcc | make | clang | chromium | curl) command -v "$package" >/dev/null || missing="$missing $package" ;;
 	libc6-dev) [ -e /usr/include/stdlib.h ] || missing="$missing $package" ;;
 	*) dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package" ;;
 	esac

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from celery import Celery
-from kombu import Queue
+from kombu.entity import Queue
 from sqlalchemy import Connection, and_, func, or_, select, update
 
 from store.models import Capture, Job, JobKind, Replay, State

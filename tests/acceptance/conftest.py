@@ -7,7 +7,7 @@ import pytest
 from deploy.run import Services, stop_process
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(services: Services) -> Iterator[Services]:
     """API, worker and sweeper as processes, beside the session's PostgreSQL and Redis."""
     services.start_worker(concurrency=1)
@@ -15,4 +15,4 @@ def stack(services: Services) -> Iterator[Services]:
     services.start_api()
     yield services
     for name in ("api", "sweeper", "worker"):
-        stop_process(services.processes.pop(name))
+        stop_process(services.processes.pop(name))  # other tests run jobs themselves

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Every test: C under sanitizers, controllers for BPF, Python with real services, the page in a browser.
+# The last line is `N passed, N failed`; the exit status is 0 when nothing failed.
+set -u
+cd "$(dirname "$0")/.."
+passed=0
+failed=0
+mkdir -p build
+export PATH="$PWD/.venv/bin:$PATH"
+
+step() { # step NAME COMMAND...: one test
+	name=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+		echo "ok      $name"
+	else
+		failed=$((failed + 1))
+		echo "FAILED  $name"
+	fi
+}
+
+for kind in Release Debug; do
+	# Optimised without and debug with sanitizers: compilers see different mistakes.
+	sanitize=$([ $kind = Debug ] && echo ON || echo OFF)
+	step "core builds ($kind), warnings are errors" sh -c "
+		cmake -S core-c -B build/$kind -G Ninja -DREWINDOW_TESTS=ON -DREWINDOW_SANITIZE=$sanitize -DCMAKE_BUILD_TYPE=$kind \
+			-DCMAKE_C_FLAGS=-Werror >build/$kind.log 2>&1 &&
+		cmake --build build/$kind >>build/$kind.log 2>&1 || { tail -40 build/$kind.log; exit 1; }"
+done
+for test in build/Debug/tests/*_test; do
+	step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
+done
+
+# What was replayed is what could be deployed: each controller is one file without libc or floating point.
+for source in core-c/src/control/*.c; do
+	step "bpf ${source##*/}" sh -c "clang -target bpf -O2 -std=c11 -ffreestanding -Wall -Werror -Wno-missing-field-initializers \
+		-Icore-c/include -c '$source' -o build/bpf.o && ! llvm-nm build/bpf.o | grep ' U ' | grep -v rw_control_"
+done
+
+python -m pytest "$@" 2>&1 | tee build/pytest.log
+counts=$(tail -n 1 build/pytest.log)
+count() { echo "$counts" | sed -nE "s/.*[^0-9]([0-9]+) $1.*|^([0-9]+) $1.*/\1\2/p" | head -n 1; }
+ok=$(count passed)
+bad=$(($(count failed || echo 0) + 0))
+errors=$(($(count 'errors?' || echo 0) + 0))
+passed=$((passed + ${ok:-0}))
+failed=$((failed + bad + errors))
+# A run that collected nothing, or that broke off, is a failure whatever it counted.
+[ "${ok:-0}" -gt 0 ] || failed=$((failed + 1))
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
