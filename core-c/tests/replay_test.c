@@ -1,0 +1,228 @@
+#include "check.h"
+#include "packets.h"
+#include "rewindow.h"
+
+#include <dirent.h>
+
+static const char *const NAMES[] = {"newreno", "uncoupled", "css", "tccc"};
+
+struct totals {
+	uint64_t rows, marks, tcp_packets;
+	uint32_t connections;
+	rw_status status;
+};
+
+/* Replays a file with every controller; everything that comes out is read. */
+static struct totals replay(const struct file *f)
+{
+	struct totals t = {0};
+	rw_choice choices[4] = {{0}};
+	for (int i = 0; i < 4; i++)
+		choices[i].name = NAMES[i];
+	rw_limits limits = {.batch_rows = 100};
+	rw_error error;
+	rw_replay *r;
+	int fd = file_descriptor(f);
+	t.status = rw_replay_open(&r, &fd, 1, choices, 4, &limits, &error);
+	if (t.status != RW_OK) {
+		assert_true(error.reason[0] != 0);
+		close(fd);
+		return t;
+	}
+	rw_batch batch;
+	do {
+		t.status = rw_replay_next(r, &batch, &error);
+		assert_int_equal(t.status, RW_OK);
+		for (uint64_t i = 0; i < batch.rows; i++)
+			for (int k = 0; k < 4; k++) {
+				/* No window is ever below one segment or above the largest. */
+				assert_in_range(batch.cwnd_q16[k][i], 1 << 16, (uint64_t)1 << 36);
+				assert_in_range(batch.cwnd_before_q16[k][i], 1 << 16, (uint64_t)1 << 36);
+				assert_true(batch.ssthresh_q16[k][i] >= 2 << 16);
+				assert_non_null(rw_phase_name(batch.phase[k][i]));
+			}
+		for (uint64_t i = 0; i < batch.marks; i++) {
+			assert_non_null(rw_mark_name(batch.mark_kind[i]));
+			assert_true(batch.mark_row[i] <= t.rows + batch.rows);
+		}
+		t.rows += batch.rows;
+		t.marks += batch.marks;
+	} while (batch.rows || batch.marks);
+	rw_summary summary;
+	rw_replay_summary(r, &summary);
+	assert_int_equal(summary.rows, t.rows);
+	t.tcp_packets = summary.tcp_packets;
+	uint32_t subflows;
+	const rw_connection_row *connection = rw_replay_connections(r, &t.connections);
+	const rw_subflow_row *subflow = rw_replay_subflows(r, &subflows);
+	uint32_t sum = 0;
+	for (uint32_t i = 0; i < t.connections; i++)
+		sum += connection[i].subflows;
+	assert_int_equal(sum, subflows);
+	for (uint32_t i = 0; i < subflows; i++)
+		assert_true(subflow[i].rtt_min_us <= subflow[i].rtt_p95_us || !subflow[i].rtt_samples);
+	rw_replay_close(r);
+	close(fd);
+	return t;
+}
+
+static int load(const char *folder, const char *name, struct file *f, size_t most)
+{
+	char path[1024];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *in = fopen(path, "rb");
+	if (!in)
+		return 0;
+	f->n = fread(f->bytes, 1, most < sizeof f->bytes ? most : sizeof f->bytes, in);
+	fclose(in);
+	return f->n > 0;
+}
+
+static uint32_t seed = 1;
+
+static uint32_t random_number(uint32_t below)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (uint32_t)(((uint64_t)seed * below) >> 32);
+}
+
+/* Every capture of ours, whole and damaged: bytes changed, records cut out, the end missing. */
+static void damaged_captures(void **state)
+{
+	(void)state;
+	DIR *folder = opendir(TEST_CAPTURES);
+	assert_non_null(folder);
+	static struct file whole, damaged;
+	int captures = 0;
+	for (struct dirent *entry; (entry = readdir(folder));) {
+		if (!strstr(entry->d_name, ".pcap") || !load(TEST_CAPTURES, entry->d_name, &whole, 60000))
+			continue;
+		captures++;
+		struct totals t = replay(&whole);
+		assert_int_equal(t.status, RW_OK);
+		assert_true(t.rows > 100);
+		for (int round = 0; round < 60; round++) {
+			damaged = whole;
+			for (uint32_t i = random_number(200); i > 0; i--)
+				damaged.bytes[24 + random_number((uint32_t)damaged.n - 24)] = (uint8_t)random_number(256);
+			if (round % 3 == 0)
+				damaged.n = 24 + random_number((uint32_t)damaged.n - 24);
+			replay(&damaged);
+		}
+	}
+	closedir(folder);
+	assert_true(captures >= 4);
+}
+
+/* Damage within TCP alone, so that records stay readable and the sender's reconstruction meets nonsense. */
+static void nonsense_sequence_numbers(void **state)
+{
+	(void)state;
+	static struct file f;
+	for (int round = 0; round < 400; round++) {
+		f.n = 0;
+		pcap_header(&f, 0xa1b23c4d, 101, 0);
+		int64_t now = 1000000000;
+		uint32_t span = 1u << (4 + random_number(20));
+		int sack = round % 2;
+		static const uint8_t permitted[] = {2, 4, 5, 0xb4, 4, 2, 1, 1};
+		for (int i = 0; i < 300; i++) {
+			uint8_t packet[200], options[40] = {1, 1, 5, 10};
+			for (int k = 4; k < 12; k++)
+				options[k] = (uint8_t)(random_number(span) >> (k % 4 ? 24 - 8 * (k % 4) : 24));
+			struct segment s = {.from_client = (int)random_number(2),
+					    .sequence = random_number(span),
+					    .ack = random_number(span),
+					    .flags = (uint16_t)(16 | (random_number(30) ? 0 : random_number(8)) |
+								(random_number(10) ? 0 : 64)),
+					    .payload = random_number(3) ? 0 : random_number(20000),
+					    .window = (uint16_t)random_number(65536)};
+			if (i < 2) {
+				s.from_client = i == 0;
+				s.flags = i == 0 ? 2 : 18;
+				s.payload = 0;
+				s.options = permitted;
+				s.options_bytes = sack ? sizeof permitted : 4;
+			} else if (sack && random_number(2)) {
+				s.options = options;
+				s.options_bytes = 12;
+			}
+			size_t n = ipv4_tcp(packet, &s);
+			now += random_number(4) ? random_number(1000000) : random_number(400000000);
+			pcap_record(&f, now, 1, packet, (uint32_t)n, (uint32_t)n + s.payload, 0);
+		}
+		replay(&f);
+	}
+}
+
+static void nothing_and_no_tcp(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	pcap_header(&f, 0xa1b2c3d4, 101, 0);
+	struct totals t = replay(&f);
+	assert_int_equal(t.status, RW_OK);
+	assert_int_equal(t.connections, 0);
+	uint8_t packet[100];
+	struct segment s = {.from_client = 1, .flags = 16};
+	size_t n = ipv4_tcp(packet, &s);
+	packet[9] = 17; /* UDP */
+	pcap_record(&f, 0, 1000, packet, (uint32_t)n, (uint32_t)n, 0);
+	t = replay(&f);
+	assert_int_equal(t.tcp_packets, 0);
+	assert_int_equal(t.connections, 0);
+}
+
+static void unknown_names_and_options(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	pcap_header(&f, 0xa1b2c3d4, 101, 0);
+	int fd = file_descriptor(&f);
+	const char *options[] = {"aca_md=never"};
+	rw_choice choice = {"tccc", options, 1};
+	rw_replay *r;
+	rw_error error;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, NULL, &error), RW_ERROR_BAD_VALUE);
+	options[0] = "nope=1";
+	assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, NULL, &error), RW_ERROR_UNKNOWN_OPTION);
+	choice.name = "nope";
+	assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, NULL, &error), RW_ERROR_UNKNOWN_ALGORITHM);
+	assert_int_equal(rw_replay_open(&r, &fd, 0, NULL, 0, NULL, &error), RW_ERROR_BAD_VALUE);
+	int closed = 999;
+	assert_int_equal(rw_replay_open(&r, &closed, 1, NULL, 0, NULL, &error), RW_ERROR_READ);
+	close(fd);
+}
+
+static void flows_are_limited(void **state)
+{
+	(void)state;
+	static struct file f;
+	f.n = 0;
+	pcap_header(&f, 0xa1b2c3d4, 101, 0);
+	for (uint16_t i = 0; i < 100; i++) {
+		uint8_t packet[100];
+		struct segment s = {.from_client = 1, .flags = 2, .client_port = (uint16_t)(2000 + i)};
+		size_t n = ipv4_tcp(packet, &s);
+		pcap_record(&f, i, 1000, packet, (uint32_t)n, (uint32_t)n, 0);
+	}
+	int fd = file_descriptor(&f);
+	rw_limits limits = {.flows_max = 50};
+	rw_replay *r;
+	rw_error error;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, NULL, 0, &limits, &error), RW_ERROR_LIMIT);
+	assert_non_null(strstr(error.reason, "more than 50 flows"));
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(damaged_captures),
+	    cmocka_unit_test(nonsense_sequence_numbers),
+	    cmocka_unit_test(nothing_and_no_tcp),
+	    cmocka_unit_test(unknown_names_and_options),
+	    cmocka_unit_test(flows_are_limited),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
