@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 what=${1:-build}
 
 packages="python3-venv python3-dev gcc libc6-dev make"
-[ "$what" = test ] && packages="$packages libcmocka-dev clang llvm chromium curl"
+[ "$what" = test ] && packages="$packages libcmocka-dev clang llvm chromium fonts-dejavu-core curl"
 
 missing=""
 for package in $packages; do
