@@ -106,6 +106,17 @@ def test_timeout(name: str, paths: list[Path]) -> None:
     close(controller.paths[0].ssthresh, max(paths[0].cwnd / 2, Fraction(2)), Fraction(0))
 
 
+@settings(max_examples=100, deadline=None)
+@given(paths=paths_in_avoidance(), rule=st.sampled_from(["auto", "eq8", "half"]))
+def test_tccc_halves_before_the_exit(paths: list[Path], rule: str) -> None:
+    """Within coupled slow start a loss halves one window, whatever the decrease of avoidance is (C12)."""
+    for p in paths:
+        p.ssthresh = None
+    controller = drive("tccc", paths, aca_md=rule)
+    controller.loss(path=0)
+    close(controller.paths[0].cwnd, max(paths[0].cwnd / 2, Fraction(2)), Fraction(0))
+
+
 @st.composite
 def coupled_starts(draw: st.DrawFn) -> tuple[list[Path], Fraction]:
     paths = [Path(draw(small_windows), draw(rtts)) for _ in range(draw(st.integers(1, 8)))]

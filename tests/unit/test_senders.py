@@ -129,6 +129,40 @@ def test_dsack_undoes_a_spurious_reduction(tmp_path: Path) -> None:
     assert result.connections[0].subflows[0].spurious_retransmissions == 1
 
 
+@pytest.mark.parametrize("duplicate", [False, True])
+def test_tail_loss_probe(duplicate: bool, tmp_path: Path) -> None:
+    """A probe that repaired a loss reduces the window once; one that was a duplicate, says the DSACK, does not."""
+    trace = ten_in_flight()
+    ack(trace, 1.3, 9)
+    segment(trace, 1.52, 9)  # the last one, two round trips later
+    if duplicate:
+        ack(trace, 1.6, 10)
+        segment(trace, 1.601, 10)
+        ack(trace, 1.62, 10, (9, 10))
+        ack(trace, 1.71, 11)
+    else:
+        segment(trace, 1.55, 10)
+        ack(trace, 1.63, 11)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ([] if duplicate else ["tail_loss"])
+    assert windows(result)[-1] == (20.0 if duplicate else 9.0)
+
+
+def test_in_recovery_every_hole_is_lost_at_once(tmp_path: Path) -> None:
+    """No reordering was seen: within recovery RACK waits for nothing."""
+    trace = ten_in_flight()
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    ack(trace, 1.304, 0, (5, 6), (1, 4))  # segment 4 is missing too
+    segment(trace, 1.3041, 4)
+    ack(trace, 1.41, 10)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["fast_retransmit", "recovered"]
+    # in flight 10 - 4 sacked - 2 lost + 1 sent again; PRR: 5 * 2 delivered / 10 rounds up to the one that was sent
+    assert windows(result)[3] == 5.0
+
+
 def test_f_rto_undoes_a_spurious_timeout(tmp_path: Path) -> None:
     trace = ten_in_flight()
     segment(trace, 1.55, 9)  # the tail loss probe

@@ -208,6 +208,7 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 	uint32_t segments = (bytes + mss - 1) / mss;
 	s->retransmitted_packets += segments ? segments : 1;
 	s->retransmitted_bytes += bytes;
+	s->last_send_ns = p->time_ns;
 	if (s->count == 0 || rw_seq_diff(end, s->una) <= 0)
 		return; /* all of it was acknowledged */
 	explain_retransmission(s, p, end, out);
