@@ -5,6 +5,7 @@
 #include <dirent.h>
 
 static const char *const NAMES[] = {"newreno", "uncoupled", "css", "tccc"};
+static const char *const WEIGHTED[] = {"join_weighted=on", "mode=kernel"};
 
 struct totals {
 	uint64_t rows, marks, tcp_packets;
@@ -19,6 +20,8 @@ static struct totals replay(const struct file *f)
 	rw_choice choices[4] = {{0}};
 	for (int i = 0; i < 4; i++)
 		choices[i].name = NAMES[i];
+	choices[2].options = WEIGHTED;
+	choices[2].option_count = 2;
 	rw_limits limits = {.batch_rows = 100};
 	rw_error error;
 	rw_replay *r;
@@ -41,6 +44,10 @@ static struct totals replay(const struct file *f)
 				assert_true(batch.ssthresh_q16[k][i] >= 2 << 16);
 				assert_non_null(rw_phase_name(batch.phase[k][i]));
 			}
+		for (uint64_t i = 0; i < batch.rows; i++) {
+			assert_true(batch.in_flight_bytes[i] <= 1u << 31);
+			assert_true(batch.acked_segments[i] <= 1u << 30);
+		}
 		for (uint64_t i = 0; i < batch.marks; i++) {
 			assert_non_null(rw_mark_name(batch.mark_kind[i]));
 			assert_true(batch.mark_row[i] <= t.rows + batch.rows);
@@ -155,6 +162,23 @@ static void nonsense_sequence_numbers(void **state)
 	}
 }
 
+/* regressions/README.md says what each of them did. */
+static void regressions(void **state)
+{
+	(void)state;
+	DIR *folder = opendir(TEST_REGRESSIONS);
+	assert_non_null(folder);
+	static struct file f;
+	int captures = 0;
+	for (struct dirent *entry; (entry = readdir(folder));)
+		if (strstr(entry->d_name, ".pcap") && load(TEST_REGRESSIONS, entry->d_name, &f, sizeof f.bytes)) {
+			captures++;
+			assert_int_equal(replay(&f).status, RW_OK);
+		}
+	closedir(folder);
+	assert_true(captures >= 11);
+}
+
 static void nothing_and_no_tcp(void **state)
 {
 	(void)state;
@@ -220,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(damaged_captures),
 	    cmocka_unit_test(nonsense_sequence_numbers),
+	    cmocka_unit_test(regressions),
 	    cmocka_unit_test(nothing_and_no_tcp),
 	    cmocka_unit_test(unknown_names_and_options),
 	    cmocka_unit_test(flows_are_limited),

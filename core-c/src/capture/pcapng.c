@@ -101,8 +101,10 @@ static int64_t time_of(struct rw_capture *c, const struct rw_interface *interfac
 {
 	uint64_t per_s = interface->units_per_s;
 	uint64_t seconds = per_s ? units / per_s : UINT64_MAX;
-	uint64_t latest = (uint64_t)INT64_MAX / 1000000000 - 1;
-	if (seconds > latest || interface->offset_s > (int64_t)(latest - seconds) || interface->offset_s < -(int64_t)latest) {
+	/* What pcap can say: 1970 to 2106. Differences of two times then always fit. */
+	int64_t latest = UINT32_MAX;
+	if (seconds > UINT32_MAX || interface->offset_s > latest || interface->offset_s < -latest ||
+	    (int64_t)seconds + interface->offset_s < 0 || (int64_t)seconds + interface->offset_s > latest) {
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
 		return c->last_time_ns;
 	}

@@ -176,6 +176,7 @@ RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 	uint64_t rtt_min_ns = css_rtt_min_ns(c), con = css_con_ssthresh_q16(c);
 	uint64_t before = css_total_without_q16(c, path, rtt_min_ns);
 	uint64_t after = before + css_weighted_q16(c, p, rtt_min_ns);
+	before = rw_max64(before, 1); /* a weight can round a window away */
 	if (after >= con)
 		css_exit(c); /* C8: the printed logarithm is not positive */
 	else

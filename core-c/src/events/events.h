@@ -73,6 +73,14 @@ struct rw_range {
 	uint32_t start, end;
 };
 
+/* Segments of all senders together: many flows with large windows must not use up memory. */
+struct rw_budget {
+	uint64_t used, most;
+};
+
+/* So many samples are kept as they are: most flows have no more. */
+enum { RW_RTT_EARLY = 8 };
+
 /* Logarithmic histogram: 32 steps an octave, from 1 us on. */
 #define RW_RTT_BUCKETS (32 * 32)
 
@@ -83,6 +91,10 @@ struct rw_sender {
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
 	uint8_t sack, timestamps, vantage, peer_scale;
 	uint32_t segments_max;
+	struct rw_budget *budget;
+	uint64_t work, packets;     /* segments looked at; packets that caused it */
+	uint64_t segments_seen;
+	uint8_t retired;
 	/* Scoreboard: a ring of unacknowledged segments in sequence order. */
 	struct rw_segment *ring;
 	uint32_t head, count, capacity;
@@ -120,7 +132,8 @@ struct rw_sender {
 	/* Metrics */
 	uint64_t bytes, retransmitted_packets, retransmitted_bytes, spurious, unseen_bytes;
 	uint64_t acks, ece_acks, fast_retransmits, timeouts, rtt_samples;
-	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS */
+	uint32_t rtt_early_us[RW_RTT_EARLY], rtt_median_us, rtt_p95_us;
+	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS, after the early samples */
 	int64_t first_data_ns, last_advance_ns;
 	int64_t gap_ns; /* when the last hole appeared in what was seen of the data */
 	struct {
@@ -131,7 +144,10 @@ struct rw_sender {
 	} identification;            /* IPv4 identification, where the capture point is behind the sender */
 };
 
-void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max);
+void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max,
+		    struct rw_budget *budget);
+/* The flow has ended: keeps the metrics, frees the rest. It must be given no more packets. */
+void rw_sender_retire(struct rw_sender *s);
 void rw_sender_close(struct rw_sender *s);
 
 /* A packet of the sender. 0, or 1 when memory is used up; oddities may be counted. */
@@ -157,9 +173,13 @@ static inline struct rw_segment *rw_segment_at(const struct rw_sender *s, uint32
 
 static inline uint32_t rw_in_flight(const struct rw_sender *s)
 {
-	return s->count - s->sacked_out - s->lost_out + s->retrans_out;
+	uint32_t gone = s->sacked_out + s->lost_out, there = s->count + s->retrans_out;
+	return there > gone ? there - gone : 0;
 }
 
+enum { RW_SCOREBOARD_NO_MEMORY = 1, RW_SCOREBOARD_FULL = 2 };
+
+/* 0, RW_SCOREBOARD_NO_MEMORY or RW_SCOREBOARD_FULL. */
 int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int64_t time_ns, uint8_t bits);
 void rw_scoreboard_clear(struct rw_sender *s);
 /* The first segment whose end lies after `sequence`; count when there is none. */

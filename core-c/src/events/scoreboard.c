@@ -1,5 +1,6 @@
 /* The unacknowledged segments of a sender, RACK over them (RFC 8985), and its RTT (RFC 6298, Linux's variance). */
 #include <stdlib.h>
+#include <string.h>
 
 #include "events.h"
 
@@ -7,14 +8,21 @@
 #define RTO_MIN_NS (200 * MS)
 #define RTO_INITIAL_NS (1000 * MS)
 #define RTO_MAX_NS (120000 * MS)
+/* Longer is a clock that jumped. */
+#define RTT_MAX_NS (1000000 * MS)
 
 int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int64_t time_ns, uint8_t bits)
 {
 	if (s->count == s->capacity) {
-		uint32_t capacity = s->capacity ? s->capacity * 2 : 16;
+		uint32_t capacity = s->capacity ? s->capacity * 2 : 4;
+		if (s->budget) {
+			if (s->budget->used + (capacity - s->capacity) > s->budget->most)
+				return RW_SCOREBOARD_FULL;
+			s->budget->used += capacity - s->capacity;
+		}
 		struct rw_segment *ring = malloc(capacity * sizeof *ring);
 		if (!ring)
-			return 1;
+			return RW_SCOREBOARD_NO_MEMORY;
 		for (uint32_t i = 0; i < s->count; i++)
 			ring[i] = *rw_segment_at(s, i);
 		free(s->ring);
@@ -32,6 +40,7 @@ void rw_scoreboard_clear(struct rw_sender *s)
 	s->head = s->count = 0;
 	s->sacked_out = s->lost_out = s->retrans_out = 0;
 	s->seen_sacks = 0;
+	s->backoff = 0;
 }
 
 uint32_t rw_scoreboard_find(const struct rw_sender *s, uint32_t sequence)
@@ -101,6 +110,7 @@ void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns)
 	uint64_t wait = s->rack_rtt_ns + reorder_window_ns(s);
 	for (uint32_t i = 0; i < s->count; i++) {
 		struct rw_segment *g = rw_segment_at(s, i);
+		s->work++;
 		if (g->bits & RW_SEGMENT_SACKED)
 			continue;
 		if (g->bits & RW_SEGMENT_LOST && !(g->bits & RW_SEGMENT_RETRANSMITTED))
@@ -132,6 +142,8 @@ void rw_rack_update_window(struct rw_sender *s, int dsack)
 uint64_t rw_sender_rto_ns(const struct rw_sender *s)
 {
 	uint64_t rto = s->srtt_ns ? s->srtt_ns + s->rttvar_ns : RTO_INITIAL_NS;
+	if (rto > RTO_MAX_NS)
+		return RTO_MAX_NS;
 	rto <<= s->backoff < 10 ? s->backoff : 10;
 	return rto < RTO_MAX_NS ? rto : RTO_MAX_NS;
 }
@@ -153,11 +165,41 @@ static uint64_t rtt_bucket_start_us(uint32_t bucket)
 	return (uint64_t)(32 + bucket % 32) << (octave - 5);
 }
 
-uint32_t rw_sender_rtt_quantile_us(const struct rw_sender *s, uint32_t percent)
+static void count_rtt(struct rw_sender *s, uint64_t us)
 {
-	if (!s->rtt_samples || !s->rtt_histogram)
+	uint32_t sample = us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
+	if (s->rtt_samples < RW_RTT_EARLY) {
+		s->rtt_early_us[s->rtt_samples++] = sample;
+		return;
+	}
+	if (!s->rtt_histogram) {
+		s->rtt_histogram = calloc(RW_RTT_BUCKETS, sizeof *s->rtt_histogram);
+		if (!s->rtt_histogram)
+			return; /* the quantiles stay those of the first samples */
+		for (uint32_t i = 0; i < RW_RTT_EARLY; i++)
+			s->rtt_histogram[rtt_bucket(s->rtt_early_us[i])]++;
+	}
+	s->rtt_histogram[rtt_bucket(sample)]++;
+	s->rtt_samples++;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static uint32_t quantile_us(const struct rw_sender *s, uint32_t percent)
+{
+	if (!s->rtt_samples)
 		return 0;
 	uint64_t rank = (s->rtt_samples - 1) * percent / 100, below = 0;
+	if (!s->rtt_histogram) {
+		uint32_t sorted[RW_RTT_EARLY];
+		memcpy(sorted, s->rtt_early_us, sizeof sorted);
+		qsort(sorted, s->rtt_samples, sizeof *sorted, by_size);
+		return sorted[rank];
+	}
 	for (uint32_t b = 0; b < RW_RTT_BUCKETS; b++) {
 		uint64_t here = s->rtt_histogram[b];
 		if (below + here > rank) {
@@ -172,19 +214,45 @@ uint32_t rw_sender_rtt_quantile_us(const struct rw_sender *s, uint32_t percent)
 	return 0;
 }
 
+uint32_t rw_sender_rtt_quantile_us(const struct rw_sender *s, uint32_t percent)
+{
+	if (s->retired)
+		return percent == 50 ? s->rtt_median_us : s->rtt_p95_us;
+	return quantile_us(s, percent);
+}
+
+void rw_sender_retire(struct rw_sender *s)
+{
+	s->rtt_median_us = quantile_us(s, 50);
+	s->rtt_p95_us = quantile_us(s, 95);
+	s->retired = 1;
+	rw_sender_close(s);
+}
+
+void rw_sender_close(struct rw_sender *s)
+{
+	if (s->budget)
+		s->budget->used -= s->capacity;
+	free(s->ring);
+	free(s->rtt_histogram);
+	s->ring = NULL;
+	s->rtt_histogram = NULL;
+	s->capacity = 0;
+	rw_scoreboard_clear(s);
+}
+
 /* RFC 6298 with Linux's variance: the largest deviation of a round trip, at least RTO_MIN, decays by a quarter. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
 {
+	if (s->retired)
+		return;
 	if (rtt_ns == 0)
 		rtt_ns = 1000;
+	if (rtt_ns > RTT_MAX_NS)
+		rtt_ns = RTT_MAX_NS;
 	if (!s->rtt_min_ns || rtt_ns < s->rtt_min_ns)
 		s->rtt_min_ns = rtt_ns;
-	if (!s->rtt_histogram)
-		s->rtt_histogram = calloc(RW_RTT_BUCKETS, sizeof *s->rtt_histogram);
-	if (s->rtt_histogram) {
-		s->rtt_histogram[rtt_bucket(rtt_ns / 1000)]++;
-		s->rtt_samples++;
-	}
+	count_rtt(s, rtt_ns / 1000);
 	if (!s->srtt_ns) {
 		s->srtt_ns = rtt_ns;
 		s->mdev_ns = rtt_ns / 2;

@@ -1,6 +1,5 @@
 #include "events.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MS 1000000ll
@@ -13,17 +12,22 @@
 #define SEQUENCE_JUMP_MAX (1 << 30)
 /* More IPv4 identifications at once were not lost: they were used elsewhere. */
 #define MISSING_MAX 256
+#define GAP_SEGMENTS_FREE 4096
+#define WORK_FREE 20000000ull
+#define WORK_PER_PACKET 20000ull
 /* An MSS below is taken for a misread one (RFC 9293: 536 is the default). */
 #define MSS_MIN 64
 /* 1500 bytes less IPv4 and TCP; for flows whose handshake was not seen. */
 #define MSS_ETHERNET 1460
 
-void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max)
+void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max,
+		    struct rw_budget *budget)
 {
 	const struct rw_flow_side *source = &flow->side[flow->source], *sink = &flow->side[!flow->source];
 	memset(s, 0, sizeof *s);
 	s->vantage = vantage;
 	s->segments_max = segments_max;
+	s->budget = budget;
 	s->peer_mss = sink->mss;
 	s->payload_max = source->payload_max;
 	s->timestamps = source->timestamps && sink->timestamps;
@@ -34,15 +38,6 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->reorder_segments = DUPLICATE_ACKS;
 	s->reorder_steps = 1;
 	s->window_bytes = UINT32_MAX;
-}
-
-void rw_sender_close(struct rw_sender *s)
-{
-	free(s->ring);
-	free(s->rtt_histogram);
-	s->ring = NULL;
-	s->rtt_histogram = NULL;
-	s->count = s->capacity = 0;
 }
 
 static void start(struct rw_sender *s, uint32_t sequence)
@@ -108,6 +103,7 @@ static void lose_at_timeout(struct rw_sender *s, int64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
 		struct rw_segment *g = rw_segment_at(s, i);
+		s->work++;
 		/* RACK spares what was sent too recently to be lost, but never the head. */
 		if (i > 0 && s->sack && (int64_t)s->rack_rtt_ns > now_ns - g->sent_ns)
 			continue;
@@ -119,6 +115,8 @@ static void time_out(struct rw_sender *s, int64_t now_ns, struct rw_events *out)
 {
 	struct rw_event *e = add_event(s, out, RW_EVENT_TIMEOUT, now_ns);
 	int fresh = s->state < RW_SENDER_RECOVERY;
+	if (!s->sack)
+		s->sacked_out = 0; /* what duplicate ACKs stood for is lost as well */
 	e->new_episode = s->state <= RW_SENDER_DISORDER || rw_seq_diff(s->high, s->una) <= 0 ||
 			 (s->state == RW_SENDER_LOSS && s->backoff == 0);
 	lose_at_timeout(s, now_ns);
@@ -145,19 +143,19 @@ static void explain_retransmission(struct rw_sender *s, const struct rw_packet *
 	const struct rw_segment *first = rw_segment_at(s, 0);
 	int repeated = first->bits & RW_SEGMENT_RETRANSMITTED;
 	if (s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS) {
-		if (head && repeated && waited * 10 >= rto * 9)
+		if (head && repeated && waited >= rto / 10 * 9)
 			time_out(s, now, out);
 		return;
 	}
 	if (probe > rto)
 		probe = rto;
-	if (tail && s->sack && !s->probe_outstanding && s->backoff == 0 && waited * 10 >= probe * 9 && s->lost_out == 0) {
+	if (tail && s->sack && !s->probe_outstanding && s->backoff == 0 && waited >= probe / 10 * 9 && s->lost_out == 0) {
 		s->probe_outstanding = 1;
 		s->probe_retransmitted = 1;
 		s->probe_high = s->next;
 		return;
 	}
-	if (head && waited * 10 >= rto * 9) {
+	if (head && waited >= rto / 10 * 9) {
 		time_out(s, now, out);
 		return;
 	}
@@ -183,6 +181,7 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *
 	uint32_t segments = 0;
 	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
 		struct rw_segment *g = rw_segment_at(s, i);
+		s->work++;
 		if (rw_seq_diff(g->start, end) >= 0)
 			break;
 		segments++;
@@ -217,7 +216,8 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 	uint32_t marked = mark_retransmitted(s, p, start, end);
 	if (s->undo_retransmits < 0)
 		s->undo_retransmits = 0;
-	s->undo_retransmits += (int32_t)marked;
+	if (s->undo_retransmits < SEQUENCE_JUMP_MAX)
+		s->undo_retransmits += (int32_t)marked;
 	s->retransmitted_since = 1;
 	if (was_head || s->state != RW_SENDER_RECOVERY)
 		s->timer_ns = p->time_ns;
@@ -235,6 +235,7 @@ static uint32_t fill_holes(struct rw_sender *s, uint32_t start, uint32_t end, in
 	int soon = now_ns - s->gap_ns < CAPTURE_REORDER_NS;
 	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
 		struct rw_segment *g = rw_segment_at(s, i);
+		s->work++;
 		if (rw_seq_diff(g->start, end) >= 0)
 			break;
 		if (g->bits & RW_SEGMENT_UNSEEN) {
@@ -253,25 +254,40 @@ static int append_new(struct rw_sender *s, uint32_t start, uint32_t end, uint32_
 {
 	while (rw_seq_diff(end, start) > 0) {
 		uint32_t stop = end - start > mss ? start + mss : end;
-		if (rw_scoreboard_append(s, start, stop, now_ns, bits))
-			return 1;
+		int status = rw_scoreboard_append(s, start, stop, now_ns, bits);
+		if (status)
+			return status;
 		start = stop;
 		(*segments)++;
 	}
 	return 0;
 }
 
+/* A scoreboard that is walked again and again at every packet was made for that. */
+static int too_much_work(const struct rw_sender *s) { return s->work > WORK_FREE + WORK_PER_PACKET * s->packets; }
+
+/* Forgets what is outstanding: the window cannot be followed. */
+static void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next, struct rw_oddity_counts *oddities)
+{
+	rw_oddity_add(oddities, RW_ODDITY_WINDOW_TOO_LARGE, p->file, p->offset);
+	rw_scoreboard_clear(s);
+	s->una = s->next = s->high = s->highest_sack = next;
+	s->state = RW_SENDER_OPEN;
+	s->probe_outstanding = s->undo_possible = 0;
+	s->work = 0;
+	s->packets = 0;
+}
+
 static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, struct rw_events *out,
 		    struct rw_oddity_counts *oddities)
 {
 	uint32_t mss = s->segment_bytes, segments = 0, gap = start - s->next;
-	uint32_t wanted = s->count + gap / mss + (end - start) / mss + 2;
-	if (gap > SEQUENCE_JUMP_MAX || wanted > s->segments_max) {
-		rw_oddity_add(oddities, RW_ODDITY_WINDOW_TOO_LARGE, p->file, p->offset);
-		rw_scoreboard_clear(s);
-		start = end;
-		s->una = s->next = end;
-		s->state = RW_SENDER_OPEN;
+	uint64_t wanted = (uint64_t)s->count + gap / mss + (end - start) / mss + 2;
+	/* A gap may be long, but not made of much more than was ever seen: it would cost memory that no packet paid for. */
+	int imagined = gap / mss > GAP_SEGMENTS_FREE + 4 * s->segments_seen;
+	if (imagined || wanted > s->segments_max || end - s->una > SEQUENCE_JUMP_MAX || too_much_work(s)) {
+		give_up_window(s, p, end, oddities);
+		return 0;
 	}
 	uint32_t idle = 0;
 	if (s->count == 0 && s->last_send_ns && p->payload_bytes) {
@@ -281,12 +297,19 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	if (rw_seq_diff(start, s->next) > 0) {
 		uint32_t unseen = 0;
 		s->gap_ns = p->time_ns;
-		if (append_new(s, s->next, start, mss, p->time_ns, RW_SEGMENT_UNSEEN, &unseen))
-			return 1;
+		int status = append_new(s, s->next, start, mss, p->time_ns, RW_SEGMENT_UNSEEN, &unseen);
+		if (status == RW_SCOREBOARD_FULL)
+			give_up_window(s, p, end, oddities);
+		if (status)
+			return status == RW_SCOREBOARD_NO_MEMORY;
 		s->identification.holes += unseen;
 	}
-	if (append_new(s, start, end, mss, p->time_ns, 0, &segments))
-		return 1;
+	int status = append_new(s, start, end, mss, p->time_ns, 0, &segments);
+	if (status == RW_SCOREBOARD_FULL)
+		give_up_window(s, p, end, oddities);
+	if (status)
+		return status == RW_SCOREBOARD_NO_MEMORY;
+	s->segments_seen += segments;
 	if (s->count == segments || s->timer_ns == 0)
 		s->timer_ns = p->time_ns;
 	if (end - start > mss)
@@ -422,6 +445,7 @@ static void sack_range(struct rw_sender *s, struct ack_work *w, uint32_t start, 
 {
 	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
 		struct rw_segment *g = rw_segment_at(s, i);
+		s->work++;
 		if (rw_seq_diff(g->end, end) > 0)
 			break;
 		if (rw_seq_diff(g->start, start) >= 0)
@@ -436,7 +460,12 @@ static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t star
 		struct rw_range seen = s->seen_sack[k];
 		if (rw_seq_diff(seen.start, start) >= 0 && rw_seq_diff(seen.end, end) <= 0) {
 			sack_range(s, w, start, seen.start);
-			start = seen.end;
+			/* A segment across the old edge was not covered whole before. */
+			uint32_t i = rw_scoreboard_find(s, seen.end);
+			uint32_t from = i < s->count ? rw_segment_at(s, i)->start : seen.end;
+			if (rw_seq_diff(from, seen.end) > 0)
+				from = seen.end;
+			start = rw_seq_diff(from, start) > 0 ? from : start;
 			break;
 		}
 	}
@@ -550,6 +579,7 @@ static void undo(struct rw_sender *s, struct rw_event *e, int unmark)
 	if (unmark)
 		for (uint32_t i = 0; i < s->count; i++) {
 			struct rw_segment *g = rw_segment_at(s, i);
+			s->work++;
 			if (g->bits & RW_SEGMENT_LOST) {
 				g->bits &= (uint8_t)~RW_SEGMENT_LOST;
 				s->lost_out--;
@@ -784,7 +814,7 @@ static void acked(struct rw_sender *s, const struct rw_packet *p, struct rw_even
 	}
 	int outstanding = s->count > 0;
 	uint32_t lost_before = s->lost_total, una_before = s->una;
-	if (p->sack_count)
+	if (p->sack_count && s->sack)
 		read_sacks(s, &w, mss);
 	if (rw_seq_diff(p->ack, s->next) > 0) {
 		clean(s, &w, s->next);
@@ -803,15 +833,15 @@ static void acked(struct rw_sender *s, const struct rw_packet *p, struct rw_even
 	int duplicate = !w.advanced && !w.window_update && p->payload_bytes == 0 && outstanding && !w.dsack;
 	if (duplicate)
 		e->flags |= RW_ACK_DUP;
-	if (!s->sack && duplicate && s->sacked_out + 1 < s->count) {
+	if (!s->sack && duplicate && s->sacked_out + (s->lost_out ? s->lost_out : 1) < s->count) {
 		s->sacked_out++; /* without SACK a duplicate ACK stands for one delivered segment (RFC 6582) */
 		w.delivered++;
 	} else if (!s->sack && w.advanced) {
 		uint32_t counted = s->sacked_out < w.delivered ? s->sacked_out : w.delivered;
 		s->sacked_out = s->state == RW_SENDER_RECOVERY && rw_seq_diff(s->una, s->high) < 0 ? s->sacked_out - counted : 0;
 		w.delivered -= counted < w.delivered ? counted : w.delivered - (w.delivered > 0);
-		if (s->sacked_out > s->count)
-			s->sacked_out = s->count;
+		if (s->sacked_out > s->count - s->lost_out)
+			s->sacked_out = s->count - s->lost_out;
 	}
 	if (w.reordered)
 		note_reordering(s, w.reorder_at, mss);
@@ -888,6 +918,9 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 		   struct rw_oddity_counts *oddities)
 {
 	out->count = 0;
+	s->packets++;
+	if (too_much_work(s))
+		give_up_window(s, p, s->next, oddities);
 	follow_identification(s, p);
 	int failed = sent(s, p, out, oddities);
 	settle(s, out);
@@ -898,6 +931,9 @@ void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_e
 		     struct rw_oddity_counts *oddities)
 {
 	out->count = 0;
+	s->packets++;
+	if (too_much_work(s))
+		give_up_window(s, p, s->next, oddities);
 	acked(s, p, out, oddities);
 	settle(s, out);
 }

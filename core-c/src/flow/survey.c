@@ -141,9 +141,9 @@ static uint8_t capture_point(const struct rw_flow *f)
 		return 3;
 	if (all < 1000000)
 		return (uint8_t)(1 + (back <= out ? f->initiator : !f->initiator));
-	if (back * 10 <= all)
+	if (back <= all / 10)
 		return (uint8_t)(1 + f->initiator);
-	if (out * 10 <= all)
+	if (out <= all / 10)
 		return (uint8_t)(1 + !f->initiator);
 	return 0;
 }
@@ -173,11 +173,18 @@ static const struct token_owner *find_owner(const struct token_owner *owners, ui
 		else
 			high = middle;
 	}
-	const struct token_owner *best = NULL;
-	for (; low < count && owners[low].token == token; low++)
-		if (!best || owners[low].flow < flow)
-			best = &owners[low];
-	return best;
+	if (low == count || owners[low].token != token)
+		return NULL;
+	uint32_t first = low;
+	high = count;
+	while (low < high) { /* the first that is of another token, or that began after the join */
+		uint32_t middle = low + (high - low) / 2;
+		if (owners[middle].token == token && owners[middle].flow < flow)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return &owners[low > first ? low - 1 : first];
 }
 
 static int is_mptcp(const struct rw_flow *f)

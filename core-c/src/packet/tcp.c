@@ -6,6 +6,9 @@ enum {
 	OPTION_TIMESTAMPS = 8, OPTION_MPTCP = 30
 };
 
+/* Twice the largest segment that offloading makes (512 KiB). */
+#define PAYLOAD_MAX (1u << 20)
+
 static void parse_sack(struct rw_bytes b, struct rw_packet *packet)
 {
 	while (packet->sack_count < RW_SACK_MAX && rw_bytes_left(&b) >= 8) {
@@ -88,6 +91,8 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	if (packet->tcp_header_bytes < 20 || packet->tcp_header_bytes > wire)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	packet->payload_bytes = wire - packet->tcp_header_bytes;
+	if (packet->payload_bytes > PAYLOAD_MAX)
+		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	uint32_t length = packet->tcp_header_bytes - 20u;
 	struct rw_bytes options = rw_bytes_take(&b, length);
 	int cut = options.short_read;

@@ -8,8 +8,10 @@
 #include "shadow.h"
 
 #define BATCH_ROWS 65536
-#define FLOWS_MAX (1u << 22)
-#define WINDOW_SEGMENTS (1u << 20)
+#define FLOWS_MAX (1u << 21)
+#define WINDOW_SEGMENTS (1u << 18)
+#define TOTAL_SEGMENTS (1u << 23)
+#define BATCH_ROWS_MAX (1u << 22)
 #define NO_SLOT 255
 
 /* A flow while it is replayed. */
@@ -23,6 +25,7 @@ struct live {
 struct live_connection {
 	struct rw_shadow *shadow; /* one for each controller */
 	uint8_t slot_used[RW_MAX_PATHS];
+	uint32_t left; /* how many of its subflows have */
 	struct rw_coverage coverage;
 	int64_t last_ack_ns;
 };
@@ -51,6 +54,7 @@ struct rw_replay {
 	struct choice *choice;
 	rw_limits limits;
 	struct rw_survey survey;
+	struct rw_budget budget;
 	struct rw_oddity_counts oddities, ignored; /* ignored: those that the survey has counted already */
 	rw_summary summary;
 	struct rw_observation *observation; /* of the second pass */
@@ -336,6 +340,9 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	r->files = files;
 	r->choices = choice_count;
 	r->batch_rows = r->limits.batch_rows ? r->limits.batch_rows : BATCH_ROWS;
+	if (r->batch_rows > BATCH_ROWS_MAX)
+		r->batch_rows = BATCH_ROWS_MAX;
+	r->budget.most = r->limits.total_segments ? r->limits.total_segments : TOTAL_SEGMENTS;
 	r->survey.flows_max = r->limits.flows_max ? r->limits.flows_max : FLOWS_MAX;
 	r->fds = malloc(files * sizeof *r->fds);
 	r->choice = calloc(choice_count + 1, sizeof *r->choice);
@@ -382,21 +389,10 @@ static void add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_
 	c->mark_value[i] = value;
 }
 
-static int establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
 {
 	struct live_connection *lc = &r->live_connection[f->connection];
 	l->established = 1;
-	if (!lc->shadow && r->choices) {
-		uint32_t mss = f->side[!f->source].mss;
-		uint32_t payload = f->side[f->source].payload_max;
-		if (payload && (mss == 0 || payload < mss))
-			mss = payload;
-		lc->shadow = malloc(r->choices * sizeof *lc->shadow);
-		if (!lc->shadow)
-			return 1;
-		for (uint32_t k = 0; k < r->choices; k++)
-			rw_shadow_open(&lc->shadow[k], r->choice[k].control, r->choice[k].options, mss);
-	}
 	l->slot = 0;
 	while (l->slot < RW_MAX_PATHS && lc->slot_used[l->slot])
 		l->slot++;
@@ -404,12 +400,46 @@ static int establish(rw_replay *r, const struct rw_flow *f, struct live *l, int6
 		l->slot = NO_SLOT;
 		l->crowded_out = 1;
 		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, 0, 0);
-		return 0;
+		return;
 	}
 	lc->slot_used[l->slot] = 1;
 	add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
-	for (uint32_t k = 0; k < r->choices; k++)
+	for (uint32_t k = 0; lc->shadow && k < r->choices; k++)
 		rw_shadow_join(&lc->shadow[k], l->slot, l->sender.srtt_ns);
+}
+
+/*
+ * A connection's shadows, made when the first event needs them: most flows of a large capture never acknowledge
+ * anything. Until then no window has moved, so that the subflows that are there can join now, in their order.
+ */
+static int need_shadows(rw_replay *r, uint32_t connection)
+{
+	struct live_connection *lc = &r->live_connection[connection];
+	const struct rw_flow_connection *c = &r->survey.connection[connection];
+	if (lc->shadow || r->choices == 0)
+		return 0;
+	lc->shadow = malloc(r->choices * sizeof *lc->shadow);
+	if (!lc->shadow)
+		return 1;
+	const struct live *in_slot[RW_MAX_PATHS] = {0};
+	uint32_t mss = 0;
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		uint32_t number = r->survey.subflow[c->first_subflow + i];
+		const struct rw_flow *f = &r->survey.flow[number];
+		const struct live *l = r->live[number];
+		if (!l || l->slot == NO_SLOT)
+			continue;
+		in_slot[l->slot] = l;
+		uint32_t payload = f->side[f->source].payload_max, announced = f->side[!f->source].mss;
+		if (mss == 0)
+			mss = payload && (announced == 0 || payload < announced) ? payload : announced;
+	}
+	for (uint32_t k = 0; k < r->choices; k++) {
+		rw_shadow_open(&lc->shadow[k], r->choice[k].control, r->choice[k].options, mss);
+		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
+			if (in_slot[slot])
+				rw_shadow_join(&lc->shadow[k], slot, in_slot[slot]->sender.srtt_ns);
+	}
 	return 0;
 }
 
@@ -417,15 +447,20 @@ static void leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t
 {
 	if (!l->established || l->left)
 		return;
-	l->left = 1;
-	if (l->slot == NO_SLOT)
-		return;
 	struct live_connection *lc = &r->live_connection[f->connection];
-	add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
-	for (uint32_t k = 0; k < r->choices; k++)
-		rw_shadow_leave(&lc->shadow[k], l->slot);
-	lc->slot_used[l->slot] = 0;
-	l->slot = NO_SLOT;
+	l->left = 1;
+	rw_sender_retire(&l->sender);
+	if (l->slot != NO_SLOT) {
+		add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
+		for (uint32_t k = 0; lc->shadow && k < r->choices; k++)
+			rw_shadow_leave(&lc->shadow[k], l->slot);
+		lc->slot_used[l->slot] = 0;
+		l->slot = NO_SLOT;
+	}
+	if (++lc->left == r->survey.connection[f->connection].subflows) {
+		free(lc->shadow); /* no subflow can come any more */
+		lc->shadow = NULL;
+	}
 }
 
 static void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct rw_event *e)
@@ -473,14 +508,18 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	r->rows++;
 }
 
-static void apply(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_events *events)
+static int apply(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_events *events)
 {
 	struct live_connection *lc = &r->live_connection[f->connection];
 	if (!l->established || l->slot == NO_SLOT)
-		return;
+		return 0;
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
 		add_event_marks(r, f, e);
+		if (e->kind == RW_EVENT_SEND && !lc->shadow)
+			continue;
+		if (need_shadows(r, f->connection))
+			return 1;
 		if (e->kind == RW_EVENT_ACK) {
 			add_row(r, f, l, e);
 			continue;
@@ -488,6 +527,7 @@ static void apply(rw_replay *r, const struct rw_flow *f, struct live *l, const s
 		for (uint32_t k = 0; k < r->choices; k++)
 			rw_shadow_event(&lc->shadow[k], l->slot, e, l->sender.srtt_ns, NULL);
 	}
+	return 0;
 }
 
 /* The handshake seen from the data sender: its first RTT sample, and when it may send. */
@@ -528,7 +568,7 @@ static struct live *live_flow(rw_replay *r, uint32_t number)
 		l->slot = NO_SLOT;
 		const struct rw_flow *f = &r->survey.flow[number];
 		uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
-		rw_sender_open(&l->sender, f, vantage_of(f), segments);
+		rw_sender_open(&l->sender, f, vantage_of(f), segments, &r->budget);
 		r->live[number] = l;
 	}
 	return r->live[number];
@@ -565,8 +605,10 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 	if (p->time_ns < l->last_ns)
 		p->time_ns = l->last_ns; /* a subflow's clock does not go back */
 	l->last_ns = p->time_ns;
-	if ((p->flags & RW_TCP_SYN) && l->left)
-		return 0;
+	if (l->left) {
+		l->ce_packets += from_source && p->ecn == RW_ECN_CE;
+		return from_source ? cover(r, f, p) : 0;
+	}
 	int opening = (p->flags & RW_TCP_SYN) || !l->established;
 	struct rw_events events = {.count = 0};
 	ready = 0;
@@ -574,16 +616,16 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 		handshake(f, l, from_source, p, &ready);
 	if (from_source) {
 		l->ce_packets += p->ecn == RW_ECN_CE;
-		if (ready && establish(r, f, l, p->time_ns))
-			return 1;
+		if (ready)
+			establish(r, f, l, p->time_ns);
 		if (rw_sender_sent(&l->sender, p, &events, &r->oddities))
 			return 1;
 		if (cover(r, f, p))
 			return 1;
 	} else {
 		int first = ready;
-		if (ready && establish(r, f, l, p->time_ns))
-			return 1;
+		if (ready)
+			establish(r, f, l, p->time_ns);
 		/* The packet that completes a handshake is no row: nothing was outstanding. */
 		int completes = first && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
 		if (p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
@@ -592,7 +634,8 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 				r->live_connection[f->connection].last_ack_ns = p->time_ns;
 		}
 	}
-	apply(r, f, l, &events);
+	if (apply(r, f, l, &events))
+		return 1;
 	if (from_source && p->flags & RW_TCP_FIN)
 		l->fin = 1;
 	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
