@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check golden clean
+.PHONY: help build up down test check clean
 
 PYTHON := .venv/bin/python
 
@@ -22,12 +22,8 @@ test: ## install, build and run every test against services of its own
 	@deploy/test.sh
 
 check: ## formatters, linters, types, import rules
-	@deploy/setup.sh test
+	@deploy/setup.sh check
 	@deploy/check.sh
-
-golden: ## rewrite the golden replays of tests/golden
-	@deploy/setup.sh test
-	@$(PYTHON) -m tests.golden
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

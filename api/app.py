@@ -19,6 +19,7 @@ from api.captures import endpoints as captures
 from api.connections import endpoints as connections
 from api.health import endpoints as health
 from api.teams import endpoints as teams
+from store import logs
 from store.database import async_engine
 from store.settings import settings
 
@@ -45,6 +46,7 @@ async def _lifespan(_: FastAPI) -> AsyncIterator[None]:
 
 
 def create() -> FastAPI:
+    logs.configure()
     app = FastAPI(
         title="rewindow", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None, lifespan=_lifespan
     )

@@ -47,8 +47,8 @@ class NotFound(Problem):
     status = 404
 
 
-class Conflict(Problem):
-    status = 409
+class TimedOut(Problem):
+    status = 408
 
 
 class TooLarge(Problem):

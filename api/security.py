@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,9 +19,16 @@ from store.models import Token
 from store.tokens import PREFIX, token_hash
 
 
-async def _session() -> AsyncIterator[AsyncSession]:
-    """One request, one transaction: committed when the endpoint returns, rolled back when it raises."""
+@asynccontextmanager
+async def transaction() -> AsyncIterator[AsyncSession]:
+    """Committed at the end, rolled back when something is raised. A connection is taken at the first statement."""
     async with AsyncSession(async_engine(), expire_on_commit=False) as session, session.begin():
+        yield session
+
+
+async def _session() -> AsyncIterator[AsyncSession]:
+    """One request, one transaction."""
+    async with transaction() as session:
         yield session
 
 
@@ -57,12 +65,12 @@ async def authenticate(session: AsyncSession, token: str) -> Caller:
 
 
 def _caller(scope: str) -> Callable[..., Awaitable[Caller]]:
-    async def caller(
-        session: Session, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-    ) -> Caller:
+    async def caller(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
         if credentials is None:
             raise Unauthenticated("a bearer token is required")
-        found = await authenticate(session, credentials.credentials)
+        # A transaction of its own: an upload may take hours, and holds no connection meanwhile.
+        async with transaction() as session:
+            found = await authenticate(session, credentials.credentials)
         if scope not in found.scopes:
             raise Forbidden(f"the token lacks the scope '{scope}'")
         return found

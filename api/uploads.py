@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -11,10 +12,13 @@ from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from api.errors import BadRequest, TooLarge, Unprocessable
+from api.errors import BadRequest, TimedOut, TooLarge, Unprocessable
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
+
+STALL_S = 60.0
+"""A client that sends nothing for so long is gone."""
 
 
 class Upload:
@@ -48,12 +52,18 @@ class Upload:
             raise Unprocessable("the upload is empty")
 
     async def _body(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._request.stream():
-                if chunk:
-                    yield chunk
-        except ClientDisconnect as e:
-            raise Unprocessable("the upload stopped halfway; nothing was kept") from e
+        stream = self._request.stream()
+        while True:
+            try:
+                chunk = await asyncio.wait_for(anext(stream), STALL_S)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as e:
+                raise TimedOut(f"nothing came for {STALL_S:.0f} s; nothing was kept") from e
+            except ClientDisconnect as e:
+                raise Unprocessable("the upload stopped halfway; nothing was kept") from e
+            if chunk:
+                yield chunk
 
     async def _multipart(self, boundary: bytes | None) -> AsyncIterator[bytes]:
         if not boundary:

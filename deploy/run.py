@@ -21,6 +21,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -185,6 +186,7 @@ class Services:
         self.environment = dict(os.environ)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.postgres: Postgres | None = None
+        self.on_launch: Callable[[], None] = lambda: None
 
     @property
     def address(self) -> str:
@@ -199,6 +201,7 @@ class Services:
         if not env.get("REWINDOW_REDIS_URL"):
             process, url = start_redis(self.local / "redis", self.logs / "redis.log", durable=self.durable)
             self.processes["redis"], env["REWINDOW_REDIS_URL"] = process, url
+            self.on_launch()
         if not env.get("REWINDOW_STORE_URL"):
             objects = self.local / "objects"
             objects.mkdir(exist_ok=True)
@@ -218,6 +221,7 @@ class Services:
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         self.processes[name] = process
+        self.on_launch()
         return process
 
     def start_worker(self, concurrency: int = 2) -> subprocess.Popen[bytes]:
@@ -274,62 +278,74 @@ def stop_process(process: subprocess.Popen[bytes], patience_s: float = 15.0) -> 
 def token_for(services: Services, team: str) -> str:
     """A token of this team, kept beside the data so that the next `make up` need not make another."""
     kept = services.local / "token"
-    script = (
-        "import sys; from store.database import engine; from store.teams import create_token, ensure_team, holds\n"
-        "with engine().begin() as c:\n"
-        "    t = ensure_team(c, sys.argv[1])\n"
-        "    print(sys.argv[2] if holds(c, t, sys.argv[2]) else"
-        " create_token(c, t, 'make up', ['read', 'write', 'admin']))\n"
-    )
     old = kept.read_text().strip() if kept.exists() else ""
     done = subprocess.run(
-        [sys.executable, "-c", script, team, old],
-        cwd=CHECKOUT,
-        env=services.environment,
-        capture_output=True,
-        text=True,
-    )
+        [sys.executable, "-m", "store.admin", "token", team, "--name", "make up", f"--keep={old}"],
+        cwd=CHECKOUT, env=services.environment, capture_output=True, text=True,
+    )  # fmt: skip
     if done.returncode:
         raise Failed(f"no token could be made: {done.stderr.strip().splitlines()[-1]}")
-    token = done.stdout.strip()
     kept.touch(mode=0o600)
-    kept.write_text(token + "\n")
-    return token
+    kept.write_text(done.stdout)
+    return done.stdout.strip()
 
 
 def upload_sample(services: Services, token: str) -> None:
-    command = [
-        str(BIN / "rewindow"),
-        "upload",
-        str(SAMPLE),
-        "--server",
-        services.address,
-        "--wait",
-        "--tag",
-        "origin=sample",
-    ]
+    """Uploads the sample, waits for its result and prints the server's table."""
     done = subprocess.run(
-        command, env={**services.environment, "REWINDOW_TOKEN": token}, capture_output=True, text=True
-    )
+        [str(BIN / "rewindow"), "upload", str(SAMPLE), "--server", services.address, "--wait", "--tag",
+         "origin=sample"],
+        env={**services.environment, "REWINDOW_TOKEN": token}, capture_output=True, text=True,
+    )  # fmt: skip
     if done.returncode:
         raise Failed(f"the sample could not be analysed: {(done.stderr or done.stdout).strip()}")
-    shown = subprocess.run(
-        [str(BIN / "rewindow"), "analyze", str(SAMPLE), "--algorithms", "newreno,uncoupled,css,tccc"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    print(shown.stdout)
+    print(done.stdout)
 
 
 def _state_file() -> Path:
     return CHECKOUT / ".local" / "run.json"
 
 
-def _running() -> dict[str, object] | None:
+def _identity(pid: int) -> list[object]:
+    """A process by number and start: numbers are used again."""
+    return [pid, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]]
+
+
+def _same(identity: object) -> bool:
+    with contextlib.suppress(OSError, IndexError, TypeError):
+        return identity == _identity(identity[0]) and alive(identity[0])  # type: ignore[index]
+    return False
+
+
+def _recorded() -> dict[str, Any]:
     try:
-        state = json.loads(_state_file().read_text())
+        return dict(json.loads(_state_file().read_text()))
     except (OSError, ValueError):
-        return None
-    return state if alive(state["pid"]) else None
+        return {}
+
+
+def _running() -> dict[str, Any] | None:
+    state = _recorded()
+    return state if _same(state.get("supervisor")) else None
+
+
+def _record(services: Services) -> None:
+    state = {
+        "supervisor": _identity(os.getpid()), "port": services.port, "host": services.host,
+        "children": [_identity(p.pid) for p in services.processes.values() if p.poll() is None],
+    }  # fmt: skip
+    _state_file().write_text(json.dumps(state))
+
+
+def _stop_leftovers(services: Services) -> None:
+    """What a killed `make up` left running: it would hold the data."""
+    for child in _recorded().get("children", []):
+        if _same(child):
+            os.killpg(child[0], signal.SIGKILL)
+    folder = services.local / "postgresql"
+    if (folder / "data" / "postmaster.pid").exists():
+        Postgres(folder).stop()
+    _state_file().unlink(missing_ok=True)
 
 
 def _announce(services: Services, token: str) -> None:
@@ -340,7 +356,7 @@ def _announce(services: Services, token: str) -> None:
 def up(detach: bool, port: int, host: str) -> None:
     running = _running()
     if running:
-        services = Services(local_folder(), port=int(str(running["port"])), host=str(running["host"]))
+        services = Services(local_folder(), port=running["port"], host=running["host"])
         token = (services.local / "token").read_text().strip()
         upload_sample(services, token)
         _announce(services, token)
@@ -349,28 +365,36 @@ def up(detach: bool, port: int, host: str) -> None:
         _detach(port, host)
         return
     services = Services(local_folder(), port=port, host=host)
-    stopping = {"now": False}
+    _stop_leftovers(services)
 
     def stop(*_: object) -> None:
-        stopping["now"] = True
+        raise _Stop
 
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    services.on_launch = lambda: _record(services)
     try:
         services.start()
         token = token_for(services, "local")
-        _state_file().write_text(json.dumps({"pid": os.getpid(), "port": services.port, "host": services.host}))
         upload_sample(services, token)
         _announce(services, token)
         print("Ctrl-C stops it; nothing is lost", flush=True)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, stop)
-        while not stopping["now"]:
+        while True:
             time.sleep(0.2)
             for name, process in services.processes.items():
                 if process.poll() is not None:
                     raise Failed(f"{name} ended with status {process.returncode}; see {services.logs / name}.log")
+    except _Stop:
+        pass
     finally:
-        _state_file().unlink(missing_ok=True)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         services.stop()
+        _state_file().unlink(missing_ok=True)
+
+
+class _Stop(BaseException):
+    """Somebody asked for the end."""
 
 
 def _detach(port: int, host: str) -> None:
@@ -399,7 +423,7 @@ def down() -> None:
     if not running:
         print("nothing is running")
         return
-    pid = int(str(running["pid"]))
+    pid = int(running["supervisor"][0])
     os.kill(pid, signal.SIGTERM)
     end = time.monotonic() + READY_S
     while alive(pid) and time.monotonic() < end:

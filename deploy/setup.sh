@@ -2,13 +2,19 @@
 # Installs what is missing: apt packages where it may, everything else under the checkout.
 #   setup.sh build   the library, the binding and the command line
 #   setup.sh run     and the dashboard
+#   setup.sh check   and linters
 #   setup.sh test    and what only tests need
+# Debian 12, Ubuntu 24.04, or later.
 set -eu
 cd "$(dirname "$0")/.."
 what=${1:-build}
 
 packages="python3-venv python3-dev gcc libc6-dev make"
-[ "$what" = test ] && packages="$packages libcmocka-dev clang llvm chromium fonts-dejavu-core curl"
+if [ "$what" = test ]; then
+	packages="$packages libcmocka-dev clang llvm fonts-dejavu-core curl"
+	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
+	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
+fi
 
 missing=""
 for package in $packages; do
@@ -39,13 +45,13 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 }
 
 lock=requirements/run.lock
-[ "$what" = test ] && lock=requirements/test.lock
+case $what in test | check) lock=requirements/test.lock ;; esac
 [ -x .venv/bin/python ] || python3 -m venv .venv
 stamp=.venv/installed
 wanted=$(cat requirements/run.lock $lock | sha256sum)
 had=$(cat $stamp 2>/dev/null || true)
 # What tests need includes what running needs: going back to `run` installs nothing.
-if [ "$had" != "$wanted" ] && { [ "$what" = test ] || [ "$had" != "$(cat requirements/run.lock requirements/test.lock | sha256sum)" ]; }; then
+if [ "$had" != "$wanted" ] && { [ $lock = requirements/test.lock ] || [ "$had" != "$(cat requirements/run.lock requirements/test.lock | sha256sum)" ]; }; then
 	echo "installing Python packages" >&2
 	.venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $lock
 	echo "$wanted" >$stamp
@@ -59,6 +65,10 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	echo "$sources" >.venv/built
 fi
 [ "$what" = build ] && exit 0
+
+if [ "$what" = test ] && ! command -v chromium >/dev/null; then
+	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2
+fi
 
 page=$(cat $(find dashboard -path dashboard/node_modules -prune -o -path dashboard/dist -prune -o -type f -print | sort) | sha256sum)
 if [ "$(cat dashboard/dist/.built 2>/dev/null || true)" != "$page" ]; then

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 passed=0
 failed=0
 mkdir -p build
-export PATH="$PWD/.venv/bin:$PATH"
+export PATH="$PWD/.venv/bin:$PATH" PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers"
 
 step() { # step NAME COMMAND...: one test
 	name=$1

@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
@@ -105,7 +106,11 @@ def _seekable(source: Source) -> tuple[str, IO[bytes]]:
         file = _plain(name, file)
         return name, file
     name = str(getattr(source, "name", "capture"))
-    return name, _spooled(name, source)
+    try:
+        descriptor = source.fileno()
+    except (AttributeError, OSError):
+        return name, _spooled(name, source)  # not a file of the system
+    return name, _plain(name, os.fdopen(os.dup(descriptor), "rb"))
 
 
 def _plain(name: str, file: IO[bytes]) -> IO[bytes]:
@@ -113,6 +118,7 @@ def _plain(name: str, file: IO[bytes]) -> IO[bytes]:
     if not file.seekable():
         with file:
             return _spooled(name, file)
+    file.seek(0)
     head = file.read(6)
     file.seek(0)
     if any(head.startswith(magic) for magic, _, _ in _DECOMPRESSORS):
@@ -196,7 +202,7 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
                         name, f"{kind}: expands more than {COMPRESSED_RATIO_MAX} times", offset=counted.count
                     )
                 yield chunk
-    except (EOFError, lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
+    except (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
         # Cut or damaged: what came before is analysed, and the core counts the record that is cut.
         if size == 0:
             raise CaptureUnreadable(name, f"{kind}: {e}", offset=counted.count) from e

@@ -204,6 +204,8 @@ def _upload(args: argparse.Namespace) -> int:
         if capture["state"] == "failed":
             print(f"{path}: {capture['error']}", file=sys.stderr)
             return NEGATIVE
+        if args.wait:
+            print("\n" + reports.server_text(capture, uploads.connections(args.server, token, capture["id"])))
     return DONE
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
+from rewindow.errors import BadOption
 
 FLAG_NAMES = ("dup", "sack", "ece", "retransmit", "app_limited", "rwnd_limited")
 """By bit, from the lowest."""
@@ -186,7 +187,7 @@ class Replay:
         self.choices = list(choices)
         labels = [c.label for c in self.choices]
         if len(set(labels)) != len(labels):
-            raise ValueError(f"an algorithm is named twice: {', '.join(labels)}")
+            raise BadOption(f"an algorithm is named twice: {', '.join(labels)}")
         self._names = list(names)
         self.schema = acks_schema(labels)
         error, handle = ffi.new("rw_error *"), ffi.new("rw_replay **")

@@ -135,6 +135,31 @@ def windows_text(finals: Sequence[tuple[int, int, str, float, float, float]]) ->
     return table(rows, right=(0, 1, 3, 4, 5))
 
 
+def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) -> str:
+    """What a server found in a capture: each subflow, and the mean window of each replayed algorithm."""
+    labels = list(dict.fromkeys(r["label"] for c in connections for r in c["replays"]))
+    rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", *labels]]
+    for c in connections:
+        kind = f"mptcp v{c['version']}" if c["kind"] == "mptcp" and c["version"] is not None else c["kind"]
+        for s in c["subflows"]:
+            means = {
+                r["label"]: w["mean"] for r in c["replays"] for w in r["windows"] or [] if w["subflow"] == s["number"]
+            }
+            rows.append(
+                [
+                    str(c["number"]), kind, str(s["number"]), _endpoint(s["src"], s["sport"]),
+                    _endpoint(s["dst"], s["dport"]), str(s["bytes"]), str(s["retransmitted_packets"]),
+                    _ms(s["rtt_median_us"]), *(f"{means[x]:.1f}" if x in means else "-" for x in labels),
+                ]
+            )  # fmt: skip
+    summary = capture["summary"]
+    head = (
+        f"{capture['filename']}: {summary['packets']} packets, {summary['duration_s']:.2f} s, seen from "
+        f"{summary['vantage']}; mean cwnd in segments for each algorithm"
+    )
+    return head + "\n\n" + table(rows, right=(0, 2, *range(5, 8 + len(labels))))
+
+
 def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
     parts = []
     for a in algorithms:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
+import sys
+import tempfile
 import time
 import urllib.parse
 from pathlib import Path
@@ -36,14 +39,27 @@ def _request(server: str, token: str, method: str, path: str, **kwargs: Any) -> 
         connection.close()
 
 
+def connections(server: str, token: str, capture_id: str) -> list[dict[str, Any]]:
+    """The first connections of an analysed capture, each with subflows and replays. Raises ServerFailed."""
+    status, page = _request(server, token, "GET", f"/v1/captures/{capture_id}/connections?limit=20")
+    found = [_request(server, token, "GET", f"/v1/connections/{c['id']}") for c in page.get("items", [])]
+    if status != 200 or any(s != 200 for s, _ in found):
+        raise ServerFailed(f"{server}: the connections of {capture_id} cannot be read")
+    return [detail for _, detail in found]
+
+
 def upload(server: str, token: str, path: str, tags: dict[str, str], *, wait: bool) -> dict[str, Any]:
-    """Uploads one capture and returns the server's record of it, analysed when `wait` is set.
+    """Uploads one capture and returns the server's record of it, analysed when `wait` is set. `-` is standard input.
 
     Raises CaptureUnreadable, ServerFailed.
     """
-    query = urllib.parse.urlencode([("filename", Path(path).name), *(("tag", f"{k}={v}") for k, v in tags.items())])
+    name = "standard-input" if path == "-" else Path(path).name
+    query = urllib.parse.urlencode([("filename", name), *(("tag", f"{k}={v}") for k, v in tags.items())])
     try:
-        with Path(path).open("rb") as body:
+        with tempfile.TemporaryFile() if path == "-" else Path(path).open("rb") as body:
+            if path == "-":  # its length is not known before its end
+                shutil.copyfileobj(sys.stdin.buffer, body)
+                body.seek(0)
             size = os.fstat(body.fileno()).st_size
             headers = {"Content-Type": "application/vnd.tcpdump.pcap", "Content-Length": str(size)}
             status, capture = _request(server, token, "POST", f"/v1/captures?{query}", body=body, headers=headers)

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from celery import Celery
 from kombu.entity import Queue
-from sqlalchemy import Connection, and_, func, or_, select, update
+from sqlalchemy import Connection, Update, and_, func, or_, select, update
 
 from store.models import Capture, Job, JobKind, Replay, State
 from store.settings import settings
@@ -111,6 +111,16 @@ def report(connection: Connection, taken: Claim, stage: str, progress: float) ->
         raise JobLost
 
 
+def renew(connection: Connection, taken: Claim) -> bool:
+    """Renews the lease without news. False: the job is somebody else's."""
+    changed = connection.execute(
+        update(Job)
+        .where(Job.id == taken.job_id, Job.fence == taken.fence, Job.state == State.running)
+        .values(lease_until=_lease())
+    )
+    return bool(changed.rowcount)
+
+
 def hold(connection: Connection, taken: Claim) -> None:
     """Locks the job's row for the transaction that writes its results. Raises JobLost."""
     held = connection.execute(
@@ -162,12 +172,31 @@ def _mark_failed(
 
 
 def release(connection: Connection, taken: Claim, reason: str) -> None:
-    """Gives a job back after an error that may pass; it runs again until its attempts are used up."""
+    """Gives a job back after an error that may pass. It runs again, each time later, until its attempts are used up."""
     hold(connection, taken)
+    pause = timedelta(seconds=settings().retry_s) * func.power(4, Job.attempts - 1)
     connection.execute(
         update(Job)
         .where(Job.id == taken.job_id)
-        .values(lease_until=func.clock_timestamp() - timedelta(seconds=1), error=reason)
+        .values(stage="waiting to try again", lease_until=func.clock_timestamp() + pause, error=reason)
+    )
+
+
+def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
+    """A failed job begins anew, because somebody asks for the same again."""
+    return (
+        update(Job)
+        .where(Job.capture_id == capture_id, Job.replay_id.is_not_distinct_from(replay_id), Job.state == State.failed)
+        .values(
+            state=State.queued,
+            stage="queued",
+            error=None,
+            attempts=0,
+            progress=0.0,
+            finished_at=None,
+            sent_at=func.clock_timestamp(),
+        )
+        .returning(Job.id)
     )
 
 
@@ -175,7 +204,9 @@ def sweep(connection: Connection) -> list[uuid.UUID]:
     """Which jobs to wake: those whose wake-up was lost and those whose lease has run out."""
     now = func.clock_timestamp()
     expired = and_(Job.state == State.running, Job.lease_until < now)
-    unheard = and_(Job.state == State.queued, or_(Job.sent_at.is_(None), Job.sent_at < now - RESEND_AFTER))
+    # Each time twice as late: a job that only waits for a free worker has its message in the queue.
+    patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.created_at)
+    unheard = and_(Job.state == State.queued, or_(Job.sent_at.is_(None), Job.sent_at + patience < now))
     rows = connection.execute(
         select(Job.id, Job.kind, Job.capture_id, Job.replay_id, Job.attempts, Job.state, Job.error)
         .where(or_(expired, unheard))

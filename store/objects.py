@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import IO, Any
 
@@ -29,6 +32,8 @@ def series_key(capture_id: object, name: str, fence: int) -> str:
 
 
 def put_file(key: str, file: IO[bytes]) -> None:
+    """The whole of a seekable file."""
+    file.seek(0)
     obstore.put(object_store(), key, file, chunk_size=CHUNK_BYTES)
 
 
@@ -40,9 +45,28 @@ def fetch_to(key: str, file: IO[bytes]) -> None:
     file.seek(0)
 
 
-def delete_prefix(prefix: str, *, keep: frozenset[str] = frozenset()) -> None:
+def delete_prefix(prefix: str) -> None:
+    _delete(prefix, lambda path: True)
+
+
+def delete_keys(*keys: str) -> None:
+    """Objects that are not there are no error."""
+    for key in keys:
+        with contextlib.suppress(FileNotFoundError):
+            obstore.delete(object_store(), key)
+
+
+def delete_older_series(capture_id: object, fence: int) -> None:
+    """The capture's series of earlier attempts: nothing in the database names them any more."""
+
+    def older(path: str) -> bool:
+        found = re.fullmatch(r".*/(?:acks|marks)-(\d+)\.parquet", path)
+        return found is not None and int(found[1]) < fence
+
+    _delete(f"captures/{capture_id}", older)
+
+
+def _delete(prefix: str, chosen: Callable[[str], bool]) -> None:
     store = object_store()
     for page in obstore.list(store, prefix=prefix):
-        paths = [entry["path"] for entry in page if entry["path"] not in keep]
-        if paths:
-            obstore.delete(store, paths)
+        delete_keys(*(entry["path"] for entry in page if chosen(entry["path"])))

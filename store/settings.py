@@ -18,6 +18,8 @@ class Settings(BaseSettings):
     """Replayed for every capture that is uploaded."""
     lease_s: float = Field(default=30.0, gt=0)
     """A worker that does not report for so long has lost its job."""
+    retry_s: float = Field(default=10.0, gt=0)
+    """Before the second attempt after an error; four times as long before each further one."""
     attempts_max: int = Field(default=3, gt=0)
     sweep_interval_s: float = Field(default=5.0, gt=0)
     dashboard_folder: str | None = None
@@ -25,7 +27,7 @@ class Settings(BaseSettings):
 
     @property
     def sqlalchemy_url(self) -> str:
-        return str(self.database_url).replace("postgresql://", "postgresql+psycopg://", 1)
+        return "postgresql+psycopg://" + str(self.database_url).split("://", 1)[1]
 
     def algorithm_names(self) -> list[str]:
         return [n for n in self.ingest_algorithms.split(",") if n]

@@ -69,7 +69,7 @@ def connection_id(capture_id: uuid.UUID, number: int) -> uuid.UUID:
 
 def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
     labels = settings().algorithm_names()
-    with rewindow.open(file.name) as capture:
+    with rewindow.open(file) as capture:
         capture.names[:] = [name]
         with capture.stream(labels) as replay, spool(replay.schema) as spooled:
             windows = WindowStatistics(labels)
@@ -82,11 +82,25 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
             marks_key = objects.series_key(taken.capture_id, "marks", taken.fence)
             report("storing", 0.9)
             with spooled.clustered() as acks, spooled.marks() as marks:
-                objects.put_file(acks_key, acks)
-                objects.put_file(marks_key, marks)
-            rows = spooled.rows_of_connections()
+                try:
+                    objects.put_file(acks_key, acks)
+                    objects.put_file(marks_key, marks)
+                    _store_and_finish(taken, summary, connections, spooled.rows_of_connections(), labels, windows)
+                except BaseException:
+                    objects.delete_keys(acks_key, marks_key)  # no row names them
+                    raise
+    objects.delete_older_series(taken.capture_id, taken.fence)
+
+
+def _store_and_finish(
+    taken: Claim,
+    summary: Summary,
+    connections: Sequence[Connection],
+    rows: dict[int, int],
+    labels: Sequence[str],
+    windows: WindowStatistics,
+) -> None:
     fairness = rewindow.fairness_groups(connections)
-    report("storing", 0.95)
     with engine().begin() as database:
         jobs.hold(database, taken)
         store(database, taken.capture_id, summary, connections, fairness, rows, labels, windows)
@@ -97,17 +111,12 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
                 state=models.State.done,
                 error=None,
                 summary=asdict(summary),
-                acks_key=acks_key,
-                marks_key=marks_key,
+                acks_key=objects.series_key(taken.capture_id, "acks", taken.fence),
+                marks_key=objects.series_key(taken.capture_id, "marks", taken.fence),
                 analysed_at=func.clock_timestamp(),
             )
         )
         jobs.finish(database, taken)
-    # What earlier attempts left behind; nothing in the database names it any more.
-    objects.delete_prefix(
-        f"captures/{taken.capture_id}",
-        keep=frozenset({objects.capture_key(taken.capture_id), acks_key, marks_key}),
-    )
 
 
 def store(

@@ -11,10 +11,9 @@ from sqlalchemy import Connection, delete
 from sqlalchemy.dialects.postgresql import insert
 
 import rewindow
-from store import jobs
+from store import jobs, logs
 from store.database import engine
 from store.models import AlgorithmRecord
-from worker import logs
 from worker.tasks import run_job
 
 app = jobs.celery_app()

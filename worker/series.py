@@ -17,7 +17,7 @@ ROW_GROUP_ROWS = 65536
 
 
 class Spool:
-    """Batches on disk, in capture order."""
+    """Batches on disk, in capture order. Its files have no name: nothing of them outlives the process."""
 
     def __init__(self, schema: pa.Schema, file: IO[bytes]) -> None:
         self._file = file
@@ -47,10 +47,10 @@ class Spool:
         order = np.argsort(keys, kind="stable")
         if only is not None:
             order = order[keys[order] == only]
-        with tempfile.NamedTemporaryFile(prefix="rewindow-acks-") as out:
-            source = pa.memory_map(self._file.name)
+        with tempfile.TemporaryFile(prefix="rewindow-acks-") as out:
+            source = pa.memory_map(f"/proc/self/fd/{self._file.fileno()}")
             table = pa.ipc.open_file(source).read_all()
-            with pq.ParquetWriter(out.name, self._schema, compression="zstd") as writer:
+            with pq.ParquetWriter(out, self._schema, compression="zstd") as writer:
                 for start in range(0, len(order), ROW_GROUP_ROWS):
                     writer.write_table(table.take(pa.array(order[start : start + ROW_GROUP_ROWS])))
             yield out
@@ -59,12 +59,12 @@ class Spool:
     def marks(self) -> Iterator[IO[bytes]]:
         table = pa.Table.from_batches(self._marks, schema=MARKS_SCHEMA)
         order = np.argsort(table["connection"].to_numpy(), kind="stable")
-        with tempfile.NamedTemporaryFile(prefix="rewindow-marks-") as out:
-            pq.write_table(table.take(pa.array(order)), out.name, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+        with tempfile.TemporaryFile(prefix="rewindow-marks-") as out:
+            pq.write_table(table.take(pa.array(order)), out, compression="zstd", row_group_size=ROW_GROUP_ROWS)
             yield out
 
 
 @contextlib.contextmanager
 def spool(schema: pa.Schema) -> Iterator[Spool]:
-    with tempfile.NamedTemporaryFile(prefix="rewindow-spool-") as file:
+    with tempfile.TemporaryFile(prefix="rewindow-spool-") as file:
         yield Spool(schema, file)

@@ -26,7 +26,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
     if asked is None:
         raise JobLost
     choice = Choice(asked.algorithm, asked.options, label=asked.label)
-    with rewindow.open(file.name) as capture:
+    with rewindow.open(file) as capture:
         capture.names[:] = [name]
         with capture.stream([choice]) as replay, spool(replay.schema) as spooled:
             windows = WindowStatistics([asked.label])
@@ -37,17 +37,20 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
             key = objects.series_key(taken.capture_id, f"replay-{taken.replay_id}", taken.fence)
             report("storing", 0.9)
             with spooled.clustered(only=asked.number) as acks:
-                objects.put_file(key, acks)
+                try:
+                    objects.put_file(key, acks)
+                    _finish(taken, key, windows.of_connection().get(asked.number, {}).get(asked.label, []))
+                except BaseException:
+                    objects.delete_keys(key)  # no row names it
+                    raise
+
+
+def _finish(taken: Claim, key: str, windows: list[dict[str, float]]) -> None:
     with engine().begin() as connection:
         jobs.hold(connection, taken)
         connection.execute(
             update(models.Replay)
             .where(models.Replay.id == taken.replay_id)
-            .values(
-                state=models.State.done,
-                error=None,
-                acks_key=key,
-                windows=windows.of_connection().get(asked.number, {}).get(asked.label, []),
-            )
+            .values(state=models.State.done, error=None, acks_key=key, windows=windows)
         )
         jobs.finish(connection, taken)

@@ -6,12 +6,12 @@ import signal
 import threading
 
 import structlog
-from sqlalchemy.exc import OperationalError
+from kombu.exceptions import OperationalError as BrokerError
+from sqlalchemy.exc import SQLAlchemyError
 
-from store import jobs
+from store import jobs, logs
 from store.database import engine
 from store.settings import settings
-from worker import logs
 
 log = structlog.get_logger()
 
@@ -22,8 +22,11 @@ def sweep_once() -> int:
     with engine().begin() as connection:
         wake = jobs.sweep(connection)
     for job_id in wake:
-        jobs.send(app, job_id)
-        log.info("job.sent_again", job=str(job_id))
+        try:
+            jobs.send(app, job_id)
+            log.info("job.sent_again", job=str(job_id))
+        except (BrokerError, OSError) as e:
+            log.warning("job.not_sent", job=str(job_id), reason=str(e))  # a later sweep sends it
     return len(wake)
 
 
@@ -35,7 +38,7 @@ def main() -> None:
     while not stop.is_set():
         try:
             sweep_once()
-        except (OperationalError, OSError) as e:
+        except (SQLAlchemyError, OSError) as e:
             log.warning("sweep.failed", reason=str(e))
         stop.wait(settings().sweep_interval_s)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import IO
 
 import structlog
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from rewindow.errors import BadOption, CaptureUnreadable, LimitReached, UnknownAlgorithm
 from store import jobs, objects
@@ -53,15 +55,38 @@ def run_job(job_id: uuid.UUID) -> None:
 
 
 class Reporter:
-    """Reports progress, and with it renews the lease, some times in each lease."""
+    """Reports progress and keeps the lease: a thread renews it, however long a stage has nothing to say."""
 
     def __init__(self, taken: Claim) -> None:
         self._taken = taken
         self._every_s = min(settings().lease_s / 5, 1.0)
         self._last = 0.0
         self._stage = ""
+        self._ended, self._lost = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._keep_lease, name="lease", daemon=True)
+
+    def __enter__(self) -> Reporter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _keep_lease(self) -> None:
+        while not self._ended.wait(settings().lease_s / 3):
+            try:
+                with engine().begin() as connection:
+                    if not jobs.renew(connection, self._taken):
+                        self._lost.set()
+                        return
+            except SQLAlchemyError as e:
+                log.warning("lease.not_renewed", reason=str(e))
 
     def __call__(self, stage: str, progress: float) -> None:
+        """Raises JobLost."""
+        if self._lost.is_set():
+            raise JobLost
         now = time.monotonic()
         if stage == self._stage and now - self._last < self._every_s:
             return
@@ -71,8 +96,7 @@ class Reporter:
 
 
 def _run(taken: Claim) -> None:
-    report = Reporter(taken)
-    with _capture_file(taken, report) as (file, capture_name):
+    with Reporter(taken) as report, _capture_file(taken, report) as (file, capture_name):
         if taken.kind is JobKind.analyze:
             analysis.run(taken, file, capture_name, report)
         else:
@@ -81,14 +105,14 @@ def _run(taken: Claim) -> None:
 
 @contextlib.contextmanager
 def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterator[tuple[IO[bytes], str]]:
-    """The capture in a local file: the core reads it twice."""
+    """The capture in a local file, because the core reads it twice; without a name, so that it dies with us."""
     with engine().connect() as connection:
         row = connection.execute(
             select(Capture.object_key, Capture.filename).where(Capture.id == taken.capture_id)
         ).one_or_none()
     if row is None:
         raise JobLost
-    with tempfile.NamedTemporaryFile(prefix="rewindow-capture-") as file:
+    with tempfile.TemporaryFile(prefix="rewindow-capture-") as file:
         report("fetching", 0.0)
         objects.fetch_to(row.object_key, file)
         yield file, row.filename

@@ -35,7 +35,7 @@ def _tags(pairs: list[str]) -> dict[str, str]:
     tags = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals or not key or len(pair) > 200:
+        if not equals or not key or len(pair) > 200 or not pair.isprintable():
             raise BadRequest(f"tag '{pair[:40]}' is not of the form key=value")
         tags[key] = value
     return tags

@@ -7,7 +7,7 @@ from typing import Any
 
 import obstore
 import structlog
-from sqlalchemy import Select, delete, func, select, tuple_
+from sqlalchemy import Select, delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +18,7 @@ from api.errors import BadRequest, NotFound
 from api.pages import Page
 from api.security import Caller
 from api.uploads import Upload
-from store import objects
+from store import jobs, objects
 from store.models import Capture, Connection, FairnessGroup, Job, JobKind, State
 
 log = structlog.get_logger()
@@ -27,16 +27,15 @@ log = structlog.get_logger()
 async def receive(
     session: AsyncSession, caller: Caller, upload: Upload, filename: str | None, tags: dict[str, str]
 ) -> tuple[uuid.UUID, uuid.UUID | None]:
-    """Streams an upload into the object store. Returns the capture and the job to wake, if it is a new one.
+    """Streams an upload into the object store. Returns the capture, and the job to wake if there is one.
 
-    The same bytes twice are one capture: the second upload adds its tags.
+    The same bytes twice are one capture: the second upload adds its tags, and begins a failed analysis anew.
     """
     capture_id = uuid.uuid4()
     key = objects.capture_key(capture_id)
-    store = objects.object_store()
     kept = False
     try:
-        await obstore.put_async(store, key, upload.chunks(), chunk_size=objects.CHUNK_BYTES)
+        await obstore.put_async(objects.object_store(), key, upload.chunks(), chunk_size=objects.CHUNK_BYTES)
         found = (
             await session.execute(
                 insert(Capture)
@@ -50,20 +49,30 @@ async def receive(
                     object_key=key,
                 )
                 .on_conflict_do_update(index_elements=["team_id", "sha256"], set_={"tags": Capture.tags.op("||")(tags)})
-                .returning(Capture.id)
+                .returning(Capture.id, Capture.state)
             )
-        ).scalar_one()
-        kept = found == capture_id
-        if not kept:
-            return found, None
-        job_id = uuid.uuid4()
-        await session.execute(
-            insert(Job).values(id=job_id, kind=JobKind.analyze, capture_id=capture_id, sent_at=func.clock_timestamp())
-        )
-        return capture_id, job_id
+        ).one()
+        kept = found.id == capture_id
+        if kept:
+            job_id: uuid.UUID | None = uuid.uuid4()
+            await session.execute(
+                insert(Job).values(
+                    id=job_id, kind=JobKind.analyze, capture_id=capture_id, sent_at=func.clock_timestamp()
+                )
+            )
+        else:
+            job_id = await _begin_anew(session, found.id) if found.state is State.failed else None
+        return found.id, job_id
     finally:
         if not kept:
             await _forget(key)
+
+
+async def _begin_anew(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID | None:
+    job_id = (await session.execute(jobs.restart(capture_id, None))).scalar_one_or_none()
+    if job_id is not None:
+        await session.execute(update(Capture).where(Capture.id == capture_id).values(state=State.queued, error=None))
+    return job_id
 
 
 async def _forget(key: str) -> None:
@@ -168,6 +177,13 @@ async def find(
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:
     """Deletes a capture and all that was derived from it. Raises NotFound."""
+    # Jobs first: a worker locks them in the same order.
+    await session.execute(
+        select(Job.id)
+        .join(Capture)
+        .where(Job.capture_id == capture_id, Capture.team_id == caller.team_id)
+        .with_for_update(of=Job)
+    )
     gone = await session.execute(
         delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id).returning(Capture.id)
     )

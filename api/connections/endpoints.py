@@ -11,7 +11,7 @@ from api import wakeups
 from api.connections import series, service
 from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut
 from api.errors import NotFound
-from api.security import Reader, Session, Writer
+from api.security import Reader, Session, Writer, transaction
 
 router = APIRouter(prefix="/v1/connections", tags=["connections"])
 
@@ -31,7 +31,6 @@ async def get(session: Session, caller: Reader, connection_id: uuid.UUID) -> Con
 )
 async def get_series(
     request: Request,
-    session: Session,
     caller: Reader,
     connection_id: uuid.UUID,
     algorithms: Annotated[str | None, Query(max_length=2000, description="labels of replays, split by ;")] = None,
@@ -41,7 +40,8 @@ async def get_series(
 ) -> Response:
     """Windows over time, reduced to what `width` pixels can show; marks come apart with their count."""
     labels = None if algorithms is None else _labels(algorithms)
-    connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
+    async with transaction() as session:  # ended before Parquet is read
+        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
     if capture.acks_key is None or connection.rows == 0:
         found = series.Series(connection.first_ns, connection.last_ns, [], [])
     else:
@@ -77,9 +77,10 @@ def _labels(text: str) -> list[str]:
 
 
 @router.get("/{connection_id}/acks.parquet", responses={200: {"content": {"application/vnd.apache.parquet": {}}}})
-async def get_acks(session: Session, caller: Reader, connection_id: uuid.UUID) -> Response:
+async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
     """Every ACK of the connection: event columns, and the windows of each finished replay."""
-    connection, capture, replays = await service.series_sources(session, caller, connection_id, None)
+    async with transaction() as session:
+        connection, capture, replays = await service.series_sources(session, caller, connection_id, None)
     if capture.acks_key is None or not replays:
         raise NotFound("this connection has no series")
     body = await run_in_threadpool(series.parquet, capture.acks_key, connection.number, replays)

@@ -13,7 +13,10 @@ from api.connections.schemas import ConnectionDetail, ConnectionOut, ReplayIn, R
 from api.errors import BadRequest, NotFound, Unprocessable
 from api.pages import Page
 from api.security import Caller
+from store import jobs
 from store.models import AlgorithmRecord, Capture, Connection, Job, JobKind, Replay, State, Subflow
+
+REPLAYS_MAX = 64
 
 
 def _scoped(caller: Caller) -> Select[Any]:
@@ -90,6 +93,8 @@ async def request_replay(
 ) -> tuple[ReplayOut, uuid.UUID | None]:
     """The replay, and the job to wake when it is a new one. Raises NotFound, Unprocessable."""
     connection, _ = await load(session, caller, connection_id)
+    if not wanted.algorithm.isprintable():
+        raise Unprocessable("unknown algorithm")
     record = await session.get(AlgorithmRecord, wanted.algorithm)
     if record is None:
         raise Unprocessable(f"unknown algorithm '{wanted.algorithm}'")
@@ -98,13 +103,19 @@ async def request_replay(
     unknown = sorted(options.keys() - known.keys())
     if unknown:
         raise Unprocessable(f"{wanted.algorithm} has no option '{unknown[0]}'")
-    if any(len(v) > 60 for v in options.values()):
-        raise Unprocessable("an option's value is too long")
+    if any(len(v) > 60 or not v.isprintable() for v in options.values()):
+        raise Unprocessable("an option's value is too long, or not text")
     changed = {k: v for k, v in sorted(options.items()) if v != known[k]}
     label = wanted.algorithm + ("(" + ", ".join(f"{k}={v}" for k, v in changed.items()) + ")" if changed else "")
     existing = next((r for r in connection.replays if r.label == label), None)
+    if existing is not None and existing.state is State.failed:
+        job_id = (await session.execute(jobs.restart(connection.capture_id, existing.id))).scalar_one_or_none()
+        existing.state, existing.error = State.queued, None
+        return replay_out(existing), job_id
     if existing is not None:
         return replay_out(existing), None
+    if len(connection.replays) >= REPLAYS_MAX:
+        raise Unprocessable(f"a connection has at most {REPLAYS_MAX} replays")
     position = max((r.position for r in connection.replays), default=-1) + 1
     replay = (
         await session.scalars(

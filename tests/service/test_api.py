@@ -194,11 +194,24 @@ def test_refused_uploads(client: TestClient, monkeypatch: pytest.MonkeyPatch) ->
     nothing = client.post("/v1/captures", content=b"zzzz", headers=multipart)
     assert nothing.status_code in (400, 422)
     assert_problem(client.post("/v1/captures?tag=novalue", content=b"x", headers=PCAP), 400, "key=value")
+    assert_problem(client.post("/v1/captures?tag=a%3D%00b", content=b"x", headers=PCAP), 400, "key=value")
     monkeypatch.setattr(settings(), "upload_bytes_max", 1000)
     assert_problem(client.post("/v1/captures", content=bytes(100_000), headers=PCAP), 413, "at most 1000 bytes")
     chunked = client.post("/v1/captures", content=(bytes(600) for _ in range(3)), headers=PCAP)
     assert_problem(chunked, 413, "at most 1000 bytes")
     assert client.get("/v1/captures").json()["items"] == []
+
+
+def test_slow_uploads_hold_no_connection(client: TestClient, services: object) -> None:
+    """An upload under way must not keep others waiting for the database."""
+    from store.database import async_engine
+
+    def slowly() -> Any:
+        for _ in range(3):
+            assert async_engine().pool.checkedout() == 0  # type: ignore[attr-defined]
+            yield SAMPLE.read_bytes()[:1000]
+
+    assert client.post("/v1/captures", content=slowly(), headers=PCAP).status_code == 202
 
 
 def objects() -> set[str]:

@@ -11,8 +11,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from deploy.run import Services
+from deploy.run import Services, wait_for
 from tests.service.test_api import PCAP, SAMPLE, mptcp, upload
+from tests.service.test_api import objects as stored
 
 Run = Callable[[], None]
 
@@ -41,6 +42,15 @@ def age(job: uuid.UUID, **values: Any) -> None:
 
     with engine().begin() as connection:
         connection.execute(update(Job).where(Job.id == job).values(**values))
+
+
+def waiting_for_a_lock() -> int:
+    from sqlalchemy import text
+
+    from store.database import engine
+
+    with engine().connect() as connection:
+        return int(connection.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")) or 0)
 
 
 def in_transaction(function: Callable[..., Any], *args: Any) -> Any:
@@ -85,7 +95,7 @@ def test_a_lost_wake_up_is_sent_again(job: uuid.UUID) -> None:
     assert job not in in_transaction(jobs.sweep)
 
 
-def test_attempts_are_capped(job: uuid.UUID, client: TestClient) -> None:
+def test_attempts_are_capped(job: uuid.UUID, client: TestClient, run_jobs: Run) -> None:
     from store import jobs
 
     for _ in range(3):
@@ -98,6 +108,10 @@ def test_attempts_are_capped(job: uuid.UUID, client: TestClient) -> None:
     capture = client.get(f"/v1/captures/{state(job).capture_id}").json()
     assert capture["state"] == "failed"
     assert "given up after 3 attempts" in capture["error"]
+    again = upload(client)  # the same bytes: the same capture, begun anew
+    assert (again["id"], again["state"], again["error"]) == (capture["id"], "queued", None)
+    run_jobs()
+    assert client.get(f"/v1/captures/{capture['id']}").json()["state"] == "done"
 
 
 def test_a_passing_error_is_tried_again(job: uuid.UUID, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +126,8 @@ def test_a_passing_error_is_tried_again(job: uuid.UUID, client: TestClient, monk
         tasks.run_job(job)
     assert state(job).state == "running"
     assert "the store is away" in state(job).error
+    assert job not in in_transaction(jobs.sweep), "later"
+    age(job, lease_until=func.now() - timedelta(seconds=1))
     assert job in in_transaction(jobs.sweep)
     tasks.run_job(job)
     assert state(job).state == "done"
@@ -148,6 +164,7 @@ def test_a_worker_that_lost_its_job_writes_nothing(
     from worker import tasks
 
     real = objects.put_file
+    before = stored()
 
     def taken_over_meanwhile(key: str, file: Any) -> None:
         real(key, file)
@@ -160,6 +177,50 @@ def test_a_worker_that_lost_its_job_writes_nothing(
     assert capture["state"] == "running"
     assert capture["summary"] is None
     assert client.get(f"/v1/captures/{capture['id']}/connections").json()["items"] == []
+    assert stored() == before, "what it had written is gone"
+
+
+def test_the_lease_is_kept_while_a_stage_is_silent(job: uuid.UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    from store.settings import settings
+    from worker import tasks
+
+    monkeypatch.setattr(settings(), "lease_s", 0.6)
+    seen: list[Any] = []
+
+    def silent(*_: object) -> None:
+        start = state(job).lease_until
+        wait_for("a renewed lease", lambda: state(job).lease_until > start)
+        seen.append(start)
+
+    monkeypatch.setattr(tasks.analysis, "run", silent)
+    tasks.run_job(job)
+    assert seen
+
+
+def test_delete_while_a_worker_writes(client: TestClient, job: uuid.UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two lock in one order: the delete waits, then takes everything."""
+    import threading
+
+    from worker import analysis, tasks
+
+    capture = state(job).capture_id
+    answers: list[int] = []
+    real = analysis.store
+
+    def delete_meanwhile(*arguments: Any) -> None:
+        thread = threading.Thread(target=lambda: answers.append(client.delete(f"/v1/captures/{capture}").status_code))
+        thread.start()
+        wait_for("the delete to wait for the job's row", lambda: waiting_for_a_lock() > 0)
+        real(*arguments)
+        threads.append(thread)
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(analysis, "store", delete_meanwhile)
+    tasks.run_job(job)
+    threads[0].join()
+    assert answers == [204]
+    assert client.get(f"/v1/captures/{capture}").status_code == 404
+    assert not [path for path in stored() if str(capture) in path]
 
 
 def test_upload_while_redis_is_away(

@@ -62,6 +62,20 @@ def test_compressed_and_cut(kind: str, tmp_path: Path) -> None:
         assert summary.oddities["cut_capture"]["count"] == 1
 
 
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_compressed_and_damaged(kind: str, tmp_path: Path) -> None:
+    whole = bytearray(COMPRESSORS[kind](SAMPLE.read_bytes()))
+    for i in range(len(whole) // 2, len(whole) // 2 + 40):
+        whole[i] ^= 0x5A
+    path = tmp_path / "capture"
+    path.write_bytes(bytes(whole))
+    try:
+        found = packets(path)
+    except rewindow.CaptureUnreadable:
+        found = 0  # damaged before the first byte came out
+    assert found <= packets(SAMPLE)
+
+
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captures, "COMPRESSED_RATIO_FREE_BYTES", 1 << 20)
     monkeypatch.setattr(captures, "COMPRESSED_RATIO_MAX", 50)

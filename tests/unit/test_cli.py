@@ -98,6 +98,7 @@ def test_replay_csv_and_parquet(tmp_path: Path) -> None:
         (["nonsense"], 2, "invalid choice"),
         (["analyze"], 2, "required"),
         (["analyze", SAMPLE, "--algorithms", "nope"], 2, "unknown algorithm 'nope'"),
+        (["analyze", SAMPLE, "--algorithms", "tccc,tccc"], 2, "named twice"),
         (["analyze", SAMPLE, "--bottleneck", "nowhere"], 2, "--bottleneck"),
         (["replay", SAMPLE, "--algorithm", "tccc", "--output", "x.txt"], 2, ".csv or .parquet"),
         (["replay", SAMPLE, "--algorithm", "tccc", "--output", "/nonexistent/x.csv"], 2, "cannot be written"),

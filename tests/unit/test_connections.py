@@ -132,6 +132,17 @@ def test_fallback_to_tcp(tmp_path: Path) -> None:
     assert (connection.kind, connection.version, connection.fallback) == ("tcp", None, True)
 
 
+def test_fallback_after_the_handshake(tmp_path: Path) -> None:
+    """Both SYNs carried MP_CAPABLE, then a box on the path removed every option (RFC 8684 3.7)."""
+    trace = Trace()
+    trace.packet(1.0, True, 0, 0, SYN, options=capable(1))
+    trace.packet(1.1, False, 1000, 1, SYN | ACK, options=capable(1, SERVER_KEY))
+    trace.packet(1.11, True, 1, 1001)
+    trace.packet(1.12, True, 1, 1001, payload=10)
+    (connection,) = connections(trace, tmp_path)
+    assert (connection.kind, connection.fallback) == ("tcp", True)
+
+
 def test_mptcp_without_its_handshake(tmp_path: Path) -> None:
     trace = Trace()
     trace.packet(1.0, True, 1, 1001, payload=100, options=mapping(5, 1, 100))

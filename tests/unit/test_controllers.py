@@ -215,6 +215,27 @@ def test_leave_is_the_mirror_of_join() -> None:
         _ = controller.paths[1].cwnd
 
 
+def test_by_hand_the_peaks_are_learnt() -> None:
+    """Once every path has had a reduction from a like window, TCCC takes the decrease of eq. 8."""
+    c = Controller("tccc", paths=[{"cwnd": 20.0, "rtt": 0.1, "ssthresh": 2.0}] * 2)
+    for path in (0, 1):
+        c.ack(path=path)
+        c.loss(path=path)
+    assert c.paths[0].cwnd == pytest.approx(10.0, abs=0.1), "the other path had none yet: half"
+    assert c.paths[1].cwnd == pytest.approx(20 - (10 + 20) / 2, abs=0.1), "equal RTTs: less half of the sum"
+
+
+def test_the_next_connection_begins_with_alpha0() -> None:
+    c = Controller("css", con_ssthresh=100.0)
+    for _ in range(2):
+        c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert c.state["alpha"] < 1.5
+    c.leave(path=0)
+    c.leave(path=1)
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert c.state["alpha"] == 1.5
+
+
 def test_options_and_names_are_checked() -> None:
     with pytest.raises(rewindow.UnknownAlgorithm, match="unknown algorithm 'nope'"):
         Controller("nope")

@@ -185,12 +185,16 @@ RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 
 RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 {
-	if (!css_is_coupled(c, &c->path[path]))
+	if (!c->word[WORD_INITIAL_SS])
 		return;
 	uint64_t rtt_min_ns = css_rtt_min_ns(c), con = css_con_ssthresh_q16(c);
 	uint64_t after = css_total_without_q16(c, path, rtt_min_ns);
 	uint64_t before = after + css_weighted_q16(c, &c->path[path], rtt_min_ns);
-	if (after == 0 || before >= con)
+	if (after == 0) {
+		c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16; /* whoever comes next is the first */
+		return;
+	}
+	if (before >= con)
 		return;
 	c->word[WORD_ALPHA_Q32] = rw_min64((uint64_t)c->option[ALPHA0] << 16,
 					   css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after));

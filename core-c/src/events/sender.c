@@ -389,6 +389,7 @@ struct ack_work {
 	uint8_t advanced, data_acked, data_sacked, dsack, window_update, ece, original_sacked, lost_retransmission;
 	int64_t first_sent_ns, last_sent_ns, sack_sent_ns; /* 0: none */
 	uint8_t retransmitted_acked;
+	uint32_t highest_before; /* SACKed before this ACK: what it SACKs itself is no sign of reordering */
 	uint32_t reorder_at;
 	uint8_t reordered;
 };
@@ -420,7 +421,7 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 			s->retrans_out--;
 		}
 	} else {
-		if (rw_seq_diff(g->start, s->highest_sack) < 0 &&
+		if (rw_seq_diff(g->start, w->highest_before) < 0 &&
 		    (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
 			w->reordered = 1;
 			w->reorder_at = g->start;
@@ -523,7 +524,7 @@ static void clean(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 			w->last_sent_ns = g->sent_ns;
 			if (!w->first_sent_ns)
 				w->first_sent_ns = g->sent_ns;
-			if (rw_seq_diff(g->start, s->highest_sack) < 0 &&
+			if (rw_seq_diff(g->start, w->highest_before) < 0 &&
 			    (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
 				w->reordered = 1;
 				w->reorder_at = g->start;
@@ -785,7 +786,7 @@ static void acked(struct rw_sender *s, const struct rw_packet *p, struct rw_even
 	}
 	uint32_t mss = s->segment_bytes;
 	struct rw_event *e = add_event(s, out, RW_EVENT_ACK, p->time_ns);
-	struct ack_work w = {.p = p, .now = p->time_ns};
+	struct ack_work w = {.p = p, .now = p->time_ns, .highest_before = s->sacked_out ? s->highest_sack : s->una};
 	int32_t ahead = rw_seq_diff(p->ack, s->una);
 	e->ack = p->ack;
 	e->in_flight_before = rw_in_flight(s);

@@ -44,6 +44,7 @@ struct rw_flow {
 	uint8_t handshake;   /* SYN and SYN/ACK seen */
 	uint8_t near;        /* 1 + side next to the capture point; 0: between, 3: not known */
 	uint8_t capable;     /* bit for each side that sent MP_CAPABLE in its SYN */
+	uint8_t confirmed;   /* MP_CAPABLE after the SYNs */
 	uint8_t joined;      /* MP_JOIN in its SYN */
 	uint8_t data_level;  /* DSS seen */
 	uint8_t version, has_version, checksum, backup, fast_closed;

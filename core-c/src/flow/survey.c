@@ -70,6 +70,7 @@ static void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
 			f->has_version = 1;
 		}
 		f->checksum |= m->checksum_required;
+		f->confirmed |= !(p->flags & RW_TCP_SYN);
 		for (int i = 0; i < m->keys; i++) {
 			f->key[side ^ i] = m->key[i];
 			f->has_key[side ^ i] = 1;
@@ -189,10 +190,10 @@ static const struct token_owner *find_owner(const struct token_owner *owners, ui
 
 static int is_mptcp(const struct rw_flow *f)
 {
-	if (f->joined || f->data_level)
+	if (f->joined || f->data_level || f->confirmed)
 		return 1;
-	/* Both SYNs carried MP_CAPABLE, or the side whose SYN we missed went on to use MPTCP. */
-	return f->capable == 3 || (f->capable && !f->handshake);
+	/* Data without any option after both SYNs carried one: something on the path removes them (RFC 8684 3.7). */
+	return f->capable == 3 && f->side[0].bytes + f->side[1].bytes == 0;
 }
 
 /* Which flow leads each flow's connection; the orientation of the joined ones relative to it. */

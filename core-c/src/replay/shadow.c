@@ -54,14 +54,18 @@ void rw_shadow_rtt(struct rw_shadow *s, uint32_t path, uint64_t rtt_ns, uint64_t
 
 void rw_shadow_raise(struct rw_shadow *s, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns)
 {
+	struct rw_path *p = &s->connection.path[path];
 	struct rw_ack ack = {path, acked_segments, rtt_ns};
+	if (p->flight_max_q16 < p->cwnd_q16)
+		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
 	s->control->ack(&s->connection, &ack);
 }
 
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
 static uint64_t current_ssthresh(const struct rw_path *p)
 {
-	uint64_t three_quarters = (p->cwnd_q16 >> 1) + (p->cwnd_q16 >> 2);
+	/* Whole segments, as there: half and a quarter are each rounded down. */
+	uint64_t three_quarters = (p->cwnd_q16 >> 17 << 16) + (p->cwnd_q16 >> 18 << 16);
 	return p->ssthresh_q16 == RW_SSTHRESH_UNSET ? RW_SSTHRESH_UNSET : larger(p->ssthresh_q16, three_quarters);
 }
 
@@ -255,8 +259,6 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	validate(p, h, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
-	if (p->flight_max_q16 < p->cwnd_q16)
-		p->flight_max_q16 = p->cwnd_q16;
 	if (e->rtt_ns)
 		rw_shadow_rtt(s, path, e->rtt_ns, srtt_ns);
 	apply_steps(s, path, e);

@@ -10,7 +10,13 @@ from store.settings import settings
 
 def configure() -> None:
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if settings().log_json else structlog.dev.ConsoleRenderer(colors=False)
+        structlog.processors.JSONRenderer()
+        if settings().log_json
+        else structlog.dev.ConsoleRenderer(
+            # Never locals in a traceback: they hold tokens and packets.
+            colors=False,
+            exception_formatter=structlog.dev.plain_traceback,
+        )
     )
     structlog.configure(
         processors=[
