@@ -421,7 +421,10 @@ def _detach(port: int, host: str) -> None:
 def down() -> None:
     running = _running()
     if not running:
-        print("nothing is running")
+        left = any(_same(child) for child in _recorded().get("children", []))
+        if left:
+            _stop_leftovers(Services(local_folder()))
+        print("stopped what a killed `make up` had left" if left else "nothing is running")
         return
     pid = int(running["supervisor"][0])
     os.kill(pid, signal.SIGTERM)

@@ -25,7 +25,7 @@ import rewindow
 from rewindow import reports, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, RewindowError, UnknownAlgorithm
-from rewindow.replays import Batch, Connection, Replay
+from rewindow.replays import SENDER_CANDIDATES, Batch, Connection, Replay
 from rewindow.windows import WindowStatistics
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
@@ -112,18 +112,22 @@ def _algorithms(args: argparse.Namespace) -> int:
 
 def _analyze(args: argparse.Namespace) -> int:
     labels = _names(args.algorithms)
+    # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
+    hidden = [name for name in SENDER_CANDIDATES if name not in labels]
     declared = [_names(b) for b in args.bottleneck]
-    with rewindow.open(*args.captures) as capture, capture.stream(labels) as replay:
+    with rewindow.open(*args.captures) as capture, capture.stream([*labels, *hidden]) as replay:
         windows = WindowStatistics(labels)
+        shown = [n for n in replay.schema.names if not n.startswith(tuple(f"{h}." for h in hidden))]
         with contextlib.ExitStack() as stack:
             writer = None
             if args.series:
                 path = stack.enter_context(_whole_file(args.series))
-                writer = stack.enter_context(pq.ParquetWriter(path, replay.schema, compression="zstd"))
+                schema = pa.schema([replay.schema.field(n) for n in shown])
+                writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
             for batch in _progress(replay):
                 windows.add(batch.acks)
                 if writer and batch.acks.num_rows:
-                    writer.write_batch(batch.acks)
+                    writer.write_batch(batch.acks.select(shown))
         summary, connections = replay.summary(), replay.connections()
     try:
         fairness = rewindow.fairness_groups(connections, declared)

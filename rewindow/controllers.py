@@ -158,11 +158,11 @@ class Controller:
     def _place(self, path: int) -> int:
         return self._indices[path]
 
-    def ack(self, path: int = 0, acked: int = 1, rtt: float | None = None) -> None:
-        """acked: segments newly delivered; rtt: this ACK's sample in seconds."""
+    def ack(self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float = 0.0) -> None:
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock."""
         error = ffi.new("rw_error *")
         sample = round(rtt * 1e9) if rtt else 0
-        check(lib.rw_controller_ack(self._handle, self._place(path), acked, sample, error), error)
+        check(lib.rw_controller_ack(self._handle, self._place(path), acked, sample, round(time * 1e9), error), error)
 
     def _event(self, function: Any, path: int) -> None:
         error = ffi.new("rw_error *")

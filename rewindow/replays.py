@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,24 @@ EVENT_COLUMNS = (
     ("in_flight_bytes", "uint32_t", np.uint32),
     ("flags", "uint16_t", np.uint16),
 )
+
+
+@dataclass
+class SenderAlgorithm:
+    """What the sender most likely ran: the single-path algorithm whose window the flight equalled most often.
+
+    match: how often, of the ACKs before which the window was full; None when too few of them were seen.
+    """
+
+    name: str
+    match: float | None
+
+
+SENDER_CANDIDATES = ("newreno", "cubic")
+_MATCH_ROWS_MIN = 50
+_MATCH_MIN = 0.5
+_MATCH_MARGIN = 0.2
+"""Over the next candidate: in slow start all of them have the same window."""
 
 
 @dataclass
@@ -74,6 +92,7 @@ class Subflow:
     backup: bool
     replayed: bool
     quality: list[str]
+    sender_algorithm: SenderAlgorithm
 
 
 @dataclass
@@ -290,7 +309,24 @@ class Replay:
         rows = lib.rw_replay_connections(self._handle, count)
         n = count[0]
         subs = lib.rw_replay_subflows(self._handle, count)
-        return [_connection(rows[i], subs) for i in range(n)]
+        return [_connection(rows[i], subs, self._sender_algorithm) for i in range(n)]
+
+    def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
+        """Asks the candidates that were replayed with their defaults."""
+        full, matched = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        found = []
+        for k, choice in enumerate(self.choices):
+            if choice.name not in SENDER_CANDIDATES or choice.options:
+                continue
+            lib.rw_replay_match(self._handle, subflow, k, full, matched)
+            if full[0] >= _MATCH_ROWS_MIN:
+                found.append((matched[0] / full[0], choice.name))
+        if not found:
+            return SenderAlgorithm("unknown", None)
+        found.sort(reverse=True)
+        best, second = found[0][0], found[1][0] if len(found) > 1 else 0.0
+        told_apart = best >= _MATCH_MIN and best - second >= _MATCH_MARGIN
+        return SenderAlgorithm(found[0][1] if told_apart else "unknown", best)
 
 
 def _marks(batch: Any) -> pa.RecordBatch:
@@ -318,7 +354,7 @@ def _rate(n_bytes: int, start_ns: int, end_ns: int) -> float | None:
     return n_bytes * 8e9 / (end_ns - start_ns) if end_ns > start_ns and n_bytes else None
 
 
-def _subflow(row: Any) -> Subflow:
+def _subflow(row: Any, sender_algorithm: SenderAlgorithm) -> Subflow:
     quality = []
     if not row.handshake:
         quality.append("no_handshake")
@@ -367,11 +403,13 @@ def _subflow(row: Any) -> Subflow:
         backup=bool(row.backup),
         replayed=bool(row.replayed),
         quality=quality,
+        sender_algorithm=sender_algorithm,
     )
 
 
-def _connection(row: Any, subs: Any) -> Connection:
-    subflows = [_subflow(subs[row.first_subflow + i]) for i in range(row.subflows)]
+def _connection(row: Any, subs: Any, sender_algorithm: Callable[[int], SenderAlgorithm]) -> Connection:
+    places = range(row.first_subflow, row.first_subflow + row.subflows)
+    subflows = [_subflow(subs[i], sender_algorithm(i)) for i in places]
     return Connection(
         id=row.id,
         kind="mptcp" if row.mptcp else "tcp",

@@ -16,17 +16,9 @@ def analysis(summary: Summary, connections: Sequence[Connection], fairness: Sequ
     capture = asdict(summary)
     return {
         "capture": capture,
-        "connections": [connection_json(c) for c in connections],
+        "connections": [asdict(c) for c in connections],
         "fairness": [asdict(g) for g in fairness],
     }
-
-
-def connection_json(connection: Connection) -> dict[str, Any]:
-    record = asdict(connection)
-    for subflow in record["subflows"]:
-        # What the sender ran is not inferred yet: nothing is claimed.
-        subflow["sender_algorithm"] = {"name": "unknown", "match": None}
-    return record
 
 
 def _si(value: float | None, unit: str) -> str:
@@ -77,6 +69,7 @@ def analysis_text(summary: Summary, connections: Sequence[Connection], fairness:
             "rtt ms",
             "p95",
             "goodput",
+            "sender",
             "quality",
         ]
     ]
@@ -95,6 +88,7 @@ def analysis_text(summary: Summary, connections: Sequence[Connection], fairness:
                     _ms(s.rtt_median_us),
                     _ms(s.rtt_p95_us),
                     _si(s.goodput_bps, "bit/s"),
+                    s.sender_algorithm.name,
                     " ".join(s.quality) or "good",
                 ]
             )
@@ -111,6 +105,7 @@ def analysis_text(summary: Summary, connections: Sequence[Connection], fairness:
                     "",
                     "",
                     _si(c.goodput_bps, "bit/s"),
+                    "",
                     "",
                 ]
             )

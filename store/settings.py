@@ -14,7 +14,7 @@ class Settings(BaseSettings):
     store_url: str
     """file:///folder or s3://bucket; the S3 client's own variables (AWS_...) are honoured."""
     upload_bytes_max: int = Field(default=16 << 30, gt=0)
-    ingest_algorithms: str = "newreno,uncoupled,css,tccc"
+    ingest_algorithms: str = "newreno,cubic,uncoupled,css,tccc"
     """Replayed for every capture that is uploaded."""
     lease_s: float = Field(default=30.0, gt=0)
     """A worker that does not report for so long has lost its job."""

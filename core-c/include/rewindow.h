@@ -189,6 +189,11 @@ void rw_replay_progress(const rw_replay *replay, uint64_t *done_bytes, uint64_t 
 void rw_replay_summary(const rw_replay *replay, rw_summary *summary);
 const rw_connection_row *rw_replay_connections(const rw_replay *replay, uint32_t *count);
 const rw_subflow_row *rw_replay_subflows(const rw_replay *replay, uint32_t *count);
+/*
+ * How well a controller explains a sender: of the ACKs before which subflow (its place in the table) filled its window,
+ * how many found a flight of exactly the controller's window.
+ */
+void rw_replay_match(const rw_replay *replay, uint32_t subflow, uint32_t choice, uint64_t *full_rows, uint64_t *matched);
 void rw_replay_close(rw_replay *replay);
 
 /* Names: null when the number is out of range. */
@@ -230,8 +235,9 @@ rw_status rw_controller_place(rw_controller *controller, const rw_path_state *st
 rw_status rw_controller_join(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
 /* RW_ERROR_BAD_VALUE for a path that is not live. */
 rw_status rw_controller_leave(rw_controller *controller, uint32_t path, rw_error *error);
+/* rtt_ns: 0 without a sample. time_ns: when, on any clock; 0 where the algorithm does not look at it. */
 rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns,
-			    rw_error *error);
+			    int64_t time_ns, rw_error *error);
 rw_status rw_controller_loss(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_ece(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, rw_error *error);

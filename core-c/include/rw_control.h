@@ -13,7 +13,7 @@
 
 #define RW_MAX_PATHS 8
 #define RW_MAX_OPTIONS 12
-#define RW_PATH_WORDS 4
+#define RW_PATH_WORDS 10
 #define RW_CONNECTION_WORDS 4
 
 #define RW_Q16_ONE ((uint64_t)1 << 16)
@@ -47,7 +47,10 @@ struct rw_path {
 	uint8_t recovering;    /* in fast recovery or CWR: its window counts as ssthresh */
 	uint8_t initial;       /* still in the connection's initial slow start */
 	uint8_t pad[5];
-	uint64_t word[RW_PATH_WORDS]; /* the controller's own */
+	union {               /* the controller's own */
+		uint64_t word[RW_PATH_WORDS];
+		uint32_t half[2 * RW_PATH_WORDS];
+	};
 };
 
 /* One connection under one controller. */
@@ -62,7 +65,10 @@ struct rw_connection {
 struct rw_ack {
 	uint32_t path;
 	uint32_t acked_segments; /* newly delivered by this ACK */
-	uint64_t rtt_ns;         /* this ACK's sample; 0 when it has none */
+	uint64_t rtt_ns;         /* this ACK's sample, of the oldest segment that it covers; 0 when it has none */
+	uint64_t rtt_newest_ns;  /* of the newest one */
+	int64_t time_ns;
+	uint32_t una, next;      /* sequence numbers: acknowledged by it, and next to be sent */
 };
 
 enum rw_option_kind { RW_OPTION_CHOICE = 0, RW_OPTION_Q16 = 1 };
@@ -97,7 +103,8 @@ struct rw_control {
 	void (*loss)(struct rw_connection *c, uint32_t path);    /* fast retransmit or ECE: sets ssthresh_q16 */
 	/* Optional: null means the common rule. */
 	void (*open)(struct rw_connection *c);
-	void (*rtt)(struct rw_connection *c, uint32_t path, uint64_t rtt_ns); /* every sample, before ack */
+	void (*rtt)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK with a sample, before ack */
+	void (*idle)(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns); /* it sends again */
 	void (*join)(struct rw_connection *c, uint32_t path);    /* the path is live and has its initial window */
 	void (*leave)(struct rw_connection *c, uint32_t path);   /* the path is still live */
 	void (*timeout)(struct rw_connection *c, uint32_t path); /* first RTO of an episode: sets ssthresh_q16 */

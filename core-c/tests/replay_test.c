@@ -4,7 +4,7 @@
 
 #include <dirent.h>
 
-static const char *const NAMES[] = {"newreno", "uncoupled", "css", "tccc"};
+static const char *const NAMES[] = {"newreno", "uncoupled", "css", "tccc", "cubic"};
 static const char *const WEIGHTED[] = {"join_weighted=on", "mode=kernel"};
 
 struct totals {
@@ -17,8 +17,8 @@ struct totals {
 static struct totals replay(const struct file *f)
 {
 	struct totals t = {0};
-	rw_choice choices[4] = {{0}};
-	for (int i = 0; i < 4; i++)
+	rw_choice choices[5] = {{0}};
+	for (int i = 0; i < 5; i++)
 		choices[i].name = NAMES[i];
 	choices[2].options = WEIGHTED;
 	choices[2].option_count = 2;
@@ -26,7 +26,7 @@ static struct totals replay(const struct file *f)
 	rw_error error;
 	rw_replay *r;
 	int fd = file_descriptor(f);
-	t.status = rw_replay_open(&r, &fd, 1, choices, 4, &limits, &error);
+	t.status = rw_replay_open(&r, &fd, 1, choices, 5, &limits, &error);
 	if (t.status != RW_OK) {
 		assert_true(error.reason[0] != 0);
 		close(fd);
@@ -37,7 +37,7 @@ static struct totals replay(const struct file *f)
 		t.status = rw_replay_next(r, &batch, &error);
 		assert_int_equal(t.status, RW_OK);
 		for (uint64_t i = 0; i < batch.rows; i++)
-			for (int k = 0; k < 4; k++) {
+			for (int k = 0; k < 5; k++) {
 				/* No window is ever below one segment or above the largest. */
 				assert_in_range(batch.cwnd_q16[k][i], 1 << 16, (uint64_t)1 << 36);
 				assert_in_range(batch.cwnd_before_q16[k][i], 1 << 16, (uint64_t)1 << 36);

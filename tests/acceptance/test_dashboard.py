@@ -80,7 +80,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
     expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
     assert lines(page) == 4, "one line for each algorithm and subflow"
-    assert {(200, 80, 28), (138, 63, 168)} <= drawn_colours(page), "uncoupled and tccc are drawn"
+    assert {(27, 138, 90), (163, 134, 26)} <= drawn_colours(page), "uncoupled and tccc are drawn"
     for mark in ("fast retransmit", "joins"):
         expect(page.get_by_text(mark, exact=False).first).to_be_visible()
     page.screenshot(path=SCREENSHOTS / "connection.png")

@@ -95,7 +95,7 @@ def test_a_killed_worker_loses_nothing(stack: Services, token: str) -> None:
     assert [c["number"] for c in items] == [0, 1]
     detail = get(stack, token, f"/v1/connections/{items[1]['id']}")
     assert [s["number"] for s in detail["subflows"]] == [0, 1]
-    assert [r["label"] for r in detail["replays"]] == ["newreno", "uncoupled", "css", "tccc"]
+    assert [r["label"] for r in detail["replays"]] == ["newreno", "cubic", "uncoupled", "css", "tccc"]
     series = get(stack, token, f"/v1/connections/{items[1]['id']}/series?algorithms=tccc&width=10000")
     assert sum(len(line["cwnd"]) for line in series["lines"]) == detail["rows"]
     with database.connect() as connection:

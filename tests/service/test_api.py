@@ -65,9 +65,9 @@ def test_capture_from_upload_to_result(analysed: dict[str, Any], client: TestCli
     assert connection["bytes"] == 4128768
     assert [s["sport"] for s in connection["subflows"]] == [55090, 43575]
     assert sum(s["ece_acks"] for s in connection["subflows"]) > 0
-    assert [r["label"] for r in connection["replays"]] == ["newreno", "uncoupled", "css", "tccc"]
+    assert [r["label"] for r in connection["replays"]] == ["newreno", "cubic", "uncoupled", "css", "tccc"]
     assert {r["state"] for r in connection["replays"]} == {"done"}
-    assert connection["replays"][3]["windows"][0]["max"] > 10
+    assert connection["replays"][4]["windows"][0]["max"] > 10
 
 
 def test_multipart_upload_is_the_same_capture(client: TestClient, run_jobs: Run) -> None:
@@ -157,7 +157,7 @@ def test_replay_with_options(analysed: dict[str, Any], client: TestClient, run_j
 
 def test_algorithms(client: TestClient) -> None:
     names = [a["name"] for a in client.get("/v1/algorithms").json()["algorithms"]]
-    assert names[:4] == ["newreno", "uncoupled", "css", "tccc"]
+    assert names[:5] == ["newreno", "cubic", "uncoupled", "css", "tccc"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rewindow
 from rewindow import Controller
-from tests.oracles import Css, NewReno, Path, Tccc
+from tests.oracles import Css, LinuxCubic, NewReno, Path, Tccc
 
 RELATIVE = Fraction(1, 2000)
 """Of a step or a decrease."""
@@ -184,6 +184,44 @@ def test_one_path_is_newreno(name: str, cwnd: Fraction, rtt: Fraction, acked: in
             c.ack(acked=acked) if event == "ack" else getattr(c, event)()
         assert ours.paths[0].cwnd == newreno.paths[0].cwnd
         assert ours.paths[0].ssthresh == newreno.paths[0].ssthresh
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    cwnd=st.integers(2, 5000), rtt=st.integers(50_000, 10**10),
+    steps=st.lists(st.tuples(st.integers(0, 2 * 10**9), st.integers(0, 64), st.sampled_from("aaaaaal")), max_size=80),
+)  # fmt: skip
+def test_cubic_is_its_integers(cwnd: int, rtt: int, steps: list[tuple[int, int, str]]) -> None:
+    """Equal to the last bit, over losses, idle times and stretch ACKs; without HyStart, which has its own test."""
+    ours = Controller("cubic", paths=[{"cwnd": float(cwnd), "ssthresh": 2.0}], hystart="off")
+    oracle = LinuxCubic(cwnd, ssthresh=2)
+    now = 10**9
+    for wait, acked, event in steps:
+        now += wait
+        if event == "l":
+            ours.loss()
+            oracle.loss()
+        else:
+            oracle.sample(now, rtt)
+            oracle.ack(now, acked)
+            ours.ack(acked=acked, rtt=rtt / 1e9, time=now / 1e9)
+        assert (ours.paths[0].cwnd, ours.paths[0].cwnd_cnt) == (min(oracle.cwnd, 1 << 20), oracle.credit)
+
+
+def test_hystart_leaves_slow_start_when_the_delay_grows() -> None:
+    """delay_min 40 ms: the threshold is 45 ms, and the ninth sample of a round is the first that counts."""
+    for delay, leaves in ((0.0451, True), (0.045, False)):
+        c = Controller("cubic", paths=[{"cwnd": 20.0}])
+        c.ack(acked=1, rtt=0.04, time=1.0)
+        for i in range(8):
+            c.ack(acked=int(i == 0), rtt=delay, time=2.0 + i * 0.01)  # the first begins a round
+        assert c.paths[0].phase == "slow_start"
+        c.ack(acked=0, rtt=delay, time=2.2)
+        assert (c.paths[0].phase == "congestion_avoidance") is leaves
+    off = Controller("cubic", paths=[{"cwnd": 20.0}], hystart="off")
+    for i in range(20):
+        off.ack(acked=int(i < 2), rtt=0.04 if i == 0 else 0.09, time=1.0 + i * 0.01)
+    assert math.isinf(off.paths[0].ssthresh)
 
 
 def test_identical_subflows_stop_at_the_floor() -> None:

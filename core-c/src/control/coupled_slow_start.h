@@ -54,10 +54,11 @@ RW_INLINE void css_open(struct rw_connection *c)
 }
 
 /* TCCC line 15: half of each sample, for this purpose only (C4, C5). */
-RW_INLINE void css_rtt(struct rw_connection *c, uint32_t path, uint64_t rtt_ns)
+RW_INLINE void css_rtt(struct rw_connection *c, const struct rw_ack *ack)
 {
-	uint64_t *r = &c->path[path].word[PATH_RTT_NS];
-	*r = *r ? (*r + rtt_ns) / 2 : rtt_ns;
+	uint64_t *r = &c->path[ack->path].word[PATH_RTT_NS];
+	if (ack->rtt_ns)
+		*r = *r ? (*r + ack->rtt_ns) / 2 : ack->rtt_ns;
 }
 
 RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)

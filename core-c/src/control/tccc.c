@@ -97,7 +97,7 @@ static void control_timeout(struct rw_connection *c, uint32_t path)
 }
 
 static void control_open(struct rw_connection *c) { css_open(c); }
-static void control_rtt(struct rw_connection *c, uint32_t path, uint64_t rtt_ns) { css_rtt(c, path, rtt_ns); }
+static void control_rtt(struct rw_connection *c, const struct rw_ack *ack) { css_rtt(c, ack); }
 static void control_join(struct rw_connection *c, uint32_t path) { css_join(c, path); }
 static void control_leave(struct rw_connection *c, uint32_t path) { css_leave(c, path); }
 static uint32_t control_phase(const struct rw_connection *c, uint32_t path) { return css_phase(c, path); }

@@ -46,6 +46,8 @@ struct rw_event {
 	uint32_t una, ack, acked_bytes;
 	uint32_t delivered, newly_lost; /* segments, by this event */
 	uint64_t rtt_ns, srtt_ns;   /* this sample or 0; srtt before it */
+	uint64_t rtt_newest_ns;     /* of the newest segment that this ACK covers, or 0 */
+	uint64_t quiet_ns;          /* SEND with nothing in flight: since the last one */
 	uint32_t in_flight;         /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
 	uint32_t sent_before;       /* new segments since the ACK before */

@@ -314,11 +314,13 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 		s->timer_ns = p->time_ns;
 	if (end - start > mss)
 		s->bursts = 1;
+	uint64_t quiet = s->last_send_ns && rw_in_flight(s) <= segments ? (uint64_t)(p->time_ns - s->last_send_ns) : 0;
 	s->next = end;
 	s->last_send_ns = p->time_ns;
 	s->sent_since += segments;
 	s->quiet_acks = 0;
 	struct rw_event *e = add_event(s, out, RW_EVENT_SEND, p->time_ns);
+	e->quiet_ns = quiet;
 	e->segments = segments;
 	e->idle_timeouts = idle;
 	e->reducing = s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY;
@@ -387,7 +389,7 @@ struct ack_work {
 	uint32_t delivered;
 	uint32_t dsack_segments, dsack_end;
 	uint8_t advanced, data_acked, data_sacked, dsack, window_update, ece, original_sacked, lost_retransmission;
-	int64_t first_sent_ns, last_sent_ns, sack_sent_ns; /* 0: none */
+	int64_t first_sent_ns, last_sent_ns, sack_sent_ns, sack_last_ns; /* 0: none */
 	uint8_t retransmitted_acked;
 	uint32_t highest_before; /* SACKed before this ACK: what it SACKs itself is no sign of reordering */
 	uint32_t reorder_at;
@@ -430,6 +432,7 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 			w->original_sacked = 1;
 		if (!w->sack_sent_ns)
 			w->sack_sent_ns = g->sent_ns;
+		w->sack_last_ns = g->sent_ns;
 	}
 	if (g->bits & RW_SEGMENT_LOST) {
 		g->bits &= (uint8_t)~RW_SEGMENT_LOST;
@@ -556,6 +559,15 @@ static uint64_t rtt_sample(struct rw_sender *s, const struct ack_work *w)
 		from = w->first_sent_ns;
 	else if (w->sack_sent_ns)
 		from = w->sack_sent_ns;
+	if (!from || s->vantage == RW_VANTAGE_RECEIVER)
+		return 0;
+	return w->now > from ? (uint64_t)(w->now - from) : 1;
+}
+
+/* The newest segment's sample: what delay-based decisions look at. */
+static uint64_t newest_sample(const struct rw_sender *s, const struct ack_work *w)
+{
+	int64_t from = w->sack_last_ns ? w->sack_last_ns : w->first_sent_ns && !w->retransmitted_acked ? w->last_sent_ns : 0;
 	if (!from || s->vantage == RW_VANTAGE_RECEIVER)
 		return 0;
 	return w->now > from ? (uint64_t)(w->now - from) : 1;
@@ -847,6 +859,7 @@ static void acked(struct rw_sender *s, const struct rw_packet *p, struct rw_even
 	if (w.reordered)
 		note_reordering(s, w.reorder_at, mss);
 	e->rtt_ns = rtt_sample(s, &w);
+	e->rtt_newest_ns = newest_sample(s, &w);
 	if (e->rtt_ns)
 		rw_sender_rtt(s, e->rtt_ns);
 	rw_rack_update_window(s, w.dsack);

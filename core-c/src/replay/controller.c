@@ -7,6 +7,7 @@
 
 struct rw_controller {
 	struct rw_shadow shadow;
+	uint32_t next; /* segments acknowledged so far, in place of sequence numbers */
 };
 
 static rw_status refuse(rw_error *error, const char *reason)
@@ -27,7 +28,7 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 	rw_status status = rw_control_options(choice, control, options, error);
 	if (status != RW_OK)
 		return status;
-	rw_controller *c = malloc(sizeof *c);
+	rw_controller *c = calloc(1, sizeof *c);
 	if (!c) {
 		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 		return RW_ERROR_MEMORY;
@@ -81,18 +82,21 @@ rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 	return RW_OK;
 }
 
-rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns, rw_error *error)
+rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns, int64_t time_ns,
+			    rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
 	if (acked_segments > 1 << 20)
 		return refuse(error, "acked must be 0 to 1048576 segments");
+	c->next += acked_segments;
+	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns, c->next, c->next};
 	if (rtt_ns) {
 		uint64_t srtt = c->shadow.connection.path[path].srtt_ns;
 		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
-		rw_shadow_rtt(&c->shadow, path, rtt_ns, srtt);
+		rw_shadow_rtt(&c->shadow, &ack, srtt);
 	}
-	rw_shadow_raise(&c->shadow, path, acked_segments, rtt_ns);
+	rw_shadow_raise(&c->shadow, &ack);
 	return RW_OK;
 }
 

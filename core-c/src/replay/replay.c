@@ -20,6 +20,8 @@ struct live {
 	int64_t last_ns, syn_ns, syn_ack_ns;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
 	uint64_t ce_packets;
+	uint64_t full_rows;   /* ACKs before which the sender filled its window, as far as can be seen */
+	uint64_t *matched;    /* of these, for each controller: its window was the flight */
 };
 
 struct live_connection {
@@ -497,6 +499,9 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	c->srtt_us[i] = to_us(e->srtt_ns);
 	c->in_flight_bytes[i] = e->in_flight_bytes_before;
 	c->flags[i] = e->flags;
+	int full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
+		   !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	l->full_rows += full;
 	for (uint32_t k = 0; k < r->choices; k++) {
 		struct rw_shadow_row row = {0};
 		rw_shadow_event(&lc->shadow[k], l->slot, e, l->sender.srtt_ns, &row);
@@ -504,6 +509,8 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
 		c->phase[k][i] = row.phase;
+		if (full && l->matched)
+			l->matched[k] += row.cwnd_before_q16 >> 16 == e->in_flight_before;
 	}
 	r->rows++;
 }
@@ -520,6 +527,8 @@ static int apply(rw_replay *r, const struct rw_flow *f, struct live *l, const st
 			continue;
 		if (need_shadows(r, f->connection))
 			return 1;
+		if (!l->matched && r->choices)
+			l->matched = calloc(r->choices, sizeof *l->matched);
 		if (e->kind == RW_EVENT_ACK) {
 			add_row(r, f, l, e);
 			continue;
@@ -706,6 +715,18 @@ const rw_subflow_row *rw_replay_subflows(const rw_replay *r, uint32_t *count)
 	return r->subflow;
 }
 
+void rw_replay_match(const rw_replay *r, uint32_t subflow, uint32_t choice, uint64_t *full_rows, uint64_t *matched)
+{
+	*full_rows = *matched = 0;
+	if (subflow >= r->survey.flows || choice >= r->choices)
+		return;
+	const struct live *l = r->live[r->survey.subflow[subflow]];
+	if (l && l->matched) {
+		*full_rows = l->full_rows;
+		*matched = l->matched[choice];
+	}
+}
+
 void rw_replay_close(rw_replay *r)
 {
 	if (!r)
@@ -713,6 +734,7 @@ void rw_replay_close(rw_replay *r)
 	for (uint32_t i = 0; r->live && i < r->survey.flows; i++)
 		if (r->live[i]) {
 			rw_sender_close(&r->live[i]->sender);
+			free(r->live[i]->matched);
 			free(r->live[i]);
 		}
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {

@@ -27,8 +27,10 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 	p->ssthresh_q16 = ssthresh_q16;
 	p->initial = ssthresh_q16 == RW_SSTHRESH_UNSET;
 	p->live = 1;
-	if (srtt_ns)
-		rw_shadow_rtt(s, path, srtt_ns, srtt_ns);
+	if (srtt_ns) {
+		struct rw_ack first = {.path = path, .rtt_ns = srtt_ns};
+		rw_shadow_rtt(s, &first, srtt_ns);
+	}
 }
 
 void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
@@ -45,20 +47,19 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	s->connection.path[path].live = 0;
 }
 
-void rw_shadow_rtt(struct rw_shadow *s, uint32_t path, uint64_t rtt_ns, uint64_t srtt_ns)
+void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
-	s->connection.path[path].srtt_ns = srtt_ns;
+	s->connection.path[ack->path].srtt_ns = srtt_ns;
 	if (s->control->rtt)
-		s->control->rtt(&s->connection, path, rtt_ns);
+		s->control->rtt(&s->connection, ack);
 }
 
-void rw_shadow_raise(struct rw_shadow *s, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns)
+void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 {
-	struct rw_path *p = &s->connection.path[path];
-	struct rw_ack ack = {path, acked_segments, rtt_ns};
+	struct rw_path *p = &s->connection.path[ack->path];
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
-	s->control->ack(&s->connection, &ack);
+	s->control->ack(&s->connection, ack);
 }
 
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
@@ -245,6 +246,8 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 			h->prr_out += e->segments;
 		if (e->idle_timeouts)
 			restart_after_idle(p, e->idle_timeouts);
+		if (e->quiet_ns && s->control->idle)
+			s->control->idle(&s->connection, path, e->time_ns, e->quiet_ns);
 		return;
 	case RW_EVENT_TIMEOUT:
 		rw_shadow_timeout(s, path, e->in_flight, e->new_episode);
@@ -259,12 +262,13 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	validate(p, h, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
-	if (e->rtt_ns)
-		rw_shadow_rtt(s, path, e->rtt_ns, srtt_ns);
+	struct rw_ack ack = {path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before};
+	if (e->rtt_ns || e->rtt_newest_ns)
+		rw_shadow_rtt(s, &ack, srtt_ns);
 	apply_steps(s, path, e);
 	int allowed = kernel_mode(s) ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
-		rw_shadow_raise(s, path, e->delivered, e->rtt_ns);
+		rw_shadow_raise(s, &ack);
 	row->cwnd_q16 = p->cwnd_q16;
 	row->ssthresh_q16 = p->ssthresh_q16;
 }

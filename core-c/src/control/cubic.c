@@ -1,0 +1,225 @@
+/*
+ * CUBIC (RFC 9438) in the form that Linux runs (algorithms.md 2.2, 2.3): integer windows, K in 1/1024 s, the smallest
+ * delay in the look-ahead, the Reno-friendly window by credit, HyStart in the first slow start.
+ *
+ *   avoidance  every cnt acked segments w += 1, cnt = w / (C (t + delay_min - K)^3 + W_max - w), at least 2
+ *   loss, ECE  W_max = w, or w (1 + beta) / 2 when below the last one; ssthresh = beta w, beta = 717/1024
+ *   timeout    the same ssthresh, then everything is forgotten
+ *
+ * One thing is not Linux's: its cube root is a table and one Newton step, 0.2 % off; here the root is exact.
+ */
+#include "fixed_point.h"
+
+enum { MODE, MIN_SSTHRESH, HYSTART, HZ };
+
+static const struct rw_option cubic_options[] = {
+    {"mode", "kernel|paper", "kernel", "kernel: PRR and Linux's growth gate; paper: ssthresh is reached at once",
+     RW_OPTION_CHOICE, 0, 0},
+    {"min_ssthresh", "1 to 1024 segments", "2", "Linux floor", RW_OPTION_Q16, 1 << 16, 1024 << 16},
+    {"hystart", "on|off", "on", "Linux default: leaves slow start on a long ACK train or a growing delay",
+     RW_OPTION_CHOICE, 0, 0},
+    {"hz", "250|1000|100", "250", "ticks of the kernel's clock a second, 250 with Debian and most others: the growth rate "
+     "is computed once a tick",
+     RW_OPTION_CHOICE, 0, 0},
+    {0}};
+
+/* Halves of the path's words. Times are nanoseconds, in whole words. */
+enum {
+	CNT, LAST_MAX, ORIGIN, K_1024, DELAY_MIN_US, ACK_CNT, FRIENDLY, LAST_CWND, /* words 0 to 3 */
+	ROUND_END, ROUND_RTT_US, SAMPLES, FOUND                                   /* words 4 and 5 */
+};
+enum { EPOCH_NS = 6, LAST_NS, ROUND_START_NS, LAST_ACK_NS };
+_Static_assert(LAST_ACK_NS < RW_PATH_WORDS, "the state fits");
+
+static const struct rw_word_name cubic_words[] = {{0}};
+
+enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410, HYSTART_SAMPLES = 8, HYSTART_LOW_WINDOW = 16 };
+#define HYSTART_TRAIN_NS 2000000
+#define HYSTART_ACK_DELAY_US 1000
+#define SECOND_NS 1000000000ll
+
+static uint64_t tick_ns(const struct rw_connection *c)
+{
+	static const uint32_t ticks[] = {4000000, 1000000, 10000000};
+	return ticks[c->option[HZ] % 3];
+}
+
+/* floor(cube root), bit by bit. */
+static uint32_t cube_root(uint64_t a)
+{
+	uint64_t root = 0;
+	for (int bit = 20; bit >= 0; bit--) {
+		uint64_t trial = root | (uint64_t)1 << bit;
+		if (trial * trial * trial <= a)
+			root = trial;
+	}
+	return (uint32_t)root;
+}
+
+static void begin_round(struct rw_path *p, const struct rw_ack *ack)
+{
+	p->word[ROUND_START_NS] = p->word[LAST_ACK_NS] = (uint64_t)ack->time_ns;
+	p->half[ROUND_END] = ack->next;
+	p->half[ROUND_RTT_US] = UINT32_MAX;
+	p->half[SAMPLES] = 0;
+}
+
+static void hystart(struct rw_path *p, const struct rw_ack *ack, uint32_t delay_us)
+{
+	if ((int32_t)(ack->una - p->half[ROUND_END]) > 0 || p->word[ROUND_START_NS] == 0)
+		begin_round(p, ack);
+	if (p->cwnd_q16 >> 16 < HYSTART_LOW_WINDOW)
+		return;
+	uint32_t least = p->half[DELAY_MIN_US];
+	if (ack->time_ns - (int64_t)p->word[LAST_ACK_NS] <= HYSTART_TRAIN_NS) {
+		p->word[LAST_ACK_NS] = (uint64_t)ack->time_ns;
+		/* Without pacing a train longer than half the delay fills the path. */
+		uint32_t threshold = (least + HYSTART_ACK_DELAY_US) / 2;
+		if ((ack->time_ns - (int64_t)p->word[ROUND_START_NS]) / 1000 > (int64_t)threshold) {
+			p->half[FOUND] = 1;
+			p->ssthresh_q16 = p->cwnd_q16;
+		}
+	}
+	if (delay_us < p->half[ROUND_RTT_US])
+		p->half[ROUND_RTT_US] = delay_us;
+	if (p->half[SAMPLES] < HYSTART_SAMPLES) {
+		p->half[SAMPLES]++;
+		return;
+	}
+	uint32_t margin = least >> 3;
+	margin = margin < 4000 ? 4000 : margin > 16000 ? 16000 : margin;
+	if (p->half[ROUND_RTT_US] > least + margin) {
+		p->half[FOUND] = 1;
+		p->ssthresh_q16 = p->cwnd_q16;
+	}
+}
+
+static void cubic_rtt(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	if (ack->rtt_newest_ns == 0)
+		return;
+	/* The second after a reduction says nothing about the path. */
+	if (p->word[EPOCH_NS] && ack->time_ns - (int64_t)p->word[EPOCH_NS] < SECOND_NS)
+		return;
+	uint32_t delay_us = (uint32_t)rw_max64(rw_min64(ack->rtt_newest_ns / 1000, UINT32_MAX), 1);
+	if (p->half[DELAY_MIN_US] == 0 || p->half[DELAY_MIN_US] > delay_us)
+		p->half[DELAY_MIN_US] = delay_us;
+	if (c->option[HYSTART] == 0 && !p->half[FOUND] && rw_in_slow_start(p))
+		hystart(p, ack, delay_us);
+}
+
+static void begin_epoch(struct rw_path *p, uint32_t cwnd, const struct rw_ack *ack)
+{
+	p->word[EPOCH_NS] = (uint64_t)ack->time_ns;
+	p->half[ACK_CNT] = ack->acked_segments;
+	p->half[FRIENDLY] = cwnd;
+	if (p->half[LAST_MAX] <= cwnd) {
+		p->half[K_1024] = 0;
+		p->half[ORIGIN] = cwnd;
+	} else {
+		p->half[K_1024] = cube_root(((uint64_t)1 << 40) / SCALE_410 * (p->half[LAST_MAX] - cwnd));
+		p->half[ORIGIN] = p->half[LAST_MAX];
+	}
+}
+
+/* The curve at t, in 1/1024 s: how many acked segments make one of window. */
+static uint32_t growth_divisor(const struct rw_path *p, uint32_t cwnd, uint64_t t_1024)
+{
+	uint64_t k = p->half[K_1024], offset = t_1024 < k ? k - t_1024 : t_1024 - k;
+	offset = rw_min64(offset, 200000); /* beyond, the cube does not fit and the window is at its largest */
+	uint64_t delta = rw_multiply_divide(SCALE_410 * offset, offset * offset, (uint64_t)1 << 40);
+	uint64_t origin = p->half[ORIGIN], target;
+	if (t_1024 < k)
+		target = origin > delta ? origin - delta : 0;
+	else
+		target = origin + delta;
+	uint64_t cnt = target > cwnd ? cwnd / (target - cwnd) : 100ull * cwnd;
+	if (p->half[LAST_MAX] == 0 && cnt > 20)
+		cnt = 20;
+	return (uint32_t)rw_min64(cnt, UINT32_MAX);
+}
+
+static void update(struct rw_connection *c, struct rw_path *p, const struct rw_ack *ack)
+{
+	uint32_t cwnd = (uint32_t)(p->cwnd_q16 >> 16);
+	uint64_t tick = tick_ns(c), now = (uint64_t)ack->time_ns / tick, last = p->word[LAST_NS] / tick;
+	p->half[ACK_CNT] += ack->acked_segments;
+	if (p->half[LAST_CWND] == cwnd && now - last <= (uint64_t)SECOND_NS / 32 / tick)
+		return;
+	if (!p->word[EPOCH_NS] || now != last) {
+		p->half[LAST_CWND] = cwnd;
+		p->word[LAST_NS] = (uint64_t)ack->time_ns;
+		if (!p->word[EPOCH_NS])
+			begin_epoch(p, cwnd, ack);
+		uint64_t ticks = now - p->word[EPOCH_NS] / tick + ((uint64_t)p->half[DELAY_MIN_US] * 1000 + tick - 1) / tick;
+		p->half[CNT] = growth_divisor(p, cwnd, rw_multiply_divide(ticks, 1024 * tick, SECOND_NS));
+	}
+	uint32_t step = (uint32_t)rw_max64((uint64_t)cwnd * BETA_FRIENDLY >> 3, 1);
+	if (p->half[ACK_CNT] > step) {
+		uint32_t grown = (p->half[ACK_CNT] - 1) / step;
+		p->half[ACK_CNT] -= grown * step;
+		p->half[FRIENDLY] += grown;
+	}
+	if (p->half[FRIENDLY] > cwnd) {
+		uint32_t most = cwnd / (p->half[FRIENDLY] - cwnd);
+		if (p->half[CNT] > most)
+			p->half[CNT] = most;
+	}
+	if (p->half[CNT] < 2)
+		p->half[CNT] = 2;
+}
+
+static void cubic_ack(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	uint64_t acked_q16 = (uint64_t)ack->acked_segments << 16;
+	if (rw_in_slow_start(p)) {
+		acked_q16 = rw_slow_start(p, acked_q16);
+		if (acked_q16 == 0)
+			return;
+	}
+	struct rw_ack rest = *ack;
+	rest.acked_segments = (uint32_t)(acked_q16 >> 16);
+	update(c, p, &rest);
+	rw_additive_increase(p, p->half[CNT], rest.acked_segments);
+}
+
+static void cubic_loss(struct rw_connection *c, uint32_t path)
+{
+	struct rw_path *p = &c->path[path];
+	uint32_t cwnd = (uint32_t)(p->cwnd_q16 >> 16);
+	p->word[EPOCH_NS] = 0;
+	p->half[LAST_MAX] = cwnd < p->half[LAST_MAX] ? (uint32_t)((uint64_t)cwnd * (1024 + BETA_1024) / 2048) : cwnd;
+	rw_set_ssthresh(p, (uint64_t)cwnd * BETA_1024 / 1024 << 16, c->option[MIN_SSTHRESH]);
+}
+
+static void cubic_timeout(struct rw_connection *c, uint32_t path)
+{
+	cubic_loss(c, path);
+	for (int i = 0; i < RW_PATH_WORDS; i++)
+		c->path[path].word[i] = 0;
+}
+
+/* An idle period is no time on the curve. */
+static void cubic_idle(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns)
+{
+	uint64_t *epoch = &c->path[path].word[EPOCH_NS];
+	if (*epoch)
+		*epoch = rw_min64(*epoch + idle_ns, (uint64_t)now_ns);
+}
+
+const struct rw_control rw_control_cubic = {
+    .name = "cubic",
+    .source = "RFC 9438; Linux tcp_cubic",
+    .formula = "w(t) = 0.4 (t - K)^3 + W_max, K = cbrt((W_max - w)/0.4), D = 0.3 w",
+    .multipath = 0,
+    .linux_form = 1,
+    .options = cubic_options,
+    .words = cubic_words,
+    .rtt = cubic_rtt,
+    .idle = cubic_idle,
+    .ack = cubic_ack,
+    .loss = cubic_loss,
+    .timeout = cubic_timeout,
+};
