@@ -41,7 +41,7 @@ enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410, HYSTART_SAMPLES = 8
 static uint64_t tick_ns(const struct rw_connection *c)
 {
 	static const uint32_t ticks[] = {4000000, 1000000, 10000000};
-	return ticks[c->option[HZ] % 3];
+	return ticks[(uint64_t)c->option[HZ] % 3];
 }
 
 /* floor(cube root), bit by bit. */
@@ -75,7 +75,7 @@ static void hystart(struct rw_path *p, const struct rw_ack *ack, uint32_t delay_
 		p->word[LAST_ACK_NS] = (uint64_t)ack->time_ns;
 		/* Without pacing a train longer than half the delay fills the path. */
 		uint32_t threshold = (least + HYSTART_ACK_DELAY_US) / 2;
-		if ((ack->time_ns - (int64_t)p->word[ROUND_START_NS]) / 1000 > (int64_t)threshold) {
+		if (ack->time_ns - (int64_t)p->word[ROUND_START_NS] > (int64_t)threshold * 1000) {
 			p->half[FOUND] = 1;
 			p->ssthresh_q16 = p->cwnd_q16;
 		}
