@@ -62,11 +62,78 @@ static void link_layers(void **state)
 	HEADER(1, "ddddddssssss\x88\xa8\0\x05\x81\0\0\x06\x08\0");
 	HEADER(1, "ddddddssssss\x88\x47\0\1\0\x40\0\2\1\x40");
 	HEADER(1, "ddddddssssss\x88\x64\x11\0\0\1\0\x64\0\x21");
+	HEADER(1, "ddddddssssss\x88\x64\x11\0\0\1\0\x64\x21"); /* compressed protocol */
+	HEADER(1, "ddddddssssss\0\x50\xaa\xaa\3\0\0\0\x08\0"); /* 802.3, LLC, SNAP */
+	HEADER(9, "\xff\3\0\x21");
+	HEADER(10, "\x50" "ddddddssssss\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(105, "\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(127, "\0\0\x0a\0\0\0\0\0xx\x88\2\0\0aaaaaabbbbbbcccccc\0\0qq\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(242, "gggggggggggggggggggggggggggggggggggggggg\x08\0\0\0");
 	HEADER(113, "\0\0\0\1\0\6aaaaaaaa\x08\0");
 	HEADER(276, "\x08\0\0\0\0\0\0\1\0\1\0\6aaaaaaaa");
 	HEADER(0, "\2\0\0\0");
 	HEADER(0, "\0\0\0\2");
 	HEADER(108, "\0\0\0\2");
+}
+
+/* The test's TCP packet within outer headers of IPv4: `inner` is what stands between outer IP and the packet. */
+static void check_tunnel(uint8_t protocol, const char *inner, size_t n)
+{
+	uint8_t packet[200];
+	size_t size = tcp(packet);
+	struct file f = {.n = 0};
+	put_number(&f, 0x4500, 2, 1);
+	put_number(&f, 20 + n + size + 100, 2, 1);
+	put_number(&f, 0, 4, 1);
+	put_number(&f, 64, 1, 1);
+	put_number(&f, protocol, 1, 1);
+	put_number(&f, 0, 10, 1);
+	put(&f, inner, n);
+	put(&f, packet, size);
+	struct rw_packet p;
+	assert_int_equal(parse(101, &f, (uint32_t)f.n + 100, &p), RW_PARSE_TCP);
+	assert_int_equal(p.source[3], 1); /* of the inner header */
+	assert_int_equal(p.source_port, 1000);
+	assert_int_equal(p.payload_bytes, 100);
+	for (size_t whole = f.n - 12, cut = 0; cut < whole; cut++) {
+		f.n = cut;
+		assert_int_equal(parse(101, &f, (uint32_t)whole + 112, &p), RW_PARSE_OTHER);
+	}
+}
+
+#define TUNNEL(protocol, text) check_tunnel(protocol, text, sizeof(text) - 1)
+#define UDP(port) "\x10\0" port "\0\0\0\0"
+
+static void tunnels(void **state)
+{
+	(void)state;
+	TUNNEL(4, "");
+	TUNNEL(47, "\0\0\x08\0");
+	TUNNEL(47, "\xb0\0\x08\0cccckkkkssss");
+	TUNNEL(47, "\0\0\x65\x58" "ddddddssssss\x08\0");
+	TUNNEL(47, "\x30\x81\x88\x0bkkkkssssaaaa\0\x21");
+	TUNNEL(47, "\0\0\x82\0\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	TUNNEL(17, UDP("\x12\xb5") "\x08\0\0\0\0\0\1\0" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x17\xc1") "\1\0\x65\x58\0\0\1\0oooo" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x17\xc1") "\0\0\x08\0\0\0\1\0");
+	TUNNEL(17, UDP("\x08\x68") "\x30\xff\0\0tttt");
+	TUNNEL(17, UDP("\x08\x68") "\x36\xff\0\0ttttss\0\x85\1xx\x85\1xx\0");
+}
+
+static void tunnels_in_tunnels_end(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	for (int i = 0; i < 50; i++) {
+		put_number(&f, 0x4500, 2, 1);
+		put_number(&f, 20 * (50 - (uint32_t)i), 2, 1);
+		put_number(&f, 0, 4, 1);
+		put_number(&f, 64, 1, 1);
+		put_number(&f, 4, 1, 1);
+		put_number(&f, 0, 10, 1);
+	}
+	struct rw_packet p;
+	assert_int_equal(parse(101, &f, 1000, &p), RW_PARSE_OTHER);
 }
 
 static void unknown_link_types_are_counted(void **state)
@@ -225,6 +292,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(link_layers),
+	    cmocka_unit_test(tunnels),
+	    cmocka_unit_test(tunnels_in_tunnels_end),
 	    cmocka_unit_test(unknown_link_types_are_counted),
 	    cmocka_unit_test(ipv6_extension_headers),
 	    cmocka_unit_test(endless_extension_headers_end),

@@ -913,6 +913,7 @@ static void follow_identification(struct rw_sender *s, const struct rw_packet *p
 			s->identification.out_of_order++;
 		else
 			s->identification.missing += (uint64_t)ahead;
+		s->identification.consecutive += ahead == 0;
 		s->identification.in_order++;
 	}
 	s->identification.started = 1;
@@ -921,8 +922,9 @@ static void follow_identification(struct rw_sender *s, const struct rw_packet *p
 
 uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s)
 {
-	/* Random or shared counters tell nothing. */
-	if (s->identification.out_of_order * 20 > s->identification.in_order)
+	/* Random counters, and those that a host's other flows share, tell nothing. */
+	if (s->identification.out_of_order * 20 > s->identification.in_order ||
+	    s->identification.consecutive * 10 < s->identification.in_order * 9)
 		return 0;
 	uint64_t holes = s->identification.holes, missing = s->identification.missing;
 	return missing > holes ? missing - holes : 0;

@@ -46,7 +46,7 @@ struct rw_flow {
 	uint8_t capable;     /* bit for each side that sent MP_CAPABLE in its SYN */
 	uint8_t confirmed;   /* MP_CAPABLE after the SYNs */
 	uint8_t joined;      /* MP_JOIN in its SYN */
-	uint8_t data_level;  /* DSS seen */
+	uint8_t data_level;  /* an option other than MP_CAPABLE seen */
 	uint8_t version, has_version, checksum, backup, fast_closed;
 	uint8_t has_key[2], has_token;
 	uint64_t key[2];     /* by side */

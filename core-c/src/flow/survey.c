@@ -84,7 +84,8 @@ static void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
 		}
 		f->backup |= m->join_backup;
 	}
-	if (m->seen & 1 << RW_MP_DSS)
+	/* Every other option is used only on a flow that is MPTCP already. */
+	if (m->seen & ~(1u << RW_MP_CAPABLE))
 		f->data_level = 1;
 	if (m->seen & 1 << RW_MP_FASTCLOSE)
 		f->fast_closed = 1;

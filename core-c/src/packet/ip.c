@@ -2,10 +2,30 @@
 #include "packet.h"
 
 enum {
-	PROTOCOL_HOP_BY_HOP = 0, PROTOCOL_TCP = 6, PROTOCOL_ROUTING = 43, PROTOCOL_FRAGMENT = 44, PROTOCOL_AH = 51,
+	PROTOCOL_HOP_BY_HOP = 0, PROTOCOL_IPV4 = 4, PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_IPV6 = 41, PROTOCOL_GRE = 47, PROTOCOL_ROUTING = 43, PROTOCOL_FRAGMENT = 44, PROTOCOL_AH = 51,
 	PROTOCOL_DESTINATION = 60, PROTOCOL_MOBILITY = 135, PROTOCOL_HIP = 139, PROTOCOL_SHIM6 = 140
 };
 #define EXTENSIONS_MAX 16
+
+/* More IP within IP than any network carries. */
+#define DEPTH_MAX 4
+
+static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint8_t protocol)
+{
+	switch (protocol) {
+	case PROTOCOL_TCP:
+		return rw_parse_tcp(p, b, wire);
+	case PROTOCOL_UDP:
+		return rw_parse_udp(p, b, wire);
+	case PROTOCOL_GRE:
+		return rw_parse_gre(p, b, wire);
+	case PROTOCOL_IPV4:
+	case PROTOCOL_IPV6:
+		return rw_parse_ip(p, b, wire);
+	default:
+		return RW_PARSE_OTHER;
+	}
+}
 
 static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
@@ -30,10 +50,8 @@ static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t
 	if (fragment & 0x3fff) {
 		return protocol == PROTOCOL_TCP ? rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT) : RW_PARSE_OTHER;
 	}
-	if (protocol != PROTOCOL_TCP)
-		return RW_PARSE_OTHER;
 	rw_bytes_skip(&b, header - 20);
-	return rw_parse_tcp(p, b, total - header);
+	return parse_protocol(p, b, total - header, protocol);
 }
 
 /* RFC 2675: the length of a jumbogram stands in a hop-by-hop option. */
@@ -68,8 +86,6 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 	if (jumbo)
 		payload = wire > 40 ? wire - 40 : 0;
 	for (int i = 0; i < EXTENSIONS_MAX; i++) {
-		if (next == PROTOCOL_TCP)
-			return rw_parse_tcp(p, b, payload);
 		uint32_t length;
 		switch (next) {
 		case PROTOCOL_HOP_BY_HOP:
@@ -103,7 +119,7 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 			break;
 		}
 		default:
-			return RW_PARSE_OTHER;
+			return parse_protocol(p, b, payload, next);
 		}
 		if (b.short_read)
 			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
@@ -118,6 +134,8 @@ enum rw_parse rw_parse_ip(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	if (!rw_bytes_has(&b, 1))
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (p->depth++ == DEPTH_MAX)
+		return RW_PARSE_OTHER;
 	switch (*b.at >> 4) {
 	case 4:
 		return parse_ipv4(p, b, wire);

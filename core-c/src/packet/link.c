@@ -2,8 +2,9 @@
 #include "packet.h"
 
 enum link_type {
-	LINK_NULL = 0, LINK_ETHERNET = 1, LINK_RAW_BSD = 12, LINK_RAW_OPENBSD = 14, LINK_RAW = 101, LINK_LOOP = 108,
-	LINK_LINUX_SLL = 113, LINK_IPV4 = 228, LINK_IPV6 = 229, LINK_LINUX_SLL2 = 276
+	LINK_NULL = 0, LINK_ETHERNET = 1, LINK_PPP = 9, LINK_FDDI = 10, LINK_RAW_BSD = 12, LINK_RAW_OPENBSD = 14, LINK_RAW = 101, LINK_LOOP = 108,
+	LINK_PPP_HDLC = 50, LINK_WIRELESS = 105, LINK_LINUX_SLL = 113, LINK_RADIOTAP = 127, LINK_IPV4 = 228, LINK_IPV6 = 229,
+	LINK_NFLOG = 239, LINK_IPOIB = 242, LINK_LINUX_SLL2 = 276
 };
 
 static const struct {
@@ -12,7 +13,8 @@ static const struct {
 } link_names[] = {
     {LINK_NULL, "null"}, {LINK_ETHERNET, "ethernet"}, {LINK_RAW_BSD, "raw"}, {LINK_RAW_OPENBSD, "raw"},
     {LINK_RAW, "raw"}, {LINK_LOOP, "loop"}, {LINK_LINUX_SLL, "linux_sll"}, {LINK_IPV4, "ipv4"}, {LINK_IPV6, "ipv6"},
-    {LINK_LINUX_SLL2, "linux_sll2"}};
+    {LINK_LINUX_SLL2, "linux_sll2"}, {LINK_PPP, "ppp"}, {LINK_PPP_HDLC, "ppp"}, {LINK_FDDI, "fddi"},
+    {LINK_WIRELESS, "ieee802_11"}, {LINK_RADIOTAP, "radiotap"}, {LINK_NFLOG, "nflog"}, {LINK_IPOIB, "ipoib"}};
 
 const char *rw_link_type_name(uint32_t link_type)
 {
@@ -32,7 +34,7 @@ enum ether_type {
 
 static uint32_t less(uint32_t wire, uint32_t n) { return wire > n ? wire - n : 0; }
 
-static enum rw_parse parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type)
+enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type)
 {
 	for (int depth = 0; depth < TAGS_MAX; depth++) {
 		switch (type) {
@@ -55,12 +57,9 @@ static enum rw_parse parse_ether_type(struct rw_parser *p, struct rw_bytes b, ui
 			}
 			return bottom ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
 		}
-		case ETHER_PPPOE_SESSION: {
+		case ETHER_PPPOE_SESSION:
 			rw_bytes_skip(&b, 6);
-			uint16_t protocol = rw_bytes_u16(&b);
-			wire = less(wire, 8);
-			return protocol == 0x0021 || protocol == 0x0057 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
-		}
+			return rw_parse_ppp(p, b, less(wire, 6));
 		default:
 			return RW_PARSE_OTHER;
 		}
@@ -80,10 +79,37 @@ static enum rw_parse parse_null(struct rw_parser *p, struct rw_bytes b, uint32_t
 	return ip ? rw_parse_ip(p, b, less(wire, 4)) : RW_PARSE_OTHER;
 }
 
+/* Netlink packet logging: attributes in the writer's byte order; one of them is the packet. */
+static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
+{
+	enum { HEADER = 4, PAYLOAD = 9 };
+	rw_bytes_skip(&b, HEADER);
+	b.swapped = 1; /* little-endian, where that makes sense */
+	while (rw_bytes_left(&b) >= 4) {
+		struct rw_bytes start = b;
+		uint16_t length = rw_bytes_u16(&b), type = rw_bytes_u16(&b);
+		if (length < 4 || length - 4u > rw_bytes_left(&b)) {
+			b = start;
+			b.swapped = 0;
+			length = rw_bytes_u16(&b);
+			type = rw_bytes_u16(&b);
+			if (length < 4 || length - 4u > rw_bytes_left(&b))
+				return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+		}
+		if ((type & 0x7fff) == PAYLOAD) {
+			b.swapped = 0;
+			return rw_parse_ip(p, rw_bytes_take(&b, length - 4u), length - 4u);
+		}
+		size_t padded = ((length + 3u) & ~3u) - 4u;
+		rw_bytes_skip(&b, padded < rw_bytes_left(&b) ? padded : rw_bytes_left(&b));
+	}
+	return RW_PARSE_OTHER;
+}
+
 enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet,
 			      struct rw_oddity_counts *oddities)
 {
-	struct rw_parser p = {record, packet, oddities};
+	struct rw_parser p = {record, packet, oddities, 0};
 	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
 	uint32_t wire = record->wire_bytes;
 	memset(packet, 0, sizeof *packet);
@@ -92,12 +118,30 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 	packet->file = record->file;
 	packet->interface = record->interface;
 	switch (record->link_type) {
-	case LINK_ETHERNET: {
-		rw_bytes_skip(&b, 12);
+	case LINK_ETHERNET:
+		return rw_parse_ethernet(&p, b, wire);
+	case LINK_PPP:
+	case LINK_PPP_HDLC:
+		return rw_parse_ppp(&p, b, wire);
+	case LINK_FDDI:
+		rw_bytes_skip(&b, 13);
+		return rw_parse_llc(&p, b, less(wire, 13));
+	case LINK_WIRELESS:
+		return rw_parse_wireless(&p, b, wire);
+	case LINK_RADIOTAP: {
+		rw_bytes_skip(&b, 2);
+		uint16_t length = rw_bytes_u16(&b);
+		length = (uint16_t)(length >> 8 | length << 8); /* little-endian */
+		rw_bytes_skip(&b, length > 4 ? length - 4u : 0);
+		return rw_parse_wireless(&p, b, less(wire, length));
+	}
+	case LINK_NFLOG:
+		return parse_nflog(&p, b);
+	case LINK_IPOIB: {
+		rw_bytes_skip(&b, 40); /* global route header */
 		uint16_t type = rw_bytes_u16(&b);
-		if (b.short_read)
-			return rw_parse_odd(&p, RW_ODDITY_TRUNCATED_HEADER);
-		return parse_ether_type(&p, b, less(wire, 14), type);
+		rw_bytes_skip(&b, 2);
+		return rw_parse_ether_type(&p, b, less(wire, 44), type);
 	}
 	case LINK_RAW:
 	case LINK_RAW_BSD:
@@ -108,12 +152,12 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 	case LINK_LINUX_SLL: {
 		rw_bytes_skip(&b, 14);
 		uint16_t type = rw_bytes_u16(&b);
-		return parse_ether_type(&p, b, less(wire, 16), type);
+		return rw_parse_ether_type(&p, b, less(wire, 16), type);
 	}
 	case LINK_LINUX_SLL2: {
 		uint16_t type = rw_bytes_u16(&b);
 		rw_bytes_skip(&b, 18);
-		return parse_ether_type(&p, b, less(wire, 20), type);
+		return rw_parse_ether_type(&p, b, less(wire, 20), type);
 	}
 	case LINK_NULL:
 	case LINK_LOOP:

@@ -73,6 +73,7 @@ struct rw_parser {
 	const struct rw_record *record;
 	struct rw_packet *packet;
 	struct rw_oddity_counts *oddities;
+	uint8_t depth; /* IP headers so far: tunnels in tunnels end */
 };
 
 static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity which)
@@ -81,6 +82,13 @@ static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity whi
 	return RW_PARSE_OTHER;
 }
 
+enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type);
+enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_ip(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 /* The content of one option of kind 30, after kind and length. 0: malformed. */
