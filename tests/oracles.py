@@ -206,9 +206,7 @@ class LinuxCubic:
                 self.k, self.origin = 0, w
                 if self.last_max > w:
                     cube = 2**40 // 410 * (self.last_max - w)
-                    self.k = max(
-                        x for x in range(int(round(cube ** (1 / 3))) - 2, int(cube ** (1 / 3)) + 3) if x**3 <= cube
-                    )
+                    self.k = max(x for x in range(round(cube ** (1 / 3)) - 2, int(cube ** (1 / 3)) + 3) if x**3 <= cube)
                     self.origin = self.last_max
             t = ticks - self.epoch // self.tick + -(-self.delay_min * 1000 // self.tick)
             t = t * 1024 * self.tick // 10**9

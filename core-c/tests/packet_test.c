@@ -87,7 +87,8 @@ static void check_tunnel(uint8_t protocol, const char *inner, size_t n)
 	put_number(&f, 0, 4, 1);
 	put_number(&f, 64, 1, 1);
 	put_number(&f, protocol, 1, 1);
-	put_number(&f, 0, 10, 1);
+	put_number(&f, 0, 2, 1);
+	put_number(&f, 0, 8, 1);
 	put(&f, inner, n);
 	put(&f, packet, size);
 	struct rw_packet p;
@@ -130,7 +131,8 @@ static void tunnels_in_tunnels_end(void **state)
 		put_number(&f, 0, 4, 1);
 		put_number(&f, 64, 1, 1);
 		put_number(&f, 4, 1, 1);
-		put_number(&f, 0, 10, 1);
+		put_number(&f, 0, 2, 1);
+		put_number(&f, 0, 8, 1);
 	}
 	struct rw_packet p;
 	assert_int_equal(parse(101, &f, 1000, &p), RW_PARSE_OTHER);

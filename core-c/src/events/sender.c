@@ -924,7 +924,7 @@ uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s)
 {
 	/* Random counters, and those that a host's other flows share, tell nothing. */
 	if (s->identification.out_of_order * 20 > s->identification.in_order ||
-	    s->identification.consecutive * 10 < s->identification.in_order * 9)
+	    s->identification.in_order - s->identification.consecutive > 4 + s->identification.in_order / 10)
 		return 0;
 	uint64_t holes = s->identification.holes, missing = s->identification.missing;
 	return missing > holes ? missing - holes : 0;
