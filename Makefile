@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check clean
+.PHONY: help build up down test check validate clean
 
 PYTHON := .venv/bin/python
 
@@ -24,6 +24,10 @@ test: ## install, build and run every test against services of its own
 check: ## formatters, linters, types, import rules
 	@deploy/setup.sh check
 	@deploy/check.sh
+
+validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs
+	@deploy/setup.sh build
+	@$(PYTHON) -m bench.validate $(CORPUS)
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

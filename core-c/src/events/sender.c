@@ -332,10 +332,13 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 /* Beside the receiver, an RTT is the time from a timestamp value leaving to its echo arriving (RFC 7323 4.1). */
 static void echo_sample(struct rw_sender *s, const struct rw_packet *p)
 {
-	if (s->vantage == RW_VANTAGE_RECEIVER && p->has_timestamps && s->echo_ns && p->ts_echo == s->echo_value) {
+	if (s->vantage != RW_VANTAGE_RECEIVER || !p->has_timestamps || !s->echo_ns)
+		return;
+	int32_t later = rw_seq_diff(p->ts_echo, s->echo_value);
+	if (later == 0)
 		rw_sender_rtt(s, (uint64_t)(p->time_ns - s->echo_ns));
-		s->echo_ns = 0;
-	}
+	if (later >= 0)
+		s->echo_ns = 0; /* taken, or passed over: the next value is followed */
 }
 
 static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,

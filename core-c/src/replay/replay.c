@@ -542,15 +542,19 @@ static int apply(rw_replay *r, const struct rw_flow *f, struct live *l, const st
 /* The handshake seen from the data sender: its first RTT sample, and when it may send. */
 static void handshake(const struct rw_flow *f, struct live *l, int from_source, const struct rw_packet *p, int *ready)
 {
-	int source_opens = f->source == f->initiator;
+	int source_opens = f->source == f->initiator, beside = l->sender.vantage <= RW_VANTAGE_SENDER;
 	*ready = 0;
+	/* Away from the sender neither half of the handshake is a round trip; both together are one. */
+	if (!beside && f->handshake && !l->sender.srtt_ns && p->time_ns == f->established_ns && l->syns == 1 &&
+	    l->syn_acks == 1)
+		rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ns));
 	if (p->flags & RW_TCP_SYN) {
 		if (p->flags & RW_TCP_ACK) {
 			if (l->syn_acks < 255)
 				l->syn_acks++;
 			l->syn_ack_ns = p->time_ns;
 			if (source_opens && !from_source && !l->established) {
-				if (l->syns == 1)
+				if (l->syns == 1 && beside)
 					rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ns));
 				*ready = 1;
 			}
@@ -563,7 +567,7 @@ static void handshake(const struct rw_flow *f, struct live *l, int from_source, 
 	}
 	if (l->established)
 		return;
-	if (f->handshake && !source_opens && !from_source && l->syn_acks == 1)
+	if (beside && f->handshake && !source_opens && !from_source && l->syn_acks == 1)
 		rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ack_ns));
 	*ready = 1;
 }
@@ -618,7 +622,7 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 		l->ce_packets += from_source && p->ecn == RW_ECN_CE;
 		return from_source ? cover(r, f, p) : 0;
 	}
-	int opening = (p->flags & RW_TCP_SYN) || !l->established;
+	int opening = (p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns;
 	struct rw_events events = {.count = 0};
 	ready = 0;
 	if (opening)
