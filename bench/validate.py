@@ -1,8 +1,8 @@
 """Compares replays with the Linux kernel's own window: `make validate CORPUS=DIR`.
 
-DIR holds a folder for each run with `capture.pcap` or `capture.pcapng` and `truth.csv.gz`: the tcp_probe trace point, a line
-for each ACK before it is processed (src, sport, snd_una, snd_cwnd, srtt_us). Rows are matched by subflow and snd_una, in order.
-Prints the table of docs/validation.md.
+DIR holds a folder for each run with `capture.pcap` or `capture.pcapng` and `truth.csv.gz`: the tcp_probe trace point,
+a line for each ACK before it is processed (src, sport, snd_una, snd_cwnd, srtt_us). Rows are matched by subflow and
+snd_una, in order. Prints the table of docs/validation.md.
 """
 
 from __future__ import annotations
