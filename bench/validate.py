@@ -96,9 +96,8 @@ def compare(folder: Path) -> Iterator[tuple[str, str, str, Score]]:
 
 
 def main(corpus: str) -> None:
-    print(
-        "| run | data sender | sender told | replayed | ACKs | exact | outside recovery | within one | median srtt error |"
-    )
+    columns = ("run", "data sender", "sender told", "replayed", "ACKs", "exact", "outside recovery", "within one")
+    print("|", " | ".join((*columns, "median srtt error")), "|")
     print("|---|---|---|---|---:|---:|---:|---:|---:|")
     for folder in sorted(p.parent for p in Path(corpus).glob("*/truth.csv.gz")):
         for endpoint, told, label, s in compare(folder):
