@@ -188,6 +188,18 @@ void rw_scoreboard_clear(struct rw_sender *s);
 uint32_t rw_scoreboard_find(const struct rw_sender *s, uint32_t sequence);
 void rw_scoreboard_lose(struct rw_sender *s, struct rw_segment *g);
 
+enum { RW_DUPLICATE_ACKS = 3 };
+/* Further ahead is another connection's number, not this one's. */
+#define RW_SEQUENCE_JUMP_MAX (1 << 30)
+
+void rw_sender_start(struct rw_sender *s, uint32_t sequence);
+struct rw_event *rw_sender_add_event(struct rw_sender *s, struct rw_events *out, uint8_t kind, int64_t time_ns);
+/* Returns whether windows are reduced by it (not from CWR: they were already). */
+int rw_sender_enter_recovery(struct rw_sender *s);
+/* acknowledgment.c */
+void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+			   struct rw_oddity_counts *oddities);
+
 void rw_rack_advance(struct rw_sender *s, const struct rw_segment *g, int64_t now_ns);
 void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns);
 void rw_rack_update_window(struct rw_sender *s, int dsack);

@@ -1,3 +1,4 @@
+/* What a sender sends: new data, retransmissions and why, and what of it the capture shows. */
 #include "events.h"
 
 #include <string.h>
@@ -5,11 +6,8 @@
 #define MS 1000000ll
 /* RFC 8985 7.2: two round trips and Linux's 2 ms; compared with nine tenths because timers fire on ticks. */
 #define PROBE_SLACK_NS (2 * MS)
-#define DUPLICATE_ACKS 3
 /* A hole filled so soon was reordered on the way to the capture, not retransmitted. */
 #define CAPTURE_REORDER_NS (3 * MS)
-/* Further ahead is another connection's number, not this one's. */
-#define SEQUENCE_JUMP_MAX (1 << 30)
 /* More IPv4 identifications at once were not lost: they were used elsewhere. */
 #define MISSING_MAX 256
 #define GAP_SEGMENTS_FREE 4096
@@ -35,12 +33,12 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->sack = source->syn && sink->syn ? source->sack_permitted && sink->sack_permitted : 1;
 	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
 	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
-	s->reorder_segments = DUPLICATE_ACKS;
+	s->reorder_segments = RW_DUPLICATE_ACKS;
 	s->reorder_steps = 1;
 	s->window_bytes = UINT32_MAX;
 }
 
-static void start(struct rw_sender *s, uint32_t sequence)
+void rw_sender_start(struct rw_sender *s, uint32_t sequence)
 {
 	s->una = s->next = s->high = s->rtt_sequence = s->highest_sack = sequence;
 	s->started = 1;
@@ -56,7 +54,7 @@ static uint32_t segment_bytes_of(const struct rw_sender *s, const struct rw_pack
 	return s->payload_max && s->payload_max <= MSS_ETHERNET ? s->payload_max : MSS_ETHERNET;
 }
 
-static struct rw_event *add_event(struct rw_sender *s, struct rw_events *out, uint8_t kind, int64_t time_ns)
+struct rw_event *rw_sender_add_event(struct rw_sender *s, struct rw_events *out, uint8_t kind, int64_t time_ns)
 {
 	struct rw_event *e = &out->event[out->count++];
 	memset(e, 0, sizeof *e);
@@ -85,8 +83,7 @@ static void init_undo(struct rw_sender *s)
 	s->undo_retransmits = s->retrans_out ? (int32_t)s->retrans_out : -1;
 }
 
-/* Enters recovery; returns whether windows are reduced by it (not from CWR: they were already). */
-static int enter_recovery(struct rw_sender *s)
+int rw_sender_enter_recovery(struct rw_sender *s)
 {
 	int reduce = s->state != RW_SENDER_CWR && s->state != RW_SENDER_RECOVERY;
 	init_undo(s);
@@ -113,7 +110,7 @@ static void lose_at_timeout(struct rw_sender *s, int64_t now_ns)
 
 static void time_out(struct rw_sender *s, int64_t now_ns, struct rw_events *out)
 {
-	struct rw_event *e = add_event(s, out, RW_EVENT_TIMEOUT, now_ns);
+	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_TIMEOUT, now_ns);
 	int fresh = s->state < RW_SENDER_RECOVERY;
 	if (!s->sack)
 		s->sacked_out = 0; /* what duplicate ACKs stood for is lost as well */
@@ -122,8 +119,8 @@ static void time_out(struct rw_sender *s, int64_t now_ns, struct rw_events *out)
 	lose_at_timeout(s, now_ns);
 	if (e->new_episode)
 		init_undo(s);
-	if (s->state <= RW_SENDER_DISORDER && s->sacked_out >= DUPLICATE_ACKS && s->reorder_segments > DUPLICATE_ACKS)
-		s->reorder_segments = DUPLICATE_ACKS;
+	if (s->state <= RW_SENDER_DISORDER && s->sacked_out >= RW_DUPLICATE_ACKS && s->reorder_segments > RW_DUPLICATE_ACKS)
+		s->reorder_segments = RW_DUPLICATE_ACKS;
 	s->f_rto = fresh || s->backoff > 0;
 	s->state = RW_SENDER_LOSS;
 	s->high = s->next;
@@ -159,7 +156,7 @@ static void explain_retransmission(struct rw_sender *s, const struct rw_packet *
 		time_out(s, now, out);
 		return;
 	}
-	struct rw_event *e = add_event(s, out, RW_EVENT_RECOVERY, now);
+	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_RECOVERY, now);
 	s->rack_advanced = 1;
 	rw_rack_mark_lost(s, now);
 	for (uint32_t i = rw_scoreboard_find(s, p->sequence); i < s->count; i++) {
@@ -168,7 +165,7 @@ static void explain_retransmission(struct rw_sender *s, const struct rw_packet *
 			break;
 		rw_scoreboard_lose(s, g);
 	}
-	if (enter_recovery(s))
+	if (rw_sender_enter_recovery(s))
 		e->steps = RW_STEP_RECOVERY;
 	e->delivered = 1; /* Linux reduces by one segment when the timer starts recovery */
 	e->steps |= RW_STEP_REDUCE;
@@ -216,12 +213,12 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 	uint32_t marked = mark_retransmitted(s, p, start, end);
 	if (s->undo_retransmits < 0)
 		s->undo_retransmits = 0;
-	if (s->undo_retransmits < SEQUENCE_JUMP_MAX)
+	if (s->undo_retransmits < RW_SEQUENCE_JUMP_MAX)
 		s->undo_retransmits += (int32_t)marked;
 	s->retransmitted_since = 1;
 	if (was_head || s->state != RW_SENDER_RECOVERY)
 		s->timer_ns = p->time_ns;
-	struct rw_event *e = add_event(s, out, RW_EVENT_SEND, p->time_ns);
+	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->segments = marked;
 	e->retransmission = 1;
 	e->reducing = s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY;
@@ -285,7 +282,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	uint64_t wanted = (uint64_t)s->count + gap / mss + (end - start) / mss + 2;
 	/* A gap may be long, but not made of much more than was ever seen: it would cost memory that no packet paid for. */
 	int imagined = gap / mss > GAP_SEGMENTS_FREE + 4 * s->segments_seen;
-	if (imagined || wanted > s->segments_max || end - s->una > SEQUENCE_JUMP_MAX || too_much_work(s)) {
+	if (imagined || wanted > s->segments_max || end - s->una > RW_SEQUENCE_JUMP_MAX || too_much_work(s)) {
 		give_up_window(s, p, end, oddities);
 		return 0;
 	}
@@ -319,7 +316,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	s->last_send_ns = p->time_ns;
 	s->sent_since += segments;
 	s->quiet_acks = 0;
-	struct rw_event *e = add_event(s, out, RW_EVENT_SEND, p->time_ns);
+	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->quiet_ns = quiet;
 	e->segments = segments;
 	e->idle_timeouts = idle;
@@ -349,7 +346,7 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 		if (s->started)
 			s->retransmitted_packets++;
 		else
-			start(s, p->sequence + 1);
+			rw_sender_start(s, p->sequence + 1);
 		if (p->payload_bytes == 0)
 			return 0;
 		start_at++; /* TCP Fast Open */
@@ -357,9 +354,9 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 	if (bytes == 0)
 		return 0;
 	if (!s->started)
-		start(s, start_at);
+		rw_sender_start(s, start_at);
 	uint32_t end = start_at + bytes;
-	if (rw_seq_diff(start_at, s->next) < -SEQUENCE_JUMP_MAX)
+	if (rw_seq_diff(start_at, s->next) < -RW_SEQUENCE_JUMP_MAX)
 		return 0;
 	if (p->payload_bytes)
 		s->segment_bytes = segment_bytes_of(s, p);
@@ -383,509 +380,6 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 		return sent_new(s, p, start_at, end, out, oddities);
 	}
 	return 0;
-}
-
-/* What one ACK changes; lives while it is processed. */
-struct ack_work {
-	const struct rw_packet *p;
-	int64_t now;
-	uint32_t delivered;
-	uint32_t dsack_segments, dsack_end;
-	uint8_t advanced, data_acked, data_sacked, dsack, window_update, ece, original_sacked, lost_retransmission;
-	int64_t first_sent_ns, last_sent_ns, sack_sent_ns, sack_last_ns; /* 0: none */
-	uint8_t retransmitted_acked;
-	uint32_t highest_before; /* SACKed before this ACK: what it SACKs itself is no sign of reordering */
-	uint32_t reorder_at;
-	uint8_t reordered;
-};
-
-static void note_reordering(struct rw_sender *s, uint32_t low, uint32_t mss)
-{
-	if (rw_seq_diff(low, s->highest_sack) >= 0)
-		return;
-	uint32_t segments = (s->highest_sack - low + mss - 1) / mss;
-	if (segments > s->reorder_segments)
-		s->reorder_segments = segments < 300 ? segments : 300;
-	s->reorder_seen = 1;
-}
-
-/* Did this ACK answer a packet sent before the retransmission (RFC 3522)? */
-static int echoes_before(const struct rw_packet *p, uint32_t ts)
-{
-	return p->has_timestamps && p->ts_echo && rw_seq_diff(p->ts_echo, ts) < 0;
-}
-
-static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segment *g)
-{
-	if (g->bits & RW_SEGMENT_SACKED)
-		return;
-	if (g->bits & RW_SEGMENT_EVER) {
-		if (g->bits & RW_SEGMENT_LOST && g->bits & RW_SEGMENT_RETRANSMITTED) {
-			g->bits &= (uint8_t) ~(RW_SEGMENT_LOST | RW_SEGMENT_RETRANSMITTED);
-			s->lost_out--;
-			s->retrans_out--;
-		}
-	} else {
-		if (rw_seq_diff(g->start, w->highest_before) < 0 &&
-		    (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
-			w->reordered = 1;
-			w->reorder_at = g->start;
-		}
-		if (rw_seq_diff(g->end, s->high) <= 0)
-			w->original_sacked = 1;
-		if (!w->sack_sent_ns)
-			w->sack_sent_ns = g->sent_ns;
-		w->sack_last_ns = g->sent_ns;
-	}
-	if (g->bits & RW_SEGMENT_LOST) {
-		g->bits &= (uint8_t)~RW_SEGMENT_LOST;
-		s->lost_out--;
-	}
-	rw_rack_advance(s, g, w->now);
-	g->bits |= RW_SEGMENT_SACKED;
-	s->sacked_out++;
-	w->delivered++;
-	w->data_sacked = 1;
-}
-
-static void sack_range(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
-{
-	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
-		struct rw_segment *g = rw_segment_at(s, i);
-		s->work++;
-		if (rw_seq_diff(g->end, end) > 0)
-			break;
-		if (rw_seq_diff(g->start, start) >= 0)
-			sack_segment(s, w, g);
-	}
-}
-
-/* Only what the ACK before did not say already, or a large window would be walked at every ACK. */
-static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
-{
-	for (uint8_t k = 0; k < s->seen_sacks; k++) {
-		struct rw_range seen = s->seen_sack[k];
-		if (rw_seq_diff(seen.start, start) >= 0 && rw_seq_diff(seen.end, end) <= 0) {
-			sack_range(s, w, start, seen.start);
-			/* A segment across the old edge was not covered whole before. */
-			uint32_t i = rw_scoreboard_find(s, seen.end);
-			uint32_t from = i < s->count ? rw_segment_at(s, i)->start : seen.end;
-			if (rw_seq_diff(from, seen.end) > 0)
-				from = seen.end;
-			start = rw_seq_diff(from, start) > 0 ? from : start;
-			break;
-		}
-	}
-	sack_range(s, w, start, end);
-}
-
-static void read_sacks(struct rw_sender *s, struct ack_work *w, uint32_t mss)
-{
-	const struct rw_packet *p = w->p;
-	struct rw_range kept[RW_SACK_MAX];
-	uint8_t keep = 0;
-	for (uint8_t k = 0; k < p->sack_count; k++) {
-		uint32_t start = p->sack_start[k], end = p->sack_end[k];
-		if (rw_seq_diff(end, start) <= 0 || rw_seq_diff(end, s->next) > 0)
-			continue;
-		int duplicate = k == 0 && (rw_seq_diff(start, p->ack) < 0 ||
-					   (p->sack_count > 1 && rw_seq_diff(end, p->sack_end[1]) <= 0 &&
-					    rw_seq_diff(start, p->sack_start[1]) >= 0));
-		if (duplicate) { /* RFC 2883 */
-			w->dsack = 1;
-			w->dsack_segments = (end - start + mss - 1) / mss;
-			w->dsack_end = end;
-			s->spurious += w->dsack_segments;
-			continue;
-		}
-		if (rw_seq_diff(start, s->una) < 0)
-			continue;
-		sack_new_part(s, w, start, end);
-		kept[keep].start = start;
-		kept[keep++].end = end;
-	}
-	for (uint8_t k = 0; k < keep; k++)
-		if (rw_seq_diff(kept[k].end, s->highest_sack) > 0)
-			s->highest_sack = kept[k].end;
-	memcpy(s->seen_sack, kept, sizeof kept[0] * keep);
-	s->seen_sacks = keep;
-}
-
-/* Takes acknowledged segments off the scoreboard. */
-static void clean(struct rw_sender *s, struct ack_work *w, uint32_t ack)
-{
-	while (s->count) {
-		struct rw_segment *g = rw_segment_at(s, 0);
-		if (rw_seq_diff(g->end, ack) > 0) {
-			if (rw_seq_diff(g->start, ack) < 0)
-				g->start = ack;
-			break;
-		}
-		w->data_acked = 1;
-		if (g->bits & RW_SEGMENT_EVER) {
-			if (g->bits & RW_SEGMENT_RETRANSMITTED)
-				s->retrans_out--;
-			w->retransmitted_acked = 1;
-		} else if (!(g->bits & RW_SEGMENT_SACKED)) {
-			w->last_sent_ns = g->sent_ns;
-			if (!w->first_sent_ns)
-				w->first_sent_ns = g->sent_ns;
-			if (rw_seq_diff(g->start, w->highest_before) < 0 &&
-			    (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
-				w->reordered = 1;
-				w->reorder_at = g->start;
-			}
-			if (rw_seq_diff(g->end, s->high) <= 0)
-				w->original_sacked = 1;
-		}
-		if (g->bits & RW_SEGMENT_SACKED) {
-			s->sacked_out--;
-		} else {
-			w->delivered++;
-			if (!(g->bits & RW_SEGMENT_EVER && w->p->has_timestamps && s->has_retransmit_ts &&
-			      echoes_before(w->p, s->first_retransmit_ts)))
-				rw_rack_advance(s, g, w->now);
-		}
-		if (g->bits & RW_SEGMENT_LOST)
-			s->lost_out--;
-		if (g->bits & RW_SEGMENT_UNSEEN)
-			s->unseen_bytes += g->end - g->start;
-		s->head = (s->head + 1) & (s->capacity - 1);
-		s->count--;
-	}
-}
-
-static uint64_t rtt_sample(struct rw_sender *s, const struct ack_work *w)
-{
-	int64_t from = 0;
-	if (w->first_sent_ns && !w->retransmitted_acked)
-		from = w->first_sent_ns;
-	else if (w->sack_sent_ns)
-		from = w->sack_sent_ns;
-	if (!from || s->vantage == RW_VANTAGE_RECEIVER)
-		return 0;
-	return w->now > from ? (uint64_t)(w->now - from) : 1;
-}
-
-/* The newest segment's sample: what delay-based decisions look at. */
-static uint64_t newest_sample(const struct rw_sender *s, const struct ack_work *w)
-{
-	int64_t from = w->sack_last_ns ? w->sack_last_ns : w->first_sent_ns && !w->retransmitted_acked ? w->last_sent_ns : 0;
-	if (!from || s->vantage == RW_VANTAGE_RECEIVER)
-		return 0;
-	return w->now > from ? (uint64_t)(w->now - from) : 1;
-}
-
-static int may_undo(const struct rw_sender *s, const struct ack_work *w)
-{
-	if (!s->undo_possible)
-		return 0;
-	return s->undo_retransmits == 0 || (s->has_retransmit_ts && echoes_before(w->p, s->first_retransmit_ts));
-}
-
-static void reopen(struct rw_sender *s)
-{
-	s->state = s->sacked_out || s->lost_out || s->retrans_out ? RW_SENDER_DISORDER : RW_SENDER_OPEN;
-	if (!s->retrans_out)
-		s->has_retransmit_ts = 0;
-}
-
-static void undo(struct rw_sender *s, struct rw_event *e, int unmark)
-{
-	if (unmark)
-		for (uint32_t i = 0; i < s->count; i++) {
-			struct rw_segment *g = rw_segment_at(s, i);
-			s->work++;
-			if (g->bits & RW_SEGMENT_LOST) {
-				g->bits &= (uint8_t)~RW_SEGMENT_LOST;
-				s->lost_out--;
-			}
-		}
-	e->steps |= RW_STEP_UNDO;
-	s->undo_possible = 0;
-}
-
-/* A tail loss probe repaired a loss when the ACK passes it without a DSACK (RFC 8985 7.4). */
-static void end_probe(struct rw_sender *s, const struct ack_work *w, struct rw_event *e)
-{
-	if (!s->probe_outstanding || rw_seq_diff(w->p->ack, s->probe_high) < 0)
-		return;
-	if (!s->probe_retransmitted || w->dsack) {
-		s->probe_outstanding = 0;
-	} else if (rw_seq_diff(w->p->ack, s->probe_high) > 0) {
-		s->probe_outstanding = 0;
-		e->steps |= RW_STEP_TAIL_LOSS;
-		s->high = s->next;
-		reopen(s);
-	} else if (!w->advanced && !w->data_sacked) {
-		s->probe_outstanding = 0; /* a pure duplicate: both arrived */
-	}
-}
-
-static void lose_without_sack(struct rw_sender *s, const struct ack_work *w)
-{
-	if ((s->state < RW_SENDER_RECOVERY && s->sacked_out >= s->reorder_segments) ||
-	    (s->state == RW_SENDER_RECOVERY && w->advanced)) {
-		if (s->count) {
-			struct rw_segment *g = rw_segment_at(s, 0);
-			if (!(g->bits & RW_SEGMENT_RETRANSMITTED))
-				rw_scoreboard_lose(s, g);
-		}
-	}
-}
-
-static void identify_loss(struct rw_sender *s, struct ack_work *w)
-{
-	uint32_t retransmitted = s->retrans_out;
-	if (s->sack)
-		rw_rack_mark_lost(s, w->now);
-	else
-		lose_without_sack(s, w);
-	w->lost_retransmission = s->retrans_out < retransmitted;
-}
-
-static void try_open(struct rw_sender *s, const struct ack_work *w, struct rw_event *e)
-{
-	if (w->ece && s->state < RW_SENDER_CWR) {
-		s->state = RW_SENDER_CWR;
-		s->undo_possible = 0;
-		s->high = s->next;
-		s->probe_outstanding = 0;
-		e->steps |= RW_STEP_CWR | RW_STEP_NO_UNDO;
-	}
-	if (s->state != RW_SENDER_CWR)
-		reopen(s);
-}
-
-static void recover(struct rw_sender *s, const struct ack_work *w, struct rw_event *e)
-{
-	if (enter_recovery(s))
-		e->steps |= RW_STEP_RECOVERY;
-	if (w->ece)
-		e->steps |= RW_STEP_NO_UNDO;
-}
-
-/* Loss state: F-RTO decides whether the timeout was spurious. 1: go on as in Open. */
-static int process_loss(struct rw_sender *s, struct ack_work *w, struct rw_event *e, int duplicate)
-{
-	int recovered = rw_seq_diff(s->una, s->high) >= 0;
-	if (w->advanced && may_undo(s, w)) {
-		undo(s, e, 1);
-		e->steps |= RW_STEP_OPEN;
-		s->f_rto = 0;
-		reopen(s);
-		return 1;
-	}
-	if (s->f_rto) {
-		if (w->original_sacked && s->undo_possible) {
-			undo(s, e, 1);
-			e->steps |= RW_STEP_OPEN;
-			s->f_rto = 0;
-			reopen(s);
-			return 1;
-		}
-		if (rw_seq_diff(s->next, s->high) > 0) {
-			if (w->data_sacked || duplicate)
-				s->f_rto = 0;
-		} else if (w->advanced && !recovered) {
-			s->high = s->next;
-			return 0;
-		}
-	}
-	if (recovered) {
-		if (may_undo(s, w))
-			undo(s, e, 0);
-		e->steps |= RW_STEP_OPEN;
-		s->undo_possible = 0;
-		reopen(s);
-		return 1;
-	}
-	return 0;
-}
-
-static void react(struct rw_sender *s, struct ack_work *w, struct rw_event *e, int duplicate)
-{
-	if (w->ece)
-		e->steps |= RW_STEP_NO_UNDO;
-	if (s->state == RW_SENDER_OPEN)
-		s->has_retransmit_ts = 0;
-	else if (rw_seq_diff(s->una, s->high) >= 0) {
-		if (s->state == RW_SENDER_CWR && s->una != s->high) {
-			e->steps |= RW_STEP_EXIT;
-			s->state = RW_SENDER_OPEN;
-		} else if (s->state == RW_SENDER_RECOVERY) {
-			if (may_undo(s, w))
-				undo(s, e, 0);
-			else if (s->undo_possible)
-				e->steps |= RW_STEP_EXIT;
-			if (s->reorder_persist)
-				s->reorder_persist--;
-			s->state = RW_SENDER_OPEN;
-		}
-	}
-	if (s->state == RW_SENDER_RECOVERY) {
-		if (w->advanced && s->undo_possible && s->has_retransmit_ts && echoes_before(w->p, s->first_retransmit_ts)) {
-			note_reordering(s, s->una, s->segment_bytes);
-			if (s->retrans_out)
-				return;
-			undo(s, e, 1);
-			reopen(s);
-		} else if (s->undo_possible && s->undo_retransmits == 0) {
-			undo(s, e, 0);
-			try_open(s, w, e);
-		}
-		identify_loss(s, w);
-		if (s->state != RW_SENDER_RECOVERY && s->lost_out)
-			recover(s, w, e);
-		return;
-	}
-	if (s->state == RW_SENDER_LOSS) {
-		int open = process_loss(s, w, e, duplicate);
-		identify_loss(s, w);
-		if (!open && !w->lost_retransmission)
-			return;
-	} else {
-		if (s->state <= RW_SENDER_DISORDER && s->undo_possible && s->undo_retransmits == 0)
-			undo(s, e, 0);
-		identify_loss(s, w);
-	}
-	if (s->lost_out)
-		recover(s, w, e);
-	else
-		try_open(s, w, e);
-}
-
-static void limits(struct rw_sender *s, const struct rw_packet *p, struct rw_event *e, uint32_t mss)
-{
-	uint32_t outstanding = s->next - s->una;
-	if (s->sent_since == 0 && s->window_bytes != UINT32_MAX && outstanding + mss > s->window_bytes)
-		e->flags |= RW_ACK_RWND_LIMITED;
-	/* Three ACKs that freed room and nothing was sent: the sender had nothing to send. */
-	else if (s->quiet_acks >= 3)
-		e->flags |= RW_ACK_APP_LIMITED;
-	s->window_bytes = (uint32_t)p->window << s->peer_scale;
-}
-
-static void timers(struct rw_sender *s, const struct ack_work *w)
-{
-	if (w->advanced) {
-		s->backoff = 0;
-		s->last_advance_ns = w->now;
-		if (s->quiet_acks < 255 && s->state < RW_SENDER_CWR)
-			s->quiet_acks++;
-	}
-	if (w->data_acked || w->data_sacked)
-		s->timer_ns = w->now;
-	s->last_ack_ns = w->now;
-}
-
-/* The ACK covers data that the capture never showed. */
-static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, uint32_t mss,
-			      struct rw_oddity_counts *oddities)
-{
-	uint32_t unseen = p->ack - s->next;
-	s->unseen_bytes += unseen;
-	rw_oddity_add(oddities, RW_ODDITY_UNSEEN_DATA, p->file, p->offset);
-	s->next = p->ack;
-	return (unseen + mss - 1) / mss;
-}
-
-static void acked(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-		  struct rw_oddity_counts *oddities)
-{
-	if (!s->started)
-		start(s, p->ack);
-	if (s->vantage == RW_VANTAGE_RECEIVER && p->has_timestamps && !s->echo_ns) {
-		s->echo_value = p->ts_value;
-		s->echo_ns = p->time_ns;
-	}
-	uint32_t mss = s->segment_bytes;
-	struct rw_event *e = add_event(s, out, RW_EVENT_ACK, p->time_ns);
-	struct ack_work w = {.p = p, .now = p->time_ns, .highest_before = s->sacked_out ? s->highest_sack : s->una};
-	int32_t ahead = rw_seq_diff(p->ack, s->una);
-	e->ack = p->ack;
-	e->in_flight_before = rw_in_flight(s);
-	e->packets_out_before = s->count;
-	e->next_before = s->next;
-	e->sent_before = s->sent_since;
-	e->sent_ns = s->last_send_ns;
-	uint64_t flight_bytes = (uint64_t)e->in_flight_before * mss;
-	uint32_t span = s->next - s->una;
-	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span
-				    : flight_bytes > UINT32_MAX     ? UINT32_MAX
-								    : (uint32_t)flight_bytes;
-	s->acks++;
-	w.ece = (p->flags & RW_TCP_ECE) != 0;
-	s->ece_acks += w.ece;
-	e->flags = (uint16_t)((w.ece ? RW_ACK_ECE : 0) | (p->sack_count ? RW_ACK_SACK : 0) |
-			      (s->retransmitted_since ? RW_ACK_RETRANSMIT : 0));
-	uint32_t window = (uint32_t)p->window << s->peer_scale;
-	w.window_update = s->window_bytes != UINT32_MAX && window != s->window_bytes;
-	limits(s, p, e, mss);
-	s->sent_since = 0;
-	s->retransmitted_since = 0;
-	if (ahead < 0 || ahead > SEQUENCE_JUMP_MAX) { /* old, or not of this connection */
-		e->in_flight = rw_in_flight(s);
-		return;
-	}
-	int outstanding = s->count > 0;
-	uint32_t lost_before = s->lost_total, una_before = s->una;
-	if (p->sack_count && s->sack)
-		read_sacks(s, &w, mss);
-	if (rw_seq_diff(p->ack, s->next) > 0) {
-		clean(s, &w, s->next);
-		w.delivered += accept_unseen(s, p, mss, oddities);
-		w.data_acked = 1;
-		outstanding = 1;
-	} else {
-		clean(s, &w, p->ack);
-	}
-	w.advanced = ahead > 0;
-	s->una = p->ack;
-	if (rw_seq_diff(s->highest_sack, s->una) < 0)
-		s->highest_sack = s->una;
-	e->una_advanced = w.advanced;
-	e->acked_bytes = (uint32_t)ahead;
-	int duplicate = !w.advanced && !w.window_update && p->payload_bytes == 0 && outstanding && !w.dsack;
-	if (duplicate)
-		e->flags |= RW_ACK_DUP;
-	if (!s->sack && duplicate && s->sacked_out + (s->lost_out ? s->lost_out : 1) < s->count) {
-		s->sacked_out++; /* without SACK a duplicate ACK stands for one delivered segment (RFC 6582) */
-		w.delivered++;
-	} else if (!s->sack && w.advanced) {
-		uint32_t counted = s->sacked_out < w.delivered ? s->sacked_out : w.delivered;
-		s->sacked_out = s->state == RW_SENDER_RECOVERY && rw_seq_diff(s->una, s->high) < 0 ? s->sacked_out - counted : 0;
-		w.delivered -= counted < w.delivered ? counted : w.delivered - (w.delivered > 0);
-		if (s->sacked_out > s->count - s->lost_out)
-			s->sacked_out = s->count - s->lost_out;
-	}
-	if (w.reordered)
-		note_reordering(s, w.reorder_at, mss);
-	e->rtt_ns = rtt_sample(s, &w);
-	e->rtt_newest_ns = newest_sample(s, &w);
-	if (e->rtt_ns)
-		rw_sender_rtt(s, e->rtt_ns);
-	rw_rack_update_window(s, w.dsack);
-	if (w.dsack && s->undo_possible && s->undo_retransmits > 0 && rw_seq_diff(w.dsack_end, una_before) <= 0 &&
-	    rw_seq_diff(w.dsack_end, s->undo_mark) > 0) {
-		s->undo_retransmits -= (int32_t)w.dsack_segments;
-		if (s->undo_retransmits < 0)
-			s->undo_retransmits = 0;
-	}
-	end_probe(s, &w, e);
-	int dubious = duplicate || w.data_sacked || w.ece || w.dsack || s->state != RW_SENDER_OPEN;
-	if (outstanding && dubious)
-		react(s, &w, e, duplicate);
-	e->delivered = w.delivered;
-	e->newly_lost = s->lost_total - lost_before;
-	if (s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY)
-		e->steps |= RW_STEP_REDUCE;
-	else if (w.data_acked || (s->reorder_segments > DUPLICATE_ACKS && w.data_sacked)) {
-		e->steps |= RW_STEP_RAISE;
-		e->flags |= RW_ACK_RAISES;
-	}
-	e->in_flight = rw_in_flight(s);
-	timers(s, &w);
 }
 
 static void settle(const struct rw_sender *s, struct rw_events *out)
@@ -953,6 +447,6 @@ void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_e
 	s->packets++;
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
-	acked(s, p, out, oddities);
+	rw_sender_process_ack(s, p, out, oddities);
 	settle(s, out);
 }
