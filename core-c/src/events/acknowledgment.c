@@ -33,6 +33,15 @@ static int echoes_before(const struct rw_packet *p, uint32_t ts)
 	return p->has_timestamps && p->ts_echo && rw_seq_diff(p->ts_echo, ts) < 0;
 }
 
+/* A first transmission delivered below what was SACKed before came out of order. */
+static void see_reordering(struct ack_work *w, const struct rw_segment *g)
+{
+	if (rw_seq_diff(g->start, w->highest_before) < 0 && (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
+		w->reordered = 1;
+		w->reorder_at = g->start;
+	}
+}
+
 static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segment *g)
 {
 	if (g->bits & RW_SEGMENT_SACKED)
@@ -44,11 +53,7 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 			s->retrans_out--;
 		}
 	} else {
-		if (rw_seq_diff(g->start, w->highest_before) < 0 &&
-		    (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
-			w->reordered = 1;
-			w->reorder_at = g->start;
-		}
+		see_reordering(w, g);
 		if (rw_seq_diff(g->end, s->high) <= 0)
 			w->original_sacked = 1;
 		if (!w->sack_sent_ns)
@@ -148,11 +153,7 @@ static void clean(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 			w->last_sent_ns = g->sent_ns;
 			if (!w->first_sent_ns)
 				w->first_sent_ns = g->sent_ns;
-			if (rw_seq_diff(g->start, w->highest_before) < 0 &&
-			    (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
-				w->reordered = 1;
-				w->reorder_at = g->start;
-			}
+			see_reordering(w, g);
 			if (rw_seq_diff(g->end, s->high) <= 0)
 				w->original_sacked = 1;
 		}
@@ -394,7 +395,6 @@ static void timers(struct rw_sender *s, const struct ack_work *w)
 	}
 	if (w->data_acked || w->data_sacked)
 		s->timer_ns = w->now;
-	s->last_ack_ns = w->now;
 }
 
 /* The ACK covers data that the capture never showed. */

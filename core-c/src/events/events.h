@@ -91,7 +91,7 @@ struct rw_sender {
 	uint32_t peer_mss;          /* 0: not known */
 	uint32_t payload_max;
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
-	uint8_t sack, timestamps, vantage, peer_scale;
+	uint8_t sack, vantage, peer_scale;
 	uint32_t segments_max;
 	struct rw_budget *budget;
 	uint64_t work, packets;     /* segments looked at; packets that caused it */
@@ -108,7 +108,7 @@ struct rw_sender {
 	uint64_t srtt_ns, mdev_ns, mdev_max_ns, rttvar_ns, rtt_min_ns;
 	uint32_t rtt_sequence;
 	uint8_t backoff;
-	int64_t timer_ns, last_send_ns, last_ack_ns;
+	int64_t timer_ns, last_send_ns;
 	/* RACK */
 	int64_t rack_sent_ns;
 	uint64_t rack_rtt_ns;
@@ -126,7 +126,7 @@ struct rw_sender {
 	uint32_t sent_since;
 	uint8_t retransmitted_since, quiet_acks;
 	uint32_t window_bytes;
-	uint8_t started, bursts, ece_seen;
+	uint8_t started, bursts;
 	uint32_t lost_total;
 	/* Receiver-side RTT: when a timestamp value left the receiver. */
 	uint32_t echo_value;

@@ -126,7 +126,7 @@ void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns)
 	}
 }
 
-/* RFC 8985 7.1.4: the window widens a step for each round trip with a DSACK and narrows after 16 recoveries. */
+/* RFC 8985 7.1.4, in part: the window widens at a flow's first DSACK and narrows after 16 recoveries. */
 void rw_rack_update_window(struct rw_sender *s, int dsack)
 {
 	if (dsack && !s->dsack_seen) {

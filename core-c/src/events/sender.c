@@ -28,7 +28,6 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->budget = budget;
 	s->peer_mss = sink->mss;
 	s->payload_max = source->payload_max;
-	s->timestamps = source->timestamps && sink->timestamps;
 	/* Without a handshake assume what every stack of today offers. */
 	s->sack = source->syn && sink->syn ? source->sack_permitted && sink->sack_permitted : 1;
 	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
