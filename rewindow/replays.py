@@ -89,6 +89,7 @@ class Subflow:
     handshake_rtt_us: int | None
     interface: str
     vantage: str
+    send_times: str
     backup: bool
     replayed: bool
     quality: list[str]
@@ -367,6 +368,9 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm) -> Subflow:
     vantage = name_of(lib.rw_vantage_name, row.vantage) or "unknown"
     if vantage != "sender":
         quality.append(f"vantage_{vantage}")
+    send_times = name_of(lib.rw_send_times_name, row.send_times) or ""
+    if vantage == "sender" and send_times != "captured":
+        quality.append("queued_at_sender")
     if not row.replayed:
         quality.append("not_replayed")
     samples = row.rtt_samples > 0
@@ -400,6 +404,7 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm) -> Subflow:
         handshake_rtt_us=row.handshake_rtt_us or None,
         interface=f"{row.file}.{row.interface}",
         vantage=vantage,
+        send_times=send_times,
         backup=bool(row.backup),
         replayed=bool(row.replayed),
         quality=quality,

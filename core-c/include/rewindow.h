@@ -61,6 +61,13 @@ typedef enum rw_oddity {
 
 typedef enum rw_vantage { RW_VANTAGE_UNKNOWN, RW_VANTAGE_SENDER, RW_VANTAGE_MIDDLE, RW_VANTAGE_RECEIVER } rw_vantage;
 
+/* How it is known when the data sender sent. */
+typedef enum rw_send_times {
+	RW_SEND_TIMES_CAPTURED,   /* it was captured then */
+	RW_SEND_TIMES_TIMESTAMPS, /* TCP's timestamps name the millisecond (RFC 7323) */
+	RW_SEND_TIMES_ROUND_TRIP  /* a shortest round trip before it was captured: queues are not counted */
+} rw_send_times;
+
 /* One controller to replay: its name and "option=value" strings. */
 typedef struct rw_choice {
 	const char *name;
@@ -135,6 +142,7 @@ typedef struct rw_subflow_row {
 	uint8_t src[16], dst[16]; /* src sent more data; an IPv4 address takes the first four bytes */
 	uint16_t sport, dport;
 	uint8_t vantage;
+	uint8_t send_times;    /* rw_send_times */
 	uint8_t handshake;     /* SYN and SYN/ACK were seen */
 	uint8_t one_direction; /* only one side was seen */
 	uint8_t closed;        /* FIN or RST was seen */
@@ -201,6 +209,7 @@ const char *rw_oddity_name(uint32_t oddity);
 const char *rw_mark_name(uint32_t mark);
 const char *rw_phase_name(uint32_t phase);
 const char *rw_vantage_name(uint32_t vantage);
+const char *rw_send_times_name(uint32_t send_times);
 const char *rw_link_type_name(uint32_t link_type);
 
 typedef struct rw_option_info {

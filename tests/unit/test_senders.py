@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -284,3 +285,61 @@ def test_behind_the_sender_missing_packet_numbers_are_lost_retransmissions(tmp_p
     result = replayed(trace, tmp_path)
     assert result.summary.vantage == "receiver"
     assert result.connections[0].retransmitted_packets == 1 + gap
+
+
+def stamped(value: int, echo: int) -> bytes:
+    return struct.pack("!BBBBII", 1, 1, 8, 10, value, echo)
+
+
+def transfer_behind_a_queue(wait: float) -> Trace:
+    """A sender of ten segments per 40 ms round trip, each captured `wait` seconds after TCP sent it; ACKs at once."""
+    trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"
+    trace.packet(1.0, True, 0, 0, SYN, options=options + stamped(1000, 0))
+    trace.packet(1.04, False, 1000, 1, SYN | ACK, options=options + stamped(9000, 1000))
+    trace.packet(1.04001, True, 1, 1001, options=stamped(1040, 9000))
+    acked = 0
+    for turn in range(20):
+        start = 1.05 + turn * 0.04
+        for k in range(10):
+            data = 1 + (acked + k) * MSS
+            trace.packet(start + wait * (k > 0), True, data, 1001, payload=MSS,
+                         options=stamped(round(start * 1000), 9000 + turn))  # fmt: skip
+        acked += 10
+        trace.packet(start + 0.0399, False, 1001, 1 + acked * MSS, options=stamped(9001 + turn, round(start * 1000)))
+    return trace
+
+
+def test_data_behind_a_queue_of_the_host_counts_from_when_tcp_sent_it(tmp_path: Path) -> None:
+    result = replayed(transfer_behind_a_queue(0.02), tmp_path)
+    assert result.summary.vantage == "sender"
+    assert result.connections[0].subflows[0].send_times == "timestamps"
+    rtts = [r for r in result.acks["rtt_us"].to_pylist() if r]
+    assert len(rtts) == 20 and all(39_000 <= r <= 41_000 for r in rtts)
+    assert set(result.acks["in_flight_bytes"].to_pylist()) == {10 * MSS}
+
+
+def test_data_captured_as_it_is_sent_is_taken_as_it_is(tmp_path: Path) -> None:
+    result = replayed(transfer_behind_a_queue(0.0), tmp_path)
+    assert result.connections[0].subflows[0].send_times == "captured"
+
+
+def test_beside_the_receiver_flights_and_round_trips_are_the_senders(tmp_path: Path) -> None:
+    """40 ms away from the sender: each ACK frees the data that passes one round trip later."""
+    trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"
+    trace.packet(1.0, True, 0, 0, SYN, options=options + stamped(1000, 0))
+    trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=options + stamped(9000, 1000))
+    trace.packet(1.04, True, 1, 1001, options=stamped(1040, 9000))
+    for turn in range(20):
+        start = 1.041 + turn * 0.041
+        for k in range(10):
+            sent = round((start - 0.02) * 1000)
+            trace.packet(start + k * 1e-4, True, 1 + (turn * 10 + k) * MSS, 1001, payload=MSS,
+                         options=stamped(sent, 9000 + turn * 41))  # fmt: skip
+        trace.packet(start + 1e-3, False, 1001, 1 + (turn + 1) * 10 * MSS,
+                     options=stamped(9041 + turn * 41, round((start - 0.02) * 1000)))  # fmt: skip
+    result = replayed(trace, tmp_path)
+    assert result.summary.vantage == "receiver"
+    assert result.connections[0].subflows[0].send_times == "timestamps"
+    assert set(result.acks["in_flight_bytes"].to_pylist()) == {10 * MSS}
+    rtts = [r for r in result.acks["rtt_us"].to_pylist()[2:] if r]
+    assert rtts and all(40_000 <= r <= 42_000 for r in rtts)

@@ -12,7 +12,7 @@ int rw_input_open(struct rw_input *in, int fd)
 	memset(in, 0, sizeof *in);
 	in->fd = fd;
 	if (lseek(fd, 0, SEEK_SET) < 0)
-		return errno;
+		return errno; /* a pipe */
 	in->buffer = malloc(FIRST_CAPACITY);
 	if (!in->buffer)
 		return ENOMEM;
@@ -47,7 +47,9 @@ size_t rw_input_fill(struct rw_input *in, size_t n)
 		in->capacity = capacity;
 	}
 	while (in->filled < n) {
-		ssize_t got = read(in->fd, in->buffer + in->filled, in->capacity - in->filled);
+		/* Several readers share the descriptor: each knows its own place. */
+		off_t place = (off_t)(in->offset + (in->filled - in->start));
+		ssize_t got = pread(in->fd, in->buffer + in->filled, in->capacity - in->filled, place);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)

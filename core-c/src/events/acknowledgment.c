@@ -181,7 +181,7 @@ static uint64_t rtt_sample(struct rw_sender *s, const struct ack_work *w)
 		from = w->first_sent_ns;
 	else if (w->sack_sent_ns)
 		from = w->sack_sent_ns;
-	if (!from || s->vantage == RW_VANTAGE_RECEIVER)
+	if (!from || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
 		return 0;
 	return w->now > from ? (uint64_t)(w->now - from) : 1;
 }
@@ -190,7 +190,7 @@ static uint64_t rtt_sample(struct rw_sender *s, const struct ack_work *w)
 static uint64_t newest_sample(const struct rw_sender *s, const struct ack_work *w)
 {
 	int64_t from = w->sack_last_ns ? w->sack_last_ns : w->first_sent_ns && !w->retransmitted_acked ? w->last_sent_ns : 0;
-	if (!from || s->vantage == RW_VANTAGE_RECEIVER)
+	if (!from || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
 		return 0;
 	return w->now > from ? (uint64_t)(w->now - from) : 1;
 }
@@ -413,7 +413,7 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 {
 	if (!s->started)
 		rw_sender_start(s, p->ack);
-	if (s->vantage == RW_VANTAGE_RECEIVER && p->has_timestamps && !s->echo_ns) {
+	if (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected && p->has_timestamps && !s->echo_ns) {
 		s->echo_value = p->ts_value;
 		s->echo_ns = p->time_ns;
 	}
@@ -426,6 +426,7 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	e->packets_out_before = s->count;
 	e->next_before = s->next;
 	e->sent_before = s->sent_since;
+	e->drained = s->drained_since;
 	e->sent_ns = s->last_send_ns;
 	uint64_t flight_bytes = (uint64_t)e->in_flight_before * mss;
 	uint32_t span = s->next - s->una;
@@ -441,7 +442,7 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	w.window_update = s->window_bytes != UINT32_MAX && window != s->window_bytes;
 	limits(s, p, e, mss);
 	s->sent_since = 0;
-	s->retransmitted_since = 0;
+	s->retransmitted_since = s->drained_since = 0;
 	if (ahead < 0 || ahead > RW_SEQUENCE_JUMP_MAX) { /* old, or not of this connection */
 		e->in_flight = rw_in_flight(s);
 		return;

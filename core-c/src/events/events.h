@@ -51,6 +51,7 @@ struct rw_event {
 	uint32_t in_flight;         /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
 	uint32_t sent_before;       /* new segments since the ACK before */
+	uint8_t drained;            /* nothing was in flight before one of them */
 	int64_t sent_ns;            /* when the last of them was sent */
 	uint32_t next_before;       /* the sender's next sequence number before this ACK */
 	uint32_t segments;          /* SEND: how many */
@@ -92,6 +93,7 @@ struct rw_sender {
 	uint32_t payload_max;
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
 	uint8_t sack, vantage, peer_scale;
+	uint8_t corrected;          /* packets come when they were sent, wherever they were captured */
 	uint32_t segments_max;
 	struct rw_budget *budget;
 	uint64_t work, packets;     /* segments looked at; packets that caused it */
@@ -124,7 +126,7 @@ struct rw_sender {
 	uint32_t probe_high;
 	/* Since the ACK before */
 	uint32_t sent_since;
-	uint8_t retransmitted_since, quiet_acks;
+	uint8_t retransmitted_since, drained_since, quiet_acks;
 	uint32_t window_bytes;
 	uint8_t started, bursts;
 	uint32_t lost_total;
@@ -146,12 +148,14 @@ struct rw_sender {
 	} identification;            /* IPv4 identification, where the capture point is behind the sender */
 };
 
-void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max,
+void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, int corrected, uint32_t segments_max,
 		    struct rw_budget *budget);
 /* The flow has ended: keeps the metrics, frees the rest. It must be given no more packets. */
 void rw_sender_retire(struct rw_sender *s);
 void rw_sender_close(struct rw_sender *s);
 
+/* Every packet of the sender, in the order captured: its number among the sender's packets. */
+void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p);
 /* A packet of the sender. 0, or 1 when memory is used up; oddities may be counted. */
 int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		   struct rw_oddity_counts *oddities);

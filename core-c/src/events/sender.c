@@ -18,12 +18,13 @@
 /* 1500 bytes less IPv4 and TCP; for flows whose handshake was not seen. */
 #define MSS_ETHERNET 1460
 
-void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, uint32_t segments_max,
+void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, int corrected, uint32_t segments_max,
 		    struct rw_budget *budget)
 {
 	const struct rw_flow_side *source = &flow->side[flow->source], *sink = &flow->side[!flow->source];
 	memset(s, 0, sizeof *s);
 	s->vantage = vantage;
+	s->corrected = (uint8_t)corrected;
 	s->segments_max = segments_max;
 	s->budget = budget;
 	s->peer_mss = sink->mss;
@@ -286,6 +287,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 		return 0;
 	}
 	uint32_t idle = 0;
+	s->drained_since |= s->count == 0;
 	if (s->count == 0 && s->last_send_ns && p->payload_bytes) {
 		int64_t quiet = p->time_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
 		idle = quiet > rto ? (uint32_t)(quiet / rto < 64 ? quiet / rto : 64) : 0;
@@ -328,7 +330,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 /* Beside the receiver, an RTT is the time from a timestamp value leaving to its echo arriving (RFC 7323 4.1). */
 static void echo_sample(struct rw_sender *s, const struct rw_packet *p)
 {
-	if (s->vantage != RW_VANTAGE_RECEIVER || !p->has_timestamps || !s->echo_ns)
+	if (s->vantage != RW_VANTAGE_RECEIVER || s->corrected || !p->has_timestamps || !s->echo_ns)
 		return;
 	int32_t later = rw_seq_diff(p->ts_echo, s->echo_value);
 	if (later == 0)
@@ -391,7 +393,7 @@ static void settle(const struct rw_sender *s, struct rw_events *out)
  * Senders number their IPv4 packets one by one (most do, for each connection): numbers that are missing behind the
  * sender are packets lost on the way. Those that were not first transmissions were retransmissions.
  */
-static void follow_identification(struct rw_sender *s, const struct rw_packet *p)
+void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p)
 {
 	if (p->family != 4 || s->vantage == RW_VANTAGE_SENDER || s->vantage == RW_VANTAGE_UNKNOWN)
 		return;
@@ -433,7 +435,6 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 	s->packets++;
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
-	follow_identification(s, p);
 	int failed = sent(s, p, out, oddities);
 	settle(s, out);
 	return failed;

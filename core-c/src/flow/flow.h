@@ -24,6 +24,28 @@ uint32_t rw_flow_find(struct rw_flow_table *table, const struct rw_packet *packe
 
 static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a - b); }
 
+/* Seldom is a TCP timestamp clock (RFC 7323) other than this: Linux, BSD and Windows count milliseconds. */
+#define RW_CLOCK_TICK_NS 1000000ll
+
+/*
+ * What the timestamps of one side tell of where it is: when a packet left its TCP, and how soon its own values are
+ * echoed. Kept for flows that carry some data.
+ */
+struct rw_side_clock {
+	uint32_t first_value, last_value, packets;
+	int64_t first_ns, last_ns;
+	int64_t window_ns, least_ns; /* smallest lag behind the clock within some seconds, and since when */
+	uint32_t queued;             /* packets that lagged behind the others by more than a few ticks */
+	uint32_t lag_most_us;
+	uint32_t pending_value;      /* a value on its way to the other side and back */
+	int64_t pending_ns;          /* 0: none */
+	uint64_t echo_ns;            /* the soonest return; 0: none */
+};
+
+struct rw_flow_clock {
+	struct rw_side_clock side[2];
+};
+
 /* One side of a flow, as the first pass saw it. */
 struct rw_flow_side {
 	uint64_t packets;
@@ -54,6 +76,7 @@ struct rw_flow {
 	/* set by rw_survey_finish */
 	uint32_t connection, id;
 	uint8_t source;      /* the side that sent more data in its connection */
+	struct rw_flow_clock *clock; /* null: too little data, or no timestamps */
 };
 
 struct rw_flow_connection {
@@ -73,6 +96,15 @@ struct rw_survey {
 	uint32_t connections;
 	uint32_t *subflow; /* flow numbers, connection after connection */
 };
+
+/* 0, or 1 when memory is used up. clock.c */
+int rw_clock_packet(struct rw_flow *flow, int side, const struct rw_packet *packet);
+/* Does this side count milliseconds, as far as the flow shows? */
+int rw_clock_ticks(const struct rw_flow *flow, int side);
+/* Did a queue behind this side's TCP, on the same host, hold its packets before they were captured? */
+int rw_clock_queued(const struct rw_flow *flow, int side);
+/* The side next to the capture point, as `near`, by how soon timestamps are echoed. */
+uint8_t rw_clock_near(const struct rw_flow *flow);
 
 /* 0, or 1 when memory or flows_max is used up. */
 int rw_survey_packet(struct rw_survey *survey, uint32_t flow, int side, const struct rw_packet *packet);

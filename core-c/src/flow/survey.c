@@ -127,7 +127,7 @@ int rw_survey_packet(struct rw_survey *s, uint32_t number, int side, const struc
 	if (p->mptcp.seen)
 		see_mptcp(f, side, p);
 	see_data(f, side, p);
-	return 0;
+	return rw_clock_packet(f, side, p);
 }
 
 /*
@@ -137,7 +137,7 @@ int rw_survey_packet(struct rw_survey *s, uint32_t number, int side, const struc
 static uint8_t capture_point(const struct rw_flow *f)
 {
 	if (!f->handshake || !f->syn_ns || !f->established_ns)
-		return 3;
+		return rw_clock_near(f);
 	int64_t out = f->syn_ack_ns - f->syn_ns, back = f->established_ns - f->syn_ack_ns, all = out + back;
 	if (out < 0 || back < 0)
 		return 3;
@@ -342,6 +342,8 @@ int rw_survey_finish(struct rw_survey *s)
 
 void rw_survey_free(struct rw_survey *s)
 {
+	for (uint32_t i = 0; i < s->flows; i++)
+		free(s->flow[i].clock);
 	free(s->flow);
 	free(s->connection);
 	free(s->subflow);

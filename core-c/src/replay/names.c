@@ -58,6 +58,16 @@ const char *rw_phase_name(uint32_t phase)
 	return NAME_OF(names, phase);
 }
 
+const char *rw_send_times_name(uint32_t send_times)
+{
+	static const char *const names[] = {
+	    [RW_SEND_TIMES_CAPTURED] = "captured",
+	    [RW_SEND_TIMES_TIMESTAMPS] = "timestamps",
+	    [RW_SEND_TIMES_ROUND_TRIP] = "round_trip",
+	};
+	return NAME_OF(names, send_times);
+}
+
 const char *rw_vantage_name(uint32_t vantage)
 {
 	static const char *const names[] = {

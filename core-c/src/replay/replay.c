@@ -5,6 +5,7 @@
 
 #include "capture.h"
 #include "coverage.h"
+#include "early.h"
 #include "shadow.h"
 
 #define BATCH_ROWS 65536
@@ -61,6 +62,8 @@ struct rw_replay {
 	rw_summary summary;
 	struct rw_observation *observation; /* of the second pass */
 	struct rw_flow_table *table;
+	struct rw_early *early; /* null: no flow needs it */
+	uint8_t *send_times;    /* of each flow */
 	struct live **live;
 	struct live_connection *live_connection;
 	struct columns columns;
@@ -242,6 +245,7 @@ static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
 	row->sport = f->port[f->source];
 	row->dport = f->port[!f->source];
 	row->vantage = vantage_of(f);
+	row->send_times = r->send_times[number];
 	row->handshake = f->handshake;
 	row->one_direction = !source->packets || !sink->packets;
 	row->closed = source->fin || sink->fin || source->rst || sink->rst;
@@ -326,6 +330,21 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 	return RW_OK;
 }
 
+/* Which flows are replayed by when they were sent; the reader ahead of them. */
+static rw_status correct_vantage(rw_replay *r, rw_error *error)
+{
+	uint32_t needed = 0;
+	r->send_times = calloc(r->survey.flows + 1, 1);
+	if (!r->send_times)
+		return out_of_memory(error);
+	for (uint32_t i = 0; i < r->survey.flows; i++) {
+		const struct rw_flow *f = &r->survey.flow[i];
+		r->send_times[i] = (uint8_t)rw_send_times_of(f, vantage_of(f));
+		needed += r->send_times[i] != RW_SEND_TIMES_CAPTURED;
+	}
+	return needed ? rw_early_open(&r->early, r->fds, r->files, &r->survey, r->send_times, error) : RW_OK;
+}
+
 rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices, uint32_t choice_count,
 			 const rw_limits *limits, rw_error *error)
 {
@@ -368,6 +387,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		    allocate_columns(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
 	}
+	if (status == RW_OK)
+		status = correct_vantage(r, error);
 	if (status == RW_OK)
 		status = rw_observation_open(&r->observation, r->fds, r->files, &r->ignored, error);
 	if (status != RW_OK) {
@@ -581,7 +602,7 @@ static struct live *live_flow(rw_replay *r, uint32_t number)
 		l->slot = NO_SLOT;
 		const struct rw_flow *f = &r->survey.flow[number];
 		uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
-		rw_sender_open(&l->sender, f, vantage_of(f), segments, &r->budget);
+		rw_sender_open(&l->sender, f, vantage_of(f), r->send_times[number], segments, &r->budget);
 		r->live[number] = l;
 	}
 	return r->live[number];
@@ -602,19 +623,11 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	return rw_coverage_add(coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
 }
 
-static int replay_packet(rw_replay *r, struct rw_packet *p)
+static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, struct rw_packet *p)
 {
-	int side, ready;
-	uint32_t number = rw_flow_find(r->table, p, &side);
-	if (number == RW_FLOW_NONE)
-		return 1;
-	if (number >= r->survey.flows)
-		return 0; /* the file has grown since the survey */
-	struct live *l = live_flow(r, number);
-	if (!l)
-		return 1;
+	struct live *l = r->live[number];
+	int ready;
 	const struct rw_flow *f = &r->survey.flow[number];
-	int from_source = side == f->source;
 	if (p->time_ns < l->last_ns)
 		p->time_ns = l->last_ns; /* a subflow's clock does not go back */
 	l->last_ns = p->time_ns;
@@ -656,6 +669,34 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 	return 0;
 }
 
+static int replay_packet(rw_replay *r, struct rw_packet *p)
+{
+	int side;
+	uint32_t number = rw_flow_find(r->table, p, &side);
+	if (number == RW_FLOW_NONE)
+		return 1;
+	if (number >= r->survey.flows)
+		return 0; /* the file has grown since the survey */
+	int from_source = side == r->survey.flow[number].source;
+	struct live *l = live_flow(r, number);
+	if (!l)
+		return 1;
+	if (from_source && !l->left)
+		rw_sender_identify(&l->sender, p);
+	/* Nothing is sent before the handshake that is just passing. */
+	if (r->send_times[number] == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
+		return replay_flow_packet(r, number, from_source, p);
+	const struct rw_packet *sent;
+	while ((sent = rw_early_take(r->early, number, p->time_ns))) {
+		struct rw_packet packet = *sent;
+		if (replay_flow_packet(r, number, 1, &packet))
+			return 1;
+	}
+	if (from_source && (p->payload_bytes || p->flags & RW_TCP_FIN))
+		return 0; /* it was among those */
+	return replay_flow_packet(r, number, from_source, p);
+}
+
 static void finish(rw_replay *r)
 {
 	r->ended = 1;
@@ -686,6 +727,11 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 		if (got == 0) {
 			finish(r);
 			break;
+		}
+		if (r->early) {
+			rw_status status = rw_early_read(r->early, record.time_ns, error);
+			if (status != RW_OK)
+				return status;
 		}
 		if (rw_packet_parse(&record, &packet, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
 			return out_of_memory(error);
@@ -747,6 +793,8 @@ void rw_replay_close(rw_replay *r)
 	}
 	free_columns(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_observation_close(r->observation);
+	rw_early_close(r->early);
+	free(r->send_times);
 	rw_flow_table_close(r->table);
 	rw_survey_free(&r->survey);
 	free(r->live);

@@ -136,7 +136,10 @@ static int window_limits(const struct rw_path *p, const struct rw_shadow_path *h
 	return p->cwnd_q16 < p->ssthresh_q16 && segments(p->cwnd_q16) < 2ull * h->packets_out_max;
 }
 
-/* An application that used less for a whole timeout: the window decays halfway to what was used (RFC 2861). */
+/*
+ * An application that used less for a whole timeout: the window decays halfway to what was used (RFC 2861). Not where
+ * its socket was full, which shows by data that was always in flight.
+ */
 static void decay_unused(struct rw_path *p, struct rw_shadow_path *h)
 {
 	uint32_t used = h->used > RW_INITIAL_WINDOW ? h->used : RW_INITIAL_WINDOW;
@@ -163,16 +166,18 @@ static void validate(struct rw_path *p, struct rw_shadow_path *h, const struct r
 		h->usage_next = e->next_before;
 	}
 	if (window_limits(p, h)) {
-		h->used = 0;
+		h->used = h->drained = 0;
 		h->limited_ns = e->sent_ns;
 		return;
 	}
+	h->drained |= e->drained;
 	if (e->packets_out_before > h->used)
 		h->used = e->packets_out_before;
 	if (h->limited_ns && e->sent_ns - h->limited_ns >= (int64_t)e->rto_ns) {
-		if (e->state == RW_SENDER_OPEN)
+		if (e->state == RW_SENDER_OPEN && h->drained)
 			decay_unused(p, h);
 		h->limited_ns = e->sent_ns;
+		h->drained = 0;
 	}
 }
 

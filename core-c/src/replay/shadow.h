@@ -17,7 +17,7 @@ struct rw_shadow_path {
 	int64_t limited_ns;          /* when the window last limited the flight */
 	uint32_t prr_delivered, prr_out;
 	uint32_t packets_out_max, usage_next, used;
-	uint8_t limited;
+	uint8_t limited, drained;
 };
 
 /* One connection under one controller. */

@@ -1,0 +1,102 @@
+/* A flow's TCP timestamps (RFC 7323): whether packets waited before they were captured, and which side is near. */
+#include <stdlib.h>
+
+#include "flow.h"
+
+#define MS 1000000ll
+/* Flows of fewer packets tell nothing, and are most of all flows. */
+#define PACKETS_BEFORE 8
+/* Two clocks drift apart by less than a tick in this time. */
+#define WINDOW_NS (2000 * MS)
+/* One tick, and what a host takes to hand a packet on. */
+#define LAG_NS (3 * MS)
+/* Of a hundred packets, so many have to have waited. */
+#define QUEUED_PERCENT 5
+#define ELAPSED_MIN_NS (100 * MS)
+
+static void see_lag(struct rw_side_clock *c, const struct rw_packet *p)
+{
+	if (c->packets++ == 0) {
+		c->first_value = p->ts_value;
+		c->first_ns = c->window_ns = p->time_ns;
+	}
+	c->last_value = p->ts_value;
+	c->last_ns = p->time_ns;
+	int64_t lag = p->time_ns - c->first_ns - (int64_t)rw_seq_diff(p->ts_value, c->first_value) * RW_CLOCK_TICK_NS;
+	if (p->time_ns - c->window_ns > WINDOW_NS) {
+		c->window_ns = p->time_ns;
+		c->least_ns = lag;
+	}
+	if (lag < c->least_ns)
+		c->least_ns = lag;
+	int64_t late = lag - c->least_ns;
+	if (late > LAG_NS && p->payload_bytes) {
+		c->queued++;
+		uint32_t us = late / 1000 > UINT32_MAX ? UINT32_MAX : (uint32_t)(late / 1000);
+		if (us > c->lag_most_us)
+			c->lag_most_us = us;
+	}
+}
+
+/* The time from a value passing here to its echo: to the other side and back, whatever that side waited. */
+static void see_echo(struct rw_side_clock *mine, struct rw_side_clock *other, const struct rw_packet *p)
+{
+	if (other->pending_ns && p->ts_echo == other->pending_value) {
+		uint64_t took = (uint64_t)(p->time_ns > other->pending_ns ? p->time_ns - other->pending_ns : 1);
+		if (!other->echo_ns || took < other->echo_ns)
+			other->echo_ns = took;
+		other->pending_ns = 0;
+	} else if (other->pending_ns && rw_seq_diff(p->ts_echo, other->pending_value) > 0) {
+		other->pending_ns = 0; /* passed over */
+	}
+	/* A value repeated is echoed for its first packet: only a fresh one is followed. */
+	if (!mine->pending_ns && p->ts_value != mine->pending_value) {
+		mine->pending_value = p->ts_value;
+		mine->pending_ns = p->time_ns;
+	}
+}
+
+int rw_clock_packet(struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	if (!p->has_timestamps)
+		return 0;
+	if (!f->clock) {
+		if (f->side[0].packets + f->side[1].packets < PACKETS_BEFORE)
+			return 0;
+		f->clock = calloc(1, sizeof *f->clock);
+		if (!f->clock)
+			return 1;
+	}
+	see_lag(&f->clock->side[side], p);
+	see_echo(&f->clock->side[side], &f->clock->side[!side], p);
+	return 0;
+}
+
+int rw_clock_ticks(const struct rw_flow *f, int side)
+{
+	if (!f->clock)
+		return 0;
+	const struct rw_side_clock *c = &f->clock->side[side];
+	int64_t elapsed = c->last_ns - c->first_ns;
+	int64_t counted = (int64_t)rw_seq_diff(c->last_value, c->first_value) * RW_CLOCK_TICK_NS;
+	return elapsed >= ELAPSED_MIN_NS && counted >= elapsed / 4 * 3 && counted <= elapsed / 4 * 5;
+}
+
+int rw_clock_queued(const struct rw_flow *f, int side)
+{
+	if (!rw_clock_ticks(f, side))
+		return 0;
+	const struct rw_side_clock *c = &f->clock->side[side];
+	return (uint64_t)c->queued * 100 > (uint64_t)c->packets * QUEUED_PERCENT;
+}
+
+uint8_t rw_clock_near(const struct rw_flow *f)
+{
+	if (!f->clock || !f->clock->side[0].echo_ns || !f->clock->side[1].echo_ns)
+		return 3;
+	uint64_t to[2] = {f->clock->side[1].echo_ns, f->clock->side[0].echo_ns}, all = to[0] + to[1];
+	for (uint8_t side = 0; side < 2; side++)
+		if (to[side] <= all / 10)
+			return (uint8_t)(1 + side);
+	return all < (uint64_t)MS ? (uint8_t)(to[0] <= to[1] ? 1 : 2) : 0;
+}

@@ -1,0 +1,33 @@
+/*
+ * Data when it was sent, where it was captured later: behind a queue on the sender's own host, or away from the sender.
+ *
+ * A reader of its own runs ahead of the replay by as long as packets took at most. TCP's timestamps (RFC 7323) say in
+ * which millisecond a packet left TCP; the packet that waited least sets the clock. Away from the sender all of
+ * the round trip lies before the capture: an ACK passes here when the sender gets it, and data was sent a shortest
+ * round trip before it could pass here. Without timestamps only that constant is known.
+ */
+#ifndef RW_EARLY_H
+#define RW_EARLY_H
+
+#include "flow.h"
+
+struct rw_early;
+
+/* How the times of sending are found; anything but captured needs this reader. vantage: where the flow was captured. */
+enum rw_send_times rw_send_times_of(const struct rw_flow *flow, uint8_t vantage);
+
+/* send_times: a byte for each flow of the survey. */
+enum rw_status rw_early_open(struct rw_early **early, const int *fds, uint32_t files, const struct rw_survey *survey,
+			     const uint8_t *send_times, rw_error *error);
+void rw_early_close(struct rw_early *early);
+
+/* Reads ahead of a record of time_ns. RW_OK or the error. */
+enum rw_status rw_early_read(struct rw_early *early, int64_t time_ns, rw_error *error);
+
+/*
+ * The next packet that the flow's data sender had sent by now_ns, with the time of sending in it; null when there is
+ * none. One that was captured by then is always given. Valid until the next call.
+ */
+const struct rw_packet *rw_early_take(struct rw_early *early, uint32_t flow, int64_t now_ns);
+
+#endif
