@@ -77,7 +77,7 @@ typedef struct rw_choice {
 
 /* 0 means the default in brackets. */
 typedef struct rw_limits {
-	uint32_t batch_rows;      /* [65536] */
+	uint32_t batch_rows;      /* [16384] */
 	uint32_t flows_max;       /* [2097152] */
 	uint32_t window_segments; /* unacknowledged segments of one subflow [262144] */
 	uint32_t total_segments;  /* of all subflows together [8388608] */

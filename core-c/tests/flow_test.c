@@ -39,46 +39,97 @@ static void addresses(struct rw_packet *p, int from_client, uint16_t flags, uint
 	p->sequence = sequence;
 }
 
-static uint32_t find(struct rw_flow_table *t, int from_client, uint16_t flags, uint32_t sequence, int *side)
+/* A packet in the first pass, and where it ended up. */
+static uint32_t add(struct rw_survey *s, uint64_t record, int from_client, uint16_t flags, uint32_t sequence)
 {
 	struct rw_packet p;
 	addresses(&p, from_client, flags, sequence);
-	return rw_flow_find(t, &p, side);
+	assert_int_equal(rw_survey_packet(s, &p, record), RW_SURVEY_OK);
+	return s->flows - 1;
+}
+
+static uint32_t find(struct rw_survey *s, uint64_t record, int from_client, uint16_t flags, int *side)
+{
+	struct rw_packet p;
+	addresses(&p, from_client, flags, 0);
+	return rw_flow_index_find(&s->index, s->flow, &p, record, side);
 }
 
 static void four_tuples_are_used_again(void **state)
 {
 	(void)state;
-	struct rw_flow_table *t = rw_flow_table_open();
+	struct rw_survey s;
+	assert_int_equal(rw_survey_open(&s, 100), 0);
+	assert_int_equal(add(&s, 1, 1, RW_TCP_SYN, 100), 0);
+	assert_int_equal(add(&s, 2, 0, RW_TCP_SYN | RW_TCP_ACK, 900), 0);
+	assert_int_equal(add(&s, 3, 1, RW_TCP_SYN, 100), 0); /* a retransmission */
+	assert_int_equal(add(&s, 4, 1, RW_TCP_ACK, 101), 0);
+	assert_int_equal(add(&s, 5, 1, RW_TCP_SYN, 5000), 1);
+	assert_int_equal(add(&s, 6, 0, RW_TCP_SYN | RW_TCP_ACK, 7000), 1);
+	assert_int_equal(add(&s, 7, 1, RW_TCP_FIN | RW_TCP_ACK, 5001), 1);
+	assert_int_equal(add(&s, 8, 0, RW_TCP_SYN, 1), 2); /* from the other end, after the close */
+	assert_int_equal(add(&s, 9, 0, RW_TCP_ACK, 2), 2);
+	assert_int_equal(s.flow[0].side[0].packets, 3);
+	assert_int_equal(s.flow[2].side[0].packets, 2);
+	assert_int_equal(rw_survey_finish(&s), 0);
+	/* A later pass meets the same flows at the same records, in both directions and from any place. */
+	static const struct {
+		uint64_t record;
+		int from_client, side;
+		uint16_t flags;
+		uint32_t flow;
+	} later[] = {{1, 1, 0, RW_TCP_SYN, 0}, {2, 0, 1, RW_TCP_SYN | RW_TCP_ACK, 0}, {4, 1, 0, RW_TCP_ACK, 0},
+		     {5, 1, 0, RW_TCP_SYN, 1}, {6, 0, 1, RW_TCP_SYN | RW_TCP_ACK, 1}, {9, 0, 0, RW_TCP_ACK, 2},
+		     {9, 1, 1, RW_TCP_ACK, 2}};
+	struct rw_flow_index copy;
+	assert_int_equal(rw_flow_index_copy(&copy, &s.index), 0);
+	for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+		int side;
+		assert_int_equal(find(&s, later[i].record, later[i].from_client, later[i].flags, &side), later[i].flow);
+		assert_int_equal(side, later[i].side);
+	}
+	struct rw_packet p;
 	int side;
-	assert_int_equal(find(t, 1, RW_TCP_SYN, 100, &side), 0);
-	assert_int_equal(side, 0);
-	assert_int_equal(find(t, 0, RW_TCP_SYN | RW_TCP_ACK, 900, &side), 0);
-	assert_int_equal(side, 1);
-	assert_int_equal(find(t, 1, RW_TCP_SYN, 100, &side), 0); /* a retransmission */
-	assert_int_equal(find(t, 1, RW_TCP_ACK, 101, &side), 0);
-	assert_int_equal(find(t, 1, RW_TCP_SYN, 5000, &side), 1);
-	assert_int_equal(find(t, 0, RW_TCP_SYN | RW_TCP_ACK, 7000, &side), 1);
-	assert_int_equal(find(t, 1, RW_TCP_FIN | RW_TCP_ACK, 5001, &side), 1);
-	assert_int_equal(find(t, 0, RW_TCP_SYN, 1, &side), 2); /* from the other end, after the close */
-	assert_int_equal(side, 0);
-	rw_flow_table_close(t);
+	addresses(&p, 1, RW_TCP_ACK, 0);
+	assert_int_equal(rw_flow_index_find(&copy, s.flow, &p, 4, &side), 0); /* it has a place of its own */
+	p.source_port++;
+	assert_int_equal(rw_flow_index_find(&copy, s.flow, &p, 4, &side), RW_FLOW_NONE);
+	rw_flow_index_close(&copy);
+	rw_survey_free(&s);
 }
 
 static void many_flows_keep_their_numbers(void **state)
 {
 	(void)state;
-	struct rw_flow_table *t = rw_flow_table_open();
-	for (int pass = 0; pass < 2; pass++)
+	struct rw_survey s;
+	assert_int_equal(rw_survey_open(&s, 20000), 0);
+	for (int pass = 0; pass < 3; pass++) {
 		for (uint32_t i = 0; i < 20000; i++) {
 			struct rw_packet p;
 			int side;
-			addresses(&p, 1, RW_TCP_ACK, 0);
-			p.source[1] = (uint8_t)(i >> 8);
-			p.source[2] = (uint8_t)i;
-			assert_int_equal(rw_flow_find(t, &p, &side), i);
+			addresses(&p, pass != 1, RW_TCP_ACK, 0);
+			uint8_t *client = pass == 1 ? p.destination : p.source;
+			client[1] = (uint8_t)(i >> 8);
+			client[2] = (uint8_t)i;
+			if (pass < 2) {
+				assert_int_equal(rw_survey_packet(&s, &p, 1 + pass * 20000u + i), RW_SURVEY_OK);
+				assert_int_equal(s.flow[i].side[pass].packets, 1);
+			} else {
+				assert_int_equal(rw_flow_index_find(&s.index, s.flow, &p, 1 + i, &side), i);
+			}
 		}
-	rw_flow_table_close(t);
+		if (pass == 1)
+			assert_int_equal(rw_survey_finish(&s), 0);
+	}
+	rw_survey_free(&s);
+	/* One more than allowed. */
+	struct rw_packet p;
+	assert_int_equal(rw_survey_open(&s, 1), 0);
+	addresses(&p, 1, RW_TCP_ACK, 0);
+	assert_int_equal(rw_survey_packet(&s, &p, 1), RW_SURVEY_OK);
+	p.source_port = 7;
+	assert_int_equal(rw_survey_packet(&s, &p, 2), RW_SURVEY_TOO_MANY_FLOWS);
+	rw_survey_free(&s);
 }
 
 static void coverage_is_a_union(void **state)

@@ -28,6 +28,30 @@ static inline int rw_bytes_has(struct rw_bytes *b, size_t n)
 	return 0;
 }
 
+/* n bytes that are there, and are passed over; null when they are not. Read them with rw_load_*. */
+static inline const uint8_t *rw_bytes_view(struct rw_bytes *b, size_t n)
+{
+	if (!rw_bytes_has(b, n))
+		return NULL;
+	const uint8_t *p = b->at;
+	b->at += n;
+	return p;
+}
+
+/* Big-endian fields of a view. */
+static inline uint16_t rw_load_u16(const uint8_t *p) { return (uint16_t)(p[0] << 8 | p[1]); }
+
+static inline uint32_t rw_load_u32(const uint8_t *p)
+{
+	uint32_t v;
+	memcpy(&v, p, 4);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return __builtin_bswap32(v);
+#else
+	return v;
+#endif
+}
+
 static inline uint8_t rw_bytes_u8(struct rw_bytes *b)
 {
 	if (!rw_bytes_has(b, 1))
@@ -72,17 +96,6 @@ static inline void rw_bytes_skip(struct rw_bytes *b, size_t n)
 		b->at += n;
 	else
 		b->at = b->end;
-}
-
-static inline void rw_bytes_copy(struct rw_bytes *b, uint8_t *to, size_t n)
-{
-	if (rw_bytes_has(b, n)) {
-		memcpy(to, b->at, n);
-		b->at += n;
-	} else {
-		memset(to, 0, n);
-		b->at = b->end;
-	}
 }
 
 /* The next n bytes as a cursor of their own; fewer when fewer are there. */

@@ -1,8 +1,8 @@
 /*
  * Packets -> flows (one four-tuple used once) -> connections.
  *
- * The table numbers flows by first appearance. Two passes over one capture number them alike, so that what the first
- * pass learnt about a flow is known from its first packet on in the second.
+ * Flows are numbered by first appearance. A later pass over the same capture finds the same numbers, so that what the
+ * first pass learnt about a flow is known from its first packet on.
  */
 #ifndef RW_FLOW_H
 #define RW_FLOW_H
@@ -10,17 +10,6 @@
 #include "packet.h"
 
 #define RW_FLOW_NONE UINT32_MAX
-
-struct rw_flow_table;
-
-struct rw_flow_table *rw_flow_table_open(void); /* null: out of memory */
-void rw_flow_table_close(struct rw_flow_table *table);
-
-/*
- * The flow of a packet; a new number when its four-tuple is new or used again. side: 0 when the packet comes from
- * the flow's first sender, else 1. RW_FLOW_NONE: out of memory.
- */
-uint32_t rw_flow_find(struct rw_flow_table *table, const struct rw_packet *packet, int *side);
 
 static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a - b); }
 
@@ -77,7 +66,48 @@ struct rw_flow {
 	uint32_t connection, id;
 	uint8_t source;      /* the side that sent more data in its connection */
 	struct rw_flow_clock *clock; /* null: too little data, or no timestamps */
+	uint64_t first_record;      /* the record that it begins with */
+	uint32_t first_same, next_same; /* flows of the same four-tuple: the first, and the one after this */
 };
+
+/* Four-tuples -> the flow that uses each of them just now. */
+struct rw_flow_slot {
+	uint32_t tag : 31, used : 1;
+	uint32_t flow;
+};
+
+#define RW_FLOW_RECENT_BITS 6
+
+struct rw_flow_recent {
+	uint8_t source[4], destination[4];
+	uint16_t ports[2];
+	uint8_t side, used;
+	uint32_t flow;
+};
+
+struct rw_flow_index {
+	struct rw_flow_slot *slot;
+	size_t capacity, count;
+	uint64_t seed[2];
+	struct rw_flow_recent recent[1 << RW_FLOW_RECENT_BITS];
+};
+
+/* These return 0, or 1 when memory or randomness is not to be had. */
+int rw_flow_index_open(struct rw_flow_index *index);
+int rw_flow_index_copy(struct rw_flow_index *to, const struct rw_flow_index *from);
+void rw_flow_index_close(struct rw_flow_index *index);
+
+/*
+ * First pass: the flow of a packet, or `next` when its four-tuple is new or used again; then *replaces is the flow that
+ * had it before. side: 0 when the packet comes from the flow's first sender, else 1. RW_FLOW_NONE: out of memory.
+ */
+uint32_t rw_flow_index_add(struct rw_flow_index *index, const struct rw_flow *flows, uint32_t next,
+			   const struct rw_packet *packet, int *side, uint32_t *replaces);
+/* Back to the capture's start, for a later pass. */
+void rw_flow_index_rewind(struct rw_flow_index *index, const struct rw_flow *flows);
+/* Later passes, record by record: RW_FLOW_NONE for what was not there before. */
+uint32_t rw_flow_index_find(struct rw_flow_index *index, const struct rw_flow *flows, const struct rw_packet *packet,
+			    uint64_t record, int *side);
 
 struct rw_flow_connection {
 	uint32_t first_flow; /* lowest flow number */
@@ -90,6 +120,7 @@ struct rw_flow_connection {
 };
 
 struct rw_survey {
+	struct rw_flow_index index;
 	struct rw_flow *flow;
 	uint32_t flows, room, flows_max;
 	struct rw_flow_connection *connection;
@@ -106,8 +137,12 @@ int rw_clock_queued(const struct rw_flow *flow, int side);
 /* The side next to the capture point, as `near`, by how soon timestamps are echoed. */
 uint8_t rw_clock_near(const struct rw_flow *flow);
 
-/* 0, or 1 when memory or flows_max is used up. */
-int rw_survey_packet(struct rw_survey *survey, uint32_t flow, int side, const struct rw_packet *packet);
+/* flows_max: 1 at least. 0, or 1 when memory is used up. */
+int rw_survey_open(struct rw_survey *survey, uint32_t flows_max);
+enum rw_survey_status { RW_SURVEY_OK, RW_SURVEY_NO_MEMORY, RW_SURVEY_TOO_MANY_FLOWS };
+/* record: its number in the capture. */
+enum rw_survey_status rw_survey_packet(struct rw_survey *survey, const struct rw_packet *packet, uint64_t record);
+/* After the last packet: connections; the index is rewound. 0, or 1 when memory is used up. */
 int rw_survey_finish(struct rw_survey *survey);
 void rw_survey_free(struct rw_survey *survey);
 

@@ -5,12 +5,17 @@
 #include "flow.h"
 #include "hash.h"
 
-static int make_room(struct rw_survey *s, uint32_t flow)
+int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 {
-	if (flow < s->room)
+	memset(s, 0, sizeof *s);
+	s->flows_max = flows_max;
+	return rw_flow_index_open(&s->index);
+}
+
+static int make_room(struct rw_survey *s)
+{
+	if (s->flows < s->room)
 		return 1;
-	if (flow >= s->flows_max)
-		return 0;
 	uint32_t room = s->room ? s->room * 2 : 64;
 	struct rw_flow *grown = realloc(s->flow, room * sizeof *grown);
 	if (!grown)
@@ -20,14 +25,22 @@ static int make_room(struct rw_survey *s, uint32_t flow)
 	return 1;
 }
 
-static void begin(struct rw_flow *f, int side, const struct rw_packet *p)
+static void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet *p, uint32_t replaces, uint64_t record)
 {
+	size_t n = p->family == 4 ? 4 : 16;
 	memset(f, 0, sizeof *f);
+	f->first_record = record;
+	f->next_same = RW_FLOW_NONE;
+	f->first_same = s->flows;
+	if (replaces != RW_FLOW_NONE) {
+		s->flow[replaces].next_same = s->flows;
+		f->first_same = s->flow[replaces].first_same;
+	}
 	f->family = p->family;
-	memcpy(f->address[side], p->source, 16);
-	memcpy(f->address[!side], p->destination, 16);
-	f->port[side] = p->source_port;
-	f->port[!side] = p->destination_port;
+	memcpy(f->address[0], p->source, n);
+	memcpy(f->address[1], p->destination, n);
+	f->port[0] = p->source_port;
+	f->port[1] = p->destination_port;
 	f->first_ns = p->time_ns;
 	f->file = p->file;
 	f->interface = p->interface;
@@ -113,13 +126,17 @@ static void see_data(struct rw_flow *f, int side, const struct rw_packet *p)
 	s->rst |= !!(p->flags & RW_TCP_RST);
 }
 
-int rw_survey_packet(struct rw_survey *s, uint32_t number, int side, const struct rw_packet *p)
+enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_packet *p, uint64_t record)
 {
-	if (!make_room(s, number))
-		return 1;
+	int side;
+	uint32_t replaces, number = rw_flow_index_add(&s->index, s->flow, s->flows, p, &side, &replaces);
+	if (number == s->flows && number >= s->flows_max)
+		return RW_SURVEY_TOO_MANY_FLOWS;
+	if (number == RW_FLOW_NONE || (number == s->flows && !make_room(s)))
+		return RW_SURVEY_NO_MEMORY;
 	struct rw_flow *f = &s->flow[number];
 	if (number == s->flows) {
-		begin(f, side, p);
+		begin(s, f, p, replaces, record);
 		s->flows++;
 	}
 	f->last_ns = p->time_ns;
@@ -127,7 +144,7 @@ int rw_survey_packet(struct rw_survey *s, uint32_t number, int side, const struc
 	if (p->mptcp.seen)
 		see_mptcp(f, side, p);
 	see_data(f, side, p);
-	return rw_clock_packet(f, side, p);
+	return rw_clock_packet(f, side, p) ? RW_SURVEY_NO_MEMORY : RW_SURVEY_OK;
 }
 
 /*
@@ -289,6 +306,7 @@ static void describe(struct rw_survey *s, struct rw_flow_connection *c)
 int rw_survey_finish(struct rw_survey *s)
 {
 	uint32_t n = s->flows ? s->flows : 1;
+	rw_flow_index_rewind(&s->index, s->flow);
 	struct grouping g = {calloc((size_t)n * 2, sizeof *g.owner), 0, calloc(n, sizeof *g.leader), calloc(n, 1)};
 	uint32_t *connection_of = calloc(n, sizeof *connection_of);
 	s->connection = calloc(n, sizeof *s->connection);
@@ -344,6 +362,7 @@ void rw_survey_free(struct rw_survey *s)
 {
 	for (uint32_t i = 0; i < s->flows; i++)
 		free(s->flow[i].clock);
+	rw_flow_index_close(&s->index);
 	free(s->flow);
 	free(s->connection);
 	free(s->subflow);

@@ -5,50 +5,30 @@
 
 #include "flow.h"
 
-struct tuple {
-	uint8_t address[2][16];
-	uint16_t port[2];
-	uint8_t family;
-};
+#define FIRST_CAPACITY 64
 
-struct entry {
-	struct tuple tuple;
-	uint32_t flow;
-	uint32_t isn[2];
-	uint8_t syn[2], used, finished;
-	uint8_t first; /* which of the ordered ends sent first: side 0 */
-};
-
-struct rw_flow_table {
-	struct entry *entry;
-	size_t capacity, count;
-	uint32_t flows;
-	uint64_t seed[2];
-	struct tuple last; /* of the packet before: most packets belong to the same flow */
-	size_t last_place;
-	uint8_t has_last;
-};
-
-struct rw_flow_table *rw_flow_table_open(void)
+int rw_flow_index_open(struct rw_flow_index *x)
 {
-	struct rw_flow_table *t = calloc(1, sizeof *t);
-	if (!t)
-		return NULL;
-	t->capacity = 64;
-	t->entry = calloc(t->capacity, sizeof *t->entry);
-	if (!t->entry || getrandom(t->seed, sizeof t->seed, 0) != (ssize_t)sizeof t->seed) {
-		rw_flow_table_close(t);
-		return NULL;
-	}
-	return t;
+	memset(x, 0, sizeof *x);
+	x->capacity = FIRST_CAPACITY;
+	x->slot = calloc(x->capacity, sizeof *x->slot);
+	return !x->slot || getrandom(x->seed, sizeof x->seed, 0) != (ssize_t)sizeof x->seed;
 }
 
-void rw_flow_table_close(struct rw_flow_table *t)
+int rw_flow_index_copy(struct rw_flow_index *to, const struct rw_flow_index *from)
 {
-	if (!t)
-		return;
-	free(t->entry);
-	free(t);
+	*to = *from;
+	to->slot = malloc(from->capacity * sizeof *to->slot);
+	if (!to->slot)
+		return 1;
+	memcpy(to->slot, from->slot, from->capacity * sizeof *to->slot);
+	return 0;
+}
+
+void rw_flow_index_close(struct rw_flow_index *x)
+{
+	free(x->slot);
+	x->slot = NULL;
 }
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -57,94 +37,172 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
-static uint64_t hash(const struct rw_flow_table *t, const struct tuple *tuple)
+static uint64_t hash_end(const struct rw_flow_index *x, uint8_t family, const uint8_t *address, uint16_t port)
 {
-	uint64_t w[5] = {0};
-	memcpy(w, tuple->address, 32);
-	w[4] = (uint64_t)tuple->port[0] << 32 | (uint64_t)tuple->port[1] << 8 | tuple->family;
-	uint64_t h = t->seed[0];
-	for (int i = 0; i < 5; i++)
-		h = mix(h ^ w[i] ^ 0x9e3779b97f4a7c15u, t->seed[1] | 1);
-	return mix(h, 0xd6e8feb86659fd93u ^ t->seed[0]);
+	uint64_t w[2] = {0};
+	memcpy(w, address, family == 4 ? 4 : 16);
+	uint64_t h = mix(w[0] ^ x->seed[0], (w[1] + ((uint64_t)port << 8 | family)) ^ x->seed[1]);
+	return mix(h ^ 0x9e3779b97f4a7c15u, x->seed[0] | 1);
 }
 
-static int same(const struct tuple *a, const struct tuple *b)
+/* The same for both directions. */
+static uint64_t hash(const struct rw_flow_index *x, uint8_t family, const uint8_t *a, uint16_t port_a, const uint8_t *b,
+		     uint16_t port_b)
 {
-	return a->family == b->family && a->port[0] == b->port[0] && a->port[1] == b->port[1] &&
-	       memcmp(a->address, b->address, sizeof a->address) == 0;
+	return mix(hash_end(x, family, a, port_a) + hash_end(x, family, b, port_b), x->seed[1] | 1);
 }
 
-static size_t place_of(const struct rw_flow_table *t, const struct tuple *tuple)
+static uint64_t hash_of_flow(const struct rw_flow_index *x, const struct rw_flow *f)
 {
-	size_t i = hash(t, tuple) & (t->capacity - 1);
-	while (t->entry[i].used && !same(&t->entry[i].tuple, tuple))
-		i = (i + 1) & (t->capacity - 1);
-	return i;
+	return hash(x, f->family, f->address[0], f->port[0], f->address[1], f->port[1]);
 }
 
-static int grow(struct rw_flow_table *t)
+static int comes_from(const struct rw_flow *f, int side, const struct rw_packet *p)
 {
-	struct entry *old = t->entry;
-	size_t capacity = t->capacity;
-	struct entry *entry = calloc(capacity * 2, sizeof *entry);
-	if (!entry)
-		return 0;
-	t->entry = entry;
-	t->capacity = capacity * 2;
-	for (size_t i = 0; i < capacity; i++)
-		if (old[i].used)
-			t->entry[place_of(t, &old[i].tuple)] = old[i];
-	free(old);
-	t->has_last = 0;
-	return 1;
+	size_t n = p->family == 4 ? 4 : 16;
+	return f->port[side] == p->source_port && f->port[!side] == p->destination_port &&
+	       memcmp(f->address[side], p->source, n) == 0 && memcmp(f->address[!side], p->destination, n) == 0;
+}
+
+/* The slot of a packet's four-tuple, or the empty one where it belongs. */
+static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct rw_flow *flows, const struct rw_packet *p,
+				    int *side)
+{
+	uint64_t h = hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
+	for (size_t i = h;; i++) {
+		struct rw_flow_slot *slot = &x->slot[i & (x->capacity - 1)];
+		if (!slot->used)
+			return slot;
+		if (slot->tag != (uint32_t)(h >> 32) >> 1)
+			continue;
+		const struct rw_flow *f = &flows[slot->flow];
+		if (f->family != p->family)
+			continue;
+		if ((*side = 0, comes_from(f, 0, p)) || (*side = 1, comes_from(f, 1, p)))
+			return slot;
+	}
+}
+
+static int grow(struct rw_flow_index *x, const struct rw_flow *flows)
+{
+	size_t capacity = x->capacity * 2;
+	struct rw_flow_slot *grown = calloc(capacity, sizeof *grown);
+	if (!grown)
+		return 1;
+	for (size_t i = 0; i < x->capacity; i++) {
+		if (!x->slot[i].used)
+			continue;
+		size_t k = hash_of_flow(x, &flows[x->slot[i].flow]) & (capacity - 1);
+		while (grown[k].used)
+			k = (k + 1) & (capacity - 1);
+		grown[k] = x->slot[i];
+	}
+	free(x->slot);
+	x->slot = grown;
+	x->capacity = capacity;
+	return 0;
 }
 
 /* Does this SYN or SYN/ACK open the four-tuple anew? The same sequence number is a retransmission. */
-static int used_again(const struct entry *e, const struct rw_packet *p, int side)
+static int used_again(const struct rw_flow *f, const struct rw_packet *p, int side)
 {
 	if (!(p->flags & RW_TCP_SYN))
 		return 0;
-	if (e->syn[side])
-		return e->isn[side] != p->sequence && (!(p->flags & RW_TCP_ACK) || e->finished);
+	const struct rw_flow_side *from = &f->side[side], *to = &f->side[!side];
+	int finished = from->fin || from->rst || to->fin || to->rst;
+	if (from->syn)
+		return from->isn != p->sequence && (!(p->flags & RW_TCP_ACK) || finished);
 	if (p->flags & RW_TCP_ACK)
 		return 0; /* the answer to a SYN, seen or not */
-	return e->finished || !e->syn[!side]; /* else: both sides open at once */
+	return finished || !to->syn; /* else: both sides open at once */
 }
 
-uint32_t rw_flow_find(struct rw_flow_table *t, const struct rw_packet *p, int *side)
+/* Where most packets find their flow: their own direction's last one. IPv4 only; a SYN is never looked up here. */
+static struct rw_flow_recent *recent_of(struct rw_flow_index *x, const struct rw_packet *p)
 {
-	struct tuple tuple;
-	size_t n = p->family == 4 ? 4 : 16;
-	int order = memcmp(p->source, p->destination, n);
-	int swap = order > 0 || (order == 0 && p->source_port > p->destination_port);
-	memcpy(tuple.address[swap], p->source, 16);
-	memcpy(tuple.address[!swap], p->destination, 16);
-	tuple.port[swap] = p->source_port;
-	tuple.port[!swap] = p->destination_port;
-	tuple.family = p->family;
-	if (t->count * 4 >= t->capacity * 3 && !grow(t))
+	uint32_t ports = (uint32_t)p->source_port << 16 | p->destination_port;
+	return &x->recent[(ports * 0x9e3779b1u) >> (32 - RW_FLOW_RECENT_BITS)];
+}
+
+static int is_recent(const struct rw_flow_recent *recent, const struct rw_packet *p)
+{
+	return recent->used && p->family == 4 && recent->ports[0] == p->source_port && recent->ports[1] == p->destination_port &&
+	       memcmp(recent->source, p->source, 4) == 0 && memcmp(recent->destination, p->destination, 4) == 0;
+}
+
+static void remember(struct rw_flow_recent *recent, const struct rw_packet *p, uint32_t flow, int side)
+{
+	if (p->family != 4)
+		return;
+	memcpy(recent->source, p->source, 4);
+	memcpy(recent->destination, p->destination, 4);
+	recent->ports[0] = p->source_port;
+	recent->ports[1] = p->destination_port;
+	recent->flow = flow;
+	recent->side = (uint8_t)side;
+	recent->used = 1;
+}
+
+uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next, const struct rw_packet *p,
+			   int *side, uint32_t *replaces)
+{
+	struct rw_flow_recent *recent = recent_of(x, p);
+	*replaces = RW_FLOW_NONE;
+	if (!(p->flags & RW_TCP_SYN) && is_recent(recent, p)) {
+		*side = recent->side;
+		return recent->flow;
+	}
+	if (x->count * 4 >= x->capacity * 3 && grow(x, flows))
 		return RW_FLOW_NONE;
-	size_t i = t->has_last && same(&tuple, &t->last) ? t->last_place : place_of(t, &tuple);
-	struct entry *e = &t->entry[i];
-	t->last = tuple;
-	t->last_place = i;
-	t->has_last = 1;
-	if (!e->used || used_again(e, p, swap ^ e->first)) {
-		if (!e->used)
-			t->count++;
-		memset(e, 0, sizeof *e);
-		e->tuple = tuple;
-		e->used = 1;
-		e->flow = t->flows++;
-		e->first = (uint8_t)swap;
+	struct rw_flow_slot *slot = slot_of(x, flows, p, side);
+	if (slot->used && !used_again(&flows[slot->flow], p, *side)) {
+		remember(recent, p, slot->flow, *side);
+		return slot->flow;
 	}
-	int s = swap ^ e->first;
-	if (p->flags & RW_TCP_SYN) {
-		e->syn[s] = 1;
-		e->isn[s] = p->sequence;
+	if (slot->used) {
+		*replaces = slot->flow;
+		memset(x->recent, 0, sizeof x->recent); /* the other direction's place names the flow before */
+	} else {
+		uint64_t h = hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
+		slot->used = 1;
+		slot->tag = (uint32_t)(h >> 32) >> 1;
+		x->count++;
 	}
-	if (p->flags & (RW_TCP_FIN | RW_TCP_RST))
-		e->finished = 1;
-	*side = s;
-	return e->flow;
+	slot->flow = next;
+	*side = 0;
+	return next;
+}
+
+void rw_flow_index_rewind(struct rw_flow_index *x, const struct rw_flow *flows)
+{
+	for (size_t i = 0; i < x->capacity; i++)
+		if (x->slot[i].used)
+			x->slot[i].flow = flows[x->slot[i].flow].first_same;
+	memset(x->recent, 0, sizeof x->recent);
+}
+
+uint32_t rw_flow_index_find(struct rw_flow_index *x, const struct rw_flow *flows, const struct rw_packet *p, uint64_t record,
+			    int *side)
+{
+	struct rw_flow_recent *recent = recent_of(x, p);
+	if (is_recent(recent, p)) {
+		uint32_t next = flows[recent->flow].next_same;
+		if (next == RW_FLOW_NONE || flows[next].first_record > record) {
+			*side = recent->side;
+			return recent->flow;
+		}
+	}
+	struct rw_flow_slot *slot = slot_of(x, flows, p, side);
+	if (!slot->used)
+		return RW_FLOW_NONE;
+	uint32_t next = flows[slot->flow].next_same;
+	if (next != RW_FLOW_NONE && flows[next].first_record <= record) {
+		do {
+			slot->flow = next;
+			next = flows[next].next_same;
+		} while (next != RW_FLOW_NONE && flows[next].first_record <= record);
+		*side = comes_from(&flows[slot->flow], 0, p) ? 0 : 1;
+	}
+	remember(recent, p, slot->flow, *side);
+	return slot->flow;
 }

@@ -30,19 +30,18 @@ static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint
 static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	struct rw_packet *packet = p->packet;
-	uint32_t header = (uint32_t)(rw_bytes_u8(&b) & 15) * 4;
-	packet->ecn = rw_bytes_u8(&b) & 3;
-	uint32_t total = rw_bytes_u16(&b);
-	packet->identification = rw_bytes_u16(&b);
-	uint16_t fragment = rw_bytes_u16(&b);
-	rw_bytes_skip(&b, 1);
-	uint8_t protocol = rw_bytes_u8(&b);
-	rw_bytes_skip(&b, 2);
-	packet->family = 4;
-	rw_bytes_copy(&b, packet->source, 4);
-	rw_bytes_copy(&b, packet->destination, 4);
-	if (b.short_read)
+	const uint8_t *h = rw_bytes_view(&b, 20);
+	if (!h)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	uint32_t header = (uint32_t)(h[0] & 15) * 4;
+	packet->ecn = h[1] & 3;
+	uint32_t total = rw_load_u16(h + 2);
+	packet->identification = rw_load_u16(h + 4);
+	uint16_t fragment = rw_load_u16(h + 6);
+	uint8_t protocol = h[9];
+	packet->family = 4;
+	memcpy(packet->source, h + 12, 4);
+	memcpy(packet->destination, h + 16, 4);
 	if (total == 0)
 		total = wire; /* segmentation offload leaves it empty above 64 KiB */
 	if (header < 20 || total < header)
@@ -72,16 +71,15 @@ static uint32_t jumbo_length(struct rw_bytes options)
 static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	struct rw_packet *packet = p->packet;
-	uint32_t first = rw_bytes_u32(&b);
-	packet->ecn = first >> 20 & 3;
-	uint32_t payload = rw_bytes_u16(&b);
-	uint8_t next = rw_bytes_u8(&b);
-	rw_bytes_skip(&b, 1);
-	packet->family = 6;
-	rw_bytes_copy(&b, packet->source, 16);
-	rw_bytes_copy(&b, packet->destination, 16);
-	if (b.short_read)
+	const uint8_t *h = rw_bytes_view(&b, 40);
+	if (!h)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	packet->ecn = h[1] >> 4 & 3;
+	uint32_t payload = rw_load_u16(h + 4);
+	uint8_t next = h[6];
+	packet->family = 6;
+	memcpy(packet->source, h + 8, 16);
+	memcpy(packet->destination, h + 24, 16);
 	int jumbo = payload == 0;
 	if (jumbo)
 		payload = wire > 40 ? wire - 40 : 0;

@@ -47,19 +47,20 @@ struct rw_packet {
 	uint8_t family; /* 4 or 6 */
 	uint8_t ecn;
 	uint16_t identification; /* IPv4 */
-	uint8_t source[16], destination[16];
+	uint8_t source[16], destination[16]; /* the first four bytes of an IPv4 address, no more */
 	uint16_t source_port, destination_port;
 	uint32_t sequence, ack;
 	uint16_t flags;
 	uint16_t window;
 	uint8_t tcp_header_bytes;
 	uint32_t payload_bytes; /* as sent, whatever was captured */
-	/* options */
-	uint8_t has_timestamps, sack_permitted, has_window_scale, window_scale, sack_count, option_mss;
+	/* Options. What the first line does not announce is not set. */
+	uint8_t has_timestamps, sack_permitted, has_window_scale, sack_count, option_mss;
+	uint8_t window_scale;
 	uint16_t mss;
 	uint32_t ts_value, ts_echo;
 	uint32_t sack_start[RW_SACK_MAX], sack_end[RW_SACK_MAX];
-	struct rw_mptcp mptcp;
+	struct rw_mptcp mptcp; /* without a bit of `seen` nothing else in it is set */
 };
 
 enum rw_parse { RW_PARSE_OTHER = 0, RW_PARSE_TCP = 1 };

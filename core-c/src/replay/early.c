@@ -43,7 +43,7 @@ struct waiting {
 struct rw_early {
 	const struct rw_survey *survey;
 	struct rw_observation *observation;
-	struct rw_flow_table *table;
+	struct rw_flow_index index;
 	struct rw_oddity_counts ignored;
 	struct waiting **flow; /* null for those that do not need it */
 	struct rw_packet taken;
@@ -82,9 +82,8 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 	if (e) {
 		e->survey = survey;
 		e->read_ns = INT64_MIN;
-		e->table = rw_flow_table_open();
 		e->flow = calloc(survey->flows + 1, sizeof *e->flow);
-		if (e->table && e->flow)
+		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow)
 			status = rw_observation_open(&e->observation, fds, files, &e->ignored, error);
 	}
 	for (uint32_t i = 0; status == RW_OK && i < survey->flows; i++) {
@@ -125,7 +124,7 @@ void rw_early_close(struct rw_early *e)
 			free(e->flow[i]);
 		}
 	free(e->flow);
-	rw_flow_table_close(e->table);
+	rw_flow_index_close(&e->index);
 	rw_observation_close(e->observation);
 	free(e);
 }
@@ -247,13 +246,15 @@ enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *erro
 		if (rw_packet_parse(&record, &packet, &e->ignored) != RW_PARSE_TCP)
 			continue;
 		int side, failed = 0;
-		uint32_t number = rw_flow_find(e->table, &packet, &side);
-		struct waiting *w = number < e->survey->flows ? e->flow[number] : NULL;
+		uint32_t number = rw_flow_index_find(&e->index, e->survey->flow, &packet, e->read, &side);
+		if (number == RW_FLOW_NONE)
+			continue; /* the file has grown since the survey */
+		struct waiting *w = e->flow[number];
 		if (w && side == e->survey->flow[number].source)
 			failed = see_sending(e, w, &packet);
 		else if (w)
 			failed = see_ack(w, &packet);
-		if (failed || number == RW_FLOW_NONE) {
+		if (failed) {
 			rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 			return RW_ERROR_MEMORY;
 		}

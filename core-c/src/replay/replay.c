@@ -8,7 +8,7 @@
 #include "early.h"
 #include "shadow.h"
 
-#define BATCH_ROWS 65536
+#define BATCH_ROWS 16384
 #define FLOWS_MAX (1u << 21)
 #define WINDOW_SEGMENTS (1u << 18)
 #define TOTAL_SEGMENTS (1u << 23)
@@ -61,7 +61,7 @@ struct rw_replay {
 	struct rw_oddity_counts oddities, ignored; /* ignored: those that the survey has counted already */
 	rw_summary summary;
 	struct rw_observation *observation; /* of the second pass */
-	struct rw_flow_table *table;
+	uint64_t record;                    /* that it is at */
 	struct rw_early *early; /* null: no flow needs it */
 	uint8_t *send_times;    /* of each flow */
 	struct live **live;
@@ -99,10 +99,9 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
 	if (status != RW_OK)
 		return status;
-	struct rw_flow_table *table = rw_flow_table_open();
 	struct rw_record record;
 	struct rw_packet packet;
-	int got = table ? 1 : -(int)out_of_memory(error);
+	int got = 1;
 	int64_t previous_ns = INT64_MIN;
 	while (got > 0 && (got = rw_observation_next(observation, &record, error)) > 0) {
 		s->records++;
@@ -120,20 +119,16 @@ static rw_status survey(rw_replay *r, rw_error *error)
 		if (rw_packet_parse(&record, &packet, &r->oddities) != RW_PARSE_TCP)
 			continue;
 		s->tcp_packets++;
-		int side;
-		uint32_t flow = rw_flow_find(table, &packet, &side);
-		if (flow == RW_FLOW_NONE || rw_survey_packet(&r->survey, flow, side, &packet)) {
-			if (flow != RW_FLOW_NONE && flow >= r->survey.flows_max) {
-				rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset,
-					     "more than %u flows", r->survey.flows_max);
-				got = -(int)RW_ERROR_LIMIT;
-			} else {
-				got = -(int)out_of_memory(error);
-			}
+		enum rw_survey_status failed = rw_survey_packet(&r->survey, &packet, s->records);
+		if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
+			rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
+				     r->survey.flows_max);
+			got = -(int)RW_ERROR_LIMIT;
+		} else if (failed) {
+			got = -(int)out_of_memory(error);
 		}
 	}
 	s->packets = s->records;
-	rw_flow_table_close(table);
 	rw_observation_close(observation);
 	if (got < 0)
 		return (rw_status)-got;
@@ -364,10 +359,10 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	if (r->batch_rows > BATCH_ROWS_MAX)
 		r->batch_rows = BATCH_ROWS_MAX;
 	r->budget.most = r->limits.total_segments ? r->limits.total_segments : TOTAL_SEGMENTS;
-	r->survey.flows_max = r->limits.flows_max ? r->limits.flows_max : FLOWS_MAX;
 	r->fds = malloc(files * sizeof *r->fds);
 	r->choice = calloc(choice_count + 1, sizeof *r->choice);
-	rw_status status = r->fds && r->choice ? read_choices(r, choices, error) : out_of_memory(error);
+	int failed = rw_survey_open(&r->survey, r->limits.flows_max ? r->limits.flows_max : FLOWS_MAX);
+	rw_status status = r->fds && r->choice && !failed ? read_choices(r, choices, error) : out_of_memory(error);
 	if (status == RW_OK) {
 		memcpy(r->fds, fds, files * sizeof *fds);
 		for (uint32_t i = 0; i < files; i++) {
@@ -382,8 +377,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		r->live_connection = calloc(r->survey.connections + 1, sizeof *r->live_connection);
 		r->connection = calloc(r->survey.connections + 1, sizeof *r->connection);
 		r->subflow = calloc(r->survey.flows + 1, sizeof *r->subflow);
-		r->table = rw_flow_table_open();
-		if (!r->live || !r->live_connection || !r->connection || !r->subflow || !r->table ||
+		if (!r->live || !r->live_connection || !r->connection || !r->subflow ||
 		    allocate_columns(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
 	}
@@ -613,7 +607,7 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	const struct rw_mptcp *m = &p->mptcp;
 	struct rw_coverage *coverage = &r->live_connection[f->connection].coverage;
 	const struct rw_flow_connection *c = &r->survey.connection[f->connection];
-	if (!m->dss_mapping || m->data_length == 0)
+	if (!m->seen || !m->dss_mapping || m->data_length == 0)
 		return 0;
 	if (m->seen & 1 << RW_MP_CAPABLE)
 		return c->has_idsn ? rw_coverage_add(coverage, c->idsn + 1, 1, m->data_length) : 0;
@@ -672,10 +666,8 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 static int replay_packet(rw_replay *r, struct rw_packet *p)
 {
 	int side;
-	uint32_t number = rw_flow_find(r->table, p, &side);
+	uint32_t number = rw_flow_index_find(&r->survey.index, r->survey.flow, p, r->record, &side);
 	if (number == RW_FLOW_NONE)
-		return 1;
-	if (number >= r->survey.flows)
 		return 0; /* the file has grown since the survey */
 	int from_source = side == r->survey.flow[number].source;
 	struct live *l = live_flow(r, number);
@@ -728,6 +720,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			finish(r);
 			break;
 		}
+		r->record++;
 		if (r->early) {
 			rw_status status = rw_early_read(r->early, record.time_ns, error);
 			if (status != RW_OK)
@@ -795,7 +788,6 @@ void rw_replay_close(rw_replay *r)
 	rw_observation_close(r->observation);
 	rw_early_close(r->early);
 	free(r->send_times);
-	rw_flow_table_close(r->table);
 	rw_survey_free(&r->survey);
 	free(r->live);
 	free(r->live_connection);
