@@ -169,6 +169,8 @@ void rw_observation_close(struct rw_observation *o)
 
 int rw_observation_next(struct rw_observation *o, struct rw_record *record, rw_error *error)
 {
+	if (o->files == 1 && o->last == 0)
+		return rw_capture_next(o->captures[0], record, error);
 	/* The record handed out last points into its capture's buffer: move on only now. */
 	if (o->last != UINT32_MAX) {
 		int got = rw_capture_next(o->captures[o->last], &o->ahead[o->last], error);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_CAPACITY ((size_t)1 << 18)
+#define FIRST_CAPACITY ((size_t)1 << 17)
 
 int rw_input_open(struct rw_input *in, int fd)
 {

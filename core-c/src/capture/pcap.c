@@ -52,6 +52,12 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	return RW_OK;
 }
 
+static uint32_t field(const struct rw_capture *c, const uint8_t *p)
+{
+	uint32_t v = rw_load_u32(p);
+	return c->swapped ? __builtin_bswap32(v) : v;
+}
+
 int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
 {
 	(void)error;
@@ -60,10 +66,8 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 		return 0;
 	if (have < header)
 		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
-	struct rw_bytes b = rw_bytes_of(rw_input_at(&c->in), header);
-	b.swapped = c->swapped;
-	uint32_t seconds = rw_bytes_u32(&b), fraction = rw_bytes_u32(&b);
-	uint32_t captured = rw_bytes_u32(&b), wire = rw_bytes_u32(&b);
+	const uint8_t *h = rw_input_at(&c->in);
+	uint32_t seconds = field(c, h), fraction = field(c, h + 4), captured = field(c, h + 8), wire = field(c, h + 12);
 	if (c->lengths_reversed && captured > wire) {
 		uint32_t other = captured;
 		captured = wire;

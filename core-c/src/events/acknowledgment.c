@@ -422,6 +422,7 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	struct ack_work w = {.p = p, .now = p->time_ns, .highest_before = s->sacked_out ? s->highest_sack : s->una};
 	int32_t ahead = rw_seq_diff(p->ack, s->una);
 	e->ack = p->ack;
+	e->rto_ns = rw_sender_rto_ns(s);
 	e->in_flight_before = rw_in_flight(s);
 	e->packets_out_before = s->count;
 	e->next_before = s->next;

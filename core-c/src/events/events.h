@@ -13,7 +13,7 @@
 
 enum rw_event_kind {
 	RW_EVENT_ACK,      /* a packet with an acknowledgment reached the sender */
-	RW_EVENT_SEND,     /* the sender sent payload */
+	RW_EVENT_SEND,     /* the sender sent payload after an idle time, or while its window is reduced */
 	RW_EVENT_TIMEOUT,  /* retransmission timeout */
 	RW_EVENT_RECOVERY  /* recovery began between ACKs: RACK's reordering timer */
 };
@@ -55,9 +55,8 @@ struct rw_event {
 	int64_t sent_ns;            /* when the last of them was sent */
 	uint32_t next_before;       /* the sender's next sequence number before this ACK */
 	uint32_t segments;          /* SEND: how many */
-	uint8_t retransmission;
 	uint32_t idle_timeouts;     /* SEND after an idle period: how many RTOs it lasted */
-	uint64_t rto_ns;
+	uint64_t rto_ns;            /* ACK */
 };
 
 /* One packet leads to at most three events. */

@@ -63,7 +63,6 @@ struct rw_event *rw_sender_add_event(struct rw_sender *s, struct rw_events *out,
 	e->state = s->state;
 	e->una = s->una;
 	e->srtt_ns = s->srtt_ns;
-	e->rto_ns = rw_sender_rto_ns(s);
 	e->bursts = s->bursts;
 	return e;
 }
@@ -218,11 +217,11 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 	s->retransmitted_since = 1;
 	if (was_head || s->state != RW_SENDER_RECOVERY)
 		s->timer_ns = p->time_ns;
+	if (s->state != RW_SENDER_CWR && s->state != RW_SENDER_RECOVERY)
+		return;
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->segments = marked;
-	e->retransmission = 1;
-	e->reducing = s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY;
-	e->in_flight = rw_in_flight(s);
+	e->reducing = 1;
 }
 
 /* Below the highest byte seen: a hole of the capture filled, or a retransmission. */
@@ -313,17 +312,18 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	if (end - start > mss)
 		s->bursts = 1;
 	uint64_t quiet = s->last_send_ns && rw_in_flight(s) <= segments ? (uint64_t)(p->time_ns - s->last_send_ns) : 0;
+	int reducing = s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY;
 	s->next = end;
 	s->last_send_ns = p->time_ns;
 	s->sent_since += segments;
 	s->quiet_acks = 0;
+	if (!quiet && !idle && !reducing)
+		return 0; /* no window is any different for it */
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->quiet_ns = quiet;
 	e->segments = segments;
 	e->idle_timeouts = idle;
-	e->reducing = s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY;
-	e->in_flight = rw_in_flight(s);
-	e->packets_out_before = s->count;
+	e->reducing = (uint8_t)reducing;
 	return 0;
 }
 

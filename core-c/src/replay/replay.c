@@ -630,7 +630,8 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 		return from_source ? cover(r, f, p) : 0;
 	}
 	int opening = (p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns;
-	struct rw_events events = {.count = 0};
+	struct rw_events events;
+	events.count = 0;
 	ready = 0;
 	if (opening)
 		handshake(f, l, from_source, p, &ready);
