@@ -61,6 +61,14 @@ typedef enum rw_oddity {
 
 typedef enum rw_vantage { RW_VANTAGE_UNKNOWN, RW_VANTAGE_SENDER, RW_VANTAGE_MIDDLE, RW_VANTAGE_RECEIVER } rw_vantage;
 
+/* Explicit congestion notification, as the handshake agreed. */
+typedef enum rw_ecn_mode {
+	RW_ECN_UNKNOWN,  /* no handshake seen */
+	RW_ECN_OFF,
+	RW_ECN_CLASSIC,  /* RFC 3168 */
+	RW_ECN_ACCURATE  /* RFC 9768 */
+} rw_ecn_mode;
+
 /* How it is known when the data sender sent. */
 typedef enum rw_send_times {
 	RW_SEND_TIMES_CAPTURED,   /* it was captured then */
@@ -143,6 +151,8 @@ typedef struct rw_subflow_row {
 	uint16_t sport, dport;
 	uint8_t vantage;
 	uint8_t send_times;    /* rw_send_times */
+	uint8_t ecn;           /* rw_ecn_mode */
+	uint8_t paced;         /* most of its data left on a timer, not on an ACK or with other data */
 	uint8_t handshake;     /* SYN and SYN/ACK were seen */
 	uint8_t one_direction; /* only one side was seen */
 	uint8_t closed;        /* FIN or RST was seen */
@@ -210,6 +220,7 @@ const char *rw_mark_name(uint32_t mark);
 const char *rw_phase_name(uint32_t phase);
 const char *rw_vantage_name(uint32_t vantage);
 const char *rw_send_times_name(uint32_t send_times);
+const char *rw_ecn_mode_name(uint32_t ecn);
 const char *rw_link_type_name(uint32_t link_type);
 
 typedef struct rw_option_info {

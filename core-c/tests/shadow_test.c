@@ -7,12 +7,12 @@ static struct rw_shadow shadow;
 
 static void newreno(uint32_t cwnd, uint64_t ssthresh)
 {
-	int64_t options[RW_MAX_OPTIONS];
+	struct rw_settings settings;
 	rw_choice choice = {"newreno", NULL, 0};
 	rw_error error;
 	const struct rw_control *control = rw_control_find("newreno");
-	assert_int_equal(rw_control_options(&choice, control, options, &error), RW_OK);
-	rw_shadow_open(&shadow, control, options, 1460);
+	assert_int_equal(rw_control_options(&choice, control, &settings, &error), RW_OK);
+	rw_shadow_open(&shadow, control, &settings, 1460);
 	rw_shadow_place(&shadow, 0, (uint64_t)cwnd << 16, ssthresh, 100000000);
 }
 
@@ -91,6 +91,69 @@ static void growth_gate(void **state)
 	}
 }
 
+static void choose(const char *const *options, uint32_t count, uint32_t cwnd_segments)
+{
+	struct rw_settings settings;
+	rw_choice choice = {"newreno", options, count};
+	rw_error error;
+	const struct rw_control *control = rw_control_find("newreno");
+	assert_int_equal(rw_control_options(&choice, control, &settings, &error), RW_OK);
+	rw_shadow_open(&shadow, control, &settings, 1460);
+	rw_shadow_place(&shadow, 0, (uint64_t)cwnd_segments << 16, RW_SSTHRESH_UNSET, 100000000);
+}
+
+/* The recorded sender was limited by nothing but its own window of 5; the shadow's is 20. */
+static void growth_gates_are_chosen_apart_from_the_mode(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *mode, *gate;
+		uint16_t flags;
+		uint32_t expected;
+	} cases[] = {{"mode=kernel", "gate=auto", 0, 20},     {"mode=paper", "gate=auto", 0, 21},
+		     {"mode=kernel", "gate=observed", 0, 21}, {"mode=paper", "gate=own", 0, 20},
+		     {"mode=kernel", "gate=observed", RW_ACK_APP_LIMITED, 20}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *options[] = {cases[i].mode, cases[i].gate};
+		choose(options, 2, 20);
+		struct rw_event e = {.kind = RW_EVENT_ACK, .steps = RW_STEP_RAISE, .delivered = 1, .in_flight_before = 5,
+				     .packets_out_before = 5, .sent_before = 1, .next_before = 1000, .flags = cases[i].flags};
+		struct rw_shadow_row row;
+		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
+		assert_int_equal(cwnd(), cases[i].expected);
+	}
+}
+
+/* A loss at a flight of 30: a window of 20 would not have put that packet out. */
+static void losses_beyond_the_window_may_be_spared(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *losses;
+		uint32_t window, ssthresh;
+	} cases[] = {{"losses=recorded", 20, 10}, {"losses=reached", 20, 0}, {"losses=reached", 30, 15}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *options[] = {cases[i].losses};
+		choose(options, 1, cases[i].window);
+		struct rw_event e = ack(28, 1, 1, 0);
+		e.state = RW_SENDER_OPEN;
+		e.in_flight_before = 30;
+		e.steps = RW_STEP_RECOVERY | RW_STEP_REDUCE;
+		struct rw_shadow_row row;
+		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
+		assert_true(row.ssthresh_q16 == (cases[i].ssthresh ? (uint64_t)cases[i].ssthresh << 16 : RW_SSTHRESH_UNSET));
+		/* What follows in the episode leaves a spared window alone; the next episode counts again. */
+		struct rw_event leave = ack(10, 1, 0, 1);
+		leave.steps = RW_STEP_EXIT;
+		leave.state_after = RW_SENDER_OPEN;
+		rw_shadow_event(&shadow, 0, &leave, 100000000, &row);
+		assert_int_equal(cwnd(), cases[i].ssthresh ? cases[i].ssthresh : cases[i].window);
+		e.in_flight_before = 5;
+		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
+		assert_true(row.ssthresh_q16 != RW_SSTHRESH_UNSET);
+	}
+}
+
 static void timeouts(void **state)
 {
 	(void)state;
@@ -111,6 +174,8 @@ int main(void)
 	    cmocka_unit_test(proportional_rate_reduction),
 	    cmocka_unit_test(an_ece_forbids_to_undo),
 	    cmocka_unit_test(growth_gate),
+	    cmocka_unit_test(growth_gates_are_chosen_apart_from_the_mode),
+	    cmocka_unit_test(losses_beyond_the_window_may_be_spared),
 	    cmocka_unit_test(timeouts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -397,6 +397,19 @@ static void timers(struct rw_sender *s, const struct ack_work *w)
 		s->timer_ns = w->now;
 }
 
+/* RFC 3168: a flag. RFC 9768 3.2.2: a count modulo 8, which starts at 5; any new mark. */
+static uint8_t echoes_congestion(struct rw_sender *s, const struct rw_packet *p)
+{
+	if (!s->accurate_ecn)
+		return (p->flags & RW_TCP_ECE) != 0;
+	uint8_t count = (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
+	uint8_t more = (count - s->ce_counter) & 7;
+	int first = !s->ce_counted;
+	s->ce_counter = count;
+	s->ce_counted = 1;
+	return !first && more;
+}
+
 /* The ACK covers data that the capture never showed. */
 static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, uint32_t mss,
 			      struct rw_oddity_counts *oddities)
@@ -435,7 +448,8 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 				    : flight_bytes > UINT32_MAX     ? UINT32_MAX
 								    : (uint32_t)flight_bytes;
 	s->acks++;
-	w.ece = (p->flags & RW_TCP_ECE) != 0;
+	s->last_ack_ns = p->time_ns;
+	w.ece = echoes_congestion(s, p);
 	s->ece_acks += w.ece;
 	e->flags = (uint16_t)((w.ece ? RW_ACK_ECE : 0) | (p->sack_count ? RW_ACK_SACK : 0) |
 			      (s->retransmitted_since ? RW_ACK_RETRANSMIT : 0));

@@ -92,6 +92,7 @@ struct rw_sender {
 	uint32_t payload_max;
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
 	uint8_t sack, vantage, peer_scale;
+	uint8_t accurate_ecn, ce_counter, ce_counted; /* RFC 9768: the peer's count of CE marks, modulo 8 */
 	uint8_t corrected;          /* packets come when they were sent, wherever they were captured */
 	uint32_t segments_max;
 	struct rw_budget *budget;
@@ -109,12 +110,13 @@ struct rw_sender {
 	uint64_t srtt_ns, mdev_ns, mdev_max_ns, rttvar_ns, rtt_min_ns;
 	uint32_t rtt_sequence;
 	uint8_t backoff;
-	int64_t timer_ns, last_send_ns;
+	int64_t timer_ns, last_send_ns, last_ack_ns;
 	/* RACK */
 	int64_t rack_sent_ns;
 	uint64_t rack_rtt_ns;
 	uint32_t rack_end, reorder_segments;
-	uint8_t rack_advanced, reorder_seen, reorder_steps, reorder_persist, dsack_seen;
+	uint8_t rack_advanced, reorder_seen, reorder_steps, reorder_persist, dsack_round;
+	uint32_t dsack_round_end;
 	/* Loss state */
 	uint8_t state, undo_possible, f_rto;
 	int32_t undo_retransmits;
@@ -134,6 +136,7 @@ struct rw_sender {
 	int64_t echo_ns;
 	/* Metrics */
 	uint64_t bytes, retransmitted_packets, retransmitted_bytes, spurious, unseen_bytes;
+	uint64_t sends, timed_sends; /* data packets; those that neither an ACK nor other data went right before */
 	uint64_t acks, ece_acks, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_early_us[RW_RTT_EARLY], rtt_median_us, rtt_p95_us;
 	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS, after the early samples */
@@ -161,6 +164,8 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 /* A packet that reached the sender, with ACK set, after the handshake. */
 void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		     struct rw_oddity_counts *oddities);
+/* Did most of its data leave on a timer? */
+int rw_sender_paced(const struct rw_sender *s);
 /* The handshake's own sample. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);
 /* Retransmissions that were lost before they reached the capture point; 0 beside the sender. */

@@ -126,11 +126,14 @@ void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns)
 	}
 }
 
-/* RFC 8985 7.1.4, in part: the window widens at a flow's first DSACK and narrows after 16 recoveries. */
+/* RFC 8985 6.2.4: the window widens once in each round trip with a DSACK, and narrows after 16 recoveries. */
 void rw_rack_update_window(struct rw_sender *s, int dsack)
 {
-	if (dsack && !s->dsack_seen) {
-		s->dsack_seen = 1;
+	if (s->dsack_round && rw_seq_diff(s->una, s->dsack_round_end) >= 0)
+		s->dsack_round = 0;
+	if (dsack && !s->dsack_round) {
+		s->dsack_round = 1;
+		s->dsack_round_end = s->next;
 		if (s->reorder_steps < 255)
 			s->reorder_steps++;
 		s->reorder_persist = 16;

@@ -13,6 +13,10 @@
 #define GAP_SEGMENTS_FREE 4096
 #define WORK_FREE 20000000ull
 #define WORK_PER_PACKET 20000ull
+/* A host answers an ACK with data sooner than this. */
+#define PROMPT_NS (MS / 5)
+#define PACED_FLIGHT_MIN 4
+#define PACED_SENDS_MIN 50
 /* An MSS below is taken for a misread one (RFC 9293: 536 is the default). */
 #define MSS_MIN 64
 /* 1500 bytes less IPv4 and TCP; for flows whose handshake was not seen. */
@@ -32,6 +36,7 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	/* Without a handshake assume what every stack of today offers. */
 	s->sack = source->syn && sink->syn ? source->sack_permitted && sink->sack_permitted : 1;
 	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
+	s->accurate_ecn = rw_flow_ecn(flow) == RW_ECN_ACCURATE;
 	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
 	s->reorder_segments = RW_DUPLICATE_ACKS;
 	s->reorder_steps = 1;
@@ -339,6 +344,20 @@ static void echo_sample(struct rw_sender *s, const struct rw_packet *p)
 		s->echo_ns = 0; /* taken, or passed over: the next value is followed */
 }
 
+/* Data that follows neither an ACK nor other data was let go by a timer, or by the application. */
+static void see_pace(struct rw_sender *s, const struct rw_packet *p)
+{
+	if (s->count < PACED_FLIGHT_MIN || s->state != RW_SENDER_OPEN)
+		return;
+	s->sends++;
+	s->timed_sends += p->time_ns - s->last_ack_ns > PROMPT_NS && p->time_ns - s->last_send_ns > PROMPT_NS;
+}
+
+int rw_sender_paced(const struct rw_sender *s)
+{
+	return s->sends >= PACED_SENDS_MIN && s->timed_sends * 2 > s->sends && !s->corrected;
+}
+
 static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		struct rw_oddity_counts *oddities)
 {
@@ -363,6 +382,7 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 		s->segment_bytes = segment_bytes_of(s, p);
 	if (p->payload_bytes && !s->first_data_ns)
 		s->first_data_ns = p->time_ns;
+	see_pace(s, p);
 	echo_sample(s, p);
 	if (rw_seq_diff(start_at, s->next) < 0) {
 		uint32_t old_end = rw_seq_diff(end, s->next) < 0 ? end : s->next;

@@ -11,6 +11,8 @@
 
 #define RW_FLOW_NONE UINT32_MAX
 
+struct rw_flow;
+
 static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a - b); }
 
 /* Seldom is a TCP timestamp clock (RFC 7323) other than this: Linux, BSD and Windows count milliseconds. */
@@ -35,6 +37,9 @@ struct rw_flow_clock {
 	struct rw_side_clock side[2];
 };
 
+/* What the handshake agreed on (RFC 3168; RFC 9768, accurate ECN, tables 2 and 3). */
+enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *flow);
+
 /* One side of a flow, as the first pass saw it. */
 struct rw_flow_side {
 	uint64_t packets;
@@ -43,6 +48,7 @@ struct rw_flow_side {
 	uint32_t payload_max;
 	uint16_t mss; /* of its SYN: what the other side may send; 0: not seen */
 	uint8_t seen, syn, fin, rst, sack_permitted, timestamps, window_scale, has_window_scale;
+	uint8_t syn_ecn; /* AE, CWR, ECE of its SYN, as a number */
 };
 
 struct rw_flow {

@@ -46,6 +46,25 @@ static void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet
 	f->interface = p->interface;
 }
 
+/* The three bits that accurate ECN counts in. */
+static uint8_t ace_of(const struct rw_packet *p)
+{
+	return (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
+}
+
+enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *f)
+{
+	enum { NONE = 0, CLASSIC_ANSWER = 1, CLASSIC_SYN = 3, ACCURATE_SYN = 7 };
+	uint8_t asked = f->side[f->initiator].syn_ecn, answered = f->side[!f->initiator].syn_ecn;
+	if (!f->handshake)
+		return RW_ECN_UNKNOWN;
+	if (asked == ACCURATE_SYN && (answered == 2 || answered == 3 || answered == 4 || answered == 6))
+		return RW_ECN_ACCURATE;
+	if ((asked == CLASSIC_SYN || asked == ACCURATE_SYN) && answered == CLASSIC_ANSWER)
+		return RW_ECN_CLASSIC;
+	return RW_ECN_OFF;
+}
+
 static void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	struct rw_flow_side *s = &f->side[side];
@@ -54,6 +73,7 @@ static void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p
 		s->isn = p->sequence;
 		s->sack_permitted = p->sack_permitted;
 		s->timestamps = p->has_timestamps;
+		s->syn_ecn = ace_of(p);
 		s->has_window_scale = p->has_window_scale;
 		s->window_scale = p->window_scale;
 		if (p->option_mss)

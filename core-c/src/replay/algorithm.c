@@ -12,6 +12,15 @@ const struct rw_control *rw_control_find(const char *name)
 	return NULL;
 }
 
+/* Options of the shadow around every controller, behind the controller's own. */
+static const struct rw_option shadow_options[] = {
+    {"gate", "auto|own|observed", "auto", "what lets a window grow: own, this window having limited the flight; observed, the "
+     "recorded sender limited by neither application nor receiver; auto, own with mode=kernel", RW_OPTION_CHOICE, 0, 0},
+    {"losses", "recorded|reached", "recorded", "which recorded losses and marks reduce the window: every one, or those at a "
+     "flight that this window reached too", RW_OPTION_CHOICE, 0, 0},
+    {0}};
+enum { SHADOW_GATE };
+
 /* Which of "a|b|c" is value? -1: none. */
 static int choice_index(const char *values, const char *value, size_t n)
 {
@@ -51,36 +60,59 @@ static int read_q16(const char *text, int64_t low, int64_t high, int64_t *value)
 	return *value >= low && *value <= high;
 }
 
-static rw_status set_option(const struct rw_control *control, const char *name, size_t n, const char *value,
-			    int64_t *options, rw_error *error)
+/* The place of an option in its table; -1: not there. */
+static int find_option(const struct rw_option *table, const char *name, size_t n)
 {
-	for (int i = 0; control->options[i].name; i++) {
-		const struct rw_option *o = &control->options[i];
-		if (strlen(o->name) != n || memcmp(o->name, name, n) != 0)
-			continue;
-		int index = o->kind == RW_OPTION_CHOICE ? choice_index(o->values, value, strlen(value)) : 0;
-		if (o->kind == RW_OPTION_CHOICE)
-			options[i] = index;
-		if (index < 0 || (o->kind == RW_OPTION_Q16 && !read_q16(value, o->low_q16, o->high_q16, &options[i]))) {
-			rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", control->name,
-				     o->name, o->values, value);
-			return RW_ERROR_BAD_VALUE;
-		}
+	for (int i = 0; table[i].name; i++)
+		if (strlen(table[i].name) == n && memcmp(table[i].name, name, n) == 0)
+			return i;
+	return -1;
+}
+
+static rw_status read_option(const struct rw_control *control, const struct rw_option *o, const char *text, int64_t *value,
+			     rw_error *error)
+{
+	int good;
+	if (o->kind == RW_OPTION_CHOICE) {
+		*value = choice_index(o->values, text, strlen(text));
+		good = *value >= 0;
+	} else {
+		good = read_q16(text, o->low_q16, o->high_q16, value);
+	}
+	if (good)
 		return RW_OK;
+	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", control->name, o->name, o->values,
+		     text);
+	return RW_ERROR_BAD_VALUE;
+}
+
+static rw_status set_option(const struct rw_control *control, const char *name, size_t n, const char *text,
+			    struct rw_settings *settings, rw_error *error)
+{
+	int place = find_option(control->options, name, n);
+	if (place >= 0)
+		return read_option(control, &control->options[place], text, &settings->option[place], error);
+	place = find_option(shadow_options, name, n);
+	if (place >= 0) {
+		int64_t value;
+		rw_status status = read_option(control, &shadow_options[place], text, &value, error);
+		if (status == RW_OK)
+			*(place == SHADOW_GATE ? &settings->gate : &settings->losses) = (uint8_t)value;
+		return status;
 	}
 	rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'", control->name, (int)(n < 60 ? n : 60),
 		     name);
 	return RW_ERROR_UNKNOWN_OPTION;
 }
 
-rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control, int64_t *options,
-			     rw_error *error)
+rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
+			     struct rw_settings *settings, rw_error *error)
 {
-	memset(options, 0, RW_MAX_OPTIONS * sizeof *options);
+	memset(settings, 0, sizeof *settings); /* the shadow's defaults are their first values */
 	/* `mode` is a list in the order of enum rw_mode, and every default is one of its own values. */
 	for (int i = 0; control->options[i].name; i++) {
 		const struct rw_option *o = &control->options[i];
-		rw_status status = set_option(control, o->name, strlen(o->name), o->default_value, options, error);
+		rw_status status = set_option(control, o->name, strlen(o->name), o->default_value, settings, error);
 		if (status != RW_OK)
 			return status;
 	}
@@ -91,7 +123,7 @@ rw_status rw_control_options(const struct rw_choice *choice, const struct rw_con
 				     control->name, text);
 			return RW_ERROR_BAD_VALUE;
 		}
-		rw_status status = set_option(control, text, (size_t)(equals - text), equals + 1, options, error);
+		rw_status status = set_option(control, text, (size_t)(equals - text), equals + 1, settings, error);
 		if (status != RW_OK)
 			return status;
 	}
@@ -116,11 +148,17 @@ void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
 	info->multipath = c->multipath;
 	while (c->options[info->options].name)
 		info->options++;
+	for (int i = 0; shadow_options[i].name; i++)
+		info->options++;
 }
 
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
 {
-	const struct rw_option *o = &rw_control_list[index]->options[option];
+	const struct rw_option *own = rw_control_list[index]->options;
+	uint32_t owned = 0;
+	while (own[owned].name)
+		owned++;
+	const struct rw_option *o = option < owned ? &own[option] : &shadow_options[option - owned];
 	info->name = o->name;
 	info->default_value = o->default_value;
 	info->values = o->values;

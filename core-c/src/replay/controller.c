@@ -24,8 +24,8 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 		rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'", choice->name);
 		return RW_ERROR_UNKNOWN_ALGORITHM;
 	}
-	int64_t options[RW_MAX_OPTIONS];
-	rw_status status = rw_control_options(choice, control, options, error);
+	struct rw_settings settings;
+	rw_status status = rw_control_options(choice, control, &settings, error);
 	if (status != RW_OK)
 		return status;
 	rw_controller *c = calloc(1, sizeof *c);
@@ -33,7 +33,7 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 		return RW_ERROR_MEMORY;
 	}
-	rw_shadow_open(&c->shadow, control, options, mss_bytes);
+	rw_shadow_open(&c->shadow, control, &settings, mss_bytes);
 	*out = c;
 	return RW_OK;
 }

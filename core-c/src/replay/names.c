@@ -68,6 +68,17 @@ const char *rw_send_times_name(uint32_t send_times)
 	return NAME_OF(names, send_times);
 }
 
+const char *rw_ecn_mode_name(uint32_t ecn)
+{
+	static const char *const names[] = {
+	    [RW_ECN_UNKNOWN] = "unknown",
+	    [RW_ECN_OFF] = "off",
+	    [RW_ECN_CLASSIC] = "classic",
+	    [RW_ECN_ACCURATE] = "accurate",
+	};
+	return NAME_OF(names, ecn);
+}
+
 const char *rw_vantage_name(uint32_t vantage)
 {
 	static const char *const names[] = {

@@ -47,7 +47,7 @@ struct columns {
 
 struct choice {
 	const struct rw_control *control;
-	int64_t options[RW_MAX_OPTIONS];
+	struct rw_settings settings;
 };
 
 struct rw_replay {
@@ -241,6 +241,7 @@ static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
 	row->dport = f->port[!f->source];
 	row->vantage = vantage_of(f);
 	row->send_times = r->send_times[number];
+	row->ecn = rw_flow_ecn(f);
 	row->handshake = f->handshake;
 	row->one_direction = !source->packets || !sink->packets;
 	row->closed = source->fin || sink->fin || source->rst || sink->rst;
@@ -266,6 +267,7 @@ static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
 	row->unseen_bytes = s->unseen_bytes;
 	row->acks = s->acks;
 	row->ece_acks = s->ece_acks;
+	row->paced = (uint8_t)rw_sender_paced(s);
 	row->ce_packets = l->ce_packets;
 	row->fast_retransmits = s->fast_retransmits;
 	row->timeouts = s->timeouts;
@@ -318,7 +320,7 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 			rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'", choices[k].name);
 			return RW_ERROR_UNKNOWN_ALGORITHM;
 		}
-		rw_status status = rw_control_options(&choices[k], r->choice[k].control, r->choice[k].options, error);
+		rw_status status = rw_control_options(&choices[k], r->choice[k].control, &r->choice[k].settings, error);
 		if (status != RW_OK)
 			return status;
 	}
@@ -452,7 +454,7 @@ static int need_shadows(rw_replay *r, uint32_t connection)
 			mss = payload && (announced == 0 || payload < announced) ? payload : announced;
 	}
 	for (uint32_t k = 0; k < r->choices; k++) {
-		rw_shadow_open(&lc->shadow[k], r->choice[k].control, r->choice[k].options, mss);
+		rw_shadow_open(&lc->shadow[k], r->choice[k].control, &r->choice[k].settings, mss);
 		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
 			if (in_slot[slot])
 				rw_shadow_join(&lc->shadow[k], slot, in_slot[slot]->sender.srtt_ns);

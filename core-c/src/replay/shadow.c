@@ -8,11 +8,15 @@ static int kernel_mode(const struct rw_shadow *s) { return s->connection.option[
 static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const int64_t *options, uint32_t mss_bytes)
+void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
+		    uint32_t mss_bytes)
 {
 	memset(s, 0, sizeof *s);
 	s->control = control;
-	memcpy(s->connection.option, options, sizeof s->connection.option);
+	s->gate = settings->gate == RW_GATE_AUTO ? settings->option[OPTION_MODE] == RW_MODE_KERNEL ? RW_GATE_OWN : RW_GATE_OBSERVED
+						 : settings->gate;
+	s->losses = settings->losses;
+	memcpy(s->connection.option, settings->option, sizeof s->connection.option);
 	s->connection.mss_bytes = mss_bytes;
 	if (control->open)
 		control->open(&s->connection);
@@ -221,6 +225,14 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 	struct rw_path *p = &s->connection.path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	int kernel = kernel_mode(s);
+	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR | RW_STEP_TAIL_LOSS))
+		h->spared = s->losses == RW_LOSSES_REACHED && segments(p->cwnd_q16) < e->in_flight_before;
+	if (h->spared) {
+		/* Until the episode is over; a window that does not change has nothing to undo either. */
+		h->spared = e->state_after >= RW_SENDER_CWR;
+		h->prior_ssthresh_q16 = 0;
+		return;
+	}
 	if (e->steps & RW_STEP_TAIL_LOSS) {
 		rw_shadow_reduce(s, path);
 		p->cwnd_q16 = p->ssthresh_q16;
@@ -271,7 +283,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	if (e->rtt_ns || e->rtt_newest_ns)
 		rw_shadow_rtt(s, &ack, srtt_ns);
 	apply_steps(s, path, e);
-	int allowed = kernel_mode(s) ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	int allowed = s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
 		rw_shadow_raise(s, &ack);
 	row->cwnd_q16 = p->cwnd_q16;

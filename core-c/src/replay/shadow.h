@@ -1,15 +1,25 @@
 /*
  * A shadow: the window that a controller would have on one subflow, driven by recorded events.
  *
- * Open loop: the recorded ACKs answered the recorded window, not the shadow's. mode=kernel runs Linux's machinery
- * around the controller (PRR, growth only while the shadow itself limits the flight); mode=paper sets cwnd to
- * ssthresh at once and lets it grow while the recorded sender was limited by neither application nor receiver.
+ * Open loop: the recorded ACKs answered the recorded window, not the shadow's (docs/decisions/open-loop.md).
+ * mode=kernel runs Linux's machinery around the controller (PRR, growth only while the shadow itself limits the
+ * flight); mode=paper sets cwnd to ssthresh at once and lets it grow while the recorded sender was limited by neither
+ * application nor receiver. `gate` and `losses` choose each of the two for itself.
  */
 #ifndef RW_SHADOW_H
 #define RW_SHADOW_H
 
 #include "events.h"
 #include "rw_control.h"
+
+enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
+enum rw_losses { RW_LOSSES_RECORDED, RW_LOSSES_REACHED };
+
+/* What a user chose for one replay of one controller. */
+struct rw_settings {
+	int64_t option[RW_MAX_OPTIONS]; /* the controller's own */
+	uint8_t gate, losses;           /* the shadow's */
+};
 
 struct rw_shadow_path {
 	uint64_t prior_cwnd_q16;
@@ -18,11 +28,13 @@ struct rw_shadow_path {
 	uint32_t prr_delivered, prr_out;
 	uint32_t packets_out_max, usage_next, used;
 	uint8_t limited, drained;
+	uint8_t spared; /* the loss episode under way is not shown to this controller */
 };
 
 /* One connection under one controller. */
 struct rw_shadow {
 	const struct rw_control *control;
+	uint8_t gate, losses;
 	struct rw_connection connection;
 	struct rw_shadow_path path[RW_MAX_PATHS];
 };
@@ -32,7 +44,8 @@ struct rw_shadow_row {
 	uint8_t phase;
 };
 
-void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const int64_t *options, uint32_t mss_bytes);
+void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
+		    uint32_t mss_bytes);
 void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns);
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 /* srtt_ns: after the event. row is filled by an ACK. */
@@ -47,9 +60,9 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path);
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode);
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
 
-/* Options by name: algorithm.c. options: RW_MAX_OPTIONS values. */
+/* Options by name: algorithm.c. */
 const struct rw_control *rw_control_find(const char *name);
-rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control, int64_t *options,
-			     rw_error *error);
+rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
+			     struct rw_settings *settings, rw_error *error);
 
 #endif
