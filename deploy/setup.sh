@@ -11,7 +11,7 @@ what=${1:-build}
 
 packages="python3-venv python3-dev gcc libc6-dev make"
 if [ "$what" = test ]; then
-	packages="$packages libcmocka-dev clang llvm fonts-dejavu-core curl"
+	packages="$packages libcmocka-dev clang llvm fonts-dejavu-core curl tshark"
 	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
@@ -21,7 +21,7 @@ for package in $packages; do
 	case $package in
 	python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $package" ;;
 	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || missing="$missing $package" ;;
-	gcc | make | clang | chromium | curl) command -v "$package" >/dev/null || missing="$missing $package" ;;
+	gcc | make | clang | chromium | curl | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
 	libc6-dev) [ -e /usr/include/stdlib.h ] || missing="$missing $package" ;;
 	*) dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package" ;;
 	esac

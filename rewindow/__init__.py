@@ -4,7 +4,16 @@ from rewindow.algorithms import Algorithm, Option, algorithms
 from rewindow.captures import Capture, open
 from rewindow.controllers import Controller
 from rewindow.core import Choice
-from rewindow.errors import BadOption, CaptureUnreadable, LimitReached, RewindowError, UnknownAlgorithm
+from rewindow.errors import (
+    BadOption,
+    CaptureUnreadable,
+    DependencyFailed,
+    DissectorFailed,
+    DissectorMissing,
+    LimitReached,
+    RewindowError,
+    UnknownAlgorithm,
+)
 from rewindow.fairness import FairnessGroup, fairness_groups, jain_index
 from rewindow.replays import Batch, Connection, Replay, Result, Subflow, Summary
 
@@ -17,6 +26,9 @@ __all__ = [
     "Choice",
     "Connection",
     "Controller",
+    "DependencyFailed",
+    "DissectorFailed",
+    "DissectorMissing",
     "FairnessGroup",
     "LimitReached",
     "Option",

@@ -14,9 +14,10 @@ from typing import IO, Any, cast
 import lz4.frame
 import zstandard
 
-from rewindow.core import Choice
-from rewindow.errors import CaptureUnreadable
-from rewindow.replays import Replay, Result
+from rewindow.core import Choice, extract
+from rewindow.dissector import PROGRAM, Dissection, NotUnderstood, dissect
+from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, NotACapture
+from rewindow.replays import Decoded, Replay, Result, link_type_name
 
 Source = str | os.PathLike[str] | IO[bytes]
 
@@ -27,6 +28,13 @@ COMPRESSED_RATIO_FREE_BYTES = 64 << 20
 EXPANDED_BYTES_MAX = 64 << 30
 
 _CHUNK = 1 << 20
+
+_OTHER_FORMATS = (
+    b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
+)  # fmt: skip
+"""Captures of other formats that announce themselves: what is missing for them is tshark."""
+
+_PCAPNG_LINK_TYPE_MAX = 0xFFFF
 
 
 def _zstd(stream: IO[bytes]) -> IO[bytes]:
@@ -50,6 +58,9 @@ class Capture:
             raise ValueError("no capture given")
         self.names: list[str] = []
         self._files: list[IO[bytes]] = []
+        self._copies: list[IO[bytes]] = []
+        self._decoded = Decoded(list(range(len(sources))))
+        self._link_types_decoded = False
         try:
             for source in sources:
                 name, file = _seekable(source)
@@ -66,14 +77,71 @@ class Capture:
         self.close()
 
     def close(self) -> None:
-        for file in self._files:
+        for file in (*self._files, *self._copies):
             file.close()
-        self._files = []
+        self._files, self._copies = [], []
 
     def stream(self, algorithms: Sequence[str | Choice] = (), *, batch_rows: int = 65536) -> Replay:
-        """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is."""
+        """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
+
+        What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
+
+        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
+        """
         choices = [Choice.of(a) for a in algorithms]
-        return Replay([f.fileno() for f in self._files], self.names, choices, batch_rows=batch_rows)
+        replay = self._open(choices, batch_rows)
+        if self._link_types_decoded or not replay.unknown_link_types():
+            return replay
+        replay.close()
+        self._decode_link_types()
+        return self._open(choices, batch_rows)
+
+    def _open(self, choices: Sequence[Choice], batch_rows: int) -> Replay:
+        while True:
+            fds = [f.fileno() for f in (*self._files, *self._copies)]
+            try:
+                return Replay(fds, self.names, choices, batch_rows=batch_rows, decoded=self._decoded)
+            except NotACapture as e:
+                self._replace(e)
+
+    def _replace(self, why: NotACapture) -> None:
+        """Puts what tshark finds in a file in the file's place; raises when that is nothing."""
+        place, file = why.file, self._files[why.file]
+        file.seek(0)
+        head = file.read(16)
+        if not head:
+            raise why
+        try:
+            found = dissect(file, why.name, every_record=True)
+        except NotUnderstood as e:
+            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}: {e}") from why
+        except DissectorMissing:
+            if head.startswith(_OTHER_FORMATS):
+                raise
+            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}, which knows more, is not installed") from why
+        if not found.ip and not head.startswith(_OTHER_FORMATS):
+            found.file.close()
+            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM} finds no IP in it") from why
+        file.close()
+        self._files[place] = found.file
+        self._decoded.replaced.add(place)
+        self._decoded.replaced_records += found.records
+        self._decoded.replaced_link_types += found.link_types
+        self._decoded.by |= dict.fromkeys(found.link_types, found.tool)
+
+    def _decode_link_types(self) -> None:
+        for place, (name, file) in enumerate(zip(self.names, self._files, strict=True)):
+            with Replay([file.fileno()], [name], []) as survey:
+                unknown = survey.unknown_link_types()
+            for link_type in unknown:
+                found = _decoded_link_type(name, file, link_type)
+                if found is not None:
+                    self._copies.append(found.file)
+                    self._decoded.origins.append(place)
+                    self._decoded.copies += 1
+                    self._decoded.copied_records += found.records
+                    self._decoded.by[link_type_name(link_type)] = found.tool
+        self._link_types_decoded = True
 
     def replay(self, algorithms: Sequence[str | Choice] = ()) -> Result:
         """Replays everything and holds it in memory: `acks` and `marks` as Arrow tables, `connections`, `summary`."""
@@ -90,6 +158,25 @@ def open(*sources: Source) -> Capture:
     Raises CaptureUnreadable.
     """
     return Capture(sources)
+
+
+def _decoded_link_type(name: str, file: IO[bytes], link_type: int) -> Dissection | None:
+    """What tshark makes of a capture's packets of one link type; None when it finds no IP in any of them."""
+    if link_type > _PCAPNG_LINK_TYPE_MAX:
+        return None
+    with tempfile.TemporaryFile(prefix="rewindow-") as packets:
+        count = extract(file.fileno(), link_type, packets.fileno(), name)
+        try:
+            found = dissect(cast(IO[bytes], packets), name, every_record=False)
+        except NotUnderstood as e:
+            raise DissectorFailed(f"{name}: {PROGRAM}: {e}") from e
+    if found.records != count:
+        found.file.close()
+        raise DissectorFailed(f"{name}: {PROGRAM} decoded {found.records} of {count} packets")
+    if not found.ip:
+        found.file.close()
+        return None
+    return found
 
 
 def _seekable(source: Source) -> tuple[str, IO[bytes]]:

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from rewindow._core import ffi, lib
-from rewindow.errors import BadOption, CaptureUnreadable, LimitReached, RewindowError, UnknownAlgorithm
+from rewindow.errors import (
+    BadOption,
+    CaptureUnreadable,
+    LimitReached,
+    NotACapture,
+    RewindowError,
+    UnknownAlgorithm,
+)
 
-__all__ = ["Choice", "check", "choices_for", "ffi", "lib", "name_of"]
+__all__ = ["Choice", "check", "choices_for", "extract", "ffi", "lib", "name_of"]
 
 
 class Choice:
@@ -48,9 +55,11 @@ def check(status: int, error: Any, names: Sequence[str] = ()) -> None:
     if status == lib.RW_OK:
         return
     reason = ffi.string(error.reason).decode("utf-8", "replace")
-    if status in (lib.RW_ERROR_READ, lib.RW_ERROR_NOT_A_CAPTURE):
-        name = names[error.file] if error.file < len(names) else "capture"
+    name = names[error.file] if error.file < len(names) else "capture"
+    if status == lib.RW_ERROR_READ:
         raise CaptureUnreadable(name, reason, error.block, error.offset)
+    if status == lib.RW_ERROR_NOT_A_CAPTURE:
+        raise NotACapture(name, reason, error.block, error.offset, error.file)
     if status == lib.RW_ERROR_UNKNOWN_ALGORITHM:
         raise UnknownAlgorithm(reason)
     if status in (lib.RW_ERROR_UNKNOWN_OPTION, lib.RW_ERROR_BAD_VALUE):
@@ -66,3 +75,10 @@ def name_of(function: Any, number: int) -> str | None:
     """The name that one of the rw_*_name functions gives a number."""
     text = function(number)
     return None if text == ffi.NULL else ffi.string(text).decode()
+
+
+def extract(fd: int, link_type: int, out_fd: int, name: str) -> int:
+    """Copies a capture's records of one link type, as a pcapng. Returns how many. Raises CaptureUnreadable."""
+    records, error = ffi.new("uint64_t *"), ffi.new("rw_error *")
+    check(lib.rw_extract(fd, link_type, out_fd, records, error), error, [name])
+    return int(records[0])

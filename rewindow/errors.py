@@ -17,6 +17,14 @@ class CaptureUnreadable(RewindowError):
         super().__init__(f"{name}{place}: {reason}")
 
 
+class NotACapture(CaptureUnreadable):
+    """The core knows no format that the file could be of. file: its place among the captures opened together."""
+
+    def __init__(self, name: str, reason: str, block: int, offset: int, file: int) -> None:
+        super().__init__(name, reason, block, offset)
+        self.file = file
+
+
 class UnknownAlgorithm(RewindowError, ValueError):
     """No controller has this name."""
 
@@ -27,3 +35,15 @@ class BadOption(RewindowError, ValueError):
 
 class LimitReached(RewindowError):
     """A bound on memory or on the number of flows was reached."""
+
+
+class DependencyFailed(RewindowError):
+    """Another program or service that this depends on is missing or does not do its work."""
+
+
+class DissectorMissing(DependencyFailed):
+    """A capture needs tshark, which is not installed."""
+
+
+class DissectorFailed(DependencyFailed):
+    """tshark broke, or reached a limit, on a capture that needs it."""

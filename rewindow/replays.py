@@ -23,6 +23,8 @@ PHASES = [p for i in range(16) if (p := name_of(lib.rw_phase_name, i))]
 MARKS = [m for i in range(32) if (m := name_of(lib.rw_mark_name, i))]
 ODDITIES = [o for i in range(lib.RW_ODDITY_COUNT) if (o := name_of(lib.rw_oddity_name, i))]
 
+LINK_TYPE_RAW = 101
+
 EVENT_COLUMNS = (
     ("time_ns", "int64_t", np.int64),
     ("connection", "uint32_t", np.uint32),
@@ -36,6 +38,11 @@ EVENT_COLUMNS = (
     ("in_flight_bytes", "uint32_t", np.uint32),
     ("flags", "uint16_t", np.uint16),
 )
+
+
+def link_type_name(number: int) -> str:
+    """The core's name of a link type; one that it does not decode is called by its number."""
+    return name_of(lib.rw_link_type_name, number) or f"link_type_{number}"
 
 
 @dataclass
@@ -117,6 +124,8 @@ class Connection:
 
 @dataclass
 class Summary:
+    """decoded_by: link types that the core did not decode itself, and what did."""
+
     packets: int
     tcp_packets: int
     bytes: int
@@ -128,6 +137,25 @@ class Summary:
     oddities: dict[str, dict[str, Any]]
     vantage: str
     rows: int
+    decoded_by: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Decoded:
+    """What the files that the core reads have to do with the captures, where another program decoded some.
+
+    origins: of each file, which capture it comes from. by: link types, and what decoded them.
+    copies: so many of the last files hold records of those before; copied_records: how many were looked at for them.
+    replaced: captures of which the core reads only what was decoded; replaced_records, replaced_link_types: theirs.
+    """
+
+    origins: list[int]
+    copies: int = 0
+    replaced: set[int] = field(default_factory=set)
+    by: dict[str, str] = field(default_factory=dict)
+    copied_records: int = 0
+    replaced_records: int = 0
+    replaced_link_types: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -202,17 +230,24 @@ class Replay:
     """A replay under way: iterate over it for batches, then read `summary` and `connections`."""
 
     def __init__(
-        self, fds: Sequence[int], names: Sequence[str], choices: Sequence[Choice], *, batch_rows: int = 65536
+        self,
+        fds: Sequence[int],
+        names: Sequence[str],
+        choices: Sequence[Choice],
+        *,
+        batch_rows: int = 65536,
+        decoded: Decoded | None = None,
     ) -> None:
         self.choices = list(choices)
         labels = [c.label for c in self.choices]
         if len(set(labels)) != len(labels):
             raise BadOption(f"an algorithm is named twice: {', '.join(labels)}")
-        self._names = list(names)
+        self._decoded = decoded or Decoded(list(range(len(fds))))
+        self._names = [names[origin] for origin in self._decoded.origins]
         self.schema = acks_schema(labels)
         error, handle = ffi.new("rw_error *"), ffi.new("rw_replay **")
         array, keep = choices_for(self.choices)
-        limits = ffi.new("rw_limits *", {"batch_rows": batch_rows})
+        limits = ffi.new("rw_limits *", {"batch_rows": batch_rows, "copies": self._decoded.copies})
         status = lib.rw_replay_open(
             handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
         )
@@ -279,17 +314,18 @@ class Replay:
             self.connections(),
         )
 
-    def summary(self) -> Summary:
+    def _summary(self) -> Any:
         s = ffi.new("rw_summary *")
         lib.rw_replay_summary(self._handle, s)
-        names = (
-            name_of(lib.rw_link_type_name, s.link_type[i]) or f"link_type_{s.link_type[i]}" for i in range(s.link_types)
-        )
-        oddities = {
-            ODDITIES[i]: {"count": s.oddity[i], "first_offset": s.oddity_offset[i], "file": s.oddity_file[i]}
-            for i in range(lib.RW_ODDITY_COUNT)
-            if s.oddity[i]
-        }
+        return s
+
+    def unknown_link_types(self) -> list[int]:
+        """Link types that the core does not decode, in the order of their first packet; of the first 16 link types."""
+        s = self._summary()
+        return [n for n in s.link_type[0 : s.link_types] if name_of(lib.rw_link_type_name, n) is None]
+
+    def summary(self) -> Summary:
+        s = self._summary()
         return Summary(
             packets=s.packets,
             tcp_packets=s.tcp_packets,
@@ -297,12 +333,38 @@ class Replay:
             duration_s=(s.last_ns - s.first_ns) / 1e9,
             first_ns=s.first_ns,
             last_ns=s.last_ns,
-            link_types=list(dict.fromkeys(names)),
+            link_types=self._link_types(s),
             interfaces=s.interfaces,
-            oddities=oddities,
+            oddities=self._oddities(s),
             vantage=name_of(lib.rw_vantage_name, s.vantage) or "unknown",
             rows=s.rows,
+            decoded_by=dict(self._decoded.by),
         )
+
+    def _link_types(self, s: Any) -> list[str]:
+        """Those of the captures: what stands for a replaced one is raw IP, which the capture need not have been."""
+        packets = {s.link_type[i]: s.link_type_packets[i] for i in range(s.link_types)}
+        if LINK_TYPE_RAW in packets:
+            packets[LINK_TYPE_RAW] -= self._decoded.replaced_records
+        names = [link_type_name(number) for number, count in packets.items() if count]
+        return list(dict.fromkeys(names + self._decoded.replaced_link_types))
+
+    def _oddities(self, s: Any) -> dict[str, dict[str, Any]]:
+        """first_offset is unknown, None, where another program read the file."""
+        counts = {name: s.oddity[i] for i, name in enumerate(ODDITIES)}
+        counts["unknown_link_type"] -= self._decoded.copied_records
+        found: dict[str, dict[str, Any]] = {}
+        for i, name in enumerate(ODDITIES):
+            if counts[name]:
+                file = s.oddity_file[i]
+                origin = self._decoded.origins[file]
+                here = file == origin and origin not in self._decoded.replaced
+                found[name] = {
+                    "count": counts[name],
+                    "first_offset": s.oddity_offset[i] if here else None,
+                    "file": origin,
+                }
+        return found
 
     def connections(self) -> list[Connection]:
         """In the order of their first packet. Before the replay has ended: who they are, without metrics."""
@@ -310,7 +372,7 @@ class Replay:
         rows = lib.rw_replay_connections(self._handle, count)
         n = count[0]
         subs = lib.rw_replay_subflows(self._handle, count)
-        return [_connection(rows[i], subs, self._sender_algorithm) for i in range(n)]
+        return [_connection(rows[i], subs, self._sender_algorithm, self._decoded.origins) for i in range(n)]
 
     def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
         """Asks the candidates that were replayed with their defaults."""
@@ -355,7 +417,7 @@ def _rate(n_bytes: int, start_ns: int, end_ns: int) -> float | None:
     return n_bytes * 8e9 / (end_ns - start_ns) if end_ns > start_ns and n_bytes else None
 
 
-def _subflow(row: Any, sender_algorithm: SenderAlgorithm) -> Subflow:
+def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]) -> Subflow:
     quality = []
     if not row.handshake:
         quality.append("no_handshake")
@@ -402,7 +464,7 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm) -> Subflow:
         unseen_bytes=row.unseen_bytes,
         mss_bytes=row.mss_bytes,
         handshake_rtt_us=row.handshake_rtt_us or None,
-        interface=f"{row.file}.{row.interface}",
+        interface=f"{origins[row.file]}.{row.interface}",
         vantage=vantage,
         send_times=send_times,
         backup=bool(row.backup),
@@ -412,9 +474,11 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm) -> Subflow:
     )
 
 
-def _connection(row: Any, subs: Any, sender_algorithm: Callable[[int], SenderAlgorithm]) -> Connection:
+def _connection(
+    row: Any, subs: Any, sender_algorithm: Callable[[int], SenderAlgorithm], origins: Sequence[int]
+) -> Connection:
     places = range(row.first_subflow, row.first_subflow + row.subflows)
-    subflows = [_subflow(subs[i], sender_algorithm(i)) for i in places]
+    subflows = [_subflow(subs[i], sender_algorithm(i), origins) for i in places]
     return Connection(
         id=row.id,
         kind="mptcp" if row.mptcp else "tcp",

@@ -55,6 +55,8 @@ def analysis_text(summary: Summary, connections: Sequence[Connection], fairness:
         f"{', '.join(summary.link_types)}; vantage point unknown"
     )
     parts = [head]
+    if summary.decoded_by:
+        parts.append("\n".join(f"{link_type} decoded by {tool}" for link_type, tool in summary.decoded_by.items()))
     if summary.oddities:
         parts.append("oddities: " + ", ".join(f"{k} {v['count']}" for k, v in summary.oddities.items()))
     rows = [

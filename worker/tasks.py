@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from rewindow.errors import BadOption, CaptureUnreadable, LimitReached, UnknownAlgorithm
+from rewindow.errors import BadOption, CaptureUnreadable, DissectorFailed, LimitReached, UnknownAlgorithm
 from store import jobs, objects
 from store.database import engine
 from store.jobs import Claim, JobLost
@@ -24,7 +24,7 @@ from worker import analysis, single_replay
 
 log = structlog.get_logger()
 
-INPUT_AT_FAULT = (CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached)
+INPUT_AT_FAULT = (CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorFailed)
 
 
 def run_job(job_id: uuid.UUID) -> None:

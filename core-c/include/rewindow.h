@@ -89,6 +89,7 @@ typedef struct rw_limits {
 	uint32_t flows_max;       /* [2097152] */
 	uint32_t window_segments; /* unacknowledged segments of one subflow [262144] */
 	uint32_t total_segments;  /* of all subflows together [8388608] */
+	uint32_t copies;          /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
 } rw_limits;
 
 /* Bits of `flags`. */
@@ -213,6 +214,12 @@ const rw_subflow_row *rw_replay_subflows(const rw_replay *replay, uint32_t *coun
  */
 void rw_replay_match(const rw_replay *replay, uint32_t subflow, uint32_t choice, uint64_t *full_rows, uint64_t *matched);
 void rw_replay_close(rw_replay *replay);
+
+/*
+ * For link types that are not decoded here: copies the records of one of them, all of fd's capture, to out_fd as a
+ * pcapng in nanoseconds with the same interface numbers. records: how many.
+ */
+rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, rw_error *error);
 
 /* Names: null when the number is out of range. */
 const char *rw_oddity_name(uint32_t oddity);

@@ -2,6 +2,8 @@
 #include "capture.h"
 #include "packets.h"
 
+#include <fcntl.h>
+
 static struct rw_oddity_counts oddities;
 
 static enum rw_status open_file(const struct file *f, struct rw_capture **c, rw_error *error)
@@ -217,6 +219,69 @@ static void pcapng_clocks_interfaces_and_orders(void **state)
 	}
 }
 
+/* The records of one link type, with their times and interface numbers, of a capture in either byte order. */
+static void one_link_type_is_extracted(void **state)
+{
+	(void)state;
+	for (int big = 0; big < 2; big++) {
+		struct file f = {.n = 0};
+		section(&f, big);
+		interface(&f, 1, -1, 0, big);
+		interface(&f, 107, 9, 0, big);
+		interface(&f, 107, -1, 100, big);
+		enhanced(&f, 2, 5000001, big);
+		enhanced(&f, 0, 5000002, big);
+		enhanced(&f, 1, 5000000003, big);
+		section(&f, !big);
+		interface(&f, 107, -1, 0, !big);
+		enhanced(&f, 0, 7000000, !big);
+		FILE *out = tmpfile();
+		uint64_t records;
+		rw_error error;
+		assert_int_equal(rw_extract(file_descriptor(&f), 107, fileno(out), &records, &error), RW_OK);
+		assert_int_equal(records, 3);
+		struct rw_capture *c;
+		struct rw_record r;
+		memset(&oddities, 0, sizeof oddities);
+		assert_int_equal(rw_capture_open(&c, fileno(out), 0, &oddities, &error), RW_OK);
+		const int64_t times[] = {105000001000, 5000000003, 7000000000};
+		const uint32_t interfaces[] = {2, 1, 3};
+		for (int i = 0; i < 3; i++) {
+			assert_int_equal(rw_capture_next(c, &r, &error), 1);
+			assert_true(r.time_ns == times[i]);
+			assert_int_equal(r.link_type, 107);
+			assert_int_equal(r.interface, interfaces[i]);
+			assert_int_equal(r.captured_bytes, 8);
+			assert_int_equal(r.wire_bytes, 60);
+			assert_memory_equal(r.bytes, PAYLOAD, 8);
+		}
+		assert_int_equal(rw_capture_next(c, &r, &error), 0);
+		for (int i = 0; i < RW_ODDITY_COUNT; i++)
+			assert_int_equal(oddities.count[i], 0);
+		rw_capture_close(c);
+		fclose(out);
+	}
+}
+
+static void what_cannot_be_extracted_is_said(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	pcap_header(&f, 0xa1b2c3d4, 107, 0);
+	for (int i = 0; i < 20000; i++) /* more than a stream's buffer */
+		pcap_record(&f, i, 1000, PAYLOAD, 8, 8, 0);
+	int fd = file_descriptor(&f), full = open("/dev/full", O_WRONLY);
+	uint64_t records;
+	rw_error error;
+	assert_int_equal(rw_extract(fd, 107, full, &records, &error), RW_ERROR_READ);
+	assert_non_null(strstr(error.reason, "cannot be copied"));
+	assert_int_equal(rw_extract(fd, 107, 999, &records, &error), RW_ERROR_READ);
+	assert_int_equal(rw_extract(fd, 65536, full, &records, &error), RW_ERROR_BAD_VALUE);
+	f.n = 10;
+	assert_int_equal(rw_extract(file_descriptor(&f), 107, full, &records, &error), RW_ERROR_NOT_A_CAPTURE);
+	close(full);
+}
+
 static void pcapng_lengths_that_cannot_be(void **state)
 {
 	(void)state;
@@ -271,6 +336,8 @@ int main(void)
 	    cmocka_unit_test(version_2_2_has_its_lengths_reversed),
 	    cmocka_unit_test(foreign_files_are_refused_by_name),
 	    cmocka_unit_test(pcapng_clocks_interfaces_and_orders),
+	    cmocka_unit_test(one_link_type_is_extracted),
+	    cmocka_unit_test(what_cannot_be_extracted_is_said),
 	    cmocka_unit_test(pcapng_lengths_that_cannot_be),
 	    cmocka_unit_test(observations_are_merged_by_time),
 	};

@@ -121,6 +121,34 @@ static void tunnels(void **state)
 	TUNNEL(17, UDP("\x08\x68") "\x36\xff\0\0ttttss\0\x85\1xx\x85\1xx\0");
 }
 
+/* A tunnel's packet in two IPv4 fragments: the first has the headers, and the length is the inner packet's. */
+static void fragmented_tunnels(void **state)
+{
+	(void)state;
+	uint8_t packet[200];
+	size_t size = tcp(packet);
+	for (uint16_t place = 0; place < 2; place++) {
+		struct file f = {.n = 0};
+		put_number(&f, 0x4500, 2, 1);
+		put_number(&f, 20 + 16 + size + 40, 2, 1);
+		put_number(&f, 0, 2, 1);
+		put_number(&f, place ? 0x2001 : 0x2000, 2, 1);
+		put_number(&f, 0x4011, 2, 1); /* UDP */
+		put_number(&f, 0, 2, 1);
+		put_number(&f, 0, 8, 1);
+		put(&f, UDP("\x08\x68") "\x30\xff\0\0tttt", 16);
+		put(&f, packet, size);
+		struct rw_packet p;
+		assert_int_equal(parse(101, &f, (uint32_t)f.n + 40, &p), place ? RW_PARSE_OTHER : RW_PARSE_TCP);
+		assert_int_equal(oddities.count[RW_ODDITY_IP_FRAGMENT], 0);
+		if (!place)
+			assert_int_equal(p.payload_bytes, 100);
+		f.bytes[9] = 6;
+		assert_int_equal(parse(101, &f, (uint32_t)f.n + 40, &p), RW_PARSE_OTHER);
+		assert_int_equal(oddities.count[RW_ODDITY_IP_FRAGMENT], 1);
+	}
+}
+
 static void tunnels_in_tunnels_end(void **state)
 {
 	(void)state;
@@ -295,6 +323,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(link_layers),
 	    cmocka_unit_test(tunnels),
+	    cmocka_unit_test(fragmented_tunnels),
 	    cmocka_unit_test(tunnels_in_tunnels_end),
 	    cmocka_unit_test(unknown_link_types_are_counted),
 	    cmocka_unit_test(ipv6_extension_headers),

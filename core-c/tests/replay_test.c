@@ -239,6 +239,37 @@ static void flows_are_limited(void **state)
 	close(fd);
 }
 
+/* A capture beside a copy of it that was decoded elsewhere: each record counts once, TCP comes from where it can be read. */
+static void copies_count_once(void **state)
+{
+	(void)state;
+	static struct file f[2];
+	uint8_t packet[100];
+	struct segment s = {.from_client = 1, .flags = 2};
+	size_t n = ipv4_tcp(packet, &s);
+	for (int i = 0; i < 2; i++) {
+		f[i].n = 0;
+		pcap_header(&f[i], 0xa1b23c4d, i ? 101 : 107, 0);
+		pcap_record(&f[i], 5000, 1, packet, (uint32_t)n, 200, 0);
+		pcap_record(&f[i], 3000, 1, packet, (uint32_t)n, 200, 0);
+	}
+	int fds[2] = {file_descriptor(&f[0]), file_descriptor(&f[1])};
+	for (uint32_t copies = 0; copies < 2; copies++) {
+		rw_limits limits = {.copies = copies};
+		rw_replay *r;
+		rw_error error;
+		rw_summary summary;
+		assert_int_equal(rw_replay_open(&r, fds, 2, NULL, 0, &limits, &error), RW_OK);
+		rw_replay_summary(r, &summary);
+		rw_replay_close(r);
+		assert_int_equal(summary.packets, copies ? 2 : 4);
+		assert_int_equal(summary.bytes, copies ? 400 : 800);
+		assert_int_equal(summary.tcp_packets, 2);
+		assert_int_equal(summary.link_types, copies ? 1 : 2);
+		assert_int_equal(summary.link_type[0], 107);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +279,7 @@ int main(void)
 	    cmocka_unit_test(nothing_and_no_tcp),
 	    cmocka_unit_test(unknown_names_and_options),
 	    cmocka_unit_test(flows_are_limited),
+	    cmocka_unit_test(copies_count_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

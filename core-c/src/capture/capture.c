@@ -28,14 +28,14 @@ static const char *foreign_format(const uint8_t *p, size_t n)
 		const char *magic;
 		size_t length;
 		const char *name;
-	} known[] = {{"snoop\0\0\0", 8, "a snoop capture; convert it to pcapng"},
+	} known[] = {{"snoop\0\0\0", 8, "a snoop capture"},
 		     {"\x1f\x8b", 2, "gzip-compressed"},
 		     {"\x28\xb5\x2f\xfd", 4, "zstd-compressed"},
 		     {"\xfd" "7zXZ", 5, "xz-compressed"},
 		     {"\x04\x22\x4d\x18", 4, "lz4-compressed"},
 		     {"PK\x03\x04", 4, "a zip archive"},
-		     {"RTSS", 4, "a Network Monitor capture; convert it to pcapng"},
-		     {"GMBU", 4, "a Network Monitor capture; convert it to pcapng"}};
+		     {"RTSS", 4, "a Network Monitor capture"},
+		     {"GMBU", 4, "a Network Monitor capture"}};
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (n >= known[i].length && memcmp(p, known[i].magic, known[i].length) == 0)
 			return known[i].name;

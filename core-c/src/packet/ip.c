@@ -27,6 +27,17 @@ static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint
 	}
 }
 
+/*
+ * A fragment of TCP is counted and passed over. The first fragment of anything else may be a tunnel's: it has the inner
+ * headers, which say their own lengths.
+ */
+static int passed_over(struct rw_parser *p, int first, uint8_t protocol)
+{
+	if (protocol == PROTOCOL_TCP)
+		rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT);
+	return protocol == PROTOCOL_TCP || !first;
+}
+
 static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	struct rw_packet *packet = p->packet;
@@ -46,9 +57,8 @@ static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t
 		total = wire; /* segmentation offload leaves it empty above 64 KiB */
 	if (header < 20 || total < header)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
-	if (fragment & 0x3fff) {
-		return protocol == PROTOCOL_TCP ? rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT) : RW_PARSE_OTHER;
-	}
+	if (fragment & 0x3fff && passed_over(p, !(fragment & 0x1fff), protocol))
+		return RW_PARSE_OTHER;
 	rw_bytes_skip(&b, header - 20);
 	return parse_protocol(p, b, total - header, protocol);
 }
@@ -112,8 +122,9 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 			uint16_t place = rw_bytes_u16(&b);
 			rw_bytes_skip(&b, 4);
 			length = 8;
-			if (place & 0xfff9) /* offset or more-fragments; without both it is an atomic fragment, RFC 6946 */
-				return next == PROTOCOL_TCP ? rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT) : RW_PARSE_OTHER;
+			/* Offset or more-fragments; without both it is an atomic fragment, RFC 6946. */
+			if (place & 0xfff9 && passed_over(p, !(place & 0xfff8), next))
+				return RW_PARSE_OTHER;
 			break;
 		}
 		default:

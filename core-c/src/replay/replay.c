@@ -92,6 +92,22 @@ static void count_link_type(rw_summary *s, uint32_t link_type)
 	s->link_type_packets[i]++;
 }
 
+static void count_record(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
+{
+	rw_summary *s = &r->summary;
+	s->records++;
+	s->bytes += record->wire_bytes;
+	if (s->records == 1 || record->time_ns < s->first_ns)
+		s->first_ns = record->time_ns;
+	if (s->records == 1 || record->time_ns > s->last_ns)
+		s->last_ns = record->time_ns;
+	if (record->time_ns < previous_ns)
+		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+	if (record->interface >= s->interfaces)
+		s->interfaces = record->interface + 1;
+	count_link_type(s, record->link_type);
+}
+
 static rw_status survey(rw_replay *r, rw_error *error)
 {
 	rw_summary *s = &r->summary;
@@ -103,19 +119,12 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	struct rw_packet packet;
 	int got = 1;
 	int64_t previous_ns = INT64_MIN;
+	uint32_t originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0;
 	while (got > 0 && (got = rw_observation_next(observation, &record, error)) > 0) {
-		s->records++;
-		s->bytes += record.wire_bytes;
-		if (s->records == 1 || record.time_ns < s->first_ns)
-			s->first_ns = record.time_ns;
-		if (s->records == 1 || record.time_ns > s->last_ns)
-			s->last_ns = record.time_ns;
-		if (record.time_ns < previous_ns)
-			rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record.file, record.offset);
-		previous_ns = record.time_ns;
-		if (record.interface >= s->interfaces)
-			s->interfaces = record.interface + 1;
-		count_link_type(s, record.link_type);
+		if (record.file < originals) {
+			count_record(r, &record, previous_ns);
+			previous_ns = record.time_ns;
+		}
 		if (rw_packet_parse(&record, &packet, &r->oddities) != RW_PARSE_TCP)
 			continue;
 		s->tcp_packets++;
