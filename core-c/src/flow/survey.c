@@ -7,10 +7,10 @@
 
 static int make_room(struct rw_survey *s, uint32_t flow)
 {
-	if (flow < s->room)
-		return 1;
 	if (flow >= s->flows_max)
 		return 0;
+	if (flow < s->room)
+		return 1;
 	uint32_t room = s->room ? s->room * 2 : 64;
 	struct rw_flow *grown = realloc(s->flow, room * sizeof *grown);
 	if (!grown)
