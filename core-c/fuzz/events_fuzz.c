@@ -24,8 +24,8 @@ struct header {
 	struct rw_flow flow;
 	uint8_t vantage;
 	uint32_t segments_max;
-	uint64_t budget, work;
-	uint32_t isn;
+	uint64_t budget;
+	uint32_t isn, exhausted; /* after so many packets the work that they may cause is used up; 0: never */
 	int64_t first_ns;
 };
 
@@ -46,7 +46,7 @@ static struct header read_header(struct rw_bytes *b)
 	h.isn = isns[limits & 3];
 	h.segments_max = windows[limits >> 2 & 3];
 	h.budget = limits & 16 ? 64 : 1 << 20;
-	h.work = limits & 32 ? 19990000 : 0; /* a sender that was busy for long */
+	h.exhausted = limits & 32 ? 20 : 0;
 	h.first_ns = limits & 64 ? 0 : 1000000000;
 	return h;
 }
@@ -244,12 +244,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct rw_budget budget = {OTHERS_SEGMENTS, OTHERS_SEGMENTS + h.budget};
 	struct rw_sender s, before;
 	rw_sender_open(&s, &h.flow, h.vantage, h.segments_max, &budget);
-	s.work = h.work;
 	struct rw_oddity_counts oddities = {0};
 	struct rw_events events;
 	struct rw_packet p;
 	int acks;
 	while (read_packet(&t, &p, &acks)) {
+		if (t.packets == h.exhausted)
+			s.work = UINT32_MAX;
 		before = s;
 		if (acks) {
 			rw_sender_acked(&s, &p, &events, &oddities);

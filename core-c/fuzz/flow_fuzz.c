@@ -45,7 +45,7 @@ static void read_mptcp(struct talk *t, struct rw_packet *p)
 }
 
 /*
- * Bytes: tuple (2 bits of hosts, 2 of ports, direction, family, 2 of time), TCP flags, where the sequence number goes on,
+ * Bytes: tuple (2 bits of hosts, 2 of ports, direction, family, 2 of time), more of the port, TCP flags, where the sequence number goes on,
  * payload, then what the SYN or an MPTCP option says.
  */
 static int read_packet(struct talk *t, struct rw_packet *p)
@@ -59,12 +59,13 @@ static int read_packet(struct talk *t, struct rw_packet *p)
 	p->time_ns = t->now_ns;
 	p->offset = t->packets;
 	p->family = tuple & 32 ? 6 : 4;
-	/* Hosts 0 and 0 are one host that talks to itself. */
+	/* Hosts 0 and 0 are one host that talks to itself, on many ports. */
 	uint8_t client = tuple & 1, server = tuple & 2;
+	uint16_t port = (uint16_t)(1000 + (tuple >> 2 & 3) + (client || server ? 0 : 4 * rw_bytes_u8(&t->b)));
 	p->source[3] = from_client ? client : server;
 	p->destination[3] = from_client ? server : client;
-	p->source_port = from_client ? 1000 + (tuple >> 2 & 3) : 1001;
-	p->destination_port = from_client ? 1001 : 1000 + (tuple >> 2 & 3);
+	p->source_port = from_client ? port : 1001;
+	p->destination_port = from_client ? 1001 : port;
 	p->flags = rw_bytes_u8(&t->b);
 	uint8_t where = rw_bytes_u8(&t->b), length = rw_bytes_u8(&t->b);
 	uint32_t *next = &t->next[tuple & (TUPLES - 1)];

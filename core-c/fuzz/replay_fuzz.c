@@ -4,14 +4,14 @@
 #include "rw_control.h"
 
 static const char *const WEIGHTED[] = {"join_weighted=on", "mode=kernel", "L_scale=on"};
-static const char *const PRODUCT[] = {"alpha_form=product", "con_ssthresh=20", "alpha0=4"};
+static const char *const PRODUCT[] = {"alpha_form=product", "con_ssthresh=2000", "alpha0=4"};
 static const char *const UNSAFE[] = {"aca_md=eq8", "aca_safe=off", "min_ssthresh=1"};
-static const char *const PAPER[] = {"mode=paper", "hz=100", "hystart=off"};
+static const char *const PAPER[] = {"mode=paper", "min_ssthresh=1", "hz=100", "hystart=off"};
 static const rw_choice CHOICES[] = {
     {"newreno", NULL, 0}, {"cubic", NULL, 0},   {"uncoupled", NULL, 0}, {"css", NULL, 0},  {"tccc", NULL, 0},
-    {"css", WEIGHTED, 3}, {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 3}};
+    {"css", WEIGHTED, 3}, {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4}, {"newreno", PAPER, 2}};
 
-enum { CHOICE_COUNT = sizeof CHOICES / sizeof *CHOICES, FLOWS_MAX = 128 };
+enum { CHOICE_COUNT = sizeof CHOICES / sizeof *CHOICES, FLOWS_MAX = 40 };
 #define WINDOW_MIN RW_Q16_ONE
 
 static uint64_t fold_row(uint64_t sum, const rw_batch *b, uint64_t i)

@@ -142,6 +142,33 @@ def slices(records: list[Record]) -> Iterator[list[Record]]:
         yield opening + later
 
 
+def segment(port: int, from_client: bool, seq: int, ack: int, flags: int, options: bytes, payload: int = 0) -> Record:
+    """One without a time: MPTCP's own subflows in `crowd`."""
+    options += b"\1" * (-len(options) % 4)
+    ends = (port, 80) if from_client else (80, port)
+    tcp = struct.pack("!HHIIHHI", *ends, seq, ack, (5 + len(options) // 4) << 12 | flags, 65535, 0) + options
+    hosts = b"\x0a\0\0\1\x0a\0\0\2" if from_client else b"\x0a\0\0\2\x0a\0\0\1"
+    total = 20 + len(tcp) + payload
+    return 0, struct.pack("!BBHHHBBH", 0x45, 0, total, 1, 0, 64, 6, 0) + hosts + tcp, total
+
+
+def crowd(subflows: int) -> list[Record]:
+    """A connection with more subflows than a controller has places; the first of them leaves."""
+    client, server = b"clientky", b"serverky"
+    capable = b"\x1e\x0c\1\1" + server
+    out = [segment(1000, True, 0, 0, SYN, b"\x1e\4\1\1"), segment(1000, False, 0, 1, SYN | ACK, capable),
+           segment(1000, True, 1, 1, ACK, b"\x1e\x14\1\1" + client + server)]  # fmt: skip
+    for port in range(1001, 1000 + subflows):
+        out.append(segment(port, True, 0, 0, SYN, b"\x1e\x0c\x10\1" + token(server, 1) + b"nnnn"))
+        out.append(segment(port, False, 0, 1, SYN | ACK, b"\x1e\x10\x10\1hhhhhhhhnnnn"))
+        out.append(segment(port, True, 1, 1, ACK, b"\x1e\x18\x10\0" + b"h" * 20))
+    for port in (1000, 1001, 999 + subflows):
+        mapping = b"\x1e\x0e\x20\4" + struct.pack("!IIH", port, 1, 100)
+        out += [segment(port, True, 1, 1, ACK, mapping, 100), segment(port, False, 1, 101, ACK, b"")]
+    out += [segment(1000, True, 101, 1, ACK | FIN, b""), segment(1000, False, 1, 102, ACK, b"")]
+    return [(10**9 + 10**7 * i, data, wire) for i, (_, data, wire) in enumerate(out)]
+
+
 def capture_seeds() -> Iterator[bytes]:
     for path in CAPTURES:
         for i, part in enumerate(slices(read_pcap(path))):
@@ -170,6 +197,9 @@ def replay_seeds() -> Iterator[bytes]:
                 flows.setdefault(frozenset((s.source, s.target)), []).append(record)
         for flow in flows.values():
             yield from (pcap(part) for part in slices(flow))
+    yield pcap(crowd(10))
+    yield pcapng(crowd(9), "<")
+    yield pcap([segment(port, True, 0, 0, SYN, b"") for port in range(50)])
     for path in REGRESSIONS:
         yield path.read_bytes()[:SEED_BYTES]
 
@@ -244,7 +274,7 @@ class Flows:
         self.keys: list[bytes] = []
         self.last_ns = 0
 
-    def tuple_of(self, s: Segment) -> int:
+    def tuple_of(self, s: Segment) -> bytes:
         client = s.source[1] > s.target[1]
         ends = (s.source, s.target) if client else (s.target, s.source)
         pair, port = (ends[0][0], ends[1][0]), ends[0][1]
@@ -254,7 +284,8 @@ class Flows:
         hosts = (3, 2, 1, 0)[self.pairs.index(pair) % 4]
         step = 2 if s.time_ns - self.last_ns > 10**7 else 1
         self.last_ns = s.time_ns
-        return hosts | self.ports.index(port) % 4 << 2 | client << 4 | step << 6
+        first = hosts | self.ports.index(port) % 4 << 2 | client << 4 | step << 6
+        return bytes([first] if hosts else [first, 0])
 
     def key(self, key: bytes) -> int:
         if key not in self.keys:
@@ -279,7 +310,7 @@ class Flows:
     def packet(self, s: Segment) -> bytes:
         option = bool(s.mptcp) and s.mptcp[0] >> 4 < 9
         flags = s.flags & (FIN | SYN | RST | 8 | ACK) | (URG if option else 0)
-        out = bytes([self.tuple_of(s), flags, 1, min(s.payload, 127)])
+        out = self.tuple_of(s) + bytes([flags, 1, min(s.payload, 127)])
         if s.flags & SYN:
             out += bytes([0xEF])
         return out + (self.option(s) if option else b"")
@@ -293,6 +324,7 @@ def flow_seeds() -> Iterator[bytes]:
                 if s := parse(record):
                     out += flows.packet(s)
             yield out
+    yield b"\0" + b"".join(bytes([0, port, ACK, 1, 9]) for port in range(256))  # many flows
 
 
 class Events:
