@@ -1,8 +1,9 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check validate clean
+.PHONY: help build up down test check fuzz validate clean
 
 PYTHON := .venv/bin/python
+SECONDS := 60
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +25,10 @@ test: ## install, build and run every test against services of its own
 check: ## formatters, linters, types, import rules
 	@deploy/setup.sh check
 	@deploy/check.sh
+
+fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= picks one, JOBS= run at once
+	@deploy/setup.sh fuzz
+	@SECONDS_EACH=$(SECONDS) TARGET="$(TARGET)" JOBS="$(JOBS)" deploy/fuzz.sh
 
 validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs
 	@deploy/setup.sh build

@@ -3,6 +3,7 @@
 #   setup.sh build   the library, the binding and the command line
 #   setup.sh run     and the dashboard
 #   setup.sh check   and linters
+#   setup.sh fuzz    the tools that make and build, and clang with its fuzzer
 #   setup.sh test    and what only tests need
 # Debian 12, Ubuntu 24.04, or later.
 set -eu
@@ -10,11 +11,25 @@ cd "$(dirname "$0")/.."
 what=${1:-build}
 
 packages="python3-venv python3-dev gcc libc6-dev make"
+case $what in test | fuzz) packages="$packages clang llvm" ;; esac
 if [ "$what" = test ]; then
-	packages="$packages libcmocka-dev clang llvm fonts-dejavu-core curl tshark"
+	packages="$packages libcmocka-dev fonts-dejavu-core curl tshark"
 	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
+
+install_packages() { # install_packages NAME...
+	if [ "$(id -u)" = 0 ]; then
+		sudo=""
+	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+		sudo="sudo"
+	else
+		echo "rewindow: install these packages first: apt-get install $*" >&2
+		exit 1
+	fi
+	echo "installing: $*" >&2
+	$sudo env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $*" >/dev/null </dev/null
+}
 
 missing=""
 for package in $packages; do
@@ -26,18 +41,15 @@ for package in $packages; do
 	*) dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package" ;;
 	esac
 done
-if [ -n "$missing" ]; then
-	if [ "$(id -u)" = 0 ]; then
-		sudo=""
-	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-		sudo="sudo"
-	else
-		echo "rewindow: install these packages first: apt-get install$missing" >&2
-		exit 1
-	fi
-	echo "installing:$missing" >&2
-	$sudo env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing" >/dev/null </dev/null
-fi
+[ -z "$missing" ] || install_packages $missing
+case $what in
+test | fuzz)
+	# The fuzzer and the sanitizers are a package of their own, of clang's version.
+	echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return !p + !n; }' |
+		clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null ||
+		install_packages "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+	;;
+esac
 
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 	echo "rewindow: Python 3.11 or later is needed, this is $(python3 --version)" >&2
@@ -45,7 +57,7 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 }
 
 lock=requirements/run.lock
-case $what in test | check) lock=requirements/test.lock ;; esac
+case $what in test | check | fuzz) lock=requirements/test.lock ;; esac
 [ -x .venv/bin/python ] || python3 -m venv .venv
 stamp=.venv/installed
 wanted=$(cat requirements/run.lock $lock | sha256sum)
@@ -56,6 +68,8 @@ if [ "$had" != "$wanted" ] && { [ $lock = requirements/test.lock ] || [ "$had" !
 	.venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $lock
 	echo "$wanted" >$stamp
 fi
+
+[ "$what" = fuzz ] && exit 0
 
 # The binding is built anew when a source of it changed.
 sources=$(cat pyproject.toml rewindow/binding/* core-c/CMakeLists.txt core-c/include/* core-c/src/*/* | sha256sum)

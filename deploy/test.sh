@@ -32,6 +32,16 @@ for test in build/Debug/tests/*_test; do
 	step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
 done
 
+# The fuzz targets without a fuzzer: what it once found, and what it begins with.
+step "fuzz seeds are made" python core-c/fuzz/seed.py build/seeds
+for target in capture packet flow events replay; do
+	inputs=build/seeds/$target
+	[ ! -d core-c/fuzz/regressions/$target ] || inputs="$inputs core-c/fuzz/regressions/$target"
+	[ $target != replay ] || inputs="$inputs core-c/tests/regressions"
+	step "fuzz regressions of $target, under sanitizers" sh -c "
+		build/Debug/fuzz/${target}_fuzz $inputs >build/test.log 2>&1 || { tail -n 40 build/test.log; exit 1; }"
+done
+
 # What was replayed is what could be deployed: each controller is one file without libc or floating point.
 for source in core-c/src/control/*.c; do
 	step "bpf ${source##*/}" sh -c "clang -target bpf -O2 -std=c11 -ffreestanding -Wall -Werror -Wno-missing-field-initializers \

@@ -26,6 +26,8 @@ COMPRESSED_RATIO_MAX = 1000
 COMPRESSED_RATIO_FREE_BYTES = 64 << 20
 """Below this size the ratio is not asked."""
 EXPANDED_BYTES_MAX = 64 << 30
+XZ_MEMORY_MAX = 256 << 20
+"""`xz -9` asks for 65 MiB; the format allows 4 GiB, which a few kilobytes could ask for."""
 
 _CHUNK = 1 << 20
 
@@ -41,9 +43,39 @@ def _zstd(stream: IO[bytes]) -> IO[bytes]:
     return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
 
 
+class _Xz:
+    """What lzma.open does, within XZ_MEMORY_MAX."""
+
+    MAGIC = b"\xfd7zXZ\x00"
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decoder = self._next()
+
+    @staticmethod
+    def _next() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_MAX)
+
+    def read1(self, size: int) -> bytes:
+        while True:
+            rest = b""
+            if self._decoder.eof:
+                rest = (self._decoder.unused_data or self._stream.read(_CHUNK)).lstrip(b"\0")  # padding between streams
+                if not rest.startswith(self.MAGIC):
+                    return b""
+                self._decoder = self._next()
+            elif self._decoder.needs_input and not (rest := self._stream.read(_CHUNK)):
+                raise EOFError("the end of the stream is missing")
+            if out := self._decoder.decompress(rest, size):
+                return out
+
+    def close(self) -> None:
+        pass
+
+
 _DECOMPRESSORS: tuple[tuple[bytes, str, Any], ...] = (
     (b"\x1f\x8b", "gzip", gzip.open),
-    (b"\xfd7zXZ\x00", "xz", lzma.open),
+    (_Xz.MAGIC, "xz", _Xz),
     (b"BZh", "bzip2", bz2.open),
     (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
     (b"\x04\x22\x4d\x18", "lz4", lz4.frame.open),
@@ -284,10 +316,12 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
             while chunk := plain.read1(_CHUNK):
                 size += len(chunk)
                 ratio = size / max(counted.count, 1)
-                if size > EXPANDED_BYTES_MAX or (size > COMPRESSED_RATIO_FREE_BYTES and ratio > COMPRESSED_RATIO_MAX):
-                    raise CaptureUnreadable(
-                        name, f"{kind}: expands more than {COMPRESSED_RATIO_MAX} times", offset=counted.count
-                    )
+                if size > COMPRESSED_RATIO_FREE_BYTES and ratio > COMPRESSED_RATIO_MAX:
+                    reason = f"{kind}: expands more than {COMPRESSED_RATIO_MAX} times"
+                    raise CaptureUnreadable(name, reason, offset=counted.count)
+                if size > EXPANDED_BYTES_MAX:
+                    reason = f"{kind}: expands to more than {EXPANDED_BYTES_MAX} bytes"
+                    raise CaptureUnreadable(name, reason, offset=counted.count)
                 yield chunk
     except (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
         # Cut or damaged: what came before is analysed, and the core counts the record that is cut.

@@ -1,5 +1,5 @@
 #include "check.h"
-#include "capture.h"
+#include "format.h"
 #include "packets.h"
 
 #include <fcntl.h>
@@ -302,6 +302,68 @@ static void pcapng_lengths_that_cannot_be(void **state)
 	}
 }
 
+/* Lengths of 4 GB in each kind of block and in a pcap record: neither read nor given memory. */
+static void four_gigabytes_in_a_few(void **state)
+{
+	(void)state;
+	static const uint32_t blocks[] = {1, 2, 3, 6, 5, 0x0a0d0d0a};
+	for (size_t i = 0; i < sizeof blocks / sizeof *blocks + 2; i++) {
+		struct file f = {.n = 0};
+		if (i < sizeof blocks / sizeof *blocks) {
+			section(&f, 0);
+			interface(&f, 1, -1, 0, 0);
+			put_number(&f, blocks[i], 4, 0);
+			put_number(&f, 0xfffffffc, 4, 0);
+			put_number(&f, 0x1a2b3c4d, 4, 0);
+		} else {
+			pcap_header(&f, 0xa1b2c3d4, 1, 0);
+			put_number(&f, 0, 8, 0);
+			put_number(&f, 0xffffffff, 4, 0);
+			put_number(&f, i % 2 ? 60 : 0xffffffff, 4, 0);
+		}
+		put(&f, PAYLOAD, 8);
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		assert_int_equal(rw_capture_next(c, &r, &error), 0);
+		assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD] + oddities.count[RW_ODDITY_CUT_CAPTURE], 1);
+		assert_true(c->in.capacity <= 1 << 18);
+		rw_capture_close(c);
+	}
+}
+
+static void a_million_interfaces(void **state)
+{
+	(void)state;
+	enum { INTERFACES = 1000000, KEPT = 65536 };
+	struct file f = {.n = 0}, one = {.n = 0}, last = {.n = 0};
+	section(&f, 0);
+	interface(&one, 101, -1, 0, 0);
+	enhanced(&last, KEPT - 1, 7000000, 0);
+	enhanced(&last, INTERFACES - 1, 8000000, 0);
+	FILE *t = tmpfile();
+	assert_non_null(t);
+	fwrite(f.bytes, 1, f.n, t);
+	for (int i = 0; i < INTERFACES; i++)
+		fwrite(one.bytes, 1, one.n, t);
+	fwrite(last.bytes, 1, last.n, t);
+	assert_int_equal(fflush(t), 0);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	memset(&oddities, 0, sizeof oddities);
+	assert_int_equal(rw_capture_open(&c, fileno(t), 0, &oddities, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_int_equal(r.interface, KEPT - 1);
+	assert_int_equal(rw_capture_next(c, &r, &error), 0);
+	assert_int_equal(oddities.count[RW_ODDITY_TOO_MANY_INTERFACES], INTERFACES - KEPT);
+	assert_int_equal(oddities.count[RW_ODDITY_UNKNOWN_INTERFACE], 1);
+	assert_int_equal(c->interface_room, KEPT);
+	rw_capture_close(c);
+	fclose(t);
+}
+
 static void observations_are_merged_by_time(void **state)
 {
 	(void)state;
@@ -339,6 +401,8 @@ int main(void)
 	    cmocka_unit_test(one_link_type_is_extracted),
 	    cmocka_unit_test(what_cannot_be_extracted_is_said),
 	    cmocka_unit_test(pcapng_lengths_that_cannot_be),
+	    cmocka_unit_test(four_gigabytes_in_a_few),
+	    cmocka_unit_test(a_million_interfaces),
 	    cmocka_unit_test(observations_are_merged_by_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

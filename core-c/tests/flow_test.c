@@ -176,6 +176,24 @@ static void coverage_against_a_bitmap(void **state)
 	rw_coverage_free(&c);
 }
 
+static void coverage_of_endless_holes_is_bounded(void **state)
+{
+	(void)state;
+	enum { HOLES = 20000, SPANS = 4096 };
+	for (int backwards = 0; backwards < 2; backwards++) {
+		struct rw_coverage c = {0};
+		for (uint64_t i = 0; i < HOLES; i++)
+			rw_coverage_add(&c, 1000000 + 10 * (backwards ? HOLES - i : i), 1, 1);
+		assert_int_equal(c.count, SPANS);
+		assert_int_equal(c.room, SPANS);
+		assert_int_equal(c.covered, HOLES);
+		rw_coverage_add(&c, 1000000, 1, 10 * HOLES + 1);
+		assert_int_equal(c.count, 1);
+		assert_in_range(c.covered, HOLES, 10 * HOLES + 1);
+		rw_coverage_free(&c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +202,7 @@ int main(void)
 	    cmocka_unit_test(many_flows_keep_their_numbers),
 	    cmocka_unit_test(coverage_is_a_union),
 	    cmocka_unit_test(coverage_against_a_bitmap),
+	    cmocka_unit_test(coverage_of_endless_holes_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

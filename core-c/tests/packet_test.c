@@ -149,21 +149,64 @@ static void fragmented_tunnels(void **state)
 	}
 }
 
+/* The test's TCP packet within `depth` headers of IPv4, each in the next by what `between` holds. */
+static enum rw_parse nested(int depth, uint8_t protocol, const char *between, size_t n, struct rw_packet *p)
+{
+	uint8_t packet[200];
+	size_t size = tcp(packet), rest = (size_t)depth * (20 + n) + size;
+	struct file f = {.n = 0};
+	for (int i = 0; i < depth; i++) {
+		put_number(&f, 0x4500, 2, 1);
+		put_number(&f, rest, 2, 1);
+		put_number(&f, 0, 4, 1);
+		put_number(&f, 64, 1, 1);
+		put_number(&f, protocol, 1, 1);
+		put_number(&f, 0, 2, 1);
+		put_number(&f, 0, 8, 1);
+		put(&f, between, n);
+		rest -= 20 + n;
+	}
+	put(&f, packet, size);
+	return parse(101, &f, (uint32_t)f.n + 100, p);
+}
+
 static void tunnels_in_tunnels_end(void **state)
 {
 	(void)state;
-	struct file f = {.n = 0};
-	for (int i = 0; i < 50; i++) {
-		put_number(&f, 0x4500, 2, 1);
-		put_number(&f, 20 * (50 - (uint32_t)i), 2, 1);
-		put_number(&f, 0, 4, 1);
-		put_number(&f, 64, 1, 1);
-		put_number(&f, 4, 1, 1);
-		put_number(&f, 0, 2, 1);
-		put_number(&f, 0, 8, 1);
-	}
+	static const struct {
+		uint8_t protocol;
+		const char *between;
+		size_t n;
+	} kinds[] = {{4, "", 0},
+		     {47, "\0\0\x08\0", 4},
+		     {47, "\0\0\x65\x58" "ddddddssssss\x88\x64\x11\0\0\1\0\x64\0\x21", 26},
+		     {17, UDP("\x12\xb5") "\x08\0\0\0\0\0\1\0" "ddddddssssss\x08\0", 30},
+		     {17, UDP("\x17\xc1") "\0\0\x08\0\0\0\1\0", 16},
+		     {17, UDP("\x08\x68") "\x30\xff\0\0tttt", 16}};
 	struct rw_packet p;
-	assert_int_equal(parse(101, &f, 1000, &p), RW_PARSE_OTHER);
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		for (int depth = 1; depth <= 1000; depth = depth < 10 ? depth + 1 : depth * 10)
+			assert_int_equal(nested(depth, kinds[i].protocol, kinds[i].between, kinds[i].n, &p),
+					 depth <= 3 ? RW_PARSE_TCP : RW_PARSE_OTHER);
+}
+
+static void tags_and_labels_end(void **state)
+{
+	(void)state;
+	for (int mpls = 0; mpls < 2; mpls++)
+		for (int tags = 1; tags <= 1000; tags = tags < 10 ? tags + 1 : tags * 10) {
+			struct file f = {.n = 0};
+			put(&f, "ddddddssssss", 12);
+			if (mpls)
+				put(&f, "\x88\x47", 2);
+			for (int i = 0; i < tags; i++)
+				put(&f, mpls ? i + 1 < tags ? "\0\1\0\x40" : "\0\1\1\x40" : "\x81\0\0\5", 4);
+			if (!mpls)
+				put(&f, "\x08\0", 2);
+			f.n += tcp(f.bytes + f.n);
+			struct rw_packet p;
+			assert_int_equal(parse(1, &f, (uint32_t)f.n + 100, &p), tags <= 7 + mpls ? RW_PARSE_TCP : RW_PARSE_OTHER);
+		}
 }
 
 static void unknown_link_types_are_counted(void **state)
@@ -223,6 +266,34 @@ static void endless_extension_headers_end(void **state)
 	assert_int_equal(oddities.count[RW_ODDITY_BAD_OPTION_LENGTH], 1);
 }
 
+/* Each header names the next: hop-by-hop, routing, AH, an atomic fragment and again, far more than any packet carries. */
+static void cyclic_extension_headers_end(void **state)
+{
+	(void)state;
+	for (int rounds = 1; rounds <= 1000; rounds *= 10) {
+		struct file f = {.n = 0};
+		ipv6(&f, 0, 60000);
+		for (int i = 0; i < rounds; i++) {
+			put(&f, "\x2b\0\1\4\0\0\0\0", 8);
+			put(&f, "\x33\0\1\4\0\0\0\0", 8);
+			put(&f, "\x2c\1\0\0aaaaaaaa", 12);
+			put(&f, i + 1 < rounds ? "\0\0\0\0\0\0\0\1" : "\6\0\0\0\0\0\0\1", 8);
+		}
+		tcp_header(&f);
+		struct rw_packet p;
+		assert_int_equal(parse(101, &f, 60040, &p), rounds == 1 ? RW_PARSE_TCP : RW_PARSE_OTHER);
+		assert_int_equal(oddities.count[RW_ODDITY_BAD_OPTION_LENGTH], rounds > 1);
+	}
+	struct file f = {.n = 0}; /* a header that contains itself: shorter than what its own length says is left */
+	ipv6(&f, 0, 8);
+	put(&f, "\0\xff\1\4\0\0\0\0", 8);
+	for (int i = 0; i < 300; i++)
+		put(&f, "\0\xff\1\4\0\0\0\0", 8);
+	struct rw_packet p;
+	assert_int_equal(parse(101, &f, 48, &p), RW_PARSE_OTHER);
+	assert_int_equal(oddities.count[RW_ODDITY_BAD_LENGTH], 1);
+}
+
 static void jumbograms(void **state)
 {
 	(void)state;
@@ -271,6 +342,35 @@ static void tcp_options(void **state)
 	assert_int_equal(OPTIONS("\2\x40\5\xb4", 2), 1); /* longer than the header */
 	assert_int_equal(OPTIONS("\xfe\4\xf9\x89", 2), 0); /* unknown: passed over */
 	assert_int_equal(OPTIONS("\0\xff\xff\xff", 2), 0);
+}
+
+/* A length of 0 or 1 never moves on: what follows is not read, and the list ends there, counted once. */
+static void option_loops_end(void **state)
+{
+	(void)state;
+	static const uint8_t kinds[] = {2, 3, 4, 5, 8, 30, 254};
+	for (size_t i = 0; i < sizeof kinds; i++)
+		for (char length = 0; length < 2; length++) {
+			char bytes[] = "\1\3\3\7oo\3\3\5\2\4\5\xb4";
+			struct rw_packet p;
+			bytes[4] = (char)kinds[i];
+			bytes[5] = length;
+			assert_int_equal(options(bytes, sizeof bytes - 1, 2, &p), 1);
+			assert_int_equal(p.window_scale, 7);
+			assert_int_equal(p.option_mss, 0);
+		}
+	struct file f = {.n = 0}; /* GTP-U's extensions: a length of 0 */
+	put(&f, "E\0\0\x64\0\0\0\0\x40\x11\0\0\x0a\0\0\1\x0a\0\0\2" UDP("\x08\x68") "\x34\xff\0\0ttttss\0\x85", 40);
+	for (int k = 0; k < 8; k++)
+		put(&f, "\0\0\0\x85", 4);
+	f.n += tcp(f.bytes + f.n);
+	struct rw_packet p;
+	assert_int_equal(parse(101, &f, (uint32_t)f.n, &p), RW_PARSE_OTHER);
+	assert_int_equal(oddities.count[RW_ODDITY_BAD_OPTION_LENGTH], 1);
+	struct file g = {.n = 0}; /* netlink's attributes: a length below that of their own header, in either order */
+	put(&g, "\2\0\0\0\0\0\0\0aaaaaaaa", 16);
+	assert_int_equal(parse(239, &g, 16, &p), RW_PARSE_OTHER);
+	assert_int_equal(oddities.count[RW_ODDITY_BAD_LENGTH], 1);
 }
 
 static void mptcp_options(void **state)
@@ -325,11 +425,14 @@ int main(void)
 	    cmocka_unit_test(tunnels),
 	    cmocka_unit_test(fragmented_tunnels),
 	    cmocka_unit_test(tunnels_in_tunnels_end),
+	    cmocka_unit_test(tags_and_labels_end),
 	    cmocka_unit_test(unknown_link_types_are_counted),
 	    cmocka_unit_test(ipv6_extension_headers),
 	    cmocka_unit_test(endless_extension_headers_end),
+	    cmocka_unit_test(cyclic_extension_headers_end),
 	    cmocka_unit_test(jumbograms),
 	    cmocka_unit_test(tcp_options),
+	    cmocka_unit_test(option_loops_end),
 	    cmocka_unit_test(mptcp_options),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

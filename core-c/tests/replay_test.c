@@ -236,6 +236,7 @@ static void flows_are_limited(void **state)
 	rw_error error;
 	assert_int_equal(rw_replay_open(&r, &fd, 1, NULL, 0, &limits, &error), RW_ERROR_LIMIT);
 	assert_non_null(strstr(error.reason, "more than 50 flows"));
+	assert_int_equal(error.block, 51); /* the first one too many */
 	close(fd);
 }
 

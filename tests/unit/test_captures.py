@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,13 +77,42 @@ def test_compressed_and_damaged(kind: str, tmp_path: Path) -> None:
     assert found <= packets(SAMPLE)
 
 
-def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_a_bomb_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captures, "COMPRESSED_RATIO_FREE_BYTES", 1 << 20)
     monkeypatch.setattr(captures, "COMPRESSED_RATIO_MAX", 50)
-    path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(SAMPLE.read_bytes()[:24] + b"\0" * (64 << 20)))
-    with pytest.raises(rewindow.CaptureUnreadable, match="expands more than 50 times"):
+    path = tmp_path / "bomb"
+    path.write_bytes(COMPRESSORS[kind](SAMPLE.read_bytes()[:24] + bytes(64 << 20)))
+    with pytest.raises(rewindow.CaptureUnreadable, match=f"{kind}: expands more than 50 times"):
         packets(path)
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_what_expands_too_far_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However well it compressed."""
+    monkeypatch.setattr(captures, "EXPANDED_BYTES_MAX", 1 << 20)
+    path = tmp_path / "long"
+    path.write_bytes(COMPRESSORS[kind](SAMPLE.read_bytes()[:24] + os.urandom(2 << 20)))
+    with pytest.raises(rewindow.CaptureUnreadable, match=f"{kind}: expands to more than 1048576 bytes"):
+        packets(path)
+
+
+def test_an_xz_that_asks_for_much_memory_is_refused(tmp_path: Path) -> None:
+    whole = bytearray(lzma.compress(SAMPLE.read_bytes()))
+    assert whole[14:16] == b"\x21\x01"  # the first block's filter: LZMA2, one byte of properties
+    whole[16] = 38  # a dictionary of 1 GiB
+    whole[20:24] = zlib.crc32(bytes(whole[12:20])).to_bytes(4, "little")
+    path = tmp_path / "capture.xz"
+    path.write_bytes(bytes(whole))
+    with pytest.raises(rewindow.CaptureUnreadable, match="xz: Memory usage limit exceeded"):
+        packets(path)
+
+
+def test_several_xz_streams_are_one_file(tmp_path: Path) -> None:
+    whole = SAMPLE.read_bytes()
+    path = tmp_path / "capture.xz"
+    path.write_bytes(lzma.compress(whole[:300_000]) + bytes(8) + lzma.compress(whole[300_000:]) + b"not of it")
+    assert packets(path) == packets(SAMPLE)
 
 
 def test_a_pipe() -> None:

@@ -1,0 +1,86 @@
+/* Any bytes as a capture: read to the end alone, then twice as two captures of one observation. */
+#include "capture.h"
+#include "fuzz.h"
+
+/* pcap's seconds have 32 bits, and so has the fraction that comes on top. */
+#define LATEST_NS (((int64_t)UINT32_MAX + 4296) * 1000000000)
+
+static uint64_t check_record(uint64_t sum, const struct rw_record *r, size_t size)
+{
+	CHECK(r->captured_bytes <= r->wire_bytes);
+	CHECK(r->offset < size && r->captured_bytes <= size - r->offset);
+	CHECK(r->time_ns >= 0 && r->time_ns <= LATEST_NS);
+	sum = fuzz_fold(sum, (uint64_t)r->time_ns);
+	sum = fuzz_fold(sum, r->offset);
+	sum = fuzz_fold(sum, (uint64_t)r->link_type << 32 | r->interface);
+	sum = fuzz_fold(sum, (uint64_t)r->captured_bytes << 32 | r->wire_bytes);
+	return fuzz_fold_bytes(sum, r->bytes, r->captured_bytes);
+}
+
+static void check_oddities(const struct rw_oddity_counts *o, size_t size, uint32_t files)
+{
+	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
+		CHECK(o->first_offset[i] <= size);
+		CHECK(o->first_file[i] < files);
+	}
+}
+
+/* Records; their sum in *sum. */
+static uint64_t read_alone(const uint8_t *data, size_t size, uint64_t *sum)
+{
+	struct rw_oddity_counts oddities = {0};
+	struct rw_capture *c;
+	struct rw_record record;
+	rw_error error = {0};
+	uint64_t records = 0, offset = 0;
+	int fd = fuzz_file(data, size), got;
+	enum rw_status status = rw_capture_open(&c, fd, 0, &oddities, &error);
+	if (status != RW_OK) {
+		CHECK(status == RW_ERROR_NOT_A_CAPTURE && error.status == (int32_t)status && error.reason[0]);
+		close(fd);
+		return 0;
+	}
+	while ((got = rw_capture_next(c, &record, &error)) > 0) {
+		CHECK(records++ == 0 || record.offset > offset);
+		offset = record.offset;
+		*sum = check_record(*sum, &record, size);
+	}
+	CHECK(got == 0);
+	CHECK(rw_capture_next(c, &record, &error) == 0); /* the end stays the end */
+	check_oddities(&oddities, size, 1);
+	rw_capture_close(c);
+	close(fd);
+	return records;
+}
+
+static void read_merged(const uint8_t *data, size_t size, uint64_t records, uint64_t sum)
+{
+	struct rw_oddity_counts oddities = {0};
+	struct rw_observation *o;
+	struct rw_record record;
+	rw_error error = {0};
+	int fds[2] = {fuzz_file(data, size), fuzz_file(data, size)}, got;
+	uint64_t seen[2] = {0}, sums[2] = {0};
+	if (rw_observation_open(&o, fds, 2, &oddities, &error) == RW_OK) {
+		while ((got = rw_observation_next(o, &record, &error)) > 0) {
+			CHECK(record.file < 2);
+			seen[record.file]++;
+			sums[record.file] = check_record(sums[record.file], &record, size);
+			CHECK(rw_observation_offset(o) <= 2 * (uint64_t)size);
+		}
+		CHECK(got == 0);
+		check_oddities(&oddities, size, 2);
+		rw_observation_close(o);
+	}
+	for (int i = 0; i < 2; i++) {
+		CHECK(seen[i] == records && sums[i] == sum);
+		close(fds[i]);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t sum = 0, records = read_alone(data, size, &sum);
+	read_merged(data, size, records, sum);
+	return 0;
+}

@@ -1,0 +1,272 @@
+/*
+ * One flow's packets: data, retransmissions and ACKs with SACK blocks, each described by a few bytes relative to what was
+ * sent and acknowledged before (`read_packet`). After each the scoreboard is counted again.
+ */
+#include "events.h"
+#include "fuzz.h"
+
+enum {
+	PACKETS_MAX = 2048, COUNTED_ALWAYS = 2048, PAYLOAD_MAX = 1 << 20, TCP_HEADER = 32, MSS_ETHERNET = 1460,
+	OTHERS_SEGMENTS = 100 /* of the shared budget: another sender's */
+};
+
+/* What the two ends know. It follows the packets alone, so that an input means the same whatever the core does. */
+struct talk {
+	struct rw_bytes b;
+	int64_t now_ns;
+	uint32_t packets, unit; /* unit: what offsets count in */
+	uint32_t edge[4];       /* acknowledged; next to be sent; highest SACKed; where the last data packet began */
+};
+
+enum { ACKED, NEXT, SACKED, LAST };
+
+struct header {
+	struct rw_flow flow;
+	uint8_t vantage;
+	uint32_t segments_max;
+	uint64_t budget;
+	uint32_t isn, exhausted; /* after so many packets the work that they may cause is used up; 0: never */
+	int64_t first_ns;
+};
+
+static struct header read_header(struct rw_bytes *b)
+{
+	static const uint32_t isns[] = {1000, 0xffff0000, 0x7fff0000, 0};
+	static const uint16_t sizes[] = {1448, 0, 65, 60, 536, 8960, 100, 65535};
+	static const uint32_t windows[] = {4096, 16, 256, 16384};
+	struct header h = {.flow = {.family = 4, .source = 0}};
+	uint8_t ends = rw_bytes_u8(b), limits = rw_bytes_u8(b);
+	struct rw_flow_side *source = &h.flow.side[0], *sink = &h.flow.side[1];
+	source->syn = sink->syn = ends & 1;
+	source->sack_permitted = sink->sack_permitted = ends >> 1 & 1;
+	source->has_window_scale = sink->has_window_scale = ends >> 2 & 1;
+	sink->window_scale = ends >> 2 & 1 ? 7 : 0;
+	h.vantage = ends >> 3 & 3;
+	sink->mss = sizes[ends >> 5];
+	h.isn = isns[limits & 3];
+	h.segments_max = windows[limits >> 2 & 3];
+	h.budget = limits & 16 ? 64 : 1 << 20;
+	h.exhausted = limits & 32 ? 20 : 0;
+	h.first_ns = limits & 64 ? 0 : 1000000000;
+	return h;
+}
+
+static uint32_t read_place(struct talk *t)
+{
+	uint8_t where = rw_bytes_u8(&t->b);
+	int32_t steps = (where >> 2) - 32;
+	uint32_t base = t->edge[where & 3];
+	if (steps == -32)
+		return base + rw_bytes_u32(&t->b);
+	if (steps == -31)
+		return base + (uint32_t)(int16_t)rw_bytes_u16(&t->b);
+	return base + (uint32_t)steps * t->unit;
+}
+
+static uint32_t read_length(struct talk *t)
+{
+	uint8_t length = rw_bytes_u8(&t->b);
+	if (length < 64)
+		return length * t->unit;
+	if (length < 128)
+		return length - 64;
+	return (uint32_t)(length & 0x7f) * 8192;
+}
+
+static void read_data(struct talk *t, uint8_t form, struct rw_packet *p)
+{
+	p->sequence = form < 4 ? t->edge[NEXT] : read_place(t);
+	p->payload_bytes = form & 3 ? read_length(t) : t->unit;
+	if (p->payload_bytes > PAYLOAD_MAX)
+		p->payload_bytes = PAYLOAD_MAX;
+	p->identification = form == 2 ? (uint16_t)(t->packets * 3) : (uint16_t)t->packets;
+	uint32_t end = p->sequence + p->payload_bytes + !!(p->flags & RW_TCP_FIN);
+	t->edge[LAST] = p->sequence;
+	if (rw_seq_diff(end, t->edge[NEXT]) > 0)
+		t->edge[NEXT] = end;
+}
+
+static void read_ack(struct talk *t, uint8_t blocks, struct rw_packet *p)
+{
+	p->flags = (p->flags | RW_TCP_ACK) & ~(RW_TCP_SYN | RW_TCP_RST);
+	p->ack = read_place(t);
+	if (rw_seq_diff(p->ack, t->edge[ACKED]) > 0)
+		t->edge[ACKED] = p->ack;
+	for (p->sack_count = 0; p->sack_count < blocks && p->sack_count < RW_SACK_MAX; p->sack_count++) {
+		uint32_t start = read_place(t), end = start + read_length(t);
+		p->sack_start[p->sack_count] = start;
+		p->sack_end[p->sack_count] = end;
+		if (rw_seq_diff(end, t->edge[SACKED]) > 0)
+			t->edge[SACKED] = end;
+	}
+}
+
+/*
+ * First byte: ACK or data; 2 bits of time; flags follow; timestamps follow; 3 bits of form: SACK blocks of an ACK, where and
+ * how long of data (0: the next segment).
+ */
+static int read_packet(struct talk *t, struct rw_packet *p, int *acks)
+{
+	if (!rw_bytes_left(&t->b) || t->packets++ == PACKETS_MAX)
+		return 0;
+	memset(p, 0, sizeof *p);
+	uint8_t first = rw_bytes_u8(&t->b), form = first >> 5;
+	static const int64_t steps_ns[] = {0, 20000, 2000000, 400000000};
+	if (first >> 1 & 3)
+		t->now_ns += steps_ns[first >> 1 & 3] * rw_bytes_u8(&t->b);
+	p->time_ns = t->now_ns;
+	p->offset = t->packets;
+	p->family = 4;
+	p->tcp_header_bytes = TCP_HEADER;
+	p->flags = RW_TCP_ACK;
+	p->window = 65535;
+	if (first & 8) {
+		p->flags = rw_bytes_u8(&t->b);
+		p->window = p->flags & RW_TCP_URG ? (uint16_t)(rw_bytes_u8(&t->b) << 8) : 65535;
+	}
+	*acks = first & 1;
+	if (first & 16) {
+		p->has_timestamps = 1;
+		p->ts_value = (uint32_t)(t->now_ns / 1000000);
+		p->ts_echo = p->ts_value - rw_bytes_u8(&t->b);
+	}
+	if (*acks)
+		read_ack(t, form, p);
+	else
+		read_data(t, form, p);
+	return 1;
+}
+
+/* The survey comes first and knows the largest payload. */
+static uint32_t largest_payload(struct talk t)
+{
+	struct rw_packet p;
+	uint32_t largest = 0;
+	int acks;
+	while (read_packet(&t, &p, &acks))
+		if (!acks && p.payload_bytes > largest)
+			largest = p.payload_bytes;
+	return largest;
+}
+
+static void check_scoreboard(const struct rw_sender *s, int whole)
+{
+	CHECK(s->count <= s->capacity && (s->capacity & (s->capacity - 1)) == 0);
+	CHECK(s->capacity == 0 || s->head < s->capacity);
+	CHECK(s->count <= s->segments_max);
+	CHECK(s->budget->used == OTHERS_SEGMENTS + s->capacity && s->budget->used <= s->budget->most);
+	CHECK(rw_seq_diff(s->next, s->una) >= 0);
+	CHECK(s->sacked_out <= s->count && s->lost_out <= s->count && s->retrans_out <= s->count);
+	CHECK(s->count > 0 || s->una == s->next);
+	CHECK(rw_seq_diff(s->highest_sack, s->una) >= 0 && rw_seq_diff(s->next, s->highest_sack) >= 0);
+	CHECK(s->state < RW_SENDER_CWR || rw_seq_diff(s->next, s->high) >= 0);
+	CHECK(rw_in_flight(s) <= 2 * s->count);
+	if (!whole)
+		return;
+	uint32_t sacked = 0, lost = 0, again = 0, expected = s->una;
+	for (uint32_t i = 0; i < s->count; i++) {
+		const struct rw_segment *g = rw_segment_at(s, i);
+		CHECK(g->start == expected && rw_seq_diff(g->end, g->start) > 0);
+		CHECK((g->bits & (RW_SEGMENT_SACKED | RW_SEGMENT_LOST)) != (RW_SEGMENT_SACKED | RW_SEGMENT_LOST));
+		CHECK(!(g->bits & RW_SEGMENT_RETRANSMITTED) || g->bits & RW_SEGMENT_EVER);
+		sacked += !!(g->bits & RW_SEGMENT_SACKED);
+		lost += !!(g->bits & RW_SEGMENT_LOST);
+		again += !!(g->bits & RW_SEGMENT_RETRANSMITTED);
+		expected = g->end;
+	}
+	CHECK(expected == s->next);
+	CHECK(lost == s->lost_out && again == s->retrans_out);
+	CHECK(s->sack ? sacked == s->sacked_out : sacked == 0);
+	CHECK(!s->sack || rw_in_flight(s) == s->count + again - sacked - lost);
+}
+
+static void check_clock(const struct rw_sender *s)
+{
+	uint64_t rto = rw_sender_rto_ns(s);
+	CHECK(rto >= 200000000 && rto <= 120000000000);
+	CHECK((s->srtt_ns == 0) == (s->rtt_samples == 0));
+	CHECK(s->rtt_min_ns <= s->srtt_ns || s->rtt_samples == 0);
+	CHECK(s->reorder_steps >= 1);
+	CHECK(s->segment_bytes > 0);
+}
+
+static void check_events(const struct rw_sender *s, const struct rw_events *events, const struct rw_sender *before,
+			 const struct rw_packet *p)
+{
+	CHECK(events->count <= 3);
+	for (uint32_t i = 0; i < events->count; i++) {
+		const struct rw_event *e = &events->event[i];
+		CHECK(e->time_ns == p->time_ns);
+		CHECK(e->state == (i ? events->event[i - 1].state_after : before->state));
+		CHECK(e->state_after <= RW_SENDER_LOSS);
+		CHECK(e->kind != RW_EVENT_SEND || e->segments);
+		CHECK(e->rto_ns > 0);
+		CHECK(i + 1 < events->count || (e->state_after == s->state && e->in_flight == rw_in_flight(s)));
+	}
+}
+
+static void check_ack(const struct rw_sender *s, const struct rw_event *e, const struct rw_sender *before,
+		      const struct rw_packet *p)
+{
+	int32_t beyond = rw_seq_diff(p->ack, before->next);
+	uint32_t mss = before->segment_bytes, unseen = beyond > 0 ? ((uint32_t)beyond + mss - 1) / mss : 0;
+	CHECK(e->kind == RW_EVENT_ACK && e->ack == p->ack && e->una == (before->started ? before->una : p->ack));
+	CHECK(e->una_advanced == (s->una != e->una) && e->acked_bytes == s->una - e->una);
+	CHECK(e->in_flight_before == rw_in_flight(before) && e->packets_out_before == before->count);
+	CHECK(e->in_flight_bytes_before <= 1u << 31);
+	/* Nothing is delivered twice; without SACK a duplicate ACK stands for one segment. */
+	CHECK(e->delivered <= before->count - (s->sack ? before->sacked_out : 0) + unseen + !s->sack);
+	CHECK(!s->sack || !(e->flags & RW_ACK_RAISES) || e->delivered || e->una_advanced);
+}
+
+static void check_end(struct rw_sender *s)
+{
+	uint32_t median = rw_sender_rtt_quantile_us(s, 50), p95 = rw_sender_rtt_quantile_us(s, 95);
+	CHECK(median <= p95);
+	CHECK(s->rtt_samples == 0 || s->rtt_min_ns / 1000 <= median);
+	rw_sender_unseen_retransmissions(s);
+	rw_sender_retire(s);
+	CHECK(rw_sender_rtt_quantile_us(s, 50) == median && rw_sender_rtt_quantile_us(s, 95) == p95);
+	rw_sender_close(s);
+	CHECK(s->budget->used == OTHERS_SEGMENTS);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct talk t = {.b = rw_bytes_of(data, size)};
+	struct header h = read_header(&t.b);
+	struct rw_flow_side *source = &h.flow.side[0];
+	t.unit = h.flow.side[1].mss > 12 ? h.flow.side[1].mss - 12u : MSS_ETHERNET;
+	t.now_ns = h.first_ns;
+	for (int i = 0; i < 4; i++)
+		t.edge[i] = h.isn;
+	source->payload_max = largest_payload(t);
+	struct rw_budget budget = {OTHERS_SEGMENTS, OTHERS_SEGMENTS + h.budget};
+	struct rw_sender s, before;
+	rw_sender_open(&s, &h.flow, h.vantage, 0, h.segments_max, &budget);
+	struct rw_oddity_counts oddities = {0};
+	struct rw_events events;
+	struct rw_packet p;
+	int acks;
+	while (read_packet(&t, &p, &acks)) {
+		if (t.packets == h.exhausted)
+			s.work = UINT32_MAX;
+		before = s;
+		if (acks) {
+			rw_sender_acked(&s, &p, &events, &oddities);
+			CHECK(events.count == 1);
+			if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)
+				check_ack(&s, &events.event[0], &before, &p);
+		} else {
+			CHECK(rw_sender_sent(&s, &p, &events, &oddities) == 0);
+		}
+		if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)
+			check_events(&s, &events, &before, &p);
+		oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] = 0;
+		check_scoreboard(&s, s.count <= COUNTED_ALWAYS || t.packets % 64 == 0);
+		check_clock(&s);
+	}
+	check_scoreboard(&s, 1);
+	check_end(&s);
+	return 0;
+}

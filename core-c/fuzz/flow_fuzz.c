@@ -1,0 +1,186 @@
+/*
+ * A few hosts and ports talk TCP and MPTCP: each packet is a handful of bytes (`read_packet`). Flows and connections
+ * must come out dense, each in the other, and alike when the same packets come again.
+ */
+#include "flow.h"
+#include "fuzz.h"
+#include "hash.h"
+
+enum { KEYS = 8, TUPLES = 64, PACKETS_MAX = 2048 };
+
+struct talk {
+	struct rw_bytes b;
+	int64_t now_ns;
+	uint64_t packets;
+	uint32_t next[TUPLES]; /* sequence number, by tuple and direction */
+};
+
+static uint64_t key_of(uint32_t i) { return 0x0123456789abcdefu * (i % KEYS + 1); }
+
+static void read_mptcp(struct talk *t, struct rw_packet *p)
+{
+	struct rw_mptcp *m = &p->mptcp;
+	uint8_t kind = rw_bytes_u8(&t->b), which = rw_bytes_u8(&t->b);
+	m->seen = (uint16_t)(1u << (kind % 9));
+	switch (kind % 9) {
+	case RW_MP_CAPABLE:
+		m->version = which >> 6;
+		m->keys = (uint8_t)(kind / 9 % 3);
+		m->checksum_required = kind >> 7;
+		m->key[0] = key_of(which);
+		m->key[1] = key_of(which >> 3);
+		break;
+	case RW_MP_JOIN:
+		m->join_backup = kind >> 7;
+		m->has_join_token = (p->flags & (RW_TCP_SYN | RW_TCP_ACK)) == RW_TCP_SYN;
+		m->join_token = which & 0x80 ? which : rw_key_identify(key_of(which), which >> 3 & 1).token;
+		break;
+	case RW_MP_DSS:
+		m->dss_mapping = 1;
+		m->data_length = which;
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * Bytes: tuple (2 bits of hosts, 2 of ports, direction, family, 2 of time), more of the port, TCP flags, where the sequence number goes on,
+ * payload, then what the SYN or an MPTCP option says.
+ */
+static int read_packet(struct talk *t, struct rw_packet *p)
+{
+	if (rw_bytes_left(&t->b) < 4 || t->packets++ == PACKETS_MAX)
+		return 0;
+	memset(p, 0, sizeof *p);
+	uint8_t tuple = rw_bytes_u8(&t->b), from_client = tuple >> 4 & 1;
+	static const int64_t steps_ns[] = {0, 1000, 40000000, -5000};
+	t->now_ns += steps_ns[tuple >> 6];
+	p->time_ns = t->now_ns;
+	p->offset = t->packets;
+	p->family = tuple & 32 ? 6 : 4;
+	/* Hosts 0 and 0 are one host that talks to itself, on many ports. */
+	uint8_t client = tuple & 1, server = tuple & 2;
+	uint16_t port = (uint16_t)(1000 + (tuple >> 2 & 3) + (client || server ? 0 : 4 * rw_bytes_u8(&t->b)));
+	p->source[3] = from_client ? client : server;
+	p->destination[3] = from_client ? server : client;
+	p->source_port = from_client ? port : 1001;
+	p->destination_port = from_client ? 1001 : port;
+	p->flags = rw_bytes_u8(&t->b);
+	uint8_t where = rw_bytes_u8(&t->b), length = rw_bytes_u8(&t->b);
+	uint32_t *next = &t->next[tuple & (TUPLES - 1)];
+	p->sequence = where & 1 ? *next - (where >> 1) : *next + (uint32_t)(where >> 1) * 100000000u;
+	p->payload_bytes = length & 0x80 ? (length & 0x7fu) * 8192 : length;
+	*next = p->sequence + p->payload_bytes + !!(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
+	p->tcp_header_bytes = 20;
+	if (p->flags & RW_TCP_SYN) {
+		uint8_t options = rw_bytes_u8(&t->b);
+		p->has_timestamps = options & 1;
+		p->sack_permitted = options >> 1 & 1;
+		p->option_mss = options >> 2 & 1;
+		p->mss = p->option_mss ? (uint16_t)((options >> 4) * 100) : 0;
+		p->has_window_scale = options >> 3 & 1;
+		p->window_scale = p->has_window_scale ? options >> 4 & 7 : 0;
+	}
+	if (p->flags & RW_TCP_URG) /* an MPTCP option: the bit has no other meaning to a flow */
+		read_mptcp(t, p);
+	return 1;
+}
+
+static void check_flows(const struct rw_survey *s, const uint64_t packets)
+{
+	uint64_t seen = 0;
+	for (uint32_t i = 0; i < s->flows; i++) {
+		const struct rw_flow *f = &s->flow[i];
+		CHECK(f->connection < s->connections);
+		const struct rw_flow_connection *c = &s->connection[f->connection];
+		CHECK(f->id < c->subflows);
+		CHECK(s->subflow[c->first_subflow + f->id] == i);
+		CHECK(f->source <= 1 && f->initiator <= 1 && f->near <= 3);
+		CHECK(f->family == 4 || f->family == 6);
+		for (int side = 0; side < 2; side++) {
+			const struct rw_flow_side *d = &f->side[side];
+			seen += d->packets;
+			CHECK(d->bytes == 0 || d->payload_max);
+			CHECK(d->bytes <= d->packets * (uint64_t)d->payload_max);
+			CHECK(!f->handshake || d->syn);
+		}
+	}
+	CHECK(seen == packets);
+}
+
+static void check_connections(const struct rw_survey *s)
+{
+	uint32_t subflows = 0;
+	CHECK(s->connections <= s->flows);
+	for (uint32_t i = 0; i < s->connections; i++) {
+		const struct rw_flow_connection *c = &s->connection[i];
+		CHECK(c->subflows > 0 && c->first_subflow == subflows);
+		CHECK(c->first_flow == s->subflow[c->first_subflow]);
+		CHECK(i == 0 || c->first_flow > s->connection[i - 1].first_flow);
+		CHECK(c->subflows == 1 || c->mptcp);
+		CHECK(!c->mptcp || !c->fallback);
+		CHECK(c->mptcp || (c->version == -1 && !c->has_token && !c->has_idsn));
+		uint32_t founders = 0; /* which need not be the first: a join may come before its MP_CAPABLE */
+		for (uint32_t k = 0; k < c->subflows; k++) {
+			CHECK(k == 0 || s->subflow[subflows + k] > s->subflow[subflows + k - 1]);
+			founders += !s->flow[s->subflow[subflows + k]].joined;
+		}
+		CHECK(founders == !c->unmatched);
+		subflows += c->subflows;
+	}
+	CHECK(subflows == s->flows);
+}
+
+/* 0: the limit of flows was reached. */
+static int survey(struct talk t, struct rw_survey *s, uint64_t *packets)
+{
+	struct rw_packet p;
+	enum rw_survey_status status = RW_SURVEY_OK;
+	for (*packets = 0; status == RW_SURVEY_OK && read_packet(&t, &p); ++*packets) {
+		status = rw_survey_packet(s, &p, *packets + 1);
+		CHECK(status != RW_SURVEY_NO_MEMORY);
+		CHECK(s->flows <= s->flows_max);
+	}
+	return status == RW_SURVEY_OK;
+}
+
+/* A later pass finds each packet's flow and side again: counted anew, they come to what the survey counted. */
+static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index *index)
+{
+	uint64_t(*counted)[2] = calloc(s->flows + 1, sizeof *counted);
+	struct rw_packet p;
+	CHECK(counted);
+	for (uint64_t record = 1; read_packet(&t, &p); record++) {
+		int side = -1;
+		uint32_t flow = rw_flow_index_find(index, s->flow, &p, record, &side);
+		CHECK(flow < s->flows && side >> 1 == 0);
+		CHECK(s->flow[flow].first_record <= record);
+		counted[flow][side]++;
+	}
+	for (uint32_t i = 0; i < s->flows; i++)
+		for (int side = 0; side < 2; side++)
+			CHECK(counted[i][side] == s->flow[i].side[side].packets);
+	free(counted);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct talk t = {.b = rw_bytes_of(data, size), .now_ns = 1000000000};
+	uint8_t most = rw_bytes_u8(&t.b);
+	struct rw_survey s;
+	struct rw_flow_index copy;
+	uint64_t packets;
+	CHECK(rw_survey_open(&s, most < 128 ? 1u << 20 : most - 127u) == 0);
+	if (survey(t, &s, &packets)) {
+		CHECK(rw_survey_finish(&s) == 0);
+		check_flows(&s, packets);
+		check_connections(&s);
+		CHECK(rw_flow_index_copy(&copy, &s.index) == 0);
+		find_again(t, &s, &s.index);
+		find_again(t, &s, &copy);
+		rw_flow_index_close(&copy);
+	}
+	rw_survey_free(&s);
+	return 0;
+}

@@ -1,0 +1,147 @@
+/* A whole capture through everything, in small and in large batches: what comes out may not depend on them. */
+#include "fuzz.h"
+#include "rewindow.h"
+#include "rw_control.h"
+
+static const char *const WEIGHTED[] = {"join_weighted=on", "mode=kernel", "L_scale=on"};
+static const char *const PRODUCT[] = {"alpha_form=product", "con_ssthresh=2000", "alpha0=4"};
+static const char *const UNSAFE[] = {"aca_md=eq8", "aca_safe=off", "min_ssthresh=1"};
+static const char *const PAPER[] = {"mode=paper", "min_ssthresh=1", "hz=100", "hystart=off"};
+static const rw_choice CHOICES[] = {
+    {"newreno", NULL, 0}, {"cubic", NULL, 0},   {"uncoupled", NULL, 0}, {"css", NULL, 0},  {"tccc", NULL, 0},
+    {"css", WEIGHTED, 3}, {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4}, {"newreno", PAPER, 2}};
+
+enum { CHOICE_COUNT = sizeof CHOICES / sizeof *CHOICES, FLOWS_MAX = 40 };
+#define WINDOW_MIN RW_Q16_ONE
+
+static uint64_t fold_row(uint64_t sum, const rw_batch *b, uint64_t i)
+{
+	sum = fuzz_fold(sum, (uint64_t)b->time_ns[i]);
+	sum = fuzz_fold(sum, (uint64_t)b->connection[i] << 32 | b->subflow[i]);
+	sum = fuzz_fold(sum, (uint64_t)b->una[i] << 32 | b->ack[i]);
+	sum = fuzz_fold(sum, (uint64_t)b->acked_bytes[i] << 32 | b->acked_segments[i]);
+	sum = fuzz_fold(sum, (uint64_t)b->rtt_us[i] << 32 | b->srtt_us[i]);
+	sum = fuzz_fold(sum, (uint64_t)b->in_flight_bytes[i] << 32 | b->flags[i]);
+	for (int k = 0; k < CHOICE_COUNT; k++) {
+		sum = fuzz_fold(sum, b->cwnd_before_q16[k][i]);
+		sum = fuzz_fold(sum, b->cwnd_q16[k][i]);
+		sum = fuzz_fold(sum, b->ssthresh_q16[k][i] ^ b->phase[k][i]);
+	}
+	return sum;
+}
+
+static void check_row(const rw_batch *b, uint64_t i, const rw_connection_row *connections, uint32_t count)
+{
+	CHECK(b->connection[i] < count && b->subflow[i] < connections[b->connection[i]].subflows);
+	CHECK(b->in_flight_bytes[i] <= 1u << 31);
+	CHECK(b->acked_bytes[i] <= 1u << 30);
+	CHECK(b->acked_segments[i] <= 1u << 30);
+	for (int k = 0; k < CHOICE_COUNT; k++) {
+		CHECK(b->cwnd_before_q16[k][i] >= WINDOW_MIN && b->cwnd_before_q16[k][i] <= RW_CWND_MAX_Q16);
+		CHECK(b->cwnd_q16[k][i] >= WINDOW_MIN && b->cwnd_q16[k][i] <= RW_CWND_MAX_Q16);
+		CHECK(b->ssthresh_q16[k][i] >= WINDOW_MIN);
+		CHECK(rw_phase_name(b->phase[k][i]));
+	}
+}
+
+static uint64_t check_batch(uint64_t sum, const rw_batch *b, uint64_t rows, const rw_connection_row *connections,
+			    uint32_t count)
+{
+	for (uint64_t i = 0; i < b->rows; i++) {
+		check_row(b, i, connections, count);
+		sum = fold_row(sum, b, i);
+	}
+	for (uint64_t i = 0; i < b->marks; i++) {
+		CHECK(rw_mark_name(b->mark_kind[i]));
+		CHECK(b->mark_row[i] >= rows && b->mark_row[i] <= rows + b->rows);
+		CHECK(b->mark_connection[i] < count && b->mark_subflow[i] < connections[b->mark_connection[i]].subflows);
+	}
+	return sum;
+}
+
+/* Marks of one batch may come before rows of the next, so they have a sum of their own. */
+static uint64_t fold_marks(uint64_t sum, const rw_batch *b)
+{
+	for (uint64_t i = 0; i < b->marks; i++) {
+		sum = fuzz_fold(sum, (uint64_t)b->mark_time_ns[i] ^ b->mark_row[i] << 20);
+		sum = fuzz_fold(sum, (uint64_t)b->mark_connection[i] << 32 | b->mark_subflow[i]);
+		sum = fuzz_fold(sum, (uint64_t)b->mark_kind[i] << 32 | b->mark_value[i]);
+	}
+	return sum;
+}
+
+static void check_subflow(const rw_replay *r, const rw_subflow_row *s, uint32_t number)
+{
+	uint64_t full, matched;
+	CHECK(s->family == 4 || s->family == 6);
+	CHECK(rw_vantage_name(s->vantage));
+	CHECK(s->rtt_median_us <= s->rtt_p95_us);
+	CHECK(s->rtt_samples == 0 || s->rtt_min_us <= s->rtt_median_us);
+	CHECK(s->ece_acks <= s->acks && s->ce_packets <= s->packets);
+	for (uint32_t k = 0; k <= CHOICE_COUNT; k++) {
+		rw_replay_match(r, number, k, &full, &matched);
+		CHECK(matched <= full && full <= s->acks);
+	}
+}
+
+static uint64_t check_end(const rw_replay *r, uint64_t rows, size_t size)
+{
+	uint32_t connections, subflows, sum = 0;
+	uint64_t acks = 0, done, total;
+	rw_summary summary;
+	const rw_connection_row *connection = rw_replay_connections(r, &connections);
+	const rw_subflow_row *subflow = rw_replay_subflows(r, &subflows);
+	rw_replay_summary(r, &summary);
+	CHECK(summary.rows == rows && summary.tcp_packets <= summary.packets);
+	CHECK(summary.records == 0 || summary.first_ns <= summary.last_ns);
+	CHECK(rw_vantage_name(summary.vantage));
+	for (uint32_t c = 0; c < connections; c++) {
+		CHECK(connection[c].id == c && connection[c].first_subflow == sum);
+		sum += connection[c].subflows;
+	}
+	CHECK(sum == subflows && subflows <= FLOWS_MAX);
+	for (uint32_t i = 0; i < subflows; i++) {
+		check_subflow(r, &subflow[i], i);
+		acks += subflow[i].acks;
+	}
+	CHECK(rows <= acks);
+	rw_replay_progress(r, &done, &total);
+	CHECK(total == size && done <= total);
+	uint64_t folded = fuzz_fold_bytes(rows, connection, connections * sizeof *connection);
+	return fuzz_fold_bytes(folded, subflow, subflows * sizeof *subflow);
+}
+
+static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
+{
+	rw_limits limits = {batch_rows, FLOWS_MAX, 2048, 8192};
+	rw_error error;
+	rw_replay *r;
+	rw_batch batch;
+	uint64_t rows = 0, row_sum = 0, mark_sum = 0;
+	int fd = fuzz_file(data, size);
+	rw_status status = rw_replay_open(&r, &fd, 1, CHOICES, CHOICE_COUNT, &limits, &error);
+	if (status != RW_OK) {
+		CHECK(status == RW_ERROR_NOT_A_CAPTURE || status == RW_ERROR_LIMIT);
+		CHECK(error.status == (int32_t)status && error.reason[0]);
+		close(fd);
+		return status;
+	}
+	uint32_t connections;
+	const rw_connection_row *connection = rw_replay_connections(r, &connections);
+	do {
+		CHECK(rw_replay_next(r, &batch, &error) == RW_OK);
+		row_sum = check_batch(row_sum, &batch, rows, connection, connections);
+		mark_sum = fold_marks(mark_sum, &batch);
+		rows += batch.rows;
+	} while (batch.rows || batch.marks);
+	uint64_t sum = check_end(r, rows, size);
+	rw_replay_close(r);
+	close(fd);
+	return fuzz_fold(fuzz_fold(sum, row_sum), mark_sum);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CHECK(replay(data, size, 3) == replay(data, size, 1000));
+	return 0;
+}
