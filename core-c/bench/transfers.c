@@ -231,14 +231,14 @@ static void send_new(struct transfers *t, struct sender *s)
 		arrive(t, s, segment, 0, timestamp(t->out->clock_ns));
 }
 
-static void grow(struct sender *s, uint32_t acked)
+static void grow(struct sender *s, uint32_t delivered)
 {
 	if (s->cwnd < s->ssthresh) {
-		uint32_t step = s->ssthresh - s->cwnd < acked ? s->ssthresh - s->cwnd : acked;
+		uint32_t step = s->ssthresh - s->cwnd < delivered ? s->ssthresh - s->cwnd : delivered;
 		s->cwnd += step;
-		acked -= step;
+		delivered -= step;
 	}
-	s->growth += acked;
+	s->growth += delivered;
 	if (s->growth >= s->cwnd) {
 		s->growth -= s->cwnd;
 		s->cwnd++;
@@ -308,7 +308,7 @@ static void receive_ack(struct transfers *t, struct sender *s, const struct ack 
 		return;
 	}
 	if (acked && full)
-		grow(s, acked);
+		grow(s, delivered); /* what was SACKed in recovery counts once */
 	while (in_flight(s) < s->cwnd && budget(t) > 0)
 		send_new(t, s);
 }
