@@ -47,12 +47,14 @@ static uint64_t peak_rss_bytes(void)
 }
 
 /* NAME:option=value:...; cuts the text in place. */
-static rw_choice choice_of(char *text)
+static rw_choice choice_of(char *text, const char *options[OPTIONS_MAX])
 {
-	const char **options = calloc(OPTIONS_MAX, sizeof *options);
 	rw_choice c = {.name = strtok(text, ":"), .options = options};
-	for (char *o; options && (o = strtok(NULL, ":")) && c.option_count < OPTIONS_MAX;)
-		options[c.option_count++] = o;
+	for (char *o; (o = strtok(NULL, ":")); options[c.option_count++] = o)
+		if (c.option_count == OPTIONS_MAX) {
+			fprintf(stderr, "%s: too many options\n", c.name);
+			exit(2);
+		}
 	return c;
 }
 
@@ -73,6 +75,7 @@ static rw_status replay(int fd, const rw_choice *choices, uint32_t count, rw_sum
 int main(int argc, char **argv)
 {
 	rw_choice choices[CHOICES_MAX];
+	const char *options[CHOICES_MAX][OPTIONS_MAX];
 	rw_error error = {0};
 	rw_summary summary;
 	uint64_t acks = 0, instructions = 0;
@@ -86,8 +89,8 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	for (int i = 2; i < argc; i++)
-		choices[count++] = choice_of(argv[i]);
+	for (int i = 2; i < argc; i++, count++)
+		choices[count] = choice_of(argv[i], options[count]);
 	int counter = count_instructions(), why = errno;
 	if (counter >= 0)
 		ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);

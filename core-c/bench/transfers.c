@@ -21,13 +21,13 @@ enum {
 	ONE_WAY_NS = 10000000,
 	LINE_NS = 1200,      /* a full segment at 10 Gbit/s */
 	ACK_LINE_NS = 100,
-	LOSS_FIRST_MIN = 64,  /* the loss that ends slow start */
+	LOSS_FIRST_MIN = 64, /* the loss that ends slow start */
 	LOSS_FIRST_SPAN = 448,
-	LOSS_SPAN = 4000,     /* then one in 2000 on average */
-	LOSS_WINDOW_MIN = 8,  /* so that three segments always follow a lost one */
-	LAST_WITHOUT_LOSS = 1024, /* packets before the end */
+	LOSS_SPAN = 4000,    /* then one in 2000 on average */
+	LOSS_WINDOW_MIN = 8, /* so that three segments always follow a lost one */
+	LAST_WITHOUT_LOSS = 1024, /* packets before the end: what they lost would not be repaired in time */
 	SUBFLOWS = 2,
-	REORDER_MAX = 8192    /* data segments that were sent on one subflow before one that is missing on another */
+	REORDER_MAX = 8192   /* data segments that were sent on one subflow before one that is missing on another */
 };
 
 /* RFC 8684 3.3: which fields a DSS option has. */
@@ -59,7 +59,7 @@ struct sender {
 	uint32_t recovering, recover, prr_delivered, prr_out, recover_flight;
 	uint32_t peer_ts; /* the newest of the peer, to be echoed */
 	/* the path and the receiver */
-	int64_t gap_ns, forward_ns, bottleneck_free_ns;
+	int64_t gap_ns, bottleneck_free_ns;
 	uint32_t holes[HOLES_MAX], hole_count;
 	uint32_t received_high, last_acked, pending, ts_recent;
 	uint32_t until_loss;
@@ -103,7 +103,7 @@ static int64_t cross(struct transfers *t, struct sender *s, int64_t gap_ns)
 {
 	int64_t now_ns = t->out->clock_ns;
 	s->bottleneck_free_ns = (s->bottleneck_free_ns > now_ns ? s->bottleneck_free_ns : now_ns) + gap_ns;
-	return s->bottleneck_free_ns + s->forward_ns;
+	return s->bottleneck_free_ns + ONE_WAY_NS;
 }
 
 static void describe_sacks(const struct sender *s, struct ack *a)
@@ -508,7 +508,6 @@ static void prepare(struct transfers *t, uint32_t i, struct address a, struct da
 	s->mss = level ? MSS - DSS_BYTES : MSS;
 	s->cwnd = INITIAL_WINDOW;
 	s->ssthresh = UINT32_MAX;
-	s->forward_ns = ONE_WAY_NS;
 	s->gap_ns = (MSS + TIMESTAMPS_BYTES + HEADER_BYTES) * 8000ll / rate_mbit;
 	frame_template(&s->data, &a, TCP_ACK);
 	frame_shape(&s->data, 0, s->mss);

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 	}
 	uint64_t packets = 0, sum = 0;
 	uint32_t header[4]; /* seconds, nanoseconds, captured, on the wire */
-	for (size_t at = 24; n - at >= sizeof header && at < n; packets++) {
+	for (size_t at = 24; at + sizeof header <= n; packets++) {
 		memcpy(header, file + at, sizeof header);
 		at += sizeof header;
 		if (header[2] > n - at)
