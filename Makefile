@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate clean
+.PHONY: help build up down test check fuzz validate bench clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -33,6 +33,10 @@ fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= 
 validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.validate $(CORPUS)
+
+bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes 1g"
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.speed $(OPTIONS)
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

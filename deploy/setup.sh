@@ -5,6 +5,7 @@
 #   setup.sh check   and linters
 #   setup.sh fuzz    the tools that make and build, and clang with its fuzzer
 #   setup.sh test    and what only tests need
+#   setup.sh bench   as build, and the programs that `make bench` compares with
 # Debian 12, Ubuntu 24.04, or later.
 set -eu
 cd "$(dirname "$0")/.."
@@ -17,6 +18,7 @@ if [ "$what" = test ]; then
 	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
+if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark"; fi
 
 install_packages() { # install_packages NAME...
 	if [ "$(id -u)" = 0 ]; then
@@ -36,7 +38,7 @@ for package in $packages; do
 	case $package in
 	python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $package" ;;
 	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || missing="$missing $package" ;;
-	gcc | make | clang | chromium | curl | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
+	gcc | make | clang | chromium | curl | tcptrace | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
 	libc6-dev) [ -e /usr/include/stdlib.h ] || missing="$missing $package" ;;
 	*) dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package" ;;
 	esac
@@ -78,7 +80,7 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	.venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -e .
 	echo "$sources" >.venv/built
 fi
-[ "$what" = build ] && exit 0
+case $what in build | bench) exit 0 ;; esac
 
 if [ "$what" = test ] && ! command -v chromium >/dev/null; then
 	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2

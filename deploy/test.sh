@@ -24,7 +24,7 @@ for kind in Release Debug; do
 	# Optimised without and debug with sanitizers: compilers see different mistakes.
 	sanitize=$([ $kind = Debug ] && echo ON || echo OFF)
 	step "core builds ($kind), warnings are errors" sh -c "
-		cmake -S core-c -B build/$kind -G Ninja -DREWINDOW_TESTS=ON -DREWINDOW_SANITIZE=$sanitize -DCMAKE_BUILD_TYPE=$kind \
+		cmake -S core-c -B build/$kind -G Ninja -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_SANITIZE=$sanitize -DCMAKE_BUILD_TYPE=$kind \
 			-DCMAKE_C_FLAGS=-Werror >build/$kind.log 2>&1 &&
 		cmake --build build/$kind >>build/$kind.log 2>&1 || { tail -40 build/$kind.log; exit 1; }"
 done

@@ -1,0 +1,333 @@
+"""Speed and memory, as ratios to other programs in the same run on the same machine: `make bench`.
+
+Builds the core and its baselines, generates captures under build/bench, reads them once so that they are in memory, and
+takes turns between the programs; of several runs the best counts. Prints Markdown; --write puts it into
+docs/performance.md. What each row is, is said there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "build" / "bench"
+PROGRAMS = FOLDER / "core" / "bench"
+REWINDOW = ROOT / ".venv" / "bin" / "rewindow"
+DOCUMENT = ROOT / "docs" / "performance.md"
+MARKER = "<!-- measured -->"
+
+SLICE_PACKETS = 50_000
+CONTROLLERS = ("tccc", "newreno")
+MANY_CONTROLLERS = 8
+CAPTURES = {
+    "bulk 1 M": ("bulk", 1_000_000),
+    "bulk 10 M": ("bulk", 10_000_000),
+    "mptcp 1 M": ("mptcp", 1_000_000),
+    "many 1 k": ("many", 1_000),
+    "many 1 M": ("many", 1_000_000),
+}
+
+
+@dataclass(frozen=True)
+class Capture:
+    name: str
+    path: Path
+    packets: int
+    connections: int
+
+
+@dataclass(frozen=True)
+class Run:
+    seconds: float
+    peak_rss_bytes: int
+    output: str
+    complaints: str = ""
+
+    def value(self, key: str) -> str:
+        """Of a `key=value` line that the program printed."""
+        found = re.search(rf"^{key}=(.*)$", self.output, re.MULTILINE)
+        if not found:
+            raise SystemExit(f"no {key} in: {self.output[:500]}")
+        return found[1]
+
+
+@dataclass
+class Program:
+    """A command that reads one capture; `seen` tells from its output how many packets it read."""
+
+    name: str
+    capture: Capture
+    command: Sequence[str | Path]
+    seen: Callable[[str], int]
+    packets: int = 0
+    best: Run = field(default_factory=lambda: Run(float("inf"), 0, ""))
+
+    def __post_init__(self) -> None:
+        self.packets = self.packets or self.capture.packets
+
+    def measure(self) -> None:
+        run = Process(self.command).finish()
+        if self.seen(run.output) != self.packets:
+            raise SystemExit(f"{self.name} read {self.seen(run.output)} of {self.packets} packets: {self.command}")
+        if run.seconds < self.best.seconds:
+            self.best = run
+
+    @property
+    def rate(self) -> float:
+        """Packets a second."""
+        return self.packets / self.best.seconds
+
+
+class Process:
+    """A running program; what it prints goes to files, so that nobody waits for us to read it."""
+
+    def __init__(self, command: Sequence[str | Path], stdin: int | None = None, stdout: int | None = None) -> None:
+        self.command = [str(part) for part in command]
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # closed by finish
+        self.began = time.perf_counter()
+        self.popen = subprocess.Popen(self.command, stdin=stdin, stdout=stdout or self.out, stderr=self.err)
+
+    def finish(self) -> Run:
+        """Peak memory is what wait4 says: never less than this process had when it forked, which is little."""
+        _, status, usage = os.wait4(self.popen.pid, 0)
+        seconds = time.perf_counter() - self.began
+        self.popen.returncode = os.waitstatus_to_exitcode(status)
+        with self.out as out, self.err as err:
+            out.seek(0)
+            err.seek(0)
+            printed, complaints = out.read().decode(errors="replace"), err.read().decode(errors="replace")
+        if self.popen.returncode:
+            raise SystemExit(f"{' '.join(self.command)} failed: {complaints[-2000:]}")
+        return Run(seconds, usage.ru_maxrss * 1024, printed, complaints)
+
+
+class Others:
+    """How much of the machine other processes took since this was made."""
+
+    def __init__(self) -> None:
+        self.began, self.before_s = time.perf_counter(), self._others_s()
+
+    @staticmethod
+    def _others_s() -> float:
+        """Processor time that this process and its finished children did not use."""
+        words = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+        user, nice, system, _idle, _iowait, irq, softirq, steal = (int(word) for word in words[:8])
+        busy_s = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+        return busy_s - sum(
+            sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+
+    def cores(self) -> float:
+        return max(0.0, (self._others_s() - self.before_s) / (time.perf_counter() - self.began))
+
+
+def printed(output: str) -> int:
+    """`packets=N` of our programs, `N packets seen` of tcptrace."""
+    found = re.search(r"^packets=(\d+)$|^(\d+) packets seen", output, re.MULTILINE)
+    return int(found[1] or found[2]) if found else 0
+
+
+def analysed(output: str) -> int:
+    return int(json.loads(output)["capture"]["packets"])
+
+
+def lines(output: str) -> int:
+    return output.count("\n")
+
+
+def build() -> None:
+    tools, folder = ROOT / ".venv" / "bin", FOLDER / "core"
+    options = ("-DCMAKE_BUILD_TYPE=Release", "-DREWINDOW_BENCH=ON", "-DREWINDOW_BENCH_PCAP=ON")
+    ninja = f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"
+    Process([tools / "cmake", "-S", ROOT / "core-c", "-B", folder, "-G", "Ninja", ninja, *options]).finish()
+    Process([tools / "cmake", "--build", folder]).finish()
+
+
+def generated(report: str) -> dict[str, int]:
+    """What generate says of its capture: packets, bytes, connections, retransmissions."""
+    return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", report)}
+
+
+def generate(name: str) -> Capture:
+    kind, amount = CAPTURES[name]
+    path = FOLDER / f"{kind}-{amount}.pcap"
+    counts = generated(Process([PROGRAMS / "generate", kind, str(amount), path]).finish().complaints)
+    with path.open("rb", buffering=0) as f:  # into the page cache
+        while f.read(1 << 22):
+            pass
+    return Capture(name, path, counts["packets"], counts["connections"])
+
+
+def controllers(count: int) -> list[str]:
+    """`count` controllers as replay_bench wants them: every name, then again in the mode that is not the default."""
+    found = json.loads(Process([REWINDOW, "algorithms", "--json"]).finish().output)["algorithms"]
+    names = [a["name"] for a in found]
+    for algorithm in found:
+        modes = next((o for o in algorithm["options"] if o["name"] == "mode"), None)
+        if modes:
+            other = "kernel" if modes["default"] == "paper" else "paper"
+            names.append(f"{algorithm['name']}:mode={other}")
+    if len(names) < count:
+        raise SystemExit(f"only {len(names)} different controllers: {names}")
+    return names[:count]
+
+
+def core(capture: Capture, names: Sequence[str]) -> Program:
+    label = {0: "no controller", len(CONTROLLERS): " ".join(CONTROLLERS)}.get(len(names), f"{len(names)} controllers")
+    return Program(f"core, {label}", capture, [PROGRAMS / "replay_bench", capture.path, *names], printed)
+
+
+def peers(capture: Capture) -> list[Program]:
+    return [
+        Program("walk", capture, [PROGRAMS / "walk", capture.path], printed),
+        Program("pcap_loop", capture, [PROGRAMS / "pcap_loop", capture.path], printed),
+        Program("tcptrace -n -l", capture, ["tcptrace", "-n", "-l", capture.path], printed),
+    ]
+
+
+def tshark(capture: Capture) -> Program:
+    fields = ("retransmission", "fast_retransmission", "duplicate_ack_num", "ack_rtt", "bytes_in_flight")
+    columns = [part for name in fields for part in ("-e", f"tcp.analysis.{name}")]
+    command: list[str | Path] = ["tshark", "-n", "-r", capture.path, "-c", str(SLICE_PACKETS), "-T", "fields", *columns]
+    return Program(f"tshark -T fields, {SLICE_PACKETS} packets", capture, command, lines, SLICE_PACKETS)
+
+
+def analyze(capture: Capture) -> Program:
+    return Program("rewindow analyze --json", capture, [REWINDOW, "analyze", "--json", capture.path], analysed)
+
+
+def take_turns(programs: Sequence[Program], runs: int) -> None:
+    for turn in range(runs):
+        print(f"turn {turn + 1} of {runs}", file=sys.stderr)
+        for program in programs:
+            program.measure()
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> Iterator[str]:
+    """Markdown; the first `left` columns are text, the others numbers."""
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{''.join('---|' if i < left else '---:|' for i in range(len(columns)))}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def rates(programs: Sequence[Program]) -> Iterator[str]:
+    ours = {p.capture.name: p.rate for p in programs if p.name == f"core, {' '.join(CONTROLLERS)}"}
+    rows = [(p.name, p.capture.name, f"{p.rate / 1e6:.3g} M", f"{ours[p.capture.name] / p.rate:.3g}") for p in programs]
+    yield from table(("program", "capture", "packets/s", f"`core, {' '.join(CONTROLLERS)}` / it"), rows, 2)
+
+
+def per_ack(alone: Program, with_controllers: Sequence[Program]) -> Iterator[tuple[str, str]]:
+    acks = int(alone.best.value("rows"))
+    for p in with_controllers:
+        count = len(p.command) - 2
+        cost = (float(p.best.value("seconds")) - float(alone.best.value("seconds"))) / acks / count
+        yield f"time for each ACK and controller, {count} controllers", f"{cost * 1e9:.1f} ns"
+        before, after = alone.best.value("instructions"), p.best.value("instructions")
+        if before.isdigit() and after.isdigit():
+            each = (int(after) - int(before)) / acks / count
+            yield f"instructions for each ACK and controller, {count} controllers", f"{each:.0f}"
+        else:
+            yield f"instructions for each ACK and controller, {count} controllers", after
+
+
+def idle_flow(few: Program, many: Program) -> tuple[str, str]:
+    rss = [int(p.best.value("peak_rss_bytes")) for p in (few, many)]
+    flows = many.capture.connections - few.capture.connections
+    return "resident memory for each idle TCP flow", f"{(rss[1] - rss[0]) / flows:.0f} bytes"
+
+
+def churn(size: str) -> Iterator[tuple[str, str]]:
+    """One run: `generate churn SIZE | rewindow analyze -`."""
+    print(f"churn of {size}", file=sys.stderr)
+    reading, writing = os.pipe()
+    source = Process([PROGRAMS / "generate", "churn", size], stdout=writing)
+    reader = Process([REWINDOW, "analyze", "-"], stdin=reading)
+    os.close(reading)
+    os.close(writing)
+    counts = generated(source.finish().complaints)
+    run = reader.finish()
+    if not run.output.startswith(f"{counts['packets']} packets"):
+        raise SystemExit(f"of {counts['packets']} packets analyze read: {run.output[:100]}")
+    what = f"`generate churn {size} \\| rewindow analyze -`"
+    yield f"{what}: peak resident memory", f"{run.peak_rss_bytes / 1e6:.0f} MB"
+    yield f"{what}: connections in all", str(counts["connections"])
+    yield f"{what}: packets/s", f"{counts['packets'] / run.seconds / 1e6:.3g} M"
+
+
+def two_cores(program: Program, runs: int) -> tuple[str, str]:
+    """How many times the packets/s of one process two have at once."""
+    name = f"two processes at once / one ({program.name}, {program.capture.name})"
+    if len(os.sched_getaffinity(0)) < 2:
+        return name, "not measured: one core"
+    both_s, others = float("inf"), Others()
+    for _ in range(runs):
+        began = time.perf_counter()
+        for process in [Process(program.command) for _ in range(2)]:
+            process.finish()
+        both_s = min(both_s, time.perf_counter() - began)
+    if others.cores() > 0.1:
+        return name, f"not measured: other processes took {others.cores():.2f} cores"
+    return name, f"{2 * program.best.seconds / both_s:.2f}"
+
+
+def machine() -> str:
+    models = re.findall(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return f"{models[0] if models else os.uname().machine}, {os.uname().release}, {len(os.sched_getaffinity(0))} cores"
+
+
+def measured(churn_bytes: str, runs: int) -> Iterator[str]:
+    build()
+    captures = {name: generate(name) for name in CAPTURES}
+    one, ten, mptcp = (captures[n] for n in ("bulk 1 M", "bulk 10 M", "mptcp 1 M"))
+    sets = ((), CONTROLLERS, tuple(controllers(MANY_CONTROLLERS)))
+    large = [core(ten, names) for names in sets]
+    compared = [*peers(one), tshark(one), core(one, CONTROLLERS), analyze(one)]
+    compared += [*peers(ten), *large, analyze(ten), core(mptcp, CONTROLLERS)]
+    if shutil.which("mptcptrace"):
+        compared.append(Program("mptcptrace", mptcp, ["mptcptrace", "-f", mptcp.path], lambda _: mptcp.packets))
+    idle = [core(captures[n], ()) for n in ("many 1 k", "many 1 M")]
+    others = Others()
+    take_turns([*compared, *idle], runs)
+    yield f"On {machine()}, of which other processes took {others.cores():.2f}; best of {runs} runs, churn: one.\n"
+    yield from rates(compared)
+    if not shutil.which("mptcptrace"):
+        yield "mptcptrace is not installed: not measured.\n"
+    facts = [*per_ack(large[0], large[1:]), idle_flow(*idle), two_cores(large[1], runs), *churn(churn_bytes)]
+    yield from table(("", ""), facts, 1)
+    yield f"The {MANY_CONTROLLERS} controllers: `{' '.join(sets[2])}`."
+
+
+def write(text: str) -> None:
+    parts = DOCUMENT.read_text().split(MARKER)
+    if len(parts) != 3:
+        raise SystemExit(f"{DOCUMENT}: {MARKER} is not there twice")
+    DOCUMENT.write_text(f"{MARKER}\n\n{text}\n\n{MARKER}".join((parts[0], parts[2])))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="measures speed and memory")
+    parser.add_argument("--churn-bytes", default="10g", metavar="N[k|m|g]", help="read through a pipe [10g]")
+    parser.add_argument("--runs", type=int, default=5, help="of each program [5]")
+    parser.add_argument("--write", action="store_true", help="also put the result into docs/performance.md")
+    arguments = parser.parse_args()
+    text = "\n".join(measured(arguments.churn_bytes, arguments.runs))
+    print(text)
+    if arguments.write:
+        write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+/*
+ * One replay through the public API, and what it cost: replay_bench CAPTURE [NAME[:option=value]...]...
+ * Rows are looked at by nobody, as in a program that wants the metrics only.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <rewindow.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CHOICES_MAX = 64, OPTIONS_MAX = 16 };
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A counter of this process's instructions outside the kernel; -1 and errno where there is none. */
+static int count_instructions(void)
+{
+	struct perf_event_attr a = {.type = PERF_TYPE_HARDWARE, .size = sizeof a, .config = PERF_COUNT_HW_INSTRUCTIONS,
+				    .disabled = 1, .exclude_kernel = 1, .exclude_hv = 1};
+	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
+}
+
+/* VmHWM, not ru_maxrss: that one remembers the process which started this one. */
+static uint64_t peak_rss_bytes(void)
+{
+	char line[256];
+	unsigned long long kib = 0;
+	FILE *f = fopen("/proc/self/status", "r");
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "VmHWM: %llu kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib * 1024;
+}
+
+/* NAME:option=value:...; cuts the text in place. */
+static rw_choice choice_of(char *text, const char *options[OPTIONS_MAX])
+{
+	rw_choice c = {.name = strtok(text, ":"), .options = options};
+	for (char *o; (o = strtok(NULL, ":")); options[c.option_count++] = o)
+		if (c.option_count == OPTIONS_MAX) {
+			fprintf(stderr, "%s: too many options\n", c.name);
+			exit(2);
+		}
+	return c;
+}
+
+static rw_status replay(int fd, const rw_choice *choices, uint32_t count, rw_summary *summary, uint64_t *acks, rw_error *error)
+{
+	rw_replay *r;
+	rw_batch batch;
+	rw_status status = rw_replay_open(&r, &fd, 1, choices, count, NULL, error);
+	if (status != RW_OK)
+		return status;
+	while ((status = rw_replay_next(r, &batch, error)) == RW_OK && batch.rows + batch.marks)
+		*acks += batch.rows;
+	rw_replay_summary(r, summary);
+	rw_replay_close(r);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	rw_choice choices[CHOICES_MAX];
+	const char *options[CHOICES_MAX][OPTIONS_MAX];
+	rw_error error = {0};
+	rw_summary summary;
+	uint64_t acks = 0, instructions = 0;
+	uint32_t count = 0;
+	if (argc < 2 || argc - 2 > CHOICES_MAX) {
+		fputs("usage: replay_bench CAPTURE [NAME[:option=value]...]...\n", stderr);
+		return 2;
+	}
+	int fd = open(argv[1], O_RDONLY);
+	if (fd < 0) {
+		perror(argv[1]);
+		return 1;
+	}
+	for (int i = 2; i < argc; i++, count++)
+		choices[count] = choice_of(argv[i], options[count]);
+	int counter = count_instructions(), why = errno;
+	if (counter >= 0)
+		ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
+	double start_s = now_s();
+	if (replay(fd, choices, count, &summary, &acks, &error) != RW_OK) {
+		fprintf(stderr, "%s: %s\n", argv[1], error.reason);
+		return 1;
+	}
+	double seconds = now_s() - start_s;
+	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\npackets_per_s=%.0f\npeak_rss_bytes=%" PRIu64 "\n",
+	       (uint64_t)summary.packets, acks, seconds, (double)summary.packets / seconds, peak_rss_bytes());
+	if (counter < 0)
+		printf("instructions=not counted: perf_event_open: %s\n", strerror(why));
+	else if (read(counter, &instructions, sizeof instructions) != sizeof instructions)
+		printf("instructions=not counted: read: %s\n", strerror(errno));
+	else
+		printf("instructions=%" PRIu64 "\n", instructions);
+	return 0;
+}
