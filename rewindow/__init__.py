@@ -2,6 +2,7 @@
 
 from rewindow.algorithms import Algorithm, Option, algorithms
 from rewindow.captures import Capture, open
+from rewindow.connections import Connection, Subflow
 from rewindow.controllers import Controller
 from rewindow.core import Choice
 from rewindow.errors import (
@@ -15,7 +16,7 @@ from rewindow.errors import (
     UnknownAlgorithm,
 )
 from rewindow.fairness import FairnessGroup, fairness_groups, jain_index
-from rewindow.replays import Batch, Connection, Replay, Result, Subflow, Summary
+from rewindow.replays import Batch, Replay, Result, Summary
 
 __all__ = [
     "Algorithm",

@@ -13,43 +13,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 import rewindow
-from rewindow import reports, uploads
+from rewindow import exports, reports, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, RewindowError, UnknownAlgorithm
-from rewindow.replays import SENDER_CANDIDATES, Batch, Connection, Replay
-from rewindow.windows import WindowStatistics
+from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
-
-REPLAY_COLUMNS = (
-    "time_ns",
-    "connection",
-    "subflow",
-    "src",
-    "sport",
-    "dst",
-    "dport",
-    "una",
-    "ack",
-    "acked_bytes",
-    "rtt_us",
-    "srtt_us",
-    "in_flight_bytes",
-    "phase",
-    "flags",
-    "cwnd_before",
-    "cwnd",
-    "ssthresh",
-)
 
 
 class _Usage(Exception):
@@ -77,14 +48,16 @@ def _whole_file(path: str) -> Iterator[str]:
         raise
 
 
+def _show_progress(done: float) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done:6.1%}" if done < 1 else "\r       \r", end="", file=sys.stderr, flush=True)
+
+
 def _progress(replay: Replay) -> Iterator[Batch]:
-    shown = sys.stderr.isatty()
     for batch in replay:
-        if shown:
-            print(f"\r{replay.progress():6.1%}", end="", file=sys.stderr, flush=True)
+        _show_progress(replay.progress())
         yield batch
-    if shown:
-        print("\r       \r", end="", file=sys.stderr, flush=True)
+    _show_progress(1)
 
 
 def _options(pairs: Sequence[str]) -> dict[str, object]:
@@ -116,63 +89,25 @@ def _analyze(args: argparse.Namespace) -> int:
     hidden = [name for name in SENDER_CANDIDATES if name not in labels]
     declared = [_names(b) for b in args.bottleneck]
     with rewindow.open(*args.captures) as capture, capture.stream([*labels, *hidden]) as replay:
-        windows = WindowStatistics(labels)
-        shown = [n for n in replay.schema.names if not n.startswith(tuple(f"{h}." for h in hidden))]
-        with contextlib.ExitStack() as stack:
-            writer = None
-            if args.series:
-                path = stack.enter_context(_whole_file(args.series))
-                schema = pa.schema([replay.schema.field(n) for n in shown])
-                writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
-            for batch in _progress(replay):
-                windows.add(batch.acks)
-                if writer and batch.acks.num_rows:
-                    writer.write_batch(batch.acks.select(shown))
-        summary, connections = replay.summary(), replay.connections()
+        if args.series:
+            with _whole_file(args.series) as path:
+                exports.write_series(path, replay.schema, _progress(replay), hidden)
+        else:
+            replay.run(_show_progress)
+        summary, connections, windows = replay.summary(), replay.connections(), replay.windows(labels)
     try:
         fairness = rewindow.fairness_groups(connections, declared)
     except ValueError as e:
         raise _Usage(f"--bottleneck: {e}") from e
     if args.json:
         document = reports.analysis(summary, connections, fairness)
-        document["windows"] = [
-            dict(zip(("connection", "subflow", "algorithm", "mean", "max", "last"), row, strict=True))
-            for row in windows.rows()
-        ]
+        document["windows"] = [vars(w) for w in windows]
         print(json.dumps(document))
     else:
         print(reports.analysis_text(summary, connections, fairness))
         if labels:
-            print("\n" + reports.windows_text(windows.rows()))
+            print("\n" + reports.windows_text(windows))
     return DONE
-
-
-def _replay_rows(acks: pa.RecordBatch, label: str, ends: dict[str, Any]) -> pa.Table:
-    """The contract's columns; ends: the four endpoint columns by subflow place."""
-    place = acks["connection"].to_numpy().astype(np.int64)
-    index = pa.array(ends["first"][place] + acks["subflow"].to_numpy())
-    columns = {
-        "src": pc.take(ends["src"], index),
-        "sport": pc.take(ends["sport"], index),
-        "dst": pc.take(ends["dst"], index),
-        "dport": pc.take(ends["dport"], index),
-        "phase": pc.cast(acks[f"{label}.phase"], pa.string()),
-        "flags": pc.cast(acks["flags"], pa.string()),
-        **{c: acks[f"{label}.{c}"] for c in ("cwnd_before", "cwnd", "ssthresh")},
-    }
-    return pa.table({name: columns[name] if name in columns else acks[name] for name in REPLAY_COLUMNS})
-
-
-def _endpoints(connections: Sequence[Connection]) -> dict[str, Any]:
-    subflows = [s for c in connections for s in c.subflows]
-    sizes = [len(c.subflows) for c in connections]
-    return {
-        "first": np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if sizes else np.zeros(0, np.int64),
-        "src": pa.array([s.src for s in subflows], pa.string()),
-        "dst": pa.array([s.dst for s in subflows], pa.string()),
-        "sport": pa.array([s.sport for s in subflows], pa.uint16()),
-        "dport": pa.array([s.dport for s in subflows], pa.uint16()),
-    }
 
 
 def _replay(args: argparse.Namespace) -> int:
@@ -181,17 +116,8 @@ def _replay(args: argparse.Namespace) -> int:
         raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
     choice = Choice(args.algorithm, _options(args.option))
     with rewindow.open(*args.captures) as capture, capture.stream([choice]) as replay:
-        ends = _endpoints(replay.connections())
-        with _whole_file(args.output) as path, contextlib.ExitStack() as stack:
-            empty = _replay_rows(pa.RecordBatch.from_pylist([], schema=replay.schema), choice.label, ends)
-            if suffix == ".csv":
-                quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
-                writer: Any = stack.enter_context(pacsv.CSVWriter(path, empty.schema, write_options=quoting))
-            else:
-                writer = stack.enter_context(pq.ParquetWriter(path, empty.schema, compression="zstd"))
-            for batch in _progress(replay):
-                if batch.acks.num_rows:
-                    writer.write_table(_replay_rows(batch.acks, choice.label, ends))
+        with _whole_file(args.output) as path:
+            exports.write_rows(path, suffix, replay, choice.label, _progress(replay))
         rows = replay.summary().rows
     print(f"{rows} rows: {args.output}", file=sys.stderr)
     return DONE

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rewindow.replays import Connection, Subflow
+from rewindow.connections import Connection, Subflow
 
 BULK_BYTES_MIN = 15000
 """About one initial window (RFC 6928): what sends less never competes."""

@@ -7,16 +7,23 @@ from dataclasses import asdict
 from typing import Any
 
 from rewindow.algorithms import Algorithm
+from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup
-from rewindow.replays import Connection, Summary
+from rewindow.replays import Summary
+from rewindow.windows import Window
+
+
+def _connection(connection: Connection) -> dict[str, Any]:
+    """As dataclasses.asdict, which copies every value deeply: too slow for a million connections."""
+    subflows = [{**vars(s), "sender_algorithm": vars(s.sender_algorithm)} for s in connection.subflows]
+    return {**vars(connection), "subflows": subflows}
 
 
 def analysis(summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]) -> dict[str, Any]:
     """What `rewindow analyze --json` prints."""
-    capture = asdict(summary)
     return {
-        "capture": capture,
-        "connections": [asdict(c) for c in connections],
+        "capture": asdict(summary),
+        "connections": [_connection(c) for c in connections],
         "fairness": [asdict(g) for g in fairness],
     }
 
@@ -125,10 +132,13 @@ def _endpoint(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def windows_text(finals: Sequence[tuple[int, int, str, float, float, float]]) -> str:
-    """finals: connection, subflow, algorithm, mean, maximum and last cwnd, in segments."""
+def windows_text(windows: Sequence[Window]) -> str:
+    """A line for each subflow and algorithm, in segments."""
     rows = [["connection", "subflow", "algorithm", "mean cwnd", "max", "last"]]
-    rows += [[str(c), str(s), a, f"{m:.1f}", f"{x:.1f}", f"{e:.1f}"] for c, s, a, m, x, e in finals]
+    rows += [
+        [str(w.connection), str(w.subflow), w.algorithm, f"{w.mean:.1f}", f"{w.max:.1f}", f"{w.last:.1f}"]
+        for w in windows
+    ]
     return table(rows, right=(0, 1, 3, 4, 5))
 
 

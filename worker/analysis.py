@@ -13,8 +13,9 @@ from sqlalchemy import delete, func, select, update
 
 import rewindow
 from rewindow import FairnessGroup
-from rewindow.replays import Connection, Summary
-from rewindow.windows import WindowStatistics
+from rewindow.connections import Connection
+from rewindow.replays import Summary
+from rewindow.windows import Window, of_connections
 from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim
@@ -72,12 +73,11 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
     with rewindow.open(file) as capture:
         capture.names[:] = [name]
         with capture.stream(labels) as replay, spool(replay.schema) as spooled:
-            windows = WindowStatistics(labels)
             for batch in replay:
                 spooled.add(batch)
-                windows.add(batch.acks)
                 report("replaying", replay.progress() * 0.9)
             summary, connections = replay.summary(), replay.connections()
+            windows = replay.windows(labels)
             acks_key = objects.series_key(taken.capture_id, "acks", taken.fence)
             marks_key = objects.series_key(taken.capture_id, "marks", taken.fence)
             report("storing", 0.9)
@@ -98,7 +98,7 @@ def _store_and_finish(
     connections: Sequence[Connection],
     rows: dict[int, int],
     labels: Sequence[str],
-    windows: WindowStatistics,
+    windows: Sequence[Window],
 ) -> None:
     fairness = rewindow.fairness_groups(connections)
     with engine().begin() as database:
@@ -127,7 +127,7 @@ def store(
     fairness: Sequence[FairnessGroup],
     rows: dict[int, int],
     labels: Sequence[str],
-    windows: WindowStatistics,
+    windows: Sequence[Window],
 ) -> None:
     """Replaces what was stored of the capture. The caller commits."""
     database.execute(delete(models.Connection).where(models.Connection.capture_id == capture_id))
@@ -160,7 +160,7 @@ def store(
             for s in c.subflows
         ),
     )
-    found = windows.of_connection()
+    found = of_connections(windows)
     copy(
         database,
         "replays",

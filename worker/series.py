@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rewindow.replays import MARKS_SCHEMA, Batch
+from rewindow.columns import MARKS_SCHEMA
+from rewindow.replays import Batch
 
 ROW_GROUP_ROWS = 65536
 

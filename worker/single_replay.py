@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 import rewindow
 from rewindow import Choice
-from rewindow.windows import WindowStatistics
+from rewindow.windows import of_connections
 from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim, JobLost
@@ -29,17 +29,16 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
     with rewindow.open(file) as capture:
         capture.names[:] = [name]
         with capture.stream([choice]) as replay, spool(replay.schema) as spooled:
-            windows = WindowStatistics([asked.label])
             for batch in replay:
                 spooled.add(batch)
-                windows.add(batch.acks)
                 report("replaying", replay.progress() * 0.9)
+            windows = of_connections(replay.windows([asked.label]))
             key = objects.series_key(taken.capture_id, f"replay-{taken.replay_id}", taken.fence)
             report("storing", 0.9)
             with spooled.clustered(only=asked.number) as acks:
                 try:
                     objects.put_file(key, acks)
-                    _finish(taken, key, windows.of_connection().get(asked.number, {}).get(asked.label, []))
+                    _finish(taken, key, windows.get(asked.number, {}).get(asked.label, []))
                 except BaseException:
                     objects.delete_keys(key)  # no row names it
                     raise

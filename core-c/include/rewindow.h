@@ -184,6 +184,15 @@ typedef struct rw_connection_row {
 	int64_t first_ns, last_ns, last_ack_ns;
 } rw_connection_row;
 
+/* The window of one controller on one subflow, over its rows: after each ACK. */
+typedef struct rw_window_row {
+	uint64_t rows;
+	uint64_t sum_q16, most_q16, last_q16;
+	/* How well it explains the sender: of the ACKs before which the sender filled its window, how many found a flight
+	   of exactly the controller's. */
+	uint64_t full_rows, matched;
+} rw_window_row;
+
 typedef struct rw_summary {
 	uint64_t packets, bytes, tcp_packets, records;
 	int64_t first_ns, last_ns;
@@ -208,11 +217,8 @@ void rw_replay_progress(const rw_replay *replay, uint64_t *done_bytes, uint64_t 
 void rw_replay_summary(const rw_replay *replay, rw_summary *summary);
 const rw_connection_row *rw_replay_connections(const rw_replay *replay, uint32_t *count);
 const rw_subflow_row *rw_replay_subflows(const rw_replay *replay, uint32_t *count);
-/*
- * How well a controller explains a sender: of the ACKs before which subflow (its place in the table) filled its window,
- * how many found a flight of exactly the controller's window.
- */
-void rw_replay_match(const rw_replay *replay, uint32_t subflow, uint32_t choice, uint64_t *full_rows, uint64_t *matched);
+/* subflow: its place in the table; choice: in the order chosen. All 0 without a row. */
+void rw_replay_window(const rw_replay *replay, uint32_t subflow, uint32_t choice, rw_window_row *row);
 void rw_replay_close(rw_replay *replay);
 
 /*

@@ -21,8 +21,10 @@ struct live {
 	int64_t last_ns, syn_ns, syn_ack_ns;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
 	uint64_t ce_packets;
-	uint64_t full_rows;   /* ACKs before which the sender filled its window, as far as can be seen */
-	uint64_t *matched;    /* of these, for each controller: its window was the flight */
+	uint64_t rows, full_rows; /* full: the sender filled its window, as far as can be seen */
+	struct window {
+		uint64_t sum_q16, most_q16, last_q16, matched;
+	} *window; /* one for each controller, from the first row on */
 };
 
 struct live_connection {
@@ -528,6 +530,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	int full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
 		   !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	l->full_rows += full;
+	l->rows++;
 	for (uint32_t k = 0; k < r->choices; k++) {
 		struct rw_shadow_row row = {0};
 		rw_shadow_event(&lc->shadow[k], l->slot, e, l->sender.srtt_ns, &row);
@@ -535,8 +538,12 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
 		c->phase[k][i] = row.phase;
-		if (full && l->matched)
-			l->matched[k] += row.cwnd_before_q16 >> 16 == e->in_flight_before;
+		struct window *w = &l->window[k];
+		w->sum_q16 += row.cwnd_q16;
+		w->last_q16 = row.cwnd_q16;
+		if (row.cwnd_q16 > w->most_q16)
+			w->most_q16 = row.cwnd_q16;
+		w->matched += full && row.cwnd_before_q16 >> 16 == e->in_flight_before;
 	}
 	r->rows++;
 }
@@ -553,8 +560,8 @@ static int apply(rw_replay *r, const struct rw_flow *f, struct live *l, const st
 			continue;
 		if (need_shadows(r, f->connection))
 			return 1;
-		if (!l->matched && r->choices)
-			l->matched = calloc(r->choices, sizeof *l->matched);
+		if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
+			return 1;
 		if (e->kind == RW_EVENT_ACK) {
 			add_row(r, f, l, e);
 			continue;
@@ -770,16 +777,16 @@ const rw_subflow_row *rw_replay_subflows(const rw_replay *r, uint32_t *count)
 	return r->subflow;
 }
 
-void rw_replay_match(const rw_replay *r, uint32_t subflow, uint32_t choice, uint64_t *full_rows, uint64_t *matched)
+void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_window_row *row)
 {
-	*full_rows = *matched = 0;
+	memset(row, 0, sizeof *row);
 	if (subflow >= r->survey.flows || choice >= r->choices)
 		return;
 	const struct live *l = r->live[r->survey.subflow[subflow]];
-	if (l && l->matched) {
-		*full_rows = l->full_rows;
-		*matched = l->matched[choice];
-	}
+	if (!l || !l->window)
+		return;
+	const struct window *w = &l->window[choice];
+	*row = (rw_window_row){l->rows, w->sum_q16, w->most_q16, w->last_q16, l->full_rows, w->matched};
 }
 
 void rw_replay_close(rw_replay *r)
@@ -789,7 +796,7 @@ void rw_replay_close(rw_replay *r)
 	for (uint32_t i = 0; r->live && i < r->survey.flows; i++)
 		if (r->live[i]) {
 			rw_sender_close(&r->live[i]->sender);
-			free(r->live[i]->matched);
+			free(r->live[i]->window);
 			free(r->live[i]);
 		}
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {

@@ -1,0 +1,170 @@
+"""Connections and their subflows, as the core's tables describe them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rewindow.core import ffi, lib, name_of
+
+
+@dataclass
+class SenderAlgorithm:
+    """What the sender most likely ran: the single-path algorithm whose window the flight equalled most often.
+
+    match: how often, of the ACKs before which the window was full; None when too few of them were seen.
+    """
+
+    name: str
+    match: float | None
+
+
+@dataclass
+class Subflow:
+    """One subflow; src sent more data. Times in nanoseconds since 1970, None where nothing was seen."""
+
+    id: int
+    src: str
+    sport: int
+    dst: str
+    dport: int
+    bytes: int
+    packets: int
+    retransmitted_packets: int
+    retransmitted_bytes: int
+    spurious_retransmissions: int
+    rtt_min_us: int | None
+    rtt_median_us: int | None
+    rtt_p95_us: int | None
+    goodput_bps: float | None
+    duration_s: float
+    ece_acks: int
+    ce_packets: int
+    first_ns: int
+    last_ns: int
+    reverse_bytes: int
+    reverse_packets: int
+    acks: int
+    fast_retransmits: int
+    timeouts: int
+    unseen_bytes: int
+    mss_bytes: int
+    handshake_rtt_us: int | None
+    interface: str
+    vantage: str
+    send_times: str
+    backup: bool
+    replayed: bool
+    quality: list[str]
+    sender_algorithm: SenderAlgorithm
+
+
+@dataclass
+class Connection:
+    id: int
+    kind: str  # tcp or mptcp
+    version: int | None
+    token: str | None
+    bytes: int
+    goodput_bps: float | None
+    completion_s: float | None
+    first_ns: int
+    last_ns: int
+    retransmitted_packets: int
+    fallback: bool
+    checksum: bool
+    fast_closed: bool
+    quality: list[str]
+    subflows: list[Subflow] = field(default_factory=list)
+
+
+def _address(raw: Any, family: int) -> str:
+    data = bytes(ffi.buffer(raw, 4 if family == 4 else 16))
+    return str(ipaddress.ip_address(data))
+
+
+def _rate(n_bytes: int, start_ns: int, end_ns: int) -> float | None:
+    return n_bytes * 8e9 / (end_ns - start_ns) if end_ns > start_ns and n_bytes else None
+
+
+def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]) -> Subflow:
+    quality = []
+    if not row.handshake:
+        quality.append("no_handshake")
+    if row.one_direction:
+        quality.append("one_direction")
+    if row.unseen_bytes:
+        quality.append("unseen_data")
+    if not row.closed:
+        quality.append("not_closed")
+    vantage = name_of(lib.rw_vantage_name, row.vantage) or "unknown"
+    if vantage != "sender":
+        quality.append(f"vantage_{vantage}")
+    send_times = name_of(lib.rw_send_times_name, row.send_times) or ""
+    if vantage == "sender" and send_times != "captured":
+        quality.append("queued_at_sender")
+    if not row.replayed:
+        quality.append("not_replayed")
+    samples = row.rtt_samples > 0
+    return Subflow(
+        id=row.id,
+        src=_address(row.src, row.family),
+        sport=row.sport,
+        dst=_address(row.dst, row.family),
+        dport=row.dport,
+        bytes=row.bytes,
+        packets=row.packets,
+        retransmitted_packets=row.retransmitted_packets,
+        retransmitted_bytes=row.retransmitted_bytes,
+        spurious_retransmissions=row.spurious_retransmissions,
+        rtt_min_us=row.rtt_min_us if samples else None,
+        rtt_median_us=row.rtt_median_us if samples else None,
+        rtt_p95_us=row.rtt_p95_us if samples else None,
+        goodput_bps=_rate(row.bytes, row.first_ns, row.last_ack_ns),
+        duration_s=(row.last_ns - row.first_ns) / 1e9,
+        ece_acks=row.ece_acks,
+        ce_packets=row.ce_packets,
+        first_ns=row.first_ns,
+        last_ns=row.last_ns,
+        reverse_bytes=row.reverse_bytes,
+        reverse_packets=row.reverse_packets,
+        acks=row.acks,
+        fast_retransmits=row.fast_retransmits,
+        timeouts=row.timeouts,
+        unseen_bytes=row.unseen_bytes,
+        mss_bytes=row.mss_bytes,
+        handshake_rtt_us=row.handshake_rtt_us or None,
+        interface=f"{origins[row.file]}.{row.interface}",
+        vantage=vantage,
+        send_times=send_times,
+        backup=bool(row.backup),
+        replayed=bool(row.replayed),
+        quality=quality,
+        sender_algorithm=sender_algorithm,
+    )
+
+
+def connection_of(
+    row: Any, subs: Any, sender_algorithm: Callable[[int], SenderAlgorithm], origins: Sequence[int]
+) -> Connection:
+    places = range(row.first_subflow, row.first_subflow + row.subflows)
+    subflows = [_subflow(subs[i], sender_algorithm(i), origins) for i in places]
+    return Connection(
+        id=row.id,
+        kind="mptcp" if row.mptcp else "tcp",
+        version=row.version if row.version >= 0 else None,
+        token=f"0x{row.token:08x}" if row.has_token else None,
+        bytes=row.data_bytes,
+        goodput_bps=_rate(row.data_bytes, row.first_ns, row.last_ack_ns),
+        completion_s=(row.last_ack_ns - row.first_ns) / 1e9 if row.last_ack_ns else None,
+        first_ns=row.first_ns,
+        last_ns=row.last_ns,
+        retransmitted_packets=sum(s.retransmitted_packets for s in subflows),
+        fallback=bool(row.fallback),
+        checksum=bool(row.checksum),
+        fast_closed=bool(row.fast_closed),
+        quality=sorted({q for s in subflows for q in s.quality}),
+        subflows=subflows,
+    )
