@@ -21,13 +21,18 @@ static enum rw_parse parse(const struct rw_record *r, uint8_t before, struct rw_
 {
 	struct rw_oddity_counts oddities = {0};
 	memset(p, before, sizeof *p);
-	enum rw_parse got = rw_packet_parse(r, p, &oddities);
+	struct rw_fragments *fragments = rw_fragments_open();
+	CHECK(fragments);
+	enum rw_parse got = rw_packet_parse(r, p, fragments, &oddities);
+	if (got != RW_PARSE_TCP) /* a fragment comes again, and may be complete then */
+		CHECK(rw_packet_parse(r, p, fragments, &oddities) == got);
+	rw_fragments_close(fragments);
 	uint64_t odd = 0;
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		odd += oddities.count[i];
 		CHECK(oddities.count[i] == 0 || (oddities.first_offset[i] == r->offset && oddities.first_file[i] == r->file));
 	}
-	CHECK(odd <= 1);
+	CHECK(odd <= (oddities.count[RW_ODDITY_IP_FRAGMENT] ? 4 : got == RW_PARSE_TCP ? 1 : 2));
 	return got;
 }
 
@@ -41,10 +46,45 @@ static void check_packet(const struct rw_record *r, const struct rw_packet *p)
 	CHECK(p->payload_bytes <= PAYLOAD_MAX);
 	CHECK(p->sack_count <= RW_SACK_MAX);
 	CHECK(p->window_scale <= 14);
-	CHECK(p->mptcp.keys <= 2);
 	CHECK(p->mptcp.seen < 1 << (RW_MP_TCPRST + 1));
+	if (!p->mptcp.seen)
+		return;
+	CHECK(p->mptcp.keys <= 2);
 	/* A mapping of no option would count bytes that nobody sent. */
 	CHECK(!p->mptcp.dss_mapping || p->mptcp.seen & (1 << RW_MP_DSS | 1 << RW_MP_CAPABLE));
+}
+
+/* A packet without what it does not announce. */
+static struct rw_packet announced(const struct rw_packet *p)
+{
+	struct rw_packet q;
+	size_t n = p->family == 4 ? 4 : 16;
+	memset(&q, 0, sizeof q);
+	q.time_ns = p->time_ns;
+	q.family = p->family;
+	q.ecn = p->ecn;
+	q.identification = p->family == 4 ? p->identification : 0;
+	memcpy(q.source, p->source, n);
+	memcpy(q.destination, p->destination, n);
+	q.source_port = p->source_port;
+	q.destination_port = p->destination_port;
+	q.sequence = p->sequence;
+	q.ack = p->ack;
+	q.flags = p->flags;
+	q.window = p->window;
+	q.payload_bytes = p->payload_bytes;
+	q.has_timestamps = p->has_timestamps;
+	q.ts_value = p->has_timestamps ? p->ts_value : 0;
+	q.ts_echo = p->has_timestamps ? p->ts_echo : 0;
+	q.sack_permitted = p->sack_permitted;
+	q.window_scale = p->has_window_scale ? p->window_scale : 0;
+	q.mss = p->option_mss ? p->mss : 0;
+	q.sack_count = p->sack_count;
+	memcpy(q.sack_start, p->sack_start, p->sack_count * sizeof *q.sack_start);
+	memcpy(q.sack_end, p->sack_end, p->sack_count * sizeof *q.sack_end);
+	if (p->mptcp.seen)
+		q.mptcp = p->mptcp;
+	return q;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -59,7 +99,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum rw_parse got = parse(&r, 0, &packet);
 	if (got == RW_PARSE_TCP)
 		check_packet(&r, &packet);
-	CHECK(parse(&r, 0xff, &again) == got && memcmp(&packet, &again, sizeof packet) == 0);
+	CHECK(parse(&r, 0xff, &again) == got);
+	if (got == RW_PARSE_TCP) {
+		struct rw_packet one = announced(&packet), other = announced(&again);
+		CHECK(memcmp(&one, &other, sizeof one) == 0);
+	}
 	/* A shorter snap length never changes what a packet was: it may only hide it. */
 	for (uint32_t cut = captured; cut > 0; cut = cut / 2) {
 		uint8_t *bytes = malloc(cut); /* the sanitizer sees a byte too many */

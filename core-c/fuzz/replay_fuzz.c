@@ -72,15 +72,16 @@ static uint64_t fold_marks(uint64_t sum, const rw_batch *b)
 
 static void check_subflow(const rw_replay *r, const rw_subflow_row *s, uint32_t number)
 {
-	uint64_t full, matched;
+	rw_window_row w;
 	CHECK(s->family == 4 || s->family == 6);
 	CHECK(rw_vantage_name(s->vantage));
 	CHECK(s->rtt_median_us <= s->rtt_p95_us);
 	CHECK(s->rtt_samples == 0 || s->rtt_min_us <= s->rtt_median_us);
 	CHECK(s->ece_acks <= s->acks && s->ce_packets <= s->packets);
 	for (uint32_t k = 0; k <= CHOICE_COUNT; k++) {
-		rw_replay_match(r, number, k, &full, &matched);
-		CHECK(matched <= full && full <= s->acks);
+		rw_replay_window(r, number, k, &w);
+		CHECK(w.matched <= w.full_rows && w.full_rows <= w.rows && w.rows <= s->acks);
+		CHECK(w.last_q16 <= w.most_q16 && w.sum_q16 <= w.rows * w.most_q16);
 	}
 }
 

@@ -50,7 +50,8 @@ typedef enum rw_oddity {
 	RW_ODDITY_TRUNCATED_HEADER,   /* cut by the snap length, or shorter than its protocol needs */
 	RW_ODDITY_BAD_LENGTH,         /* a header length that cannot be */
 	RW_ODDITY_BAD_OPTION_LENGTH,  /* a TCP option or extension header that cannot be */
-	RW_ODDITY_IP_FRAGMENT,        /* passed over */
+	RW_ODDITY_IP_FRAGMENT,        /* of a TCP segment; put together */
+	RW_ODDITY_LOST_FRAGMENT,      /* a segment whose fragments were not all seen: passed over */
 	RW_ODDITY_UNSEEN_DATA,        /* acknowledged, but never in the capture */
 	RW_ODDITY_UNMATCHED_JOIN,     /* MP_JOIN whose connection is not in the capture */
 	RW_ODDITY_NO_HANDSHAKE,       /* a flow that began before the capture */

@@ -3,6 +3,7 @@
 #include "packets.h"
 
 static struct rw_oddity_counts oddities;
+static struct rw_fragments *fragments; /* none: each record stands alone */
 
 static enum rw_parse parse(uint32_t link_type, const struct file *f, uint32_t wire, struct rw_packet *p)
 {
@@ -11,7 +12,10 @@ static enum rw_parse parse(uint32_t link_type, const struct file *f, uint32_t wi
 	uint8_t *bytes = malloc(f->n ? f->n : 1);
 	memcpy(bytes, f->bytes, f->n);
 	struct rw_record r = {.bytes = bytes, .captured_bytes = (uint32_t)f->n, .wire_bytes = wire, .link_type = link_type};
-	enum rw_parse got = rw_packet_parse(&r, p, &oddities);
+	struct rw_fragments *own = fragments ? fragments : rw_fragments_open();
+	enum rw_parse got = rw_packet_parse(&r, p, own, &oddities);
+	if (!fragments)
+		rw_fragments_close(own);
 	free(bytes);
 	return got;
 }
@@ -254,6 +258,67 @@ static void ipv6_extension_headers(void **state)
 	assert_int_equal(oddities.count[RW_ODDITY_IP_FRAGMENT], 1);
 }
 
+/* One fragment of the test's TCP packet with `payload` bytes in all; IPv4 or IPv6. */
+static enum rw_parse fragment(int family, uint32_t identification, uint32_t offset, uint32_t bytes, int more,
+			      struct rw_packet *p)
+{
+	struct file f = {.n = 0};
+	if (family == 6) {
+		ipv6(&f, 44, 8 + bytes);
+		put(&f, "\6\0", 2);
+		put_number(&f, offset | !!more, 2, 1);
+		put_number(&f, identification, 4, 1);
+	} else {
+		put_number(&f, 0x4500, 2, 1);
+		put_number(&f, 20 + bytes, 2, 1);
+		put_number(&f, identification, 2, 1);
+		put_number(&f, (more ? 0x2000 : 0) | offset / 8, 2, 1);
+		put_number(&f, 0x4006, 2, 1);
+		put_number(&f, 0, 2, 1);
+		put(&f, "ssssdddd", 8);
+	}
+	size_t before = f.n;
+	if (offset == 0)
+		tcp_header(&f);
+	return parse(101, &f, (uint32_t)before + bytes, p);
+}
+
+static void fragments_are_put_together(void **state)
+{
+	(void)state;
+	struct rw_packet p;
+	for (int family = 4; family <= 6; family += 2) {
+		fragments = rw_fragments_open();
+		/* In order, out of order with one twice, and two datagrams at once. */
+		assert_int_equal(fragment(family, 1, 0, 800, 1, &p), RW_PARSE_OTHER);
+		assert_int_equal(oddities.count[RW_ODDITY_IP_FRAGMENT], 1);
+		assert_int_equal(fragment(family, 1, 800, 232, 0, &p), RW_PARSE_TCP);
+		assert_int_equal(p.payload_bytes, 1032 - p.tcp_header_bytes);
+		assert_int_equal(fragment(family, 2, 1600, 100, 0, &p), RW_PARSE_OTHER);
+		assert_int_equal(fragment(family, 3, 0, 800, 1, &p), RW_PARSE_OTHER);
+		assert_int_equal(fragment(family, 2, 800, 800, 1, &p), RW_PARSE_OTHER);
+		assert_int_equal(fragment(family, 2, 800, 800, 1, &p), RW_PARSE_OTHER);
+		assert_int_equal(fragment(family, 2, 0, 800, 1, &p), RW_PARSE_TCP);
+		assert_int_equal(p.payload_bytes, 1700 - p.tcp_header_bytes);
+		assert_int_equal(p.family, family);
+		assert_int_equal(rw_fragments_lost(fragments), 1); /* the third lacks its end */
+		/* A last fragment that ends before another began contradicts it. */
+		assert_int_equal(fragment(family, 4, 800, 800, 1, &p), RW_PARSE_OTHER);
+		assert_int_equal(fragment(family, 4, 400, 8, 0, &p), RW_PARSE_OTHER);
+		assert_int_equal(rw_fragments_lost(fragments), 2);
+		/* No more are kept than there are places, whatever comes. */
+		for (uint32_t i = 0; i < 5000; i++)
+			assert_int_equal(fragment(family, 1000 + i, 0, 800, 1, &p), RW_PARSE_OTHER);
+		assert_int_equal(rw_fragments_lost(fragments), 5002);
+		/* Nor more holes than ranges. */
+		for (uint32_t i = 0; i < 20; i++)
+			assert_int_equal(fragment(family, 9, 16 + 32 * i, 16, 1, &p), RW_PARSE_OTHER);
+		assert_int_equal(fragment(family, 9, 0, 800, 1, &p), RW_PARSE_OTHER);
+		rw_fragments_close(fragments);
+		fragments = NULL;
+	}
+}
+
 static void endless_extension_headers_end(void **state)
 {
 	(void)state;
@@ -428,6 +493,7 @@ int main(void)
 	    cmocka_unit_test(tags_and_labels_end),
 	    cmocka_unit_test(unknown_link_types_are_counted),
 	    cmocka_unit_test(ipv6_extension_headers),
+	    cmocka_unit_test(fragments_are_put_together),
 	    cmocka_unit_test(endless_extension_headers_end),
 	    cmocka_unit_test(cyclic_extension_headers_end),
 	    cmocka_unit_test(jumbograms),

@@ -27,17 +27,6 @@ static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint
 	}
 }
 
-/*
- * A fragment of TCP is counted and passed over. The first fragment of anything else may be a tunnel's: it has the inner
- * headers, which say their own lengths.
- */
-static int passed_over(struct rw_parser *p, int first, uint8_t protocol)
-{
-	if (protocol == PROTOCOL_TCP)
-		rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT);
-	return protocol == PROTOCOL_TCP || !first;
-}
-
 static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	struct rw_packet *packet = p->packet;
@@ -57,9 +46,13 @@ static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t
 		total = wire; /* segmentation offload leaves it empty above 64 KiB */
 	if (header < 20 || total < header)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
-	if (fragment & 0x3fff && passed_over(p, !(fragment & 0x1fff), protocol))
-		return RW_PARSE_OTHER;
 	rw_bytes_skip(&b, header - 20);
+	if (fragment & 0x3fff && protocol == PROTOCOL_TCP)
+		return rw_parse_fragment(p, b, total - header, packet->identification, (fragment & 0x1fffu) * 8,
+					 fragment >> 13 & 1);
+	/* The first fragment of anything else may be a tunnel's: it has the inner headers, which say their own lengths. */
+	if (fragment & 0x1fff)
+		return RW_PARSE_OTHER;
 	return parse_protocol(p, b, total - header, protocol);
 }
 
@@ -120,10 +113,12 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 			next = rw_bytes_u8(&b);
 			rw_bytes_skip(&b, 1);
 			uint16_t place = rw_bytes_u16(&b);
-			rw_bytes_skip(&b, 4);
+			uint32_t identification = rw_bytes_u32(&b);
 			length = 8;
 			/* Offset or more-fragments; without both it is an atomic fragment, RFC 6946. */
-			if (place & 0xfff9 && passed_over(p, !(place & 0xfff8), next))
+			if (place & 0xfff9 && next == PROTOCOL_TCP && !b.short_read && payload >= 8)
+				return rw_parse_fragment(p, b, payload - 8, identification, place & 0xfff8u, place & 1);
+			if (place & 0xfff8)
 				return RW_PARSE_OTHER;
 			break;
 		}

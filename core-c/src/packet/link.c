@@ -106,10 +106,10 @@ static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
 	return RW_PARSE_OTHER;
 }
 
-enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet,
+enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			      struct rw_oddity_counts *oddities)
 {
-	struct rw_parser p = {record, packet, oddities, 0};
+	struct rw_parser p = {record, packet, fragments, oddities, 0};
 	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
 	uint32_t wire = record->wire_bytes;
 	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;

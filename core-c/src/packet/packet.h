@@ -1,4 +1,4 @@
-/* One record -> one TCP packet. Stateless. */
+/* One record -> one TCP packet. Stateless, but for the fragments of one. */
 #ifndef RW_PACKET_H
 #define RW_PACKET_H
 
@@ -65,14 +65,25 @@ struct rw_packet {
 
 enum rw_parse { RW_PARSE_OTHER = 0, RW_PARSE_TCP = 1 };
 
-/* Oddities are counted; anything that is not a whole TCP header is RW_PARSE_OTHER. */
-enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet,
+/* Datagrams that came in parts, as one reader of a capture has seen them. Null: out of memory. */
+struct rw_fragments;
+struct rw_fragments *rw_fragments_open(void);
+void rw_fragments_close(struct rw_fragments *fragments);
+/* How many were never complete. */
+uint64_t rw_fragments_lost(const struct rw_fragments *fragments);
+
+/*
+ * Oddities are counted; anything that is not a whole TCP header is RW_PARSE_OTHER. A segment in fragments is the packet of
+ * the record that completes it.
+ */
+enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			      struct rw_oddity_counts *oddities);
 
 /* Inside this folder. `wire`: bytes that were on the wire from here on. */
 struct rw_parser {
 	const struct rw_record *record;
 	struct rw_packet *packet;
+	struct rw_fragments *fragments;
 	struct rw_oddity_counts *oddities;
 	uint8_t depth; /* IP headers so far: tunnels in tunnels end */
 };
@@ -92,6 +103,9 @@ enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_ip(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+/* A fragment of TCP from byte `offset` on; b and wire: what follows the IP header. */
+enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint32_t identification,
+				uint32_t offset, int more);
 /* The content of one option of kind 30, after kind and length. 0: malformed. */
 int rw_parse_mptcp(struct rw_bytes b, uint16_t tcp_flags, struct rw_mptcp *mptcp);
 

@@ -44,6 +44,7 @@ struct rw_early {
 	const struct rw_survey *survey;
 	struct rw_observation *observation;
 	struct rw_flow_index index;
+	struct rw_fragments *fragments;
 	struct rw_oddity_counts ignored;
 	struct waiting **flow; /* null for those that do not need it */
 	struct rw_packet taken;
@@ -83,7 +84,8 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 		e->survey = survey;
 		e->read_ns = INT64_MIN;
 		e->flow = calloc(survey->flows + 1, sizeof *e->flow);
-		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow)
+		e->fragments = rw_fragments_open();
+		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow && e->fragments)
 			status = rw_observation_open(&e->observation, fds, files, &e->ignored, error);
 	}
 	for (uint32_t i = 0; status == RW_OK && i < survey->flows; i++) {
@@ -125,6 +127,7 @@ void rw_early_close(struct rw_early *e)
 		}
 	free(e->flow);
 	rw_flow_index_close(&e->index);
+	rw_fragments_close(e->fragments);
 	rw_observation_close(e->observation);
 	free(e);
 }
@@ -243,7 +246,7 @@ enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *erro
 		}
 		e->read++;
 		e->read_ns = record.time_ns;
-		if (rw_packet_parse(&record, &packet, &e->ignored) != RW_PARSE_TCP)
+		if (rw_packet_parse(&record, &packet, e->fragments, &e->ignored) != RW_PARSE_TCP)
 			continue;
 		int side, failed = 0;
 		uint32_t number = rw_flow_index_find(&e->index, e->survey->flow, &packet, e->read, &side);

@@ -63,6 +63,7 @@ struct rw_replay {
 	struct rw_oddity_counts oddities, ignored; /* ignored: those that the survey has counted already */
 	rw_summary summary;
 	struct rw_observation *observation; /* of the second pass */
+	struct rw_fragments *fragments;
 	uint64_t record;                    /* that it is at */
 	struct rw_early *early; /* null: no flow needs it */
 	uint8_t *send_times;    /* of each flow */
@@ -119,7 +120,8 @@ static rw_status survey(rw_replay *r, rw_error *error)
 		return status;
 	struct rw_record record;
 	struct rw_packet packet;
-	int got = 1;
+	struct rw_fragments *fragments = rw_fragments_open();
+	int got = fragments ? 1 : -(int)out_of_memory(error);
 	int64_t previous_ns = INT64_MIN;
 	uint32_t originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0;
 	while (got > 0 && (got = rw_observation_next(observation, &record, error)) > 0) {
@@ -127,7 +129,7 @@ static rw_status survey(rw_replay *r, rw_error *error)
 			count_record(r, &record, previous_ns);
 			previous_ns = record.time_ns;
 		}
-		if (rw_packet_parse(&record, &packet, &r->oddities) != RW_PARSE_TCP)
+		if (rw_packet_parse(&record, &packet, fragments, &r->oddities) != RW_PARSE_TCP)
 			continue;
 		s->tcp_packets++;
 		enum rw_survey_status failed = rw_survey_packet(&r->survey, &packet, s->records);
@@ -140,6 +142,9 @@ static rw_status survey(rw_replay *r, rw_error *error)
 		}
 	}
 	s->packets = s->records;
+	if (fragments)
+		r->oddities.count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
+	rw_fragments_close(fragments);
 	rw_observation_close(observation);
 	if (got < 0)
 		return (rw_status)-got;
@@ -396,6 +401,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	}
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
+	if (status == RW_OK && !(r->fragments = rw_fragments_open()))
+		status = out_of_memory(error);
 	if (status == RW_OK)
 		status = rw_observation_open(&r->observation, r->fds, r->files, &r->ignored, error);
 	if (status != RW_OK) {
@@ -745,7 +752,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			if (status != RW_OK)
 				return status;
 		}
-		if (rw_packet_parse(&record, &packet, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
+		if (rw_packet_parse(&record, &packet, r->fragments, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
 			return out_of_memory(error);
 	}
 	const struct columns *c = &r->columns;
@@ -805,6 +812,7 @@ void rw_replay_close(rw_replay *r)
 	}
 	free_columns(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_observation_close(r->observation);
+	rw_fragments_close(r->fragments);
 	rw_early_close(r->early);
 	free(r->send_times);
 	rw_survey_free(&r->survey);

@@ -1,0 +1,144 @@
+/* Fragments of IPv4 (RFC 791, 815) and IPv6 (RFC 8200 4.5) that carry TCP: the first has the header, all have the length. */
+#include <stdlib.h>
+
+#include "packet.h"
+
+/* A power of two. More datagrams at once are in fragments only where somebody made it so. */
+#define PLACES 256
+#define PROBES 8
+/* Holes that a datagram may have for a while. */
+#define RANGES 8
+/* What hosts wait for the rest (RFC 791 3.2). */
+#define WAIT_NS 30000000000ll
+
+struct range {
+	uint32_t start, end;
+};
+
+struct datagram {
+	uint8_t used, family, has_head;
+	uint8_t source[16], destination[16];
+	uint32_t identification;
+	uint32_t total; /* bytes after the IP header; 0: the last fragment was not seen */
+	int64_t first_ns;
+	struct range range[RANGES];
+	uint32_t ranges;
+	struct rw_packet head;
+};
+
+struct rw_fragments {
+	struct datagram *place; /* null until a fragment is seen */
+	uint64_t lost;
+};
+
+struct rw_fragments *rw_fragments_open(void) { return calloc(1, sizeof(struct rw_fragments)); }
+
+uint64_t rw_fragments_lost(const struct rw_fragments *f)
+{
+	uint64_t lost = f->lost;
+	for (uint32_t i = 0; f->place && i < PLACES; i++)
+		lost += f->place[i].used;
+	return lost;
+}
+
+void rw_fragments_close(struct rw_fragments *f)
+{
+	if (!f)
+		return;
+	free(f->place);
+	free(f);
+}
+
+static int is_of(const struct datagram *d, const struct rw_packet *p, uint32_t identification)
+{
+	size_t n = p->family == 4 ? 4 : 16;
+	return d->used && d->family == p->family && d->identification == identification &&
+	       memcmp(d->source, p->source, n) == 0 && memcmp(d->destination, p->destination, n) == 0;
+}
+
+static void give_up(struct rw_fragments *f, struct datagram *d)
+{
+	f->lost += d->used;
+	d->used = 0;
+}
+
+/* The datagram of a fragment: the one under way, a free place, or the place of the oldest nearby. */
+static struct datagram *datagram_of(struct rw_fragments *f, const struct rw_packet *p, uint32_t identification)
+{
+	size_t n = p->family == 4 ? 4 : 16;
+	uint32_t h = identification * 0x9e3779b1u;
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ p->source[i] ^ (uint32_t)p->destination[i] << 8) * 0x01000193u;
+	struct datagram *choice = NULL;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		struct datagram *d = &f->place[(h + i) & (PLACES - 1)];
+		if (d->used && p->time_ns - d->first_ns > WAIT_NS)
+			give_up(f, d);
+		if (is_of(d, p, identification))
+			return d;
+		if (!choice || (choice->used && (!d->used || d->first_ns < choice->first_ns)))
+			choice = d;
+	}
+	give_up(f, choice);
+	memset(choice, 0, sizeof *choice);
+	choice->used = 1;
+	choice->family = p->family;
+	memcpy(choice->source, p->source, n);
+	memcpy(choice->destination, p->destination, n);
+	choice->identification = identification;
+	choice->first_ns = p->time_ns;
+	return choice;
+}
+
+/* Unites [start, end) with what is there. 0: more holes than a datagram has. */
+static int cover(struct datagram *d, uint32_t start, uint32_t end)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < d->ranges; i++) {
+		struct range r = d->range[i];
+		if (r.end < start || r.start > end) {
+			d->range[kept++] = r;
+			continue;
+		}
+		start = r.start < start ? r.start : start;
+		end = r.end > end ? r.end : end;
+	}
+	d->ranges = kept;
+	if (kept == RANGES)
+		return 0;
+	d->range[d->ranges++] = (struct range){start, end};
+	return 1;
+}
+
+enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint32_t identification,
+				uint32_t offset, int more)
+{
+	struct rw_packet *packet = p->packet;
+	struct rw_fragments *f = p->fragments;
+	rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT);
+	if (!f->place && !(f->place = calloc(PLACES, sizeof *f->place)))
+		return RW_PARSE_OTHER; /* counted, and passed over */
+	/* The header is read before a place is taken: a fragment without one is not the beginning of anything. */
+	if (offset == 0 && rw_parse_tcp(p, b, wire) != RW_PARSE_TCP)
+		return RW_PARSE_OTHER;
+	struct datagram *d = datagram_of(f, packet, identification);
+	if (offset == 0) {
+		d->head = *packet;
+		d->has_head = 1;
+	}
+	if (!more)
+		d->total = offset + wire;
+	if (!cover(d, offset, offset + wire) || (d->total && d->total < d->range[0].end)) {
+		give_up(f, d);
+		return RW_PARSE_OTHER;
+	}
+	if (!d->has_head || !d->total || d->ranges != 1 || d->range[0].start != 0 || d->range[0].end != d->total)
+		return RW_PARSE_OTHER;
+	struct rw_packet whole = d->head;
+	whole.time_ns = packet->time_ns; /* when its receiver has it */
+	whole.offset = packet->offset;
+	whole.payload_bytes = d->total - whole.tcp_header_bytes;
+	*packet = whole;
+	d->used = 0;
+	return RW_PARSE_TCP;
+}
