@@ -55,6 +55,8 @@ class Subflow:
     interface: str
     vantage: str
     send_times: str
+    ecn: str
+    paced: bool
     backup: bool
     replayed: bool
     quality: list[str]
@@ -95,6 +97,8 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]
         quality.append("no_handshake")
     if row.one_direction:
         quality.append("one_direction")
+    if row.copied:
+        quality.append("captured_twice")
     if row.unseen_bytes:
         quality.append("unseen_data")
     if not row.closed:
@@ -139,6 +143,8 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]
         interface=f"{origins[row.file]}.{row.interface}",
         vantage=vantage,
         send_times=send_times,
+        ecn=name_of(lib.rw_ecn_mode_name, row.ecn) or "unknown",
+        paced=bool(row.paced),
         backup=bool(row.backup),
         replayed=bool(row.replayed),
         quality=quality,

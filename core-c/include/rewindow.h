@@ -52,6 +52,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_BAD_OPTION_LENGTH,  /* a TCP option or extension header that cannot be */
 	RW_ODDITY_IP_FRAGMENT,        /* of a TCP segment; put together */
 	RW_ODDITY_LOST_FRAGMENT,      /* a segment whose fragments were not all seen: passed over */
+	RW_ODDITY_CAPTURED_TWICE,     /* a frame that passed the capture before, of a flow where that is the rule: passed over */
 	RW_ODDITY_UNSEEN_DATA,        /* acknowledged, but never in the capture */
 	RW_ODDITY_UNMATCHED_JOIN,     /* MP_JOIN whose connection is not in the capture */
 	RW_ODDITY_NO_HANDSHAKE,       /* a flow that began before the capture */
@@ -154,6 +155,7 @@ typedef struct rw_subflow_row {
 	uint8_t vantage;
 	uint8_t send_times;    /* rw_send_times */
 	uint8_t ecn;           /* rw_ecn_mode */
+	uint8_t copied;        /* its frames were captured more than once */
 	uint8_t paced;         /* most of its data left on a timer, not on an ACK or with other data */
 	uint8_t handshake;     /* SYN and SYN/ACK were seen */
 	uint8_t one_direction; /* only one side was seen */

@@ -40,10 +40,18 @@ struct rw_flow_clock {
 /* What the handshake agreed on (RFC 3168; RFC 9768, accurate ECN, tables 2 and 3). */
 enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *flow);
 
+/* Recognises a frame that passed before, within half a second. Null: out of memory. */
+struct rw_copies;
+struct rw_copies *rw_copies_open(void);
+void rw_copies_close(struct rw_copies *copies);
+/* Every TCP packet of a capture in turn. 1: it is a copy. */
+int rw_copies_see(struct rw_copies *copies, const struct rw_packet *packet);
+
 /* One side of a flow, as the first pass saw it. */
 struct rw_flow_side {
 	uint64_t packets;
 	uint64_t bytes; /* payload by sequence numbers: sent twice counts once */
+	uint32_t copies;
 	uint32_t isn, first_sequence, end; /* end: after the highest payload byte */
 	uint32_t payload_max;
 	uint16_t mss; /* of its SYN: what the other side may send; 0: not seen */
@@ -69,6 +77,7 @@ struct rw_flow {
 	uint64_t key[2];     /* by side */
 	uint32_t join_token; /* of the side that was joined */
 	/* set by rw_survey_finish */
+	uint8_t copied;      /* its frames were captured more than once: copies are passed over, and not counted */
 	uint32_t connection, id;
 	uint8_t source;      /* the side that sent more data in its connection */
 	struct rw_flow_clock *clock; /* null: too little data, or no timestamps */
@@ -127,6 +136,8 @@ struct rw_flow_connection {
 
 struct rw_survey {
 	struct rw_flow_index index;
+	struct rw_copies *copies;
+	uint32_t copied_flows;
 	struct rw_flow *flow;
 	uint32_t flows, room, flows_max;
 	struct rw_flow_connection *connection;

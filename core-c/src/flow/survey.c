@@ -9,8 +9,11 @@ int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 {
 	memset(s, 0, sizeof *s);
 	s->flows_max = flows_max;
-	return rw_flow_index_open(&s->index);
+	s->copies = rw_copies_open();
+	return rw_flow_index_open(&s->index) || !s->copies;
 }
+
+#define COPIES_MIN 3
 
 static int make_room(struct rw_survey *s)
 {
@@ -160,6 +163,11 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_pack
 		s->flows++;
 	}
 	f->last_ns = p->time_ns;
+	if (rw_copies_see(s->copies, p)) {
+		f->side[side].copies++;
+		see_data(f, side, p);
+		return RW_SURVEY_OK;
+	}
 	see_handshake(f, side, p);
 	if (p->mptcp.seen)
 		see_mptcp(f, side, p);
@@ -323,8 +331,22 @@ static void describe(struct rw_survey *s, struct rw_flow_connection *c)
 	}
 }
 
+/* A frame or two that come again are the network's doing, or a retransmission's that took its number from the first. */
+static void judge_copies(struct rw_survey *s)
+{
+	for (uint32_t i = 0; i < s->flows; i++) {
+		struct rw_flow *f = &s->flow[i];
+		uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies;
+		f->copied = copies >= COPIES_MIN && copies * 4 >= f->side[0].packets + f->side[1].packets;
+		s->copied_flows += f->copied;
+		for (int side = 0; f->copied && side < 2; side++)
+			f->side[side].packets -= f->side[side].copies;
+	}
+}
+
 int rw_survey_finish(struct rw_survey *s)
 {
+	judge_copies(s);
 	uint32_t n = s->flows ? s->flows : 1;
 	rw_flow_index_rewind(&s->index, s->flow);
 	struct grouping g = {calloc((size_t)n * 2, sizeof *g.owner), 0, calloc(n, sizeof *g.leader), calloc(n, 1)};
@@ -383,6 +405,7 @@ void rw_survey_free(struct rw_survey *s)
 	for (uint32_t i = 0; i < s->flows; i++)
 		free(s->flow[i].clock);
 	rw_flow_index_close(&s->index);
+	rw_copies_close(s->copies);
 	free(s->flow);
 	free(s->connection);
 	free(s->subflow);

@@ -45,6 +45,7 @@ struct rw_early {
 	struct rw_observation *observation;
 	struct rw_flow_index index;
 	struct rw_fragments *fragments;
+	struct rw_copies *copies; /* null: no flow has any */
 	struct rw_oddity_counts ignored;
 	struct waiting **flow; /* null for those that do not need it */
 	struct rw_packet taken;
@@ -85,7 +86,9 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 		e->read_ns = INT64_MIN;
 		e->flow = calloc(survey->flows + 1, sizeof *e->flow);
 		e->fragments = rw_fragments_open();
-		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow && e->fragments)
+		e->copies = survey->copied_flows ? rw_copies_open() : NULL;
+		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow && e->fragments &&
+		    (e->copies || !survey->copied_flows))
 			status = rw_observation_open(&e->observation, fds, files, &e->ignored, error);
 	}
 	for (uint32_t i = 0; status == RW_OK && i < survey->flows; i++) {
@@ -128,6 +131,7 @@ void rw_early_close(struct rw_early *e)
 	free(e->flow);
 	rw_flow_index_close(&e->index);
 	rw_fragments_close(e->fragments);
+	rw_copies_close(e->copies);
 	rw_observation_close(e->observation);
 	free(e);
 }
@@ -253,6 +257,8 @@ enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *erro
 		if (number == RW_FLOW_NONE)
 			continue; /* the file has grown since the survey */
 		struct waiting *w = e->flow[number];
+		if (e->copies && rw_copies_see(e->copies, &packet) && e->survey->flow[number].copied)
+			continue;
 		if (w && side == e->survey->flow[number].source)
 			failed = see_sending(e, w, &packet);
 		else if (w)

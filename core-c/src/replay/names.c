@@ -21,6 +21,7 @@ const char *rw_oddity_name(uint32_t oddity)
 	    [RW_ODDITY_BAD_OPTION_LENGTH] = "bad_option_length",
 	    [RW_ODDITY_IP_FRAGMENT] = "ip_fragment",
 	    [RW_ODDITY_LOST_FRAGMENT] = "lost_fragment",
+	    [RW_ODDITY_CAPTURED_TWICE] = "captured_twice",
 	    [RW_ODDITY_UNSEEN_DATA] = "unseen_data",
 	    [RW_ODDITY_UNMATCHED_JOIN] = "unmatched_join",
 	    [RW_ODDITY_NO_HANDSHAKE] = "no_handshake",

@@ -64,6 +64,7 @@ struct rw_replay {
 	rw_summary summary;
 	struct rw_observation *observation; /* of the second pass */
 	struct rw_fragments *fragments;
+	struct rw_copies *copies;           /* null: no flow has any */
 	uint64_t record;                    /* that it is at */
 	struct rw_early *early; /* null: no flow needs it */
 	uint8_t *send_times;    /* of each flow */
@@ -258,6 +259,7 @@ static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
 	row->vantage = vantage_of(f);
 	row->send_times = r->send_times[number];
 	row->ecn = rw_flow_ecn(f);
+	row->copied = f->copied;
 	row->handshake = f->handshake;
 	row->one_direction = !source->packets || !sink->packets;
 	row->closed = source->fin || sink->fin || source->rst || sink->rst;
@@ -402,6 +404,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
 	if (status == RW_OK && !(r->fragments = rw_fragments_open()))
+		status = out_of_memory(error);
+	if (status == RW_OK && r->survey.copied_flows && !(r->copies = rw_copies_open()))
 		status = out_of_memory(error);
 	if (status == RW_OK)
 		status = rw_observation_open(&r->observation, r->fds, r->files, &r->ignored, error);
@@ -696,6 +700,10 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 	if (number == RW_FLOW_NONE)
 		return 0; /* the file has grown since the survey */
 	int from_source = side == r->survey.flow[number].source;
+	if (r->copies && rw_copies_see(r->copies, p) && r->survey.flow[number].copied) {
+		rw_oddity_add(&r->oddities, RW_ODDITY_CAPTURED_TWICE, p->file, p->offset);
+		return 0;
+	}
 	struct live *l = live_flow(r, number);
 	if (!l)
 		return 1;
@@ -813,6 +821,7 @@ void rw_replay_close(rw_replay *r)
 	free_columns(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_observation_close(r->observation);
 	rw_fragments_close(r->fragments);
+	rw_copies_close(r->copies);
 	rw_early_close(r->early);
 	free(r->send_times);
 	rw_survey_free(&r->survey);

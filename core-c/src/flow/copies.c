@@ -1,0 +1,68 @@
+/* Frames captured more than once: on Linux's "any" device, behind mirrored ports, on both sides of a router. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "flow.h"
+
+/* Powers of two; a set is a cache line. What is overwritten, the oldest of its set, is no longer recognised. */
+#define SETS 1024
+#define WAYS 4
+/* As long as a queue between two capture points may hold a frame. */
+#define COPY_NS 500000000ll
+
+struct seen {
+	uint64_t digest;
+	int64_t time_ns;
+};
+
+struct rw_copies {
+	struct seen set[SETS][WAYS];
+};
+
+struct rw_copies *rw_copies_open(void)
+{
+	struct rw_copies *c = aligned_alloc(sizeof c->set[0], sizeof *c);
+	if (c)
+		memset(c, 0, sizeof *c);
+	return c;
+}
+
+void rw_copies_close(struct rw_copies *c) { free(c); }
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	unsigned __int128 p = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd6e8feb86659fd93u);
+	return (uint64_t)p ^ (uint64_t)(p >> 64);
+}
+
+/* What routers leave as it is. Addresses: the ports and numbers tell flows apart. */
+static uint64_t digest_of(const struct rw_packet *p)
+{
+	uint64_t numbers = (uint64_t)p->sequence << 32 | p->ack;
+	uint64_t ports = (uint64_t)p->source_port << 48 | (uint64_t)p->destination_port << 32 | p->payload_bytes;
+	uint64_t rest = (uint64_t)p->flags << 48 | (uint64_t)p->window << 32;
+	if (p->family == 4)
+		rest |= p->identification;
+	uint64_t options = p->has_timestamps ? (uint64_t)p->ts_value << 32 | p->ts_echo : 0;
+	if (p->sack_count)
+		options ^= (uint64_t)p->sack_end[0] << 7 ^ (uint64_t)p->sack_start[0] << 29;
+	return mix(mix(numbers, ports), mix(rest, options));
+}
+
+int rw_copies_see(struct rw_copies *c, const struct rw_packet *p)
+{
+	/* Without a number or a clock of its own a repeated ACK is the same packet as the one before. */
+	if ((p->family != 4 || p->identification == 0) && !p->has_timestamps)
+		return 0;
+	uint64_t digest = digest_of(p);
+	struct seen *set = c->set[digest >> 54], *oldest = set;
+	for (int i = 0; i < WAYS; i++) {
+		int64_t passed = p->time_ns - set[i].time_ns;
+		if (set[i].digest == digest && passed >= 0 && passed < COPY_NS)
+			return 1;
+		if (set[i].time_ns < oldest->time_ns)
+			oldest = &set[i];
+	}
+	*oldest = (struct seen){digest, p->time_ns};
+	return 0;
+}

@@ -1,0 +1,57 @@
+"""Frames that were captured more than once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rewindow
+from tests.packets import ACK, FIN, SYN, Trace
+
+MSS = 1460
+
+
+def transfer(copy_after: float | None, every: int = 1) -> Trace:
+    """Twenty flights of ten segments; every `every`-th frame comes again after `copy_after` seconds."""
+    trace, count = Trace(), 0
+
+    def packet(time: float, from_client: bool, seq: int, ack: int, flags: int = ACK, payload: int = 0) -> None:
+        nonlocal count
+        count += 1
+        for late in [0.0] if copy_after is None or count % every else [0.0, copy_after]:
+            options = b"\x02\x04\x05\xb4" if flags & SYN else b""
+            trace.packet(time + late, from_client, seq, ack, flags, payload, options, ident=count)
+
+    packet(1.0, True, 0, 0, SYN)
+    packet(1.05, False, 1000, 1, SYN | ACK)
+    packet(1.05001, True, 1, 1001)
+    for turn in range(20):
+        for k in range(10):
+            packet(1.06 + turn * 0.06 + k * 1e-4, True, 1 + (turn * 10 + k) * MSS, 1001, payload=MSS)
+        packet(1.11 + turn * 0.06, False, 1001, 1 + (turn + 1) * 10 * MSS)
+    packet(3.0, True, 1 + 200 * MSS, 1001, FIN | ACK)
+    return trace
+
+
+@pytest.mark.parametrize("copy_after", [3e-6, 0.0004, 0.02])
+def test_a_flow_captured_twice_is_the_flow_captured_once(copy_after: float, tmp_path: Path) -> None:
+    results = []
+    for name, late in (("once", None), ("twice", copy_after)):
+        with rewindow.open(transfer(late).write(tmp_path / f"{name}.pcap")) as capture:
+            results.append(capture.replay(["newreno"]))
+    once, twice = results
+    assert twice.acks.equals(once.acks)
+    (connection,) = twice.connections
+    assert connection.retransmitted_packets == 0
+    assert connection.subflows[0].packets == once.connections[0].subflows[0].packets
+    assert "captured_twice" in connection.subflows[0].quality
+    assert "captured_twice" not in once.connections[0].subflows[0].quality
+    assert twice.summary.oddities["captured_twice"]["count"] == twice.summary.packets - once.summary.packets
+
+
+def test_a_few_frames_that_come_again_are_the_networks_doing(tmp_path: Path) -> None:
+    with rewindow.open(transfer(0.0004, every=30).write(tmp_path / "some.pcap")) as capture:
+        result = capture.replay(["newreno"])
+    assert "captured_twice" not in result.summary.oddities
+    assert result.connections[0].retransmitted_packets > 0
