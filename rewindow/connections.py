@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rewindow.core import ffi, lib, name_of
+from rewindow.quality import of_subflow, unreliable, worst
 
 
 @dataclass
@@ -60,6 +61,12 @@ class Subflow:
     backup: bool
     replayed: bool
     quality: list[str]
+    """What is wrong with it: keys of rewindow.quality.KINDS."""
+    verdict: str
+    unreliable: list[str]
+    """Results that rest on what is wrong."""
+    first_unseen_ns: int | None
+    """Since when acknowledged data is missing in the capture."""
     sender_algorithm: SenderAlgorithm
 
 
@@ -79,6 +86,8 @@ class Connection:
     checksum: bool
     fast_closed: bool
     quality: list[str]
+    verdict: str
+    unreliable: list[str]
     subflows: list[Subflow] = field(default_factory=list)
 
 
@@ -91,7 +100,7 @@ def _rate(n_bytes: int, start_ns: int, end_ns: int) -> float | None:
     return n_bytes * 8e9 / (end_ns - start_ns) if end_ns > start_ns and n_bytes else None
 
 
-def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]) -> Subflow:
+def _whats(row: Any, vantage: str, send_times: str) -> list[str]:
     quality = []
     if not row.handshake:
         quality.append("no_handshake")
@@ -103,14 +112,25 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]
         quality.append("unseen_data")
     if not row.closed:
         quality.append("not_closed")
-    vantage = name_of(lib.rw_vantage_name, row.vantage) or "unknown"
     if vantage != "sender":
         quality.append(f"vantage_{vantage}")
-    send_times = name_of(lib.rw_send_times_name, row.send_times) or ""
-    if vantage == "sender" and send_times != "captured":
+    if vantage == "sender" and send_times == "timestamps":
         quality.append("queued_at_sender")
+    if send_times == "timestamps":
+        quality.append("send_times_estimated")
+    elif send_times == "round_trip":
+        quality.append("send_times_shifted")
+    elif vantage in ("middle", "receiver"):
+        quality.append("send_times_unknown")
     if not row.replayed:
         quality.append("not_replayed")
+    return quality
+
+
+def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]) -> Subflow:
+    vantage = name_of(lib.rw_vantage_name, row.vantage) or "unknown"
+    send_times = name_of(lib.rw_send_times_name, row.send_times) or ""
+    whats = _whats(row, vantage, send_times)
     samples = row.rtt_samples > 0
     return Subflow(
         id=row.id,
@@ -147,7 +167,10 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]
         paced=bool(row.paced),
         backup=bool(row.backup),
         replayed=bool(row.replayed),
-        quality=quality,
+        quality=whats,
+        verdict=of_subflow(whats, row.unseen_bytes, row.bytes),
+        unreliable=unreliable(whats),
+        first_unseen_ns=row.first_unseen_ns or None,
         sender_algorithm=sender_algorithm,
     )
 
@@ -172,5 +195,7 @@ def connection_of(
         checksum=bool(row.checksum),
         fast_closed=bool(row.fast_closed),
         quality=sorted({q for s in subflows for q in s.quality}),
+        verdict=worst([s.verdict for s in subflows]),
+        unreliable=sorted({u for s in subflows for u in s.unreliable}),
         subflows=subflows,
     )

@@ -43,6 +43,7 @@ _FIELDS = (
     "frame.time_epoch", "frame.interface_id", "frame.len", "frame.protocols",
     "ip.src", "ip.dst", "ip.dsfield.ecn", "ip.len", "ip.hdr_len", "ip.id", "ip.flags.mf", "ip.frag_offset", "ip.proto",
     "ipv6.src", "ipv6.dst", "ipv6.tclass.ecn", "ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt",
+    "ipv6.fraghdr.ident", "ipv6.plen",
     "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags", "tcp.window_size_value",
     "tcp.hdr_len", "tcp.len", "tcp.options",
 )  # fmt: skip
@@ -304,7 +305,7 @@ def _headers(f: dict[str, str], layers: Sequence[str]) -> bytes | None:
     more, offset = _number(f["ipv6.fraghdr.more"], -1), _number(f["ipv6.fraghdr.offset"], -1)
     if tcp == len(layers) and not ((more or offset) and _number(f["ipv6.fraghdr.nxt"], -1) == _TCP):
         return None
-    return _ipv6(f, place, bool(more or offset))
+    return _ipv6_fragment(f, place, more > 0, offset) if more > 0 or offset > 0 else _ipv6(f, place)
 
 
 def _tcp_header(f: dict[str, str]) -> bytes:
@@ -332,14 +333,24 @@ def _ipv4(f: dict[str, str], place: int, fragment: int) -> bytes:
     return header if total < 1 << 16 else _jumbogram(bytes(16), bytes(16), 0, 4, total) + header
 
 
-def _ipv6(f: dict[str, str], place: int, fragment: bool) -> bytes:
+def _ipv6_ends(f: dict[str, str], place: int) -> tuple[bytes, bytes, int]:
+    """Source, destination, ECN."""
     source, target = (ipaddress.IPv6Address(_text(f[n], place)).packed for n in ("ipv6.src", "ipv6.dst"))
-    ecn = _number(f["ipv6.tclass.ecn"], place)
+    return source, target, _number(f["ipv6.tclass.ecn"], place)
+
+
+def _ipv6_fragment(f: dict[str, str], place: int, more: bool, offset: int) -> bytes:
+    """offset: in bytes. The header of TCP is in the first."""
+    identification = int(_text(f["ipv6.fraghdr.ident"], -1), 0)
+    header = struct.pack("!BBHI", _TCP, 0, offset | more, identification)
+    rest = max(_number(f["ipv6.plen"], place), len(header))
+    return _ipv6_header(*_ipv6_ends(f, place), _FRAGMENT, rest) + header + (b"" if offset else _tcp_header(f))
+
+
+def _ipv6(f: dict[str, str], place: int) -> bytes:
+    source, target, ecn = _ipv6_ends(f, place)
     # Without tcp.len the header is longer than its packet: one of 20 bytes, which the core will find too short for it.
     segment_bytes = _number(f["tcp.hdr_len"], 0) + _number(f["tcp.len"], 0) if f["tcp.len"] else 20
-    if fragment:
-        more = struct.pack("!BBHI", _TCP, 0, 1, 0)
-        return _ipv6_header(source, target, ecn, _FRAGMENT, len(more) + segment_bytes) + more + _tcp_header(f)
     if segment_bytes >= 1 << 16:
         return _jumbogram(source, target, ecn, _TCP, segment_bytes) + _tcp_header(f)
     return _ipv6_header(source, target, ecn, _TCP, segment_bytes) + _tcp_header(f)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rewindow.connections import Connection, Subflow
+from rewindow.quality import GOOD, worst
 
 BULK_BYTES_MIN = 15000
 """About one initial window (RFC 6928): what sends less never competes."""
@@ -24,6 +25,8 @@ class FairnessGroup:
     """Mean goodput of the MPTCP members over that of the TCP members; None without both."""
     declared: bool = False
     kinds: list[str] = field(default_factory=list)
+    verdict: str = GOOD
+    """The worst verdict on the quality of its members."""
 
 
 def jain_index(values: Sequence[float]) -> float:
@@ -62,11 +65,13 @@ def _group(name: str, flows: Sequence[tuple[Connection, Subflow]], declared: boo
     goodput: dict[int, float] = {}
     kinds: dict[int, str] = {}
     lives: dict[int, tuple[int, int]] = {}
+    verdicts: dict[int, str] = {}
     for c, s in flows:
         if s.bytes < BULK_BYTES_MIN or not s.goodput_bps:
             continue
         goodput[c.id] = goodput.get(c.id, 0.0) + s.goodput_bps
         kinds[c.id] = c.kind
+        verdicts[c.id] = c.verdict
         start, end = lives.get(c.id, (s.first_ns, s.last_ns))
         lives[c.id] = (min(start, s.first_ns), max(end, s.last_ns))
     members = sorted(
@@ -82,4 +87,5 @@ def _group(name: str, flows: Sequence[tuple[Connection, Subflow]], declared: boo
     if by_kind["mptcp"] and by_kind["tcp"]:
         mean = {k: sum(v) / len(v) for k, v in by_kind.items()}
         ratio = mean["mptcp"] / mean["tcp"]
-    return FairnessGroup(name, members, rates, jain_index(rates), ratio, declared, [kinds[i] for i in members])
+    verdict = worst([verdicts[i] for i in members])
+    return FairnessGroup(name, members, rates, jain_index(rates), ratio, declared, [kinds[i] for i in members], verdict)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rewindow.connections import Connection, SenderAlgorithm, connection_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
+from rewindow.quality import Quality, of_capture
 from rewindow.windows import Window
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Summary:
     vantage: str
     rows: int
     decoded_by: dict[str, str] = field(default_factory=dict)
+    quality: Quality = field(default_factory=Quality)
 
 
 @dataclass
@@ -182,6 +184,7 @@ class Replay:
 
     def summary(self) -> Summary:
         s = self._summary()
+        oddities = self._oddities(s)
         return Summary(
             packets=s.packets,
             tcp_packets=s.tcp_packets,
@@ -191,7 +194,8 @@ class Replay:
             last_ns=s.last_ns,
             link_types=self._link_types(s),
             interfaces=s.interfaces,
-            oddities=self._oddities(s),
+            oddities=oddities,
+            quality=of_capture(oddities, s.packets, s.first_ns),
             vantage=name_of(lib.rw_vantage_name, s.vantage) or "unknown",
             rows=s.rows,
             decoded_by=dict(self._decoded.by),
@@ -218,6 +222,8 @@ class Replay:
                 found[name] = {
                     "count": counts[name],
                     "first_offset": s.oddity_offset[i] if here else None,
+                    "first_record": s.oddity_record[i] if here else None,
+                    "first_ns": s.oddity_ns[i],
                     "file": origin,
                 }
         return found

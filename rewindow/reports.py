@@ -9,6 +9,7 @@ from typing import Any
 from rewindow.algorithms import Algorithm
 from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup
+from rewindow.quality import Quality
 from rewindow.replays import Summary
 from rewindow.windows import Window
 
@@ -53,6 +54,17 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     return "\n".join(lines)
 
 
+def quality_text(quality: Quality) -> str:
+    """The verdict, and a line for each finding."""
+    lines = [f"quality: {quality.verdict}"]
+    for f in quality.findings:
+        since = "" if f.since_s is None else f", from {f.since_s:.3f} s"
+        place = "" if f.packet is None else f" (packet {f.packet})"
+        wrong = f"; unreliable: {', '.join(f.unreliable)}" if f.unreliable else ""
+        lines.append(f"  {f.what} x {f.count}{since}{place}: {f.meaning}{wrong}")
+    return "\n".join(lines)
+
+
 def analysis_text(summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]) -> str:
     head = (
         f"{summary.packets} packets, {_si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
@@ -64,8 +76,7 @@ def analysis_text(summary: Summary, connections: Sequence[Connection], fairness:
     parts = [head]
     if summary.decoded_by:
         parts.append("\n".join(f"{link_type} decoded by {tool}" for link_type, tool in summary.decoded_by.items()))
-    if summary.oddities:
-        parts.append("oddities: " + ", ".join(f"{k} {v['count']}" for k, v in summary.oddities.items()))
+    parts.append(quality_text(summary.quality))
     rows = [
         [
             "connection",

@@ -18,6 +18,7 @@ from sqlalchemy import (
     MetaData,
     String,
     UniqueConstraint,
+    false,
     func,
     text,
 )
@@ -64,6 +65,10 @@ _state = _enum(State, "state")
 
 def _id() -> Mapped[uuid.UUID]:
     return mapped_column(primary_key=True, default=uuid.uuid4)
+
+
+def _verdicts() -> CheckConstraint:
+    return CheckConstraint("verdict IN ('good', 'limited', 'poor')", name="verdict")
 
 
 def _created() -> Mapped[datetime]:
@@ -129,6 +134,7 @@ class Connection(Base):
         UniqueConstraint("capture_id", "number"),
         Index("ix_connections_team_id", "team_id"),
         CheckConstraint("kind IN ('tcp', 'mptcp')", name="kind"),
+        _verdicts(),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -147,6 +153,9 @@ class Connection(Base):
     rows: Mapped[int]
     """How many rows its series has."""
     quality: Mapped[list[str]]
+    verdict: Mapped[str] = mapped_column(server_default="good")
+    unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
+    """Results that rest on what is wrong with it."""
     details: Mapped[dict[str, Any]]
 
     capture: Mapped[Capture] = relationship(back_populates="connections")
@@ -160,6 +169,7 @@ class Connection(Base):
 
 class Subflow(Base):
     __tablename__ = "subflows"
+    __table_args__ = (_verdicts(),)
 
     connection_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("connections.id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
@@ -183,7 +193,15 @@ class Subflow(Base):
     timeouts: Mapped[int]
     vantage: Mapped[str]
     interface: Mapped[str]
+    send_times: Mapped[str] = mapped_column(server_default="captured")
+    ecn: Mapped[str] = mapped_column(server_default="unknown")
+    paced: Mapped[bool] = mapped_column(server_default=false())
+    first_unseen_ns: Mapped[int | None]
+    sender_algorithm: Mapped[str] = mapped_column(server_default="unknown")
+    sender_match: Mapped[float | None]
     quality: Mapped[list[str]]
+    verdict: Mapped[str] = mapped_column(server_default="good")
+    unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
 
     connection: Mapped[Connection] = relationship(back_populates="subflows")
 
@@ -217,6 +235,7 @@ class FairnessGroup(Base):
     __table_args__ = (
         UniqueConstraint("capture_id", "bottleneck"),
         CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"),
+        _verdicts(),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -227,6 +246,7 @@ class FairnessGroup(Base):
     jain: Mapped[float]
     mptcp_to_tcp_ratio: Mapped[float | None]
     declared: Mapped[bool]
+    verdict: Mapped[str] = mapped_column(server_default="good")
 
 
 class Job(Base):

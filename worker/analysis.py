@@ -48,7 +48,13 @@ _SUBFLOW_COLUMNS = (
     "timeouts",
     "vantage",
     "interface",
+    "send_times",
+    "ecn",
+    "paced",
+    "first_unseen_ns",
     "quality",
+    "verdict",
+    "unreliable",
 )
 _CONNECTION_COLUMNS = (
     "kind",
@@ -61,6 +67,8 @@ _CONNECTION_COLUMNS = (
     "first_ns",
     "last_ns",
     "quality",
+    "verdict",
+    "unreliable",
 )
 
 
@@ -153,9 +161,15 @@ def store(
     copy(
         database,
         "subflows",
-        ("connection_id", "number", *_SUBFLOW_COLUMNS),
+        ("connection_id", "number", "sender_algorithm", "sender_match", *_SUBFLOW_COLUMNS),
         (
-            (connection_id(capture_id, c.id), s.id, *(getattr(s, n) for n in _SUBFLOW_COLUMNS))
+            (
+                connection_id(capture_id, c.id),
+                s.id,
+                s.sender_algorithm.name,
+                s.sender_algorithm.match,
+                *(getattr(s, n) for n in _SUBFLOW_COLUMNS),
+            )
             for c in connections
             for s in c.subflows
         ),
@@ -183,7 +197,7 @@ def store(
     copy(
         database,
         "fairness_groups",
-        ("id", "capture_id", "bottleneck", "members", "jain", "mptcp_to_tcp_ratio", "declared"),
+        ("id", "capture_id", "bottleneck", "members", "jain", "mptcp_to_tcp_ratio", "declared", "verdict"),
         (
             (
                 uuid.uuid5(capture_id, g.bottleneck),
@@ -193,6 +207,7 @@ def store(
                 g.jain,
                 g.mptcp_to_tcp_ratio,
                 g.declared,
+                g.verdict,
             )
             for g in fairness
         ),

@@ -35,6 +35,7 @@ class FairnessOut(BaseModel):
     jain: float
     mptcp_to_tcp_ratio: float | None
     declared: bool
+    verdict: str
 
 
 class CaptureDetail(CaptureOut):

@@ -132,6 +132,7 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
             jain=g.jain,
             mptcp_to_tcp_ratio=g.mptcp_to_tcp_ratio,
             declared=g.declared,
+            verdict=g.verdict,
         )
         for g in groups
     ]

@@ -26,6 +26,9 @@ class ConnectionOut(BaseModel):
     rows: int
     subflow_count: int
     quality: list[str]
+    verdict: str
+    unreliable: list[str]
+    """Results that rest on what is wrong with it."""
 
 
 class SubflowOut(BaseModel):
@@ -50,7 +53,15 @@ class SubflowOut(BaseModel):
     timeouts: int
     vantage: str
     interface: str
+    send_times: str
+    ecn: str
+    paced: bool
+    first_unseen_ns: int | None
+    sender_algorithm: str
+    sender_match: float | None
     quality: list[str]
+    verdict: str
+    unreliable: list[str]
 
 
 class ReplayOut(BaseModel):

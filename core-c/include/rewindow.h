@@ -47,6 +47,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_UNKNOWN_INTERFACE,  /* a packet of an interface that was not described */
 	RW_ODDITY_TOO_MANY_INTERFACES,
 	RW_ODDITY_UNKNOWN_LINK_TYPE,
+	RW_ODDITY_DROPPED_PACKETS,    /* that the capturing system says it missed (pcapng interface statistics) */
 	RW_ODDITY_TRUNCATED_HEADER,   /* cut by the snap length, or shorter than its protocol needs */
 	RW_ODDITY_BAD_LENGTH,         /* a header length that cannot be */
 	RW_ODDITY_BAD_OPTION_LENGTH,  /* a TCP option or extension header that cannot be */
@@ -172,6 +173,7 @@ typedef struct rw_subflow_row {
 	uint64_t rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us, handshake_rtt_us;
 	int64_t first_ns, last_ns;           /* first and last packet */
+	int64_t first_unseen_ns; /* when data was first acknowledged that is not in the capture; 0: never */
 	int64_t first_data_ns, last_ack_ns;  /* first payload of src, last ACK that advanced; 0: none */
 	uint32_t replayed; /* rows of this subflow carry windows */
 } rw_subflow_row;
@@ -204,7 +206,9 @@ typedef struct rw_summary {
 	uint64_t link_type_packets[16];
 	uint8_t vantage;
 	uint64_t oddity[RW_ODDITY_COUNT];
-	uint64_t oddity_offset[RW_ODDITY_COUNT];
+	/* The first of each: bytes into its file, its record of the observation from 1 on, when. */
+	uint64_t oddity_offset[RW_ODDITY_COUNT], oddity_record[RW_ODDITY_COUNT];
+	int64_t oddity_ns[RW_ODDITY_COUNT];
 	uint32_t oddity_file[RW_ODDITY_COUNT];
 	uint64_t rows;
 } rw_summary;

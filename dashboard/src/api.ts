@@ -20,7 +20,21 @@ export interface Summary {
   duration_s: number;
   link_types: string[];
   vantage: string;
-  oddities: Record<string, { count: number; first_offset: number }>;
+  quality?: Quality; // captures analysed before it was judged have none
+}
+
+export type Verdict = "good" | "limited" | "poor";
+
+export interface Quality {
+  verdict: Verdict;
+  findings: {
+    what: string;
+    count: number;
+    since_s: number | null;
+    packet: number | null;
+    unreliable: string[];
+    meaning: string;
+  }[];
 }
 
 export interface Fairness {
@@ -31,6 +45,7 @@ export interface Fairness {
   jain: number;
   mptcp_to_tcp_ratio: number | null;
   declared: boolean;
+  verdict: Verdict;
 }
 
 export interface Connection {
@@ -48,6 +63,8 @@ export interface Connection {
   rows: number;
   subflow_count: number;
   quality: string[];
+  verdict: Verdict;
+  unreliable: string[];
 }
 
 export interface Subflow {
@@ -68,7 +85,11 @@ export interface Subflow {
   timeouts: number;
   fast_retransmits: number;
   vantage: string;
+  sender_algorithm: string;
+  sender_match: number | null;
   quality: string[];
+  verdict: Verdict;
+  unreliable: string[];
 }
 
 export interface Replay {

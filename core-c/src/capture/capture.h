@@ -17,10 +17,13 @@ struct rw_record {
 	uint64_t offset;         /* of the record in its file */
 };
 
-/* Counts per named oddity with the place of the first. */
+/* Counts per named oddity with the place and time of the first. */
 struct rw_oddity_counts {
+	uint64_t record; /* that is being read, from 1 on, and its time: kept by whoever reads */
+	int64_t now_ns;
 	uint64_t count[RW_ODDITY_COUNT];
-	uint64_t first_offset[RW_ODDITY_COUNT];
+	uint64_t first_offset[RW_ODDITY_COUNT], first_record[RW_ODDITY_COUNT];
+	int64_t first_ns[RW_ODDITY_COUNT];
 	uint32_t first_file[RW_ODDITY_COUNT];
 };
 
@@ -28,6 +31,8 @@ static inline void rw_oddity_add(struct rw_oddity_counts *o, enum rw_oddity whic
 {
 	if (o->count[which]++ == 0) {
 		o->first_offset[which] = offset;
+		o->first_record[which] = o->record;
+		o->first_ns[which] = o->now_ns;
 		o->first_file[which] = file;
 	}
 }

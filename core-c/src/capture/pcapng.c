@@ -9,6 +9,7 @@ enum {
 	BLOCK_INTERFACE = 1,
 	BLOCK_OBSOLETE_PACKET = 2,
 	BLOCK_SIMPLE_PACKET = 3,
+	BLOCK_INTERFACE_STATISTICS = 5,
 	BLOCK_ENHANCED_PACKET = 6
 };
 #define BLOCK_SECTION 0x0a0d0d0au
@@ -69,6 +70,26 @@ static void read_interface_options(struct rw_capture *c, struct rw_bytes b, stru
 			interface->units_per_s = units_per_second(rw_bytes_u8(&value));
 		else if (code == OPTION_TSOFFSET && length >= 8)
 			interface->offset_s = (int64_t)rw_bytes_u64(&value);
+	}
+}
+
+/* What the capturing system dropped is said once for each interface, at the end as a rule. */
+static void read_statistics(struct rw_capture *c, struct rw_bytes b)
+{
+	enum { DROPPED_BY_INTERFACE = 5, DROPPED_BY_SYSTEM = 7 };
+	rw_bytes_skip(&b, 12); /* interface, time */
+	while (rw_bytes_left(&b) >= 4) {
+		uint16_t code = rw_bytes_u16(&b), length = rw_bytes_u16(&b);
+		if (code == OPTION_END)
+			return;
+		struct rw_bytes value = rw_bytes_take(&b, length);
+		rw_bytes_skip(&b, rw_bytes_left(&b) < (4u - length % 4) % 4 ? 0 : (4u - length % 4) % 4);
+		uint64_t dropped = length == 8 && !value.short_read ? rw_bytes_u64(&value) : 0;
+		if (dropped && (code == DROPPED_BY_INTERFACE || code == DROPPED_BY_SYSTEM)) {
+			rw_oddity_add(c->oddities, RW_ODDITY_DROPPED_PACKETS, c->file, c->in.offset);
+			/* A number that no capture reaches does not wrap the sum. */
+			c->oddities->count[RW_ODDITY_DROPPED_PACKETS] += (dropped < (uint64_t)1 << 48 ? dropped : 1) - 1;
+		}
 	}
 }
 
@@ -183,7 +204,7 @@ int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *err
 		if (length < 12 || length % 4)
 			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
 		int packet = type == BLOCK_ENHANCED_PACKET || type == BLOCK_SIMPLE_PACKET || type == BLOCK_OBSOLETE_PACKET;
-		if (!packet && type != BLOCK_INTERFACE) {
+		if (!packet && type != BLOCK_INTERFACE && type != BLOCK_INTERFACE_STATISTICS) {
 			if (!rw_input_skip(&c->in, length))
 				return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
 			continue;
@@ -199,7 +220,13 @@ int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *err
 			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
 		struct rw_bytes body = rw_bytes_of(p + 8, length - 12);
 		body.swapped = c->swapped;
-		int got = packet ? read_packet(c, type, body, record) : add_interface(c, body, error);
+		int got = 0;
+		if (packet)
+			got = read_packet(c, type, body, record);
+		else if (type == BLOCK_INTERFACE)
+			got = add_interface(c, body, error);
+		else
+			read_statistics(c, body);
 		rw_input_advance(&c->in, length);
 		if (got)
 			return got;

@@ -134,6 +134,13 @@ static void read_sacks(struct rw_sender *s, struct ack_work *w, uint32_t mss)
 	s->seen_sacks = keep;
 }
 
+static void see_unseen(struct rw_sender *s, int64_t now_ns, uint32_t bytes)
+{
+	s->unseen_bytes += bytes;
+	if (!s->first_unseen_ns)
+		s->first_unseen_ns = now_ns;
+}
+
 /* Takes acknowledged segments off the scoreboard. */
 static void clean(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 {
@@ -168,7 +175,7 @@ static void clean(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 		if (g->bits & RW_SEGMENT_LOST)
 			s->lost_out--;
 		if (g->bits & RW_SEGMENT_UNSEEN)
-			s->unseen_bytes += g->end - g->start;
+			see_unseen(s, w->now, g->end - g->start);
 		s->head = (s->head + 1) & (s->capacity - 1);
 		s->count--;
 	}
@@ -415,7 +422,7 @@ static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, ui
 			      struct rw_oddity_counts *oddities)
 {
 	uint32_t unseen = p->ack - s->next;
-	s->unseen_bytes += unseen;
+	see_unseen(s, p->time_ns, unseen);
 	rw_oddity_add(oddities, RW_ODDITY_UNSEEN_DATA, p->file, p->offset);
 	s->next = p->ack;
 	return (unseen + mss - 1) / mss;

@@ -140,7 +140,7 @@ struct rw_sender {
 	uint64_t acks, ece_acks, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_early_us[RW_RTT_EARLY], rtt_median_us, rtt_p95_us;
 	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS, after the early samples */
-	int64_t first_data_ns, last_advance_ns;
+	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	int64_t gap_ns; /* when the last hole appeared in what was seen of the data */
 	struct {
 		uint16_t next;       /* expected */

@@ -62,7 +62,8 @@ struct rw_flow_side {
 struct rw_flow {
 	uint8_t family, address[2][16];
 	uint16_t port[2];
-	uint32_t file, interface; /* of its first packet */
+	uint32_t file, interface; /* of its first packet, and where in the file it is */
+	uint64_t offset;
 	struct rw_flow_side side[2];
 	int64_t first_ns, last_ns, syn_ns, syn_ack_ns, established_ns;
 	uint8_t initiator;   /* which side sent the SYN; 0 when none was seen */

@@ -47,6 +47,7 @@ static void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet
 	f->first_ns = p->time_ns;
 	f->file = p->file;
 	f->interface = p->interface;
+	f->offset = p->offset;
 }
 
 /* The three bits that accurate ECN counts in. */

@@ -99,6 +99,7 @@ static void count_link_type(rw_summary *s, uint32_t link_type)
 static void count_record(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
 {
 	rw_summary *s = &r->summary;
+	r->oddities.now_ns = record->time_ns;
 	s->records++;
 	s->bytes += record->wire_bytes;
 	if (s->records == 1 || record->time_ns < s->first_ns)
@@ -124,8 +125,10 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	struct rw_fragments *fragments = rw_fragments_open();
 	int got = fragments ? 1 : -(int)out_of_memory(error);
 	int64_t previous_ns = INT64_MIN;
+	uint64_t read = 0;
 	uint32_t originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0;
 	while (got > 0 && (got = rw_observation_next(observation, &record, error)) > 0) {
+		r->oddities.record = ++read;
 		if (record.file < originals) {
 			count_record(r, &record, previous_ns);
 			previous_ns = record.time_ns;
@@ -133,7 +136,7 @@ static rw_status survey(rw_replay *r, rw_error *error)
 		if (rw_packet_parse(&record, &packet, fragments, &r->oddities) != RW_PARSE_TCP)
 			continue;
 		s->tcp_packets++;
-		enum rw_survey_status failed = rw_survey_packet(&r->survey, &packet, s->records);
+		enum rw_survey_status failed = rw_survey_packet(&r->survey, &packet, read);
 		if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
 			rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
 				     r->survey.flows_max);
@@ -164,6 +167,14 @@ static uint8_t vantage_of(const struct rw_flow *f)
 	}
 }
 
+/* Something that a flow has from its first record on. */
+static void add_oddity_of(rw_replay *r, const struct rw_flow *f, enum rw_oddity which)
+{
+	r->oddities.record = f->first_record;
+	r->oddities.now_ns = f->first_ns;
+	rw_oddity_add(&r->oddities, which, f->file, f->offset);
+}
+
 /* Where most of the data was seen from, and what the flows themselves lack. */
 static void judge_flows(rw_replay *r)
 {
@@ -172,7 +183,7 @@ static void judge_flows(rw_replay *r)
 		const struct rw_flow *f = &r->survey.flow[i];
 		bytes[vantage_of(f)] += f->side[f->source].bytes + 1;
 		if (!f->side[0].syn && !f->side[1].syn)
-			rw_oddity_add(&r->oddities, RW_ODDITY_NO_HANDSHAKE, 0, 0);
+			add_oddity_of(r, f, RW_ODDITY_NO_HANDSHAKE);
 	}
 	bytes[RW_VANTAGE_UNKNOWN] = 0;
 	for (uint8_t v = 0; v < 4; v++)
@@ -180,7 +191,7 @@ static void judge_flows(rw_replay *r)
 			r->summary.vantage = v;
 	for (uint32_t c = 0; c < r->survey.connections; c++)
 		if (r->survey.connection[c].unmatched)
-			rw_oddity_add(&r->oddities, RW_ODDITY_UNMATCHED_JOIN, 0, 0);
+			add_oddity_of(r, &r->survey.flow[r->survey.connection[c].first_flow], RW_ODDITY_UNMATCHED_JOIN);
 }
 
 static int allocate_columns(struct columns *c, uint32_t rows, uint32_t choices)
@@ -295,6 +306,7 @@ static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
 	row->rtt_p95_us = rw_sender_rtt_quantile_us(s, 95);
 	row->first_data_ns = s->first_data_ns;
 	row->last_ack_ns = s->last_advance_ns;
+	row->first_unseen_ns = s->first_unseen_ns;
 	row->replayed = !l->crowded_out;
 }
 
@@ -440,7 +452,7 @@ static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int
 	if (l->slot == RW_MAX_PATHS) {
 		l->slot = NO_SLOT;
 		l->crowded_out = 1;
-		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, 0, 0);
+		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, f->file, f->offset);
 		return;
 	}
 	lc->slot_used[l->slot] = 1;
@@ -731,6 +743,8 @@ static void finish(rw_replay *r)
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		s->oddity[i] = r->oddities.count[i];
 		s->oddity_offset[i] = r->oddities.first_offset[i];
+		s->oddity_record[i] = r->oddities.first_record[i];
+		s->oddity_ns[i] = r->oddities.first_ns[i];
 		s->oddity_file[i] = r->oddities.first_file[i];
 	}
 	s->rows = r->rows_before + r->rows;
@@ -755,6 +769,8 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			break;
 		}
 		r->record++;
+		r->oddities.record = r->record;
+		r->oddities.now_ns = record.time_ns;
 		if (r->early) {
 			rw_status status = rw_early_read(r->early, record.time_ns, error);
 			if (status != RW_OK)

@@ -1,0 +1,117 @@
+"""What is wrong with a capture, since when, and which results that makes unreliable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+GOOD, LIMITED, POOR = "good", "limited", "poor"
+_VERDICTS = (GOOD, LIMITED, POOR)
+
+WINDOWS = ("windows", "in_flight", "sender_algorithm")
+TIMES = ("rtt", "windows", "sender_algorithm")
+LOSSES = ("retransmissions", "windows")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """verdict: of a capture or subflow that has it. unreliable: results that rest on what is missing or wrong."""
+
+    verdict: str
+    unreliable: tuple[str, ...]
+    meaning: str
+
+
+KINDS: Mapping[str, Kind] = {
+    # of the whole capture
+    "cut_capture": Kind(LIMITED, ("completion",), "the file ends inside a record: what came before is analysed"),
+    "corrupt_record": Kind(POOR, ("completion",), "an impossible record: nothing after it can be read"),
+    "bad_block": Kind(LIMITED, (), "a block that contradicts its own length was passed over"),
+    "bad_timestamp": Kind(LIMITED, TIMES, "a time that cannot be: taken for the time of the record before"),
+    "backward_timestamp": Kind(LIMITED, TIMES, "records out of the order of their times"),
+    "no_timestamp": Kind(POOR, (*TIMES, "goodput", "completion"), "packets without a time of their own"),
+    "unknown_interface": Kind(LIMITED, LOSSES, "packets of an interface that was not described were passed over"),
+    "too_many_interfaces": Kind(LIMITED, LOSSES, "packets of further interfaces were passed over"),
+    "unknown_link_type": Kind(LIMITED, (), "packets of a link type that nothing here decodes were passed over"),
+    "dropped_packets": Kind(LIMITED, (*LOSSES, "in_flight"), "packets that the capturing system says it missed"),
+    "truncated_header": Kind(LIMITED, (*LOSSES, "grouping"), "headers cut by the snap length: options are missing"),
+    "bad_length": Kind(LIMITED, LOSSES, "packets whose lengths contradict each other were passed over"),
+    "bad_option_length": Kind(LIMITED, ("windows",), "options that contradict their length were passed over"),
+    "ip_fragment": Kind(GOOD, (), "segments in IP fragments were put together"),
+    "lost_fragment": Kind(LIMITED, LOSSES, "segments whose fragments were not all captured were passed over"),
+    # of flows
+    "captured_twice": Kind(GOOD, (), "frames that were captured more than once are counted once"),
+    "unseen_data": Kind(LIMITED, (*LOSSES, "in_flight"), "data was acknowledged that the capture does not have"),
+    "unmatched_join": Kind(LIMITED, ("grouping",), "a subflow whose connection is not in the capture"),
+    "no_handshake": Kind(LIMITED, (*WINDOWS, "grouping"), "began before the capture: its window then is not known"),
+    "too_many_subflows": Kind(LIMITED, ("windows",), "more subflows at once than a controller has places for"),
+    "window_too_large": Kind(POOR, (*LOSSES, "in_flight"), "more unacknowledged data than is kept track of"),
+    "one_direction": Kind(POOR, (*TIMES, "retransmissions", "in_flight"), "only one direction was captured"),
+    "not_closed": Kind(GOOD, ("completion",), "goes on after the capture's end"),
+    "vantage_receiver": Kind(GOOD, (), "captured beside the receiver"),
+    "vantage_middle": Kind(GOOD, (), "captured between sender and receiver"),
+    "vantage_unknown": Kind(LIMITED, (*TIMES, "in_flight"), "where it was captured is not known: taken for the sender"),
+    "send_times_estimated": Kind(
+        GOOD, (), "when data was sent is told from TCP timestamps, to a millisecond: windows of fast paths may differ"
+    ),
+    "send_times_shifted": Kind(
+        LIMITED, TIMES, "when data was sent is told by a constant round trip: queues on the way are not seen"
+    ),
+    "send_times_unknown": Kind(POOR, (*TIMES, "in_flight"), "captured away from the sender, with no clue to its clock"),
+    "queued_at_sender": Kind(GOOD, (), "a queue on the sender's host held data before it was captured"),
+    "not_replayed": Kind(LIMITED, ("windows",), "no controller was replayed on it"),
+}
+
+_RARE = 1 / 1000
+"""A finding in fewer of the packets does not change the verdict."""
+_POOR_UNSEEN = 1 / 20
+"""Of the bytes."""
+
+
+@dataclass
+class Finding:
+    """One thing that is wrong. since_s: after the capture's start. packet: the record, from 1 on. None: not known."""
+
+    what: str
+    count: int
+    since_s: float | None
+    packet: int | None
+    unreliable: tuple[str, ...]
+    meaning: str
+
+
+@dataclass
+class Quality:
+    verdict: str = GOOD
+    findings: list[Finding] = field(default_factory=list)
+
+
+def worst(verdicts: Sequence[str]) -> str:
+    return _VERDICTS[max((_VERDICTS.index(v) for v in verdicts), default=0)]
+
+
+def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, first_ns: int) -> Quality:
+    """oddities: count, first_record and first_ns of each. Findings of flows count here too, as often as they occur."""
+    findings, verdicts = [], []
+    for what, seen in oddities.items():
+        kind = KINDS[what]
+        since_s = (seen["first_ns"] - first_ns) / 1e9 if seen["first_ns"] else None
+        packet = seen["first_record"] or None
+        findings.append(Finding(what, seen["count"], since_s, packet, kind.unreliable, kind.meaning))
+        rare = seen["count"] < packets * _RARE and what not in ("cut_capture", "corrupt_record")
+        verdicts.append(GOOD if rare else kind.verdict)
+    return Quality(worst(verdicts), findings)
+
+
+def of_subflow(whats: Sequence[str], unseen_bytes: int, total_bytes: int) -> str:
+    """The verdict on a subflow that has these."""
+    verdicts = [KINDS[w].verdict for w in whats]
+    if unseen_bytes > total_bytes * _POOR_UNSEEN:
+        verdicts.append(POOR)
+    return worst(verdicts)
+
+
+def unreliable(whats: Sequence[str]) -> list[str]:
+    """Results that rest on what these made unreliable, by name."""
+    return sorted({name for w in whats for name in KINDS[w].unreliable})

@@ -1,0 +1,126 @@
+"""What is wrong with a capture, since when, and what that makes unreliable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rewindow
+from rewindow import quality
+from rewindow.core import lib, name_of
+from tests.packets import ACK, FIN, Trace
+
+MSS = 1460
+
+
+def test_every_oddity_has_a_meaning() -> None:
+    names = [name_of(lib.rw_oddity_name, i) for i in range(lib.RW_ODDITY_COUNT)]
+    assert set(names) <= quality.KINDS.keys()
+
+
+def conversation(*, handshake: bool = True, hole: bool = False, close: bool = True) -> Trace:
+    trace = Trace()
+    if handshake:
+        trace.handshake(10.0, 0.05)
+    for i in range(100):
+        start = 11.0 + i * 0.06
+        if not (hole and 40 <= i < 60):
+            trace.packet(start, True, 1 + i * MSS, 1001, payload=MSS)
+        trace.packet(start + 0.05, False, 1001, 1 + (i + 1) * MSS)
+    if close:
+        trace.packet(18.0, True, 1 + 100 * MSS, 1001, FIN | ACK)
+    return trace
+
+
+def result(data: bytes, tmp_path: Path) -> rewindow.Result:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(data)
+    with rewindow.open(path) as capture:
+        return capture.replay(["newreno"])
+
+
+def test_a_whole_capture_is_good(tmp_path: Path) -> None:
+    found = result(conversation().bytes(), tmp_path)
+    assert (found.summary.quality.verdict, found.summary.quality.findings) == ("good", [])
+    (subflow,) = found.connections[0].subflows
+    assert (subflow.verdict, subflow.quality, subflow.unreliable) == ("good", [], [])
+
+
+def test_packets_that_are_missing_are_poor_from_where_they_are_missing(tmp_path: Path) -> None:
+    found = result(conversation(hole=True).bytes(), tmp_path)
+    (finding,) = found.summary.quality.findings
+    assert finding.what == "unseen_data"
+    assert finding.since_s == pytest.approx(11.0 + 40 * 0.06 + 0.05 - 10.0)
+    assert finding.packet == 3 + 2 * 40 + 1  # the ACK of what is not there
+    (subflow,) = found.connections[0].subflows
+    assert subflow.verdict == "poor"  # a fifth of the bytes
+    assert subflow.first_unseen_ns == round((11.0 + 40 * 0.06 + 0.05) * 1e9)
+    assert {"windows", "retransmissions", "in_flight"} <= set(subflow.unreliable)
+    assert found.connections[0].verdict == "poor"
+
+
+def test_a_cut_file_and_an_open_connection(tmp_path: Path) -> None:
+    found = result(conversation(close=False).bytes()[:-5], tmp_path)
+    (finding,) = found.summary.quality.findings
+    assert (finding.what, finding.unreliable) == ("cut_capture", ("completion",))
+    assert found.summary.quality.verdict == "limited"
+    assert found.connections[0].quality == ["not_closed"]
+    assert found.connections[0].unreliable == ["completion"]
+
+
+def test_a_connection_that_began_before(tmp_path: Path) -> None:
+    found = result(conversation(handshake=False).bytes(), tmp_path)
+    assert [f.what for f in found.summary.quality.findings] == ["no_handshake"]
+    assert found.summary.quality.findings[0].since_s == 0.0
+    assert found.summary.quality.findings[0].packet == 1
+    assert {"no_handshake", "vantage_unknown"} <= set(found.connections[0].quality)
+    assert "windows" in found.connections[0].unreliable
+
+
+def test_a_rare_finding_does_not_spoil_the_whole(tmp_path: Path) -> None:
+    trace = conversation()
+    for i in range(2000):
+        trace.packet(20 + i * 1e-3, True, 1, 1, ACK, client="10.9.0.1")
+    found = result(trace.bytes()[:-5], tmp_path)
+    assert found.summary.oddities["no_handshake"]["count"] == 1
+    assert [f.what for f in found.summary.quality.findings] == ["cut_capture", "no_handshake"]
+    assert found.summary.quality.verdict == "limited"  # for the cut alone, which is never rare
+    oddities = {"no_handshake": found.summary.oddities["no_handshake"]}
+    assert quality.of_capture(oddities, found.summary.packets, 0).verdict == "good"
+    assert quality.of_capture(oddities, 500, 0).verdict == "limited"
+
+
+def test_fairness_carries_the_worst_verdict(tmp_path: Path) -> None:
+    trace = conversation(hole=True)
+    other = Trace()
+    other.handshake(10.0, 0.05, client="10.0.0.9")
+    for i in range(100):
+        other.packet(11.0 + i * 0.06, True, 1 + i * MSS, 1001, payload=MSS, client="10.0.0.9")
+        other.packet(11.05 + i * 0.06, False, 1001, 1 + (i + 1) * MSS, client="10.0.0.9")
+    trace.records += other.records
+    found = result(trace.bytes(), tmp_path)
+    (group,) = rewindow.fairness_groups(found.connections)
+    assert (sorted(group.members), group.verdict) == ([0, 1], "poor")
+
+
+def test_what_the_capturing_system_missed(tmp_path: Path) -> None:
+    """pcapng: an interface statistics block with isb_ifdrop 7 and isb_osdrop 5."""
+    import struct
+
+    def block(kind: int, body: bytes) -> bytes:
+        length = 12 + len(body)
+        return struct.pack("<II", kind, length) + body + struct.pack("<I", length)
+
+    trace = conversation()
+    data = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    data += block(1, struct.pack("<HHI", 101, 0, 0) + struct.pack("<HHB3x", 9, 1, 9) + struct.pack("<HH", 0, 0))
+    for time_ns, packet, wire in sorted(trace.records, key=lambda r: r[0]):
+        padded = packet + b"\0" * (-len(packet) % 4)
+        data += block(6, struct.pack("<IIIII", 0, time_ns >> 32, time_ns & 0xFFFFFFFF, len(packet), wire) + padded)
+    options = struct.pack("<HHQHHQHH", 5, 8, 7, 7, 8, 5, 0, 0)
+    data += block(5, struct.pack("<III", 0, 0, 0) + options)
+    found = result(data, tmp_path)
+    assert found.summary.oddities["dropped_packets"]["count"] == 12
+    assert found.summary.quality.verdict == "limited"
+    assert [f.what for f in found.summary.quality.findings] == ["dropped_packets"]
