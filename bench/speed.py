@@ -233,7 +233,7 @@ def per_ack(alone: Program, with_controllers: Sequence[Program]) -> Iterator[tup
     acks = int(alone.best.value("rows"))
     for p in with_controllers:
         count = len(p.command) - 2
-        cost = (float(p.best.value("seconds")) - float(alone.best.value("seconds"))) / acks / count
+        cost = (float(p.best.value("cpu_seconds")) - float(alone.best.value("cpu_seconds"))) / acks / count
         yield f"time for each ACK and controller, {count} controllers", f"{cost * 1e9:.1f} ns"
         before, after = alone.best.value("instructions"), p.best.value("instructions")
         if before.isdigit() and after.isdigit():

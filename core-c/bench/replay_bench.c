@@ -17,10 +17,10 @@
 
 enum { CHOICES_MAX = 64, OPTIONS_MAX = 16 };
 
-static double now_s(void)
+static double now_s(clockid_t clock)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
@@ -94,14 +94,15 @@ int main(int argc, char **argv)
 	int counter = count_instructions(), why = errno;
 	if (counter >= 0)
 		ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
-	double start_s = now_s();
+	double start_s = now_s(CLOCK_MONOTONIC), start_cpu_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
 	if (replay(fd, choices, count, &summary, &acks, &error) != RW_OK) {
 		fprintf(stderr, "%s: %s\n", argv[1], error.reason);
 		return 1;
 	}
-	double seconds = now_s() - start_s;
-	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\npackets_per_s=%.0f\npeak_rss_bytes=%" PRIu64 "\n",
-	       (uint64_t)summary.packets, acks, seconds, (double)summary.packets / seconds, peak_rss_bytes());
+	double cpu_seconds = now_s(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_s, seconds = now_s(CLOCK_MONOTONIC) - start_s;
+	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\ncpu_seconds=%.6f\n", (uint64_t)summary.packets, acks, seconds,
+	       cpu_seconds);
+	printf("packets_per_s=%.0f\npeak_rss_bytes=%" PRIu64 "\n", (double)summary.packets / seconds, peak_rss_bytes());
 	if (counter < 0)
 		printf("instructions=not counted: perf_event_open: %s\n", strerror(why));
 	else if (read(counter, &instructions, sizeof instructions) != sizeof instructions)
