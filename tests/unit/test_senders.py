@@ -284,3 +284,17 @@ def test_behind_the_sender_missing_packet_numbers_are_lost_retransmissions(tmp_p
     result = replayed(trace, tmp_path)
     assert result.summary.vantage == "receiver"
     assert result.connections[0].retransmitted_packets == 1 + gap
+
+
+def test_packet_numbers_missing_while_nothing_is_lost_were_used_elsewhere(tmp_path: Path) -> None:
+    """A host that numbers all its packets from one counter, in order and within one round trip: nothing was sent again."""
+    trace = Trace()
+    trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02", ident=1)
+    trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.1, True, 1, 1001, ident=5)
+    for i in range(12):
+        trace.packet(1.1 + i * 1e-3, True, 1 + i * MSS, 1001, payload=MSS, ident=100 + i + 6 * (i > 9))
+    trace.packet(1.2, False, 1001, 1 + 12 * MSS)
+    result = replayed(trace, tmp_path)
+    assert result.summary.vantage == "receiver"
+    assert result.connections[0].retransmitted_packets == 0

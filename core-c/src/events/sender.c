@@ -398,6 +398,8 @@ static void follow_identification(struct rw_sender *s, const struct rw_packet *p
 	uint32_t mss = segment_bytes_of(s, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
 	int16_t ahead = (int16_t)(p->identification - s->identification.next);
+	/* In order and with nothing known to be lost, nothing was sent again: the host's other packets took the numbers. */
+	int undisturbed = s->state == RW_SENDER_OPEN && p->sequence == s->next;
 	if (s->identification.started) {
 		if (ahead < 0) {
 			s->identification.out_of_order++;
@@ -407,7 +409,7 @@ static void follow_identification(struct rw_sender *s, const struct rw_packet *p
 		}
 		if (ahead > MISSING_MAX)
 			s->identification.out_of_order++;
-		else
+		else if (!undisturbed)
 			s->identification.missing += (uint64_t)ahead;
 		s->identification.consecutive += ahead == 0;
 		s->identification.in_order++;
