@@ -8,7 +8,7 @@ import pytest
 
 import rewindow
 from rewindow import Result
-from tests.packets import ACK, ECE, FIN, SYN, Trace, sack
+from tests.packets import ACK, ECE, FIN, RST, SYN, Trace, sack
 
 MSS = 1460
 RTT = 0.1
@@ -267,6 +267,37 @@ def test_four_tuple_used_again_is_another_connection(tmp_path: Path) -> None:
     assert [c.bytes for c in result.connections] == [100, 200]
 
 
+@pytest.mark.parametrize("data_from_client", [True, False])
+@pytest.mark.parametrize("answer", ["refused", "another connection's"])
+def test_an_attempt_that_fails_and_is_made_again(tmp_path: Path, data_from_client: bool, answer: str) -> None:
+    """With the same initial sequence number, half a second later: one flow, which begins with the second attempt."""
+    trace = Trace()
+    trace.packet(1.0, True, 5000, 0, SYN)
+    if answer == "refused":
+        trace.packet(1.01, False, 0, 5001, RST | ACK)
+    else:  # RFC 5961: the host still has a connection of these ports, and says where it is
+        trace.packet(1.01, False, 4_000_000_000, 300_000_000, ACK)
+        trace.packet(1.010001, True, 300_000_000, 0, RST)
+    trace.packet(1.5, True, 5000, 0, SYN)
+    trace.packet(1.51, False, 2_000_000_000, 5001, SYN | ACK)
+    trace.packet(1.510001, True, 5001, 2_000_000_001)
+    for i in range(5):
+        if data_from_client:
+            trace.packet(1.6 + i / 10, True, 5001 + 100 * i, 2_000_000_001, payload=100)
+            trace.packet(1.61 + i / 10, False, 2_000_000_001, 5101 + 100 * i)
+        else:
+            trace.packet(1.61 + i / 10, False, 2_000_000_001 + 100 * i, 5001, payload=100)
+            trace.packet(1.610001 + i / 10, True, 5001, 2_000_000_101 + 100 * i)
+    result = replayed(trace, tmp_path)
+    [connection] = result.connections
+    [subflow] = connection.subflows
+    assert subflow.src == ("10.0.0.1" if data_from_client else "10.0.0.2")
+    assert subflow.bytes == 500
+    assert result.acks["acked_bytes"].to_pylist() == [100] * 5
+    assert subflow.rtt_median_us == 10_000 if data_from_client else subflow.vantage == "receiver"
+    assert subflow.retransmitted_packets == data_from_client, "the SYN"
+
+
 @pytest.mark.parametrize("gap", range(1, 4))
 def test_behind_the_sender_missing_packet_numbers_are_lost_retransmissions(tmp_path: Path, gap: int) -> None:
     """Beside the receiver a retransmission that was lost too is seen only as a gap in the IPv4 identification."""
@@ -287,7 +318,7 @@ def test_behind_the_sender_missing_packet_numbers_are_lost_retransmissions(tmp_p
 
 
 def test_packet_numbers_missing_while_nothing_is_lost_were_used_elsewhere(tmp_path: Path) -> None:
-    """A host that numbers all its packets from one counter, in order and within one round trip: nothing was sent again."""
+    """A host that numbers all its packets from one counter; in order, within one round trip, nothing was sent again."""
     trace = Trace()
     trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02", ident=1)
     trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
