@@ -267,6 +267,28 @@ def test_four_tuple_used_again_is_another_connection(tmp_path: Path) -> None:
     assert [c.bytes for c in result.connections] == [100, 200]
 
 
+@pytest.mark.parametrize("taken", [True, False], ids=["probe taken", "probe dropped"])
+def test_probes_of_a_closed_window_are_no_losses(tmp_path: Path, taken: bool) -> None:
+    """RFC 9293 3.8.6.1, as BSD does it: the next byte, again and again; whether it is taken in the end or not."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    trace.packet(1.2, True, 1, 1001, payload=1000)
+    trace.packet(1.3, False, 1001, 1001, window=0)
+    for time in (2.0, 4.0, 8.0, 16.0):
+        trace.packet(time, True, 1001, 1001, payload=1)
+        trace.packet(time + RTT, False, 1001, 1001, window=0)
+    trace.packet(32.0, True, 1001, 1001, payload=1)
+    trace.packet(32.1, False, 1001, 1001 + taken, window=65535)
+    for i in range(5):
+        trace.packet(32.2 + i * RTT, True, 1001 + taken + i * MSS, 1001, payload=MSS)
+        trace.packet(32.3 + i * RTT, False, 1001, 1001 + taken + (i + 1) * MSS)
+    result = replayed(trace, tmp_path)
+    [subflow] = result.connections[0].subflows
+    assert (subflow.retransmitted_packets, subflow.timeouts, subflow.unseen_bytes) == (0, 0, 0)
+    assert subflow.bytes == 1000 + taken + 5 * MSS
+    assert "unseen_data" not in result.summary.oddities
+
+
 @pytest.mark.parametrize("data_from_client", [True, False])
 @pytest.mark.parametrize("answer", ["refused", "another connection's"])
 def test_an_attempt_that_fails_and_is_made_again(tmp_path: Path, data_from_client: bool, answer: str) -> None:

@@ -126,6 +126,7 @@ struct rw_sender {
 	uint32_t sent_since;
 	uint8_t retransmitted_since, quiet_acks;
 	uint32_t window_bytes;
+	uint8_t window_probe; /* a byte was sent at una to a closed window */
 	uint8_t started, bursts;
 	uint32_t lost_total;
 	/* Receiver-side RTT: when a timestamp value left the receiver. */

@@ -355,6 +355,11 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 	if (!s->started)
 		rw_sender_start(s, start_at);
 	uint32_t end = start_at + bytes;
+	/* A byte at a closed window asks for an answer (RFC 9293 3.8.6.1): no data yet, and when it is repeated no loss. */
+	if (p->payload_bytes == 1 && s->count == 0 && start_at == s->una && s->window_bytes == 0) {
+		s->window_probe = 1;
+		return 0;
+	}
 	if (rw_seq_diff(start_at, s->next) < -RW_SEQUENCE_JUMP_MAX)
 		return 0;
 	if (p->payload_bytes)
