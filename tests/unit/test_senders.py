@@ -267,6 +267,26 @@ def test_four_tuple_used_again_is_another_connection(tmp_path: Path) -> None:
     assert [c.bytes for c in result.connections] == [100, 200]
 
 
+@pytest.mark.parametrize("number", [1 + 3 * MSS, 1 + 1000 * MSS], ids=["within the window", "beyond it"])
+def test_an_ack_tells_of_data_that_was_lost_before_the_capture(tmp_path: Path, number: int) -> None:
+    """A whole answer is lost; the next ACK has the number after it. What then comes is a repetition."""
+    trace = Trace()
+    trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.1, True, 1, 1001)
+    trace.packet(1.2, False, 1001, 1, payload=100)
+    trace.packet(1.3, True, number, 1101)
+    for i in range(3):
+        trace.packet(1.5 + i * 1e-3, True, 1 + i * MSS, 1101, payload=MSS)
+        trace.packet(1.5 + i * 1e-3 + 1e-5, False, 1101, 1 + (i + 1) * MSS)
+    result = replayed(trace, tmp_path)
+    [subflow] = result.connections[0].subflows
+    assert subflow.vantage == "receiver"
+    assert subflow.bytes == 3 * MSS
+    assert subflow.retransmitted_packets == (3 if number == 1 + 3 * MSS else 0)
+    assert "unseen_data" not in subflow.quality
+
+
 @pytest.mark.parametrize("taken", [True, False], ids=["probe taken", "probe dropped"])
 def test_probes_of_a_closed_window_are_no_losses(tmp_path: Path, taken: bool) -> None:
     """RFC 9293 3.8.6.1, as BSD does it: the next byte, again and again; whether it is taken in the end or not."""

@@ -350,8 +350,12 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 			return 0;
 		start_at++; /* TCP Fast Open */
 	}
-	if (bytes == 0)
-		return 0;
+	if (bytes == 0) {
+		/* A packet without data tells how far its sender has got: what is not here of that was lost on the way. */
+		uint32_t ahead = p->sequence - s->next;
+		int told = s->started && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->sequence - s->una <= s->window_bytes;
+		return told && ahead && ahead <= RW_SEQUENCE_JUMP_MAX ? sent_new(s, p, p->sequence, p->sequence, out, oddities) : 0;
+	}
 	if (!s->started)
 		rw_sender_start(s, start_at);
 	uint32_t end = start_at + bytes;
