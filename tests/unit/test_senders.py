@@ -9,7 +9,7 @@ import pytest
 
 import rewindow
 from rewindow import Result
-from tests.packets import ACK, ECE, FIN, SYN, Trace, sack
+from tests.packets import ACK, ECE, FIN, RST, SYN, Trace, sack
 
 MSS = 1460
 RTT = 0.1
@@ -268,6 +268,79 @@ def test_four_tuple_used_again_is_another_connection(tmp_path: Path) -> None:
     assert [c.bytes for c in result.connections] == [100, 200]
 
 
+@pytest.mark.parametrize("number", [1 + 3 * MSS, 1 + 1000 * MSS], ids=["within the window", "beyond it"])
+def test_an_ack_tells_of_data_that_was_lost_before_the_capture(tmp_path: Path, number: int) -> None:
+    """A whole answer is lost; the next ACK has the number after it. What then comes is a repetition."""
+    trace = Trace()
+    trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.1, True, 1, 1001)
+    trace.packet(1.2, False, 1001, 1, payload=100)
+    trace.packet(1.3, True, number, 1101)
+    for i in range(3):
+        trace.packet(1.5 + i * 1e-3, True, 1 + i * MSS, 1101, payload=MSS)
+        trace.packet(1.5 + i * 1e-3 + 1e-5, False, 1101, 1 + (i + 1) * MSS)
+    result = replayed(trace, tmp_path)
+    [subflow] = result.connections[0].subflows
+    assert subflow.vantage == "receiver"
+    assert subflow.bytes == 3 * MSS
+    assert subflow.retransmitted_packets == (3 if number == 1 + 3 * MSS else 0)
+    assert "unseen_data" not in subflow.quality
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["probe taken", "probe dropped"])
+def test_probes_of_a_closed_window_are_no_losses(tmp_path: Path, taken: bool) -> None:
+    """RFC 9293 3.8.6.1, as BSD does it: the next byte, again and again; whether it is taken in the end or not."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    trace.packet(1.2, True, 1, 1001, payload=1000)
+    trace.packet(1.3, False, 1001, 1001, window=0)
+    for time in (2.0, 4.0, 8.0, 16.0):
+        trace.packet(time, True, 1001, 1001, payload=1)
+        trace.packet(time + RTT, False, 1001, 1001, window=0)
+    trace.packet(32.0, True, 1001, 1001, payload=1)
+    trace.packet(32.1, False, 1001, 1001 + taken, window=65535)
+    for i in range(5):
+        trace.packet(32.2 + i * RTT, True, 1001 + taken + i * MSS, 1001, payload=MSS)
+        trace.packet(32.3 + i * RTT, False, 1001, 1001 + taken + (i + 1) * MSS)
+    result = replayed(trace, tmp_path)
+    [subflow] = result.connections[0].subflows
+    assert (subflow.retransmitted_packets, subflow.timeouts, subflow.unseen_bytes) == (0, 0, 0)
+    assert subflow.bytes == 1000 + taken + 5 * MSS
+    assert "unseen_data" not in result.summary.oddities
+
+
+@pytest.mark.parametrize("data_from_client", [True, False])
+@pytest.mark.parametrize("answer", ["refused", "another connection's"])
+def test_an_attempt_that_fails_and_is_made_again(tmp_path: Path, data_from_client: bool, answer: str) -> None:
+    """With the same initial sequence number, half a second later: one flow, which begins with the second attempt."""
+    trace = Trace()
+    trace.packet(1.0, True, 5000, 0, SYN)
+    if answer == "refused":
+        trace.packet(1.01, False, 0, 5001, RST | ACK)
+    else:  # RFC 5961: the host still has a connection of these ports, and says where it is
+        trace.packet(1.01, False, 4_000_000_000, 300_000_000, ACK)
+        trace.packet(1.010001, True, 300_000_000, 0, RST)
+    trace.packet(1.5, True, 5000, 0, SYN)
+    trace.packet(1.51, False, 2_000_000_000, 5001, SYN | ACK)
+    trace.packet(1.510001, True, 5001, 2_000_000_001)
+    for i in range(5):
+        if data_from_client:
+            trace.packet(1.6 + i / 10, True, 5001 + 100 * i, 2_000_000_001, payload=100)
+            trace.packet(1.61 + i / 10, False, 2_000_000_001, 5101 + 100 * i)
+        else:
+            trace.packet(1.61 + i / 10, False, 2_000_000_001 + 100 * i, 5001, payload=100)
+            trace.packet(1.610001 + i / 10, True, 5001, 2_000_000_101 + 100 * i)
+    result = replayed(trace, tmp_path)
+    [connection] = result.connections
+    [subflow] = connection.subflows
+    assert subflow.src == ("10.0.0.1" if data_from_client else "10.0.0.2")
+    assert subflow.bytes == 500
+    assert result.acks["acked_bytes"].to_pylist() == [100] * 5
+    assert subflow.rtt_median_us == 10_000 if data_from_client else subflow.vantage == "receiver"
+    assert subflow.retransmitted_packets == data_from_client, "the SYN"
+
+
 @pytest.mark.parametrize("gap", range(1, 4))
 def test_behind_the_sender_missing_packet_numbers_are_lost_retransmissions(tmp_path: Path, gap: int) -> None:
     """Beside the receiver a retransmission that was lost too is seen only as a gap in the IPv4 identification."""
@@ -345,3 +418,17 @@ def test_beside_the_receiver_flights_and_round_trips_are_the_senders(tmp_path: P
     rtts = [r for r in result.acks["rtt_us"].to_pylist()[2:] if r]
     assert rtts
     assert all(40_000 <= r <= 42_000 for r in rtts)
+
+
+def test_packet_numbers_missing_while_nothing_is_lost_were_used_elsewhere(tmp_path: Path) -> None:
+    """A host that numbers all its packets from one counter; in order, within one round trip, nothing was sent again."""
+    trace = Trace()
+    trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02", ident=1)
+    trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.1, True, 1, 1001, ident=5)
+    for i in range(12):
+        trace.packet(1.1 + i * 1e-3, True, 1 + i * MSS, 1001, payload=MSS, ident=100 + i + 6 * (i > 9))
+    trace.packet(1.2, False, 1001, 1 + 12 * MSS)
+    result = replayed(trace, tmp_path)
+    assert result.summary.vantage == "receiver"
+    assert result.connections[0].retransmitted_packets == 0

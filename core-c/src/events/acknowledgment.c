@@ -422,9 +422,13 @@ static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, ui
 			      struct rw_oddity_counts *oddities)
 {
 	uint32_t unseen = p->ack - s->next;
+	s->next = p->ack;
+	if (unseen == 1 && s->window_probe) {
+		s->bytes++; /* the window had opened meanwhile */
+		return 1;
+	}
 	see_unseen(s, p->time_ns, unseen);
 	rw_oddity_add(oddities, RW_ODDITY_UNSEEN_DATA, p->file, p->offset);
-	s->next = p->ack;
 	return (unseen + mss - 1) / mss;
 }
 
@@ -483,6 +487,7 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	}
 	w.advanced = ahead > 0;
 	s->una = p->ack;
+	s->window_probe &= !w.advanced;
 	if (rw_seq_diff(s->highest_sack, s->una) < 0)
 		s->highest_sack = s->una;
 	e->una_advanced = w.advanced;

@@ -129,6 +129,7 @@ struct rw_sender {
 	uint32_t sent_since;
 	uint8_t retransmitted_since, drained_since, quiet_acks;
 	uint32_t window_bytes;
+	uint8_t window_probe; /* a byte was sent at una to a closed window */
 	uint8_t started, bursts;
 	uint32_t lost_total;
 	/* Receiver-side RTT: when a timestamp value left the receiver. */
@@ -143,6 +144,7 @@ struct rw_sender {
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	int64_t gap_ns; /* when the last hole appeared in what was seen of the data */
 	struct {
+		uint32_t end;        /* of the data captured so far */
 		uint16_t next;       /* expected */
 		uint8_t started;
 		uint64_t in_order, consecutive, out_of_order, missing;

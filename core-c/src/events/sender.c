@@ -371,11 +371,20 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 			return 0;
 		start_at++; /* TCP Fast Open */
 	}
-	if (bytes == 0)
-		return 0;
+	if (bytes == 0) {
+		/* A packet without data tells how far its sender has got: what is not here of that was lost on the way. */
+		uint32_t ahead = p->sequence - s->next;
+		int told = s->started && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->sequence - s->una <= s->window_bytes;
+		return told && ahead && ahead <= RW_SEQUENCE_JUMP_MAX ? sent_new(s, p, p->sequence, p->sequence, out, oddities) : 0;
+	}
 	if (!s->started)
 		rw_sender_start(s, start_at);
 	uint32_t end = start_at + bytes;
+	/* A byte at a closed window asks for an answer (RFC 9293 3.8.6.1): no data yet, and when it is repeated no loss. */
+	if (p->payload_bytes == 1 && s->count == 0 && start_at == s->una && s->window_bytes == 0) {
+		s->window_probe = 1;
+		return 0;
+	}
 	if (rw_seq_diff(start_at, s->next) < -RW_SEQUENCE_JUMP_MAX)
 		return 0;
 	if (p->payload_bytes)
@@ -420,6 +429,11 @@ void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p)
 	uint32_t mss = segment_bytes_of(s, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
 	int16_t ahead = (int16_t)(p->identification - s->identification.next);
+	/* In order and with nothing known to be lost, nothing was sent again: the host's other packets took the numbers. */
+	int undisturbed = s->state == RW_SENDER_OPEN && p->sequence == s->identification.end;
+	uint32_t end = p->sequence + p->payload_bytes + !!(p->flags & RW_TCP_SYN);
+	if (!s->identification.started || rw_seq_diff(end, s->identification.end) > 0)
+		s->identification.end = end;
 	if (s->identification.started) {
 		if (ahead < 0) {
 			s->identification.out_of_order++;
@@ -429,7 +443,7 @@ void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p)
 		}
 		if (ahead > MISSING_MAX)
 			s->identification.out_of_order++;
-		else
+		else if (!undisturbed)
 			s->identification.missing += (uint64_t)ahead;
 		s->identification.consecutive += ahead == 0;
 		s->identification.in_order++;

@@ -132,7 +132,8 @@ static void see_data(struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	struct rw_flow_side *s = &f->side[side];
 	uint32_t start = p->sequence + !!(p->flags & RW_TCP_SYN), end = start + p->payload_bytes;
-	if (!s->seen) {
+	/* A refusal or a stray ACK may come before the SYN: where the SYN says, the data begins. */
+	if (!s->seen || (p->flags & RW_TCP_SYN && s->bytes == 0)) {
 		s->seen = 1;
 		s->first_sequence = start;
 		s->end = start;

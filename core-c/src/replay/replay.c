@@ -621,7 +621,8 @@ static void handshake(const struct rw_flow *f, struct live *l, int from_source, 
 		}
 		return;
 	}
-	if (l->established)
+	/* What comes before the answer to a SYN belongs to an attempt that was refused: some hosts try again, with the same number. */
+	if (l->established || (f->handshake && p->time_ns < f->syn_ack_ns))
 		return;
 	if (beside && f->handshake && !source_opens && !from_source && l->syn_acks == 1)
 		rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ack_ns));
@@ -690,7 +691,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 			establish(r, f, l, p->time_ns);
 		/* The packet that completes a handshake is no row: nothing was outstanding. */
 		int completes = first && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
-		if (p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
+		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
 			rw_sender_acked(&l->sender, p, &events, &r->oddities);
 			if (events.count && events.event[0].una_advanced)
 				r->live_connection[f->connection].last_ack_ns = p->time_ns;
