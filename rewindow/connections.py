@@ -176,10 +176,13 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]
 
 
 def connection_of(
-    row: Any, subs: Any, sender_algorithm: Callable[[int], SenderAlgorithm], origins: Sequence[int]
+    row: Any,
+    subflow_row: Callable[[int], Any],
+    sender_algorithm: Callable[[int], SenderAlgorithm],
+    origins: Sequence[int],
 ) -> Connection:
     places = range(row.first_subflow, row.first_subflow + row.subflows)
-    subflows = [_subflow(subs[i], sender_algorithm(i), origins) for i in places]
+    subflows = [_subflow(subflow_row(i), sender_algorithm(i), origins) for i in places]
     return Connection(
         id=row.id,
         kind="mptcp" if row.mptcp else "tcp",

@@ -230,24 +230,30 @@ class Replay:
 
     def connections(self) -> list[Connection]:
         """In the order of their first packet. Before the replay has ended: who they are, without metrics."""
-        count = ffi.new("uint32_t *")
-        rows = lib.rw_replay_connections(self._handle, count)
-        n = count[0]
-        subs = lib.rw_replay_subflows(self._handle, count)
-        return [connection_of(rows[i], subs, self._sender_algorithm, self._decoded.origins) for i in range(n)]
+        row, n = ffi.new("rw_connection_row *"), lib.rw_replay_connections(self._handle)
+        found = []
+        for number in range(n):
+            lib.rw_replay_connection(self._handle, number, row)
+            found.append(connection_of(row, self._subflow_row, self._sender_algorithm, self._decoded.origins))
+        return found
+
+    def _subflow_row(self, place: int) -> Any:
+        row = ffi.new("rw_subflow_row *")
+        lib.rw_replay_subflow(self._handle, place, row)
+        return row
 
     def windows(self, labels: Sequence[str]) -> list[Window]:
         """Of each subflow that has rows, in the order of connections; labels: of the algorithms asked for."""
-        count, row = ffi.new("uint32_t *"), ffi.new("rw_window_row *")
-        subs = lib.rw_replay_subflows(self._handle, count)
+        row = ffi.new("rw_window_row *")
         places = {c.label: k for k, c in enumerate(self.choices)}
         found = []
-        for i in range(count[0]):
+        for i in range(lib.rw_replay_subflows(self._handle)):
+            subflow = self._subflow_row(i)
             for label in labels:
                 lib.rw_replay_window(self._handle, i, places[label], row)
                 if row.rows:
                     figures = (row.sum_q16 / row.rows / 65536, row.most_q16 / 65536, row.last_q16 / 65536)
-                    found.append(Window(subs[i].connection, subs[i].id, label, *figures))
+                    found.append(Window(subflow.connection, subflow.id, label, *figures))
         return found
 
     def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:

@@ -30,9 +30,16 @@ static uint64_t fold_row(uint64_t sum, const rw_batch *b, uint64_t i)
 	return sum;
 }
 
-static void check_row(const rw_batch *b, uint64_t i, const rw_connection_row *connections, uint32_t count)
+static uint32_t subflows_of(const rw_replay *r, uint32_t connection)
 {
-	CHECK(b->connection[i] < count && b->subflow[i] < connections[b->connection[i]].subflows);
+	rw_connection_row row;
+	rw_replay_connection(r, connection, &row);
+	return row.subflows; /* 0 beyond the last */
+}
+
+static void check_row(const rw_replay *r, const rw_batch *b, uint64_t i)
+{
+	CHECK(b->subflow[i] < subflows_of(r, b->connection[i]));
 	CHECK(b->in_flight_bytes[i] <= 1u << 31);
 	CHECK(b->acked_bytes[i] <= 1u << 30);
 	CHECK(b->acked_segments[i] <= 1u << 30);
@@ -44,17 +51,16 @@ static void check_row(const rw_batch *b, uint64_t i, const rw_connection_row *co
 	}
 }
 
-static uint64_t check_batch(uint64_t sum, const rw_batch *b, uint64_t rows, const rw_connection_row *connections,
-			    uint32_t count)
+static uint64_t check_batch(const rw_replay *r, uint64_t sum, const rw_batch *b, uint64_t rows)
 {
 	for (uint64_t i = 0; i < b->rows; i++) {
-		check_row(b, i, connections, count);
+		check_row(r, b, i);
 		sum = fold_row(sum, b, i);
 	}
 	for (uint64_t i = 0; i < b->marks; i++) {
 		CHECK(rw_mark_name(b->mark_kind[i]));
 		CHECK(b->mark_row[i] >= rows && b->mark_row[i] <= rows + b->rows);
-		CHECK(b->mark_connection[i] < count && b->mark_subflow[i] < connections[b->mark_connection[i]].subflows);
+		CHECK(b->mark_subflow[i] < subflows_of(r, b->mark_connection[i]));
 	}
 	return sum;
 }
@@ -87,29 +93,32 @@ static void check_subflow(const rw_replay *r, const rw_subflow_row *s, uint32_t 
 
 static uint64_t check_end(const rw_replay *r, uint64_t rows, size_t size)
 {
-	uint32_t connections, subflows, sum = 0;
-	uint64_t acks = 0, done, total;
+	uint32_t connections = rw_replay_connections(r), subflows = rw_replay_subflows(r), sum = 0;
+	uint64_t acks = 0, done, total, folded = rows;
 	rw_summary summary;
-	const rw_connection_row *connection = rw_replay_connections(r, &connections);
-	const rw_subflow_row *subflow = rw_replay_subflows(r, &subflows);
 	rw_replay_summary(r, &summary);
 	CHECK(summary.rows == rows && summary.tcp_packets <= summary.packets);
 	CHECK(summary.records == 0 || summary.first_ns <= summary.last_ns);
 	CHECK(rw_vantage_name(summary.vantage));
 	for (uint32_t c = 0; c < connections; c++) {
-		CHECK(connection[c].id == c && connection[c].first_subflow == sum);
-		sum += connection[c].subflows;
+		rw_connection_row row;
+		rw_replay_connection(r, c, &row);
+		CHECK(row.id == c && row.first_subflow == sum);
+		sum += row.subflows;
+		folded = fuzz_fold_bytes(folded, &row, sizeof row);
 	}
 	CHECK(sum == subflows && subflows <= FLOWS_MAX);
 	for (uint32_t i = 0; i < subflows; i++) {
-		check_subflow(r, &subflow[i], i);
-		acks += subflow[i].acks;
+		rw_subflow_row row;
+		rw_replay_subflow(r, i, &row);
+		check_subflow(r, &row, i);
+		acks += row.acks;
+		folded = fuzz_fold_bytes(folded, &row, sizeof row);
 	}
 	CHECK(rows <= acks);
 	rw_replay_progress(r, &done, &total);
 	CHECK(total == size && done <= total);
-	uint64_t folded = fuzz_fold_bytes(rows, connection, connections * sizeof *connection);
-	return fuzz_fold_bytes(folded, subflow, subflows * sizeof *subflow);
+	return folded;
 }
 
 static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
@@ -127,11 +136,9 @@ static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
 		close(fd);
 		return status;
 	}
-	uint32_t connections;
-	const rw_connection_row *connection = rw_replay_connections(r, &connections);
 	do {
 		CHECK(rw_replay_next(r, &batch, &error) == RW_OK);
-		row_sum = check_batch(row_sum, &batch, rows, connection, connections);
+		row_sum = check_batch(r, row_sum, &batch, rows);
 		mark_sum = fold_marks(mark_sum, &batch);
 		rows += batch.rows;
 	} while (batch.rows || batch.marks);

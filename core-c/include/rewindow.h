@@ -4,7 +4,7 @@
  *
  *   rw_replay_open     reads the captures once: flows, connections, direction, vantage point
  *   rw_replay_next     a batch of rows, as columns that stay valid until the next call; 0 rows and 0 marks: the end
- *   rw_replay_summary, rw_replay_connections, rw_replay_subflows: who they are from the start, complete after the end
+ *   rw_replay_summary, rw_replay_connection, rw_replay_subflow: who they are from the start, complete after the end
  *   rw_replay_close
  *
  *   rw_controller_*    drives one controller by hand, the same code
@@ -157,7 +157,7 @@ typedef struct rw_subflow_row {
 	uint8_t send_times;    /* rw_send_times */
 	uint8_t ecn;           /* rw_ecn_mode */
 	uint8_t copied;        /* its frames were captured more than once */
-	uint8_t paced;         /* most of its data left on a timer, not on an ACK or with other data */
+	uint8_t paced;         /* much of its data left on a timer, not on an ACK or with other data */
 	uint8_t handshake;     /* SYN and SYN/ACK were seen */
 	uint8_t one_direction; /* only one side was seen */
 	uint8_t closed;        /* FIN or RST was seen */
@@ -222,8 +222,12 @@ rw_status rw_replay_next(rw_replay *replay, rw_batch *batch, rw_error *error);
 /* Offset reached and sum of the files' sizes, for progress. */
 void rw_replay_progress(const rw_replay *replay, uint64_t *done_bytes, uint64_t *total_bytes);
 void rw_replay_summary(const rw_replay *replay, rw_summary *summary);
-const rw_connection_row *rw_replay_connections(const rw_replay *replay, uint32_t *count);
-const rw_subflow_row *rw_replay_subflows(const rw_replay *replay, uint32_t *count);
+/* How many there are. */
+uint32_t rw_replay_connections(const rw_replay *replay);
+uint32_t rw_replay_subflows(const rw_replay *replay);
+/* One of them; all 0 beyond the last. The subflows of a connection stand together. */
+void rw_replay_connection(const rw_replay *replay, uint32_t connection, rw_connection_row *row);
+void rw_replay_subflow(const rw_replay *replay, uint32_t subflow, rw_subflow_row *row);
 /* subflow: its place in the table; choice: in the order chosen. All 0 without a row. */
 void rw_replay_window(const rw_replay *replay, uint32_t subflow, uint32_t choice, rw_window_row *row);
 void rw_replay_close(rw_replay *replay);

@@ -55,12 +55,18 @@ struct rw_path {
 
 /* One connection under one controller. */
 struct rw_connection {
-	struct rw_path path[RW_MAX_PATHS];
 	int64_t option[RW_MAX_OPTIONS]; /* values in the order of the controller's option table */
 	uint64_t word[RW_CONNECTION_WORDS]; /* the controller's own */
 	uint32_t mss_bytes; /* of the first subflow; turns byte thresholds into segments */
-	uint32_t pad;
+	uint32_t paths;     /* places that there are: at most RW_MAX_PATHS, often fewer */
+	struct rw_path path[RW_MAX_PATHS];
 };
+
+/* The bound of every loop over paths: a constant one, whatever the connection says. */
+static inline __attribute__((always_inline, unused)) uint32_t rw_path_count(const struct rw_connection *c)
+{
+	return c->paths < RW_MAX_PATHS ? c->paths : RW_MAX_PATHS;
+}
 
 struct rw_ack {
 	uint32_t path;

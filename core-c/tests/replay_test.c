@@ -59,15 +59,19 @@ static struct totals replay(const struct file *f)
 	rw_replay_summary(r, &summary);
 	assert_int_equal(summary.rows, t.rows);
 	t.tcp_packets = summary.tcp_packets;
-	uint32_t subflows;
-	const rw_connection_row *connection = rw_replay_connections(r, &t.connections);
-	const rw_subflow_row *subflow = rw_replay_subflows(r, &subflows);
+	t.connections = rw_replay_connections(r);
 	uint32_t sum = 0;
-	for (uint32_t i = 0; i < t.connections; i++)
-		sum += connection[i].subflows;
-	assert_int_equal(sum, subflows);
-	for (uint32_t i = 0; i < subflows; i++)
-		assert_true(subflow[i].rtt_min_us <= subflow[i].rtt_p95_us || !subflow[i].rtt_samples);
+	for (uint32_t i = 0; i < t.connections; i++) {
+		rw_connection_row row;
+		rw_replay_connection(r, i, &row);
+		sum += row.subflows;
+	}
+	assert_int_equal(sum, rw_replay_subflows(r));
+	for (uint32_t i = 0; i < sum; i++) {
+		rw_subflow_row row;
+		rw_replay_subflow(r, i, &row);
+		assert_true(row.rtt_min_us <= row.rtt_p95_us || !row.rtt_samples);
+	}
 	rw_replay_close(r);
 	close(fd);
 	return t;

@@ -3,7 +3,11 @@
 
 #include <string.h>
 
-static struct rw_shadow shadow;
+static union {
+	struct rw_shadow shadow;
+	uint8_t room[4096];
+} block;
+#define shadow block.shadow
 
 static void newreno(uint32_t cwnd, uint64_t ssthresh)
 {
@@ -12,11 +16,12 @@ static void newreno(uint32_t cwnd, uint64_t ssthresh)
 	rw_error error;
 	const struct rw_control *control = rw_control_find("newreno");
 	assert_int_equal(rw_control_options(&choice, control, &settings, &error), RW_OK);
-	rw_shadow_open(&shadow, control, &settings, 1460);
+	assert_true(rw_shadow_bytes(1) <= sizeof block);
+	rw_shadow_open(&shadow, control, &settings, 1, 1460);
 	rw_shadow_place(&shadow, 0, (uint64_t)cwnd << 16, ssthresh, 100000000);
 }
 
-static uint32_t cwnd(void) { return (uint32_t)(shadow.connection.path[0].cwnd_q16 >> 16); }
+static uint32_t cwnd(void) { return (uint32_t)(shadow.connection->path[0].cwnd_q16 >> 16); }
 
 static struct rw_event ack(uint32_t in_flight, uint32_t delivered, uint32_t lost, int advanced)
 {
@@ -87,7 +92,7 @@ static void growth_gate(void **state)
 		struct rw_shadow_row row;
 		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
 		assert_int_equal(cwnd(), cases[i].expected);
-		assert_int_equal(shadow.connection.path[0].cwnd_cnt, i == 4); /* avoidance counted only when full */
+		assert_int_equal(shadow.connection->path[0].cwnd_cnt, i == 4); /* avoidance counted only when full */
 	}
 }
 
@@ -98,7 +103,8 @@ static void choose(const char *const *options, uint32_t count, uint32_t cwnd_seg
 	rw_error error;
 	const struct rw_control *control = rw_control_find("newreno");
 	assert_int_equal(rw_control_options(&choice, control, &settings, &error), RW_OK);
-	rw_shadow_open(&shadow, control, &settings, 1460);
+	assert_true(rw_shadow_bytes(1) <= sizeof block);
+	rw_shadow_open(&shadow, control, &settings, 1, 1460);
 	rw_shadow_place(&shadow, 0, (uint64_t)cwnd_segments << 16, RW_SSTHRESH_UNSET, 100000000);
 }
 
@@ -162,10 +168,10 @@ static void timeouts(void **state)
 	struct rw_event again = {.kind = RW_EVENT_TIMEOUT, .new_episode = 0, .in_flight = 0};
 	rw_shadow_event(&shadow, 0, &first, 100000000, NULL);
 	assert_int_equal(cwnd(), 4); /* what is still in flight and one more */
-	assert_true(shadow.connection.path[0].ssthresh_q16 == 10 << 16);
+	assert_true(shadow.connection->path[0].ssthresh_q16 == 10 << 16);
 	rw_shadow_event(&shadow, 0, &again, 100000000, NULL);
 	assert_int_equal(cwnd(), 1);
-	assert_true(shadow.connection.path[0].ssthresh_q16 == 10 << 16); /* once an episode */
+	assert_true(shadow.connection->path[0].ssthresh_q16 == 10 << 16); /* once an episode */
 }
 
 int main(void)

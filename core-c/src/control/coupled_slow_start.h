@@ -64,7 +64,7 @@ RW_INLINE void css_rtt(struct rw_connection *c, const struct rw_ack *ack)
 RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)
 {
 	uint64_t least = UINT64_MAX;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (c->path[i].live && c->path[i].word[PATH_RTT_NS])
 			least = rw_min64(least, c->path[i].word[PATH_RTT_NS]);
 	return least;
@@ -74,7 +74,7 @@ RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)
 RW_INLINE uint64_t css_rate_q27(const struct rw_connection *c, uint64_t rtt_min_ns)
 {
 	uint64_t sum = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
 		if (p->live && p->word[PATH_RTT_NS])
 			sum += (rw_window_q16(p) << 27) / rw_rho_q16(p->word[PATH_RTT_NS], rtt_min_ns);
@@ -90,7 +90,7 @@ RW_INLINE int css_is_coupled(const struct rw_connection *c, const struct rw_path
 RW_INLINE void css_exit(struct rw_connection *c)
 {
 	c->word[WORD_INITIAL_SS] = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		struct rw_path *p = &c->path[i];
 		if (p->live && p->initial) {
 			p->ssthresh_q16 = p->cwnd_q16;
@@ -151,7 +151,7 @@ RW_INLINE uint64_t css_weighted_q16(const struct rw_connection *c, const struct 
 RW_INLINE uint64_t css_total_without_q16(const struct rw_connection *c, uint32_t path, uint64_t rtt_min_ns)
 {
 	uint64_t total = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (i != path && c->path[i].live)
 			total += css_weighted_q16(c, &c->path[i], rtt_min_ns);
 	return total;
@@ -160,7 +160,7 @@ RW_INLINE uint64_t css_total_without_q16(const struct rw_connection *c, uint32_t
 RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 {
 	int others = 0, coupled = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (i != path && c->path[i].live) {
 			others++;
 			coupled += c->path[i].initial;
@@ -205,7 +205,7 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 {
 	c->path[path].initial = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (c->path[i].live && c->path[i].initial)
 			return;
 	c->word[WORD_INITIAL_SS] = 0;

@@ -151,10 +151,10 @@ RW_INLINE uint64_t rw_rho_q16(uint64_t rtt_ns, uint64_t rtt_min_ns)
 RW_INLINE struct rw_sums rw_sum_paths(const struct rw_connection *c)
 {
 	struct rw_sums t = {0, 0, 0, 0, UINT64_MAX, 0};
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (rw_counts(&c->path[i]))
 			t.rtt_min_ns = rw_min64(t.rtt_min_ns, c->path[i].srtt_ns);
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
 		if (!rw_counts(p))
 			continue;

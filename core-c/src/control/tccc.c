@@ -54,7 +54,7 @@ static void control_ack(struct rw_connection *c, const struct rw_ack *ack)
 static int same_loss_rate(const struct rw_connection *c)
 {
 	uint64_t least = UINT64_MAX, most = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
 		if (!rw_counts(p))
 			continue;

@@ -166,7 +166,7 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 /* A packet that reached the sender, with ACK set, after the handshake. */
 void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		     struct rw_oddity_counts *oddities);
-/* Did most of its data leave on a timer? */
+/* Did much of its data leave on a timer? */
 int rw_sender_paced(const struct rw_sender *s);
 /* The handshake's own sample. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);

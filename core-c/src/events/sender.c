@@ -355,7 +355,7 @@ static void see_pace(struct rw_sender *s, const struct rw_packet *p)
 
 int rw_sender_paced(const struct rw_sender *s)
 {
-	return s->sends >= PACED_SENDS_MIN && s->timed_sends * 2 > s->sends && !s->corrected;
+	return s->sends >= PACED_SENDS_MIN && s->timed_sends * 5 > s->sends && !s->corrected;
 }
 
 static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,

@@ -6,7 +6,7 @@
 #include "shadow.h"
 
 struct rw_controller {
-	struct rw_shadow shadow;
+	struct rw_shadow *shadow;
 	uint32_t next; /* segments acknowledged so far, in place of sequence numbers */
 };
 
@@ -29,32 +29,40 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 	if (status != RW_OK)
 		return status;
 	rw_controller *c = calloc(1, sizeof *c);
-	if (!c) {
+	if (c)
+		c->shadow = malloc(rw_shadow_bytes(RW_MAX_PATHS));
+	if (!c || !c->shadow) {
+		free(c);
 		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 		return RW_ERROR_MEMORY;
 	}
-	rw_shadow_open(&c->shadow, control, &settings, mss_bytes);
+	rw_shadow_open(c->shadow, control, &settings, RW_MAX_PATHS, mss_bytes);
 	*out = c;
 	return RW_OK;
 }
 
-void rw_controller_close(rw_controller *c) { free(c); }
+void rw_controller_close(rw_controller *c)
+{
+	if (c)
+		free(c->shadow);
+	free(c);
+}
 
 static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t *path, int join, rw_error *error)
 {
 	if (state->cwnd_q16 < RW_Q16_ONE || state->cwnd_q16 > RW_CWND_MAX_Q16)
 		return refuse(error, "cwnd must be 1 to 1048576 segments");
 	uint32_t i = 0;
-	while (i < RW_MAX_PATHS && c->shadow.connection.path[i].live)
+	while (i < RW_MAX_PATHS && c->shadow->connection->path[i].live)
 		i++;
 	if (i == RW_MAX_PATHS)
 		return refuse(error, "a connection has at most 8 paths");
-	rw_shadow_place(&c->shadow, i, state->cwnd_q16, state->ssthresh_q16, state->srtt_ns);
-	struct rw_path *p = &c->shadow.connection.path[i];
+	rw_shadow_place(c->shadow, i, state->cwnd_q16, state->ssthresh_q16, state->srtt_ns);
+	struct rw_path *p = &c->shadow->connection->path[i];
 	p->cwnd_cnt = state->cwnd_cnt;
 	p->flight_peak_q16 = state->flight_peak_q16;
-	if (join && c->shadow.control->join)
-		c->shadow.control->join(&c->shadow.connection, i);
+	if (join && c->shadow->control->join)
+		c->shadow->control->join(c->shadow->connection, i);
 	*path = i;
 	return RW_OK;
 }
@@ -71,14 +79,14 @@ rw_status rw_controller_join(rw_controller *c, const rw_path_state *state, uint3
 
 static int is_live(const rw_controller *c, uint32_t path)
 {
-	return path < RW_MAX_PATHS && c->shadow.connection.path[path].live;
+	return path < RW_MAX_PATHS && c->shadow->connection->path[path].live;
 }
 
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
-	rw_shadow_leave(&c->shadow, path);
+	rw_shadow_leave(c->shadow, path);
 	return RW_OK;
 }
 
@@ -92,11 +100,11 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 	c->next += acked_segments;
 	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns, c->next, c->next};
 	if (rtt_ns) {
-		uint64_t srtt = c->shadow.connection.path[path].srtt_ns;
+		uint64_t srtt = c->shadow->connection->path[path].srtt_ns;
 		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
-		rw_shadow_rtt(&c->shadow, &ack, srtt);
+		rw_shadow_rtt(c->shadow, &ack, srtt);
 	}
-	rw_shadow_raise(&c->shadow, &ack);
+	rw_shadow_raise(c->shadow, &ack);
 	return RW_OK;
 }
 
@@ -104,9 +112,9 @@ rw_status rw_controller_loss(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
-	rw_shadow_reduce(&c->shadow, path);
+	rw_shadow_reduce(c->shadow, path);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
-	c->shadow.connection.path[path].cwnd_q16 = c->shadow.connection.path[path].ssthresh_q16;
+	c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
 	return RW_OK;
 }
 
@@ -119,7 +127,7 @@ rw_status rw_controller_timeout(rw_controller *c, uint32_t path, rw_error *error
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
-	rw_shadow_timeout(&c->shadow, path, 0, 1);
+	rw_shadow_timeout(c->shadow, path, 0, 1);
 	return RW_OK;
 }
 
@@ -127,20 +135,20 @@ rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_stat
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
-	const struct rw_path *p = &c->shadow.connection.path[path];
+	const struct rw_path *p = &c->shadow->connection->path[path];
 	memset(state, 0, sizeof *state);
 	state->cwnd_q16 = p->cwnd_q16;
 	state->ssthresh_q16 = p->ssthresh_q16;
 	state->srtt_ns = p->srtt_ns;
 	state->flight_peak_q16 = p->flight_peak_q16;
 	state->cwnd_cnt = p->cwnd_cnt;
-	*phase = rw_shadow_phase(&c->shadow, path, RW_SENDER_OPEN);
+	*phase = rw_shadow_phase(c->shadow, path, RW_SENDER_OPEN);
 	return RW_OK;
 }
 
 static const struct rw_word_name *word_at(const rw_controller *c, uint32_t index)
 {
-	const struct rw_word_name *w = c->shadow.control->words;
+	const struct rw_word_name *w = c->shadow->control->words;
 	for (uint32_t i = 0; w[i].name; i++)
 		if (i == index)
 			return &w[i];
@@ -162,7 +170,7 @@ rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t pa
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
 		return refuse(error, "no such value");
-	*value = w->of_path ? c->shadow.connection.path[path].word[w->index] : c->shadow.connection.word[w->index];
+	*value = w->of_path ? c->shadow->connection->path[path].word[w->index] : c->shadow->connection->word[w->index];
 	return RW_OK;
 }
 
@@ -172,8 +180,8 @@ rw_status rw_controller_set_word(rw_controller *c, uint32_t index, uint32_t path
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
 		return refuse(error, "no such value");
 	if (w->of_path)
-		c->shadow.connection.path[path].word[w->index] = value;
+		c->shadow->connection->path[path].word[w->index] = value;
 	else
-		c->shadow.connection.word[w->index] = value;
+		c->shadow->connection->word[w->index] = value;
 	return RW_OK;
 }

@@ -3,79 +3,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "capture.h"
-#include "coverage.h"
-#include "early.h"
-#include "shadow.h"
+#include "state.h"
 
 #define BATCH_ROWS 16384
 #define FLOWS_MAX (1u << 21)
 #define WINDOW_SEGMENTS (1u << 18)
 #define TOTAL_SEGMENTS (1u << 23)
 #define BATCH_ROWS_MAX (1u << 22)
-#define NO_SLOT 255
-
-/* A flow while it is replayed. */
-struct live {
-	struct rw_sender sender;
-	int64_t last_ns, syn_ns, syn_ack_ns;
-	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
-	uint64_t ce_packets;
-	uint64_t rows, full_rows; /* full: the sender filled its window, as far as can be seen */
-	struct window {
-		uint64_t sum_q16, most_q16, last_q16, matched;
-	} *window; /* one for each controller, from the first row on */
-};
-
-struct live_connection {
-	struct rw_shadow *shadow; /* one for each controller */
-	uint8_t slot_used[RW_MAX_PATHS];
-	uint32_t left; /* how many of its subflows have */
-	struct rw_coverage coverage;
-	int64_t last_ack_ns;
-};
-
-struct columns {
-	int64_t *time_ns;
-	uint32_t *connection, *subflow, *una, *ack, *acked_bytes, *acked_segments, *rtt_us, *srtt_us, *in_flight_bytes;
-	uint16_t *flags;
-	uint64_t **cwnd_before_q16, **cwnd_q16, **ssthresh_q16;
-	uint8_t **phase;
-	int64_t *mark_time_ns;
-	uint64_t *mark_row;
-	uint32_t *mark_connection, *mark_subflow, *mark_value;
-	uint8_t *mark_kind;
-};
-
-struct choice {
-	const struct rw_control *control;
-	struct rw_settings settings;
-};
-
-struct rw_replay {
-	int *fds;
-	uint32_t files, choices, batch_rows;
-	uint64_t total_bytes;
-	struct choice *choice;
-	rw_limits limits;
-	struct rw_survey survey;
-	struct rw_budget budget;
-	struct rw_oddity_counts oddities, ignored; /* ignored: those that the survey has counted already */
-	rw_summary summary;
-	struct rw_observation *observation; /* of the second pass */
-	struct rw_fragments *fragments;
-	struct rw_copies *copies;           /* null: no flow has any */
-	uint64_t record;                    /* that it is at */
-	struct rw_early *early; /* null: no flow needs it */
-	uint8_t *send_times;    /* of each flow */
-	struct live **live;
-	struct live_connection *live_connection;
-	struct columns columns;
-	uint64_t rows, marks, rows_before;
-	uint8_t ended;
-	rw_connection_row *connection;
-	rw_subflow_row *subflow;
-};
 
 static rw_status out_of_memory(rw_error *error)
 {
@@ -155,18 +89,6 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	return rw_survey_finish(&r->survey) ? out_of_memory(error) : RW_OK;
 }
 
-static uint8_t vantage_of(const struct rw_flow *f)
-{
-	switch (f->near) {
-	case 0:
-		return RW_VANTAGE_MIDDLE;
-	case 3:
-		return RW_VANTAGE_UNKNOWN;
-	default:
-		return f->near - 1 == f->source ? RW_VANTAGE_SENDER : RW_VANTAGE_RECEIVER;
-	}
-}
-
 /* Something that a flow has from its first record on. */
 static void add_oddity_of(rw_replay *r, const struct rw_flow *f, enum rw_oddity which)
 {
@@ -181,7 +103,7 @@ static void judge_flows(rw_replay *r)
 	uint64_t bytes[4] = {0};
 	for (uint32_t i = 0; i < r->survey.flows; i++) {
 		const struct rw_flow *f = &r->survey.flow[i];
-		bytes[vantage_of(f)] += f->side[f->source].bytes + 1;
+		bytes[rw_vantage_of(f)] += f->side[f->source].bytes + 1;
 		if (!f->side[0].syn && !f->side[1].syn)
 			add_oddity_of(r, f, RW_ODDITY_NO_HANDSHAKE);
 	}
@@ -246,102 +168,6 @@ static void free_columns(struct columns *c, uint32_t choices)
 		free(all[i]);
 }
 
-static uint32_t to_us(uint64_t ns)
-{
-	uint64_t us = ns / 1000;
-	return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
-}
-
-static void describe_subflow(rw_replay *r, uint32_t number, rw_subflow_row *row)
-{
-	const struct rw_flow *f = &r->survey.flow[number];
-	const struct live *l = r->live[number];
-	const struct rw_flow_side *source = &f->side[f->source], *sink = &f->side[!f->source];
-	memset(row, 0, sizeof *row);
-	row->connection = f->connection;
-	row->id = f->id;
-	row->file = f->file;
-	row->interface = f->interface;
-	row->family = f->family;
-	memcpy(row->src, f->address[f->source], 16);
-	memcpy(row->dst, f->address[!f->source], 16);
-	row->sport = f->port[f->source];
-	row->dport = f->port[!f->source];
-	row->vantage = vantage_of(f);
-	row->send_times = r->send_times[number];
-	row->ecn = rw_flow_ecn(f);
-	row->copied = f->copied;
-	row->handshake = f->handshake;
-	row->one_direction = !source->packets || !sink->packets;
-	row->closed = source->fin || sink->fin || source->rst || sink->rst;
-	row->backup = f->backup;
-	row->packets = source->packets;
-	row->reverse_packets = sink->packets;
-	row->reverse_bytes = sink->bytes;
-	row->first_ns = f->first_ns;
-	row->last_ns = f->last_ns;
-	if (f->handshake && f->established_ns)
-		row->handshake_rtt_us = to_us((uint64_t)(f->established_ns > f->syn_ns ? f->established_ns - f->syn_ns : 0));
-	row->mss_bytes = source->payload_max;
-	if (sink->mss && row->mss_bytes > sink->mss)
-		row->mss_bytes = sink->mss;
-	row->bytes = source->bytes;
-	if (!l)
-		return;
-	const struct rw_sender *s = &l->sender;
-	row->bytes = s->bytes;
-	row->retransmitted_packets = s->retransmitted_packets + rw_sender_unseen_retransmissions(s);
-	row->retransmitted_bytes = s->retransmitted_bytes;
-	row->spurious_retransmissions = s->spurious;
-	row->unseen_bytes = s->unseen_bytes;
-	row->acks = s->acks;
-	row->ece_acks = s->ece_acks;
-	row->paced = (uint8_t)rw_sender_paced(s);
-	row->ce_packets = l->ce_packets;
-	row->fast_retransmits = s->fast_retransmits;
-	row->timeouts = s->timeouts;
-	row->rtt_samples = s->rtt_samples;
-	row->rtt_min_us = to_us(s->rtt_min_ns);
-	row->rtt_median_us = rw_sender_rtt_quantile_us(s, 50);
-	row->rtt_p95_us = rw_sender_rtt_quantile_us(s, 95);
-	row->first_data_ns = s->first_data_ns;
-	row->last_ack_ns = s->last_advance_ns;
-	row->first_unseen_ns = s->first_unseen_ns;
-	row->replayed = !l->crowded_out;
-}
-
-/* The tables: who the flows are from the survey on, what became of them after the end. */
-static void describe(rw_replay *r)
-{
-	for (uint32_t c = 0; c < r->survey.connections; c++) {
-		const struct rw_flow_connection *from = &r->survey.connection[c];
-		const struct live_connection *lc = &r->live_connection[c];
-		rw_connection_row *row = &r->connection[c];
-		row->id = c;
-		row->mptcp = from->mptcp;
-		row->version = from->version;
-		row->has_token = from->has_token;
-		row->token = from->token;
-		row->fallback = from->fallback;
-		row->checksum = from->checksum;
-		row->fast_closed = from->fast_closed;
-		row->subflows = from->subflows;
-		row->first_subflow = from->first_subflow;
-		row->last_ack_ns = lc->last_ack_ns;
-		row->data_bytes = lc->coverage.covered;
-		for (uint32_t k = 0; k < from->subflows; k++) {
-			rw_subflow_row *sub = &r->subflow[from->first_subflow + k];
-			describe_subflow(r, r->survey.subflow[from->first_subflow + k], sub);
-			if (k == 0 || sub->first_ns < row->first_ns)
-				row->first_ns = sub->first_ns;
-			if (k == 0 || sub->last_ns > row->last_ns)
-				row->last_ns = sub->last_ns;
-			if (lc->coverage.covered == 0)
-				row->data_bytes += sub->bytes;
-		}
-	}
-}
-
 static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *error)
 {
 	for (uint32_t k = 0; k < r->choices; k++) {
@@ -366,7 +192,7 @@ static rw_status correct_vantage(rw_replay *r, rw_error *error)
 		return out_of_memory(error);
 	for (uint32_t i = 0; i < r->survey.flows; i++) {
 		const struct rw_flow *f = &r->survey.flow[i];
-		r->send_times[i] = (uint8_t)rw_send_times_of(f, vantage_of(f));
+		r->send_times[i] = (uint8_t)rw_send_times_of(f, rw_vantage_of(f));
 		needed += r->send_times[i] != RW_SEND_TIMES_CAPTURED;
 	}
 	return needed ? rw_early_open(&r->early, r->fds, r->files, &r->survey, r->send_times, error) : RW_OK;
@@ -407,9 +233,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		judge_flows(r);
 		r->live = calloc(r->survey.flows + 1, sizeof *r->live);
 		r->live_connection = calloc(r->survey.connections + 1, sizeof *r->live_connection);
-		r->connection = calloc(r->survey.connections + 1, sizeof *r->connection);
-		r->subflow = calloc(r->survey.flows + 1, sizeof *r->subflow);
-		if (!r->live || !r->live_connection || !r->connection || !r->subflow ||
+		if (!r->live || !r->live_connection ||
 		    allocate_columns(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
 	}
@@ -425,7 +249,6 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		rw_replay_close(r);
 		return status;
 	}
-	describe(r);
 	*out = r;
 	return RW_OK;
 }
@@ -442,12 +265,25 @@ static void add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_
 	c->mark_value[i] = value;
 }
 
+/* Places that a connection's controllers need: no more subflows are live at once than it has. */
+static uint32_t paths_of(const rw_replay *r, uint32_t connection)
+{
+	uint32_t subflows = r->survey.connection[connection].subflows;
+	return subflows < RW_MAX_PATHS ? subflows : RW_MAX_PATHS;
+}
+
+static struct rw_shadow *shadow_of(const rw_replay *r, uint32_t connection, uint32_t choice)
+{
+	uint8_t *first = r->live_connection[connection].shadows;
+	return (struct rw_shadow *)(void *)(first + choice * rw_shadow_bytes(paths_of(r, connection)));
+}
+
 static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
 {
 	struct live_connection *lc = &r->live_connection[f->connection];
 	l->established = 1;
 	l->slot = 0;
-	while (l->slot < RW_MAX_PATHS && lc->slot_used[l->slot])
+	while (l->slot < RW_MAX_PATHS && lc->slots_used >> l->slot & 1)
 		l->slot++;
 	if (l->slot == RW_MAX_PATHS) {
 		l->slot = NO_SLOT;
@@ -455,10 +291,10 @@ static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int
 		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, f->file, f->offset);
 		return;
 	}
-	lc->slot_used[l->slot] = 1;
+	lc->slots_used |= (uint8_t)(1 << l->slot);
 	add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
-	for (uint32_t k = 0; lc->shadow && k < r->choices; k++)
-		rw_shadow_join(&lc->shadow[k], l->slot, l->sender.srtt_ns);
+	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
+		rw_shadow_join(shadow_of(r, f->connection, k), l->slot, l->sender.srtt_ns);
 }
 
 /*
@@ -469,10 +305,10 @@ static int need_shadows(rw_replay *r, uint32_t connection)
 {
 	struct live_connection *lc = &r->live_connection[connection];
 	const struct rw_flow_connection *c = &r->survey.connection[connection];
-	if (lc->shadow || r->choices == 0)
+	if (lc->shadows || r->choices == 0)
 		return 0;
-	lc->shadow = malloc(r->choices * sizeof *lc->shadow);
-	if (!lc->shadow)
+	lc->shadows = malloc(r->choices * rw_shadow_bytes(paths_of(r, connection)));
+	if (!lc->shadows)
 		return 1;
 	const struct live *in_slot[RW_MAX_PATHS] = {0};
 	uint32_t mss = 0;
@@ -488,10 +324,11 @@ static int need_shadows(rw_replay *r, uint32_t connection)
 			mss = payload && (announced == 0 || payload < announced) ? payload : announced;
 	}
 	for (uint32_t k = 0; k < r->choices; k++) {
-		rw_shadow_open(&lc->shadow[k], r->choice[k].control, &r->choice[k].settings, mss);
+		struct rw_shadow *shadow = shadow_of(r, connection, k);
+		rw_shadow_open(shadow, r->choice[k].control, &r->choice[k].settings, paths_of(r, connection), mss);
 		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
 			if (in_slot[slot])
-				rw_shadow_join(&lc->shadow[k], slot, in_slot[slot]->sender.srtt_ns);
+				rw_shadow_join(shadow, slot, in_slot[slot]->sender.srtt_ns);
 	}
 	return 0;
 }
@@ -505,14 +342,14 @@ static void leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t
 	rw_sender_retire(&l->sender);
 	if (l->slot != NO_SLOT) {
 		add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
-		for (uint32_t k = 0; lc->shadow && k < r->choices; k++)
-			rw_shadow_leave(&lc->shadow[k], l->slot);
-		lc->slot_used[l->slot] = 0;
+		for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
+			rw_shadow_leave(shadow_of(r, f->connection, k), l->slot);
+		lc->slots_used &= (uint8_t)~(1 << l->slot);
 		l->slot = NO_SLOT;
 	}
 	if (++lc->left == r->survey.connection[f->connection].subflows) {
-		free(lc->shadow); /* no subflow can come any more */
-		lc->shadow = NULL;
+		free(lc->shadows); /* no subflow can come any more */
+		lc->shadows = NULL;
 	}
 }
 
@@ -537,7 +374,6 @@ static void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct 
 static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_event *e)
 {
 	struct columns *c = &r->columns;
-	struct live_connection *lc = &r->live_connection[f->connection];
 	uint64_t i = r->rows;
 	c->time_ns[i] = e->time_ns;
 	c->connection[i] = f->connection;
@@ -546,8 +382,8 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	c->ack[i] = e->ack;
 	c->acked_bytes[i] = e->acked_bytes;
 	c->acked_segments[i] = e->delivered;
-	c->rtt_us[i] = e->rtt_ns && e->rtt_ns < 1000 ? 1 : to_us(e->rtt_ns);
-	c->srtt_us[i] = to_us(e->srtt_ns);
+	c->rtt_us[i] = e->rtt_ns && e->rtt_ns < 1000 ? 1 : rw_to_us(e->rtt_ns);
+	c->srtt_us[i] = rw_to_us(e->srtt_ns);
 	c->in_flight_bytes[i] = e->in_flight_bytes_before;
 	c->flags[i] = e->flags;
 	int full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
@@ -556,7 +392,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	l->rows++;
 	for (uint32_t k = 0; k < r->choices; k++) {
 		struct rw_shadow_row row = {0};
-		rw_shadow_event(&lc->shadow[k], l->slot, e, l->sender.srtt_ns, &row);
+		rw_shadow_event(shadow_of(r, f->connection, k), l->slot, e, l->sender.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
@@ -579,7 +415,7 @@ static int apply(rw_replay *r, const struct rw_flow *f, struct live *l, const st
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
 		add_event_marks(r, f, e);
-		if (e->kind == RW_EVENT_SEND && !lc->shadow)
+		if (e->kind == RW_EVENT_SEND && !lc->shadows)
 			continue;
 		if (need_shadows(r, f->connection))
 			return 1;
@@ -590,7 +426,7 @@ static int apply(rw_replay *r, const struct rw_flow *f, struct live *l, const st
 			continue;
 		}
 		for (uint32_t k = 0; k < r->choices; k++)
-			rw_shadow_event(&lc->shadow[k], l->slot, e, l->sender.srtt_ns, NULL);
+			rw_shadow_event(shadow_of(r, f->connection, k), l->slot, e, l->sender.srtt_ns, NULL);
 	}
 	return 0;
 }
@@ -638,7 +474,7 @@ static struct live *live_flow(rw_replay *r, uint32_t number)
 		l->slot = NO_SLOT;
 		const struct rw_flow *f = &r->survey.flow[number];
 		uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
-		rw_sender_open(&l->sender, f, vantage_of(f), r->send_times[number], segments, &r->budget);
+		rw_sender_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
 		r->live[number] = l;
 	}
 	return r->live[number];
@@ -647,16 +483,19 @@ static struct live *live_flow(rw_replay *r, uint32_t number)
 static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *p)
 {
 	const struct rw_mptcp *m = &p->mptcp;
-	struct rw_coverage *coverage = &r->live_connection[f->connection].coverage;
+	struct live_connection *lc = &r->live_connection[f->connection];
 	const struct rw_flow_connection *c = &r->survey.connection[f->connection];
 	if (!m->seen || !m->dss_mapping || m->data_length == 0)
 		return 0;
-	if (m->seen & 1 << RW_MP_CAPABLE)
-		return c->has_idsn ? rw_coverage_add(coverage, c->idsn + 1, 1, m->data_length) : 0;
-	if (m->subflow_sequence == 0)
-		return 0; /* a DATA_FIN alone */
+	int first = !!(m->seen & 1 << RW_MP_CAPABLE);
+	if (first ? !c->has_idsn : m->subflow_sequence == 0)
+		return 0; /* nobody knows where, or a DATA_FIN alone */
+	if (!lc->coverage && !(lc->coverage = calloc(1, sizeof *lc->coverage)))
+		return 1;
+	if (first)
+		return rw_coverage_add(lc->coverage, c->idsn + 1, 1, m->data_length);
 	/* A DATA_FIN takes a number of its own after the data. */
-	return rw_coverage_add(coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
+	return rw_coverage_add(lc->coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
 }
 
 static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, struct rw_packet *p)
@@ -693,8 +532,6 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 		int completes = first && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
 		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
 			rw_sender_acked(&l->sender, p, &events, &r->oddities);
-			if (events.count && events.event[0].una_advanced)
-				r->live_connection[f->connection].last_ack_ns = p->time_ns;
 		}
 	}
 	if (apply(r, f, l, &events))
@@ -739,7 +576,6 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 static void finish(rw_replay *r)
 {
 	r->ended = 1;
-	describe(r);
 	rw_summary *s = &r->summary;
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		s->oddity[i] = r->oddities.count[i];
@@ -795,32 +631,6 @@ void rw_replay_progress(const rw_replay *r, uint64_t *done, uint64_t *total)
 	*total = r->total_bytes;
 }
 
-void rw_replay_summary(const rw_replay *r, rw_summary *summary) { *summary = r->summary; }
-
-const rw_connection_row *rw_replay_connections(const rw_replay *r, uint32_t *count)
-{
-	*count = r->survey.connections;
-	return r->connection;
-}
-
-const rw_subflow_row *rw_replay_subflows(const rw_replay *r, uint32_t *count)
-{
-	*count = r->survey.flows;
-	return r->subflow;
-}
-
-void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_window_row *row)
-{
-	memset(row, 0, sizeof *row);
-	if (subflow >= r->survey.flows || choice >= r->choices)
-		return;
-	const struct live *l = r->live[r->survey.subflow[subflow]];
-	if (!l || !l->window)
-		return;
-	const struct window *w = &l->window[choice];
-	*row = (rw_window_row){l->rows, w->sum_q16, w->most_q16, w->last_q16, l->full_rows, w->matched};
-}
-
 void rw_replay_close(rw_replay *r)
 {
 	if (!r)
@@ -832,8 +642,11 @@ void rw_replay_close(rw_replay *r)
 			free(r->live[i]);
 		}
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
-		free(r->live_connection[i].shadow);
-		rw_coverage_free(&r->live_connection[i].coverage);
+		struct live_connection *lc = &r->live_connection[i];
+		free(lc->shadows);
+		if (lc->coverage)
+			rw_coverage_free(lc->coverage);
+		free(lc->coverage);
 	}
 	free_columns(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_observation_close(r->observation);
@@ -844,8 +657,6 @@ void rw_replay_close(rw_replay *r)
 	rw_survey_free(&r->survey);
 	free(r->live);
 	free(r->live_connection);
-	free(r->connection);
-	free(r->subflow);
 	free(r->choice);
 	free(r->fds);
 	free(r);

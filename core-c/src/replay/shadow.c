@@ -1,30 +1,41 @@
 #include "shadow.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { OPTION_MODE = 0 };
 
-static int kernel_mode(const struct rw_shadow *s) { return s->connection.option[OPTION_MODE] == RW_MODE_KERNEL; }
+static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
 static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
-		    uint32_t mss_bytes)
+size_t rw_shadow_bytes(uint32_t paths)
 {
-	memset(s, 0, sizeof *s);
+	return sizeof(struct rw_shadow) + paths * sizeof(struct rw_shadow_path) + offsetof(struct rw_connection, path) +
+	       paths * sizeof(struct rw_path);
+}
+
+void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
+		    uint32_t paths, uint32_t mss_bytes)
+{
+	uint8_t *at = (uint8_t *)(s + 1);
+	memset(s, 0, rw_shadow_bytes(paths));
+	s->path = (struct rw_shadow_path *)(void *)at;
+	s->connection = (struct rw_connection *)(void *)(at + paths * sizeof *s->path);
+	s->connection->paths = paths;
 	s->control = control;
 	s->gate = settings->gate == RW_GATE_AUTO ? settings->option[OPTION_MODE] == RW_MODE_KERNEL ? RW_GATE_OWN : RW_GATE_OBSERVED
 						 : settings->gate;
 	s->losses = settings->losses;
-	memcpy(s->connection.option, settings->option, sizeof s->connection.option);
-	s->connection.mss_bytes = mss_bytes;
+	memcpy(s->connection->option, settings->option, sizeof s->connection->option);
+	s->connection->mss_bytes = mss_bytes;
 	if (control->open)
-		control->open(&s->connection);
+		control->open(s->connection);
 }
 
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns)
 {
-	struct rw_path *p = &s->connection.path[path];
+	struct rw_path *p = &s->connection->path[path];
 	memset(p, 0, sizeof *p);
 	memset(&s->path[path], 0, sizeof s->path[path]);
 	p->cwnd_q16 = cwnd_q16;
@@ -41,29 +52,29 @@ void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 {
 	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
 	if (s->control->join)
-		s->control->join(&s->connection, path);
+		s->control->join(s->connection, path);
 }
 
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 {
 	if (s->control->leave)
-		s->control->leave(&s->connection, path);
-	s->connection.path[path].live = 0;
+		s->control->leave(s->connection, path);
+	s->connection->path[path].live = 0;
 }
 
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
-	s->connection.path[ack->path].srtt_ns = srtt_ns;
+	s->connection->path[ack->path].srtt_ns = srtt_ns;
 	if (s->control->rtt)
-		s->control->rtt(&s->connection, ack);
+		s->control->rtt(s->connection, ack);
 }
 
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 {
-	struct rw_path *p = &s->connection.path[ack->path];
+	struct rw_path *p = &s->connection->path[ack->path];
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
-	s->control->ack(&s->connection, ack);
+	s->control->ack(s->connection, ack);
 }
 
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
@@ -83,14 +94,14 @@ static void end_interval(struct rw_path *p)
 
 void rw_shadow_reduce(struct rw_shadow *s, uint32_t path)
 {
-	struct rw_path *p = &s->connection.path[path];
+	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	h->prior_ssthresh_q16 = current_ssthresh(p);
 	h->prior_cwnd_q16 = p->cwnd_q16;
 	h->prr_delivered = h->prr_out = 0;
 	p->cwnd_cnt = 0;
 	end_interval(p);
-	s->control->loss(&s->connection, path);
+	s->control->loss(s->connection, path);
 	if (!kernel_mode(s)) {
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
@@ -99,16 +110,16 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path)
 
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
 {
-	struct rw_path *p = &s->connection.path[path];
+	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	if (new_episode) {
 		h->prior_ssthresh_q16 = current_ssthresh(p);
 		h->prior_cwnd_q16 = p->cwnd_q16;
 		end_interval(p);
 		if (s->control->timeout)
-			s->control->timeout(&s->connection, path);
+			s->control->timeout(s->connection, path);
 		else
-			s->control->loss(&s->connection, path);
+			s->control->loss(s->connection, path);
 	}
 	p->cwnd_q16 = (uint64_t)(kernel_mode(s) ? in_flight + 1 : 1) << 16;
 	p->cwnd_rem_q40 = 0;
@@ -117,7 +128,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
 {
-	const struct rw_path *p = &s->connection.path[path];
+	const struct rw_path *p = &s->connection->path[path];
 	switch (sender_state) {
 	case RW_SENDER_CWR:
 		return RW_PHASE_CWR;
@@ -127,7 +138,7 @@ uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sende
 		return RW_PHASE_LOSS;
 	default:
 		if (s->control->phase)
-			return s->control->phase(&s->connection, path);
+			return s->control->phase(s->connection, path);
 		return p->cwnd_q16 < p->ssthresh_q16 ? RW_PHASE_SLOW_START : RW_PHASE_CONGESTION_AVOIDANCE;
 	}
 }
@@ -222,7 +233,7 @@ static void restart_after_idle(struct rw_path *p, uint32_t timeouts)
 
 static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
-	struct rw_path *p = &s->connection.path[path];
+	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	int kernel = kernel_mode(s);
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR | RW_STEP_TAIL_LOSS))
@@ -255,7 +266,7 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row)
 {
-	struct rw_path *p = &s->connection.path[path];
+	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	switch (e->kind) {
 	case RW_EVENT_SEND:
@@ -264,7 +275,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		if (e->idle_timeouts)
 			restart_after_idle(p, e->idle_timeouts);
 		if (e->quiet_ns && s->control->idle)
-			s->control->idle(&s->connection, path, e->time_ns, e->quiet_ns);
+			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
 		return;
 	case RW_EVENT_TIMEOUT:
 		rw_shadow_timeout(s, path, e->in_flight, e->new_episode);

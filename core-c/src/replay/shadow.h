@@ -9,6 +9,8 @@
 #ifndef RW_SHADOW_H
 #define RW_SHADOW_H
 
+#include <stddef.h>
+
 #include "events.h"
 #include "rw_control.h"
 
@@ -31,13 +33,16 @@ struct rw_shadow_path {
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
 };
 
-/* One connection under one controller. */
+/* One connection under one controller, in a block of rw_shadow_bytes with only the paths that it can have. */
 struct rw_shadow {
 	const struct rw_control *control;
+	struct rw_connection *connection;
+	struct rw_shadow_path *path;
 	uint8_t gate, losses;
-	struct rw_connection connection;
-	struct rw_shadow_path path[RW_MAX_PATHS];
 };
+
+/* paths: 1 to RW_MAX_PATHS. */
+size_t rw_shadow_bytes(uint32_t paths);
 
 struct rw_shadow_row {
 	uint64_t cwnd_before_q16, cwnd_q16, ssthresh_q16;
@@ -45,7 +50,7 @@ struct rw_shadow_row {
 };
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
-		    uint32_t mss_bytes);
+		    uint32_t paths, uint32_t mss_bytes);
 void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns);
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 /* srtt_ns: after the event. row is filled by an ACK. */

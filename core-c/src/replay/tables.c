@@ -1,0 +1,130 @@
+/* What is known of captures, connections and subflows: who they are from the survey on, what became of them after the end. */
+#include <string.h>
+
+#include "state.h"
+
+enum rw_vantage rw_vantage_of(const struct rw_flow *f)
+{
+	switch (f->near) {
+	case 0:
+		return RW_VANTAGE_MIDDLE;
+	case 3:
+		return RW_VANTAGE_UNKNOWN;
+	default:
+		return f->near - 1 == f->source ? RW_VANTAGE_SENDER : RW_VANTAGE_RECEIVER;
+	}
+}
+
+static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row *row)
+{
+	const struct rw_flow *f = &r->survey.flow[number];
+	const struct live *l = r->live[number];
+	const struct rw_flow_side *source = &f->side[f->source], *sink = &f->side[!f->source];
+	memset(row, 0, sizeof *row);
+	row->connection = f->connection;
+	row->id = f->id;
+	row->file = f->file;
+	row->interface = f->interface;
+	row->family = f->family;
+	memcpy(row->src, f->address[f->source], 16);
+	memcpy(row->dst, f->address[!f->source], 16);
+	row->sport = f->port[f->source];
+	row->dport = f->port[!f->source];
+	row->vantage = rw_vantage_of(f);
+	row->send_times = r->send_times[number];
+	row->ecn = rw_flow_ecn(f);
+	row->copied = f->copied;
+	row->handshake = f->handshake;
+	row->one_direction = !source->packets || !sink->packets;
+	row->closed = source->fin || sink->fin || source->rst || sink->rst;
+	row->backup = f->backup;
+	row->packets = source->packets;
+	row->reverse_packets = sink->packets;
+	row->reverse_bytes = sink->bytes;
+	row->first_ns = f->first_ns;
+	row->last_ns = f->last_ns;
+	if (f->handshake && f->established_ns)
+		row->handshake_rtt_us = rw_to_us((uint64_t)(f->established_ns > f->syn_ns ? f->established_ns - f->syn_ns : 0));
+	row->mss_bytes = source->payload_max;
+	if (sink->mss && row->mss_bytes > sink->mss)
+		row->mss_bytes = sink->mss;
+	row->bytes = source->bytes;
+	if (!l)
+		return;
+	const struct rw_sender *s = &l->sender;
+	row->bytes = s->bytes;
+	row->retransmitted_packets = s->retransmitted_packets + rw_sender_unseen_retransmissions(s);
+	row->retransmitted_bytes = s->retransmitted_bytes;
+	row->spurious_retransmissions = s->spurious;
+	row->unseen_bytes = s->unseen_bytes;
+	row->acks = s->acks;
+	row->ece_acks = s->ece_acks;
+	row->paced = (uint8_t)rw_sender_paced(s);
+	row->ce_packets = l->ce_packets;
+	row->fast_retransmits = s->fast_retransmits;
+	row->timeouts = s->timeouts;
+	row->rtt_samples = s->rtt_samples;
+	row->rtt_min_us = rw_to_us(s->rtt_min_ns);
+	row->rtt_median_us = rw_sender_rtt_quantile_us(s, 50);
+	row->rtt_p95_us = rw_sender_rtt_quantile_us(s, 95);
+	row->first_data_ns = s->first_data_ns;
+	row->last_ack_ns = s->last_advance_ns;
+	row->first_unseen_ns = s->first_unseen_ns;
+	row->replayed = !l->crowded_out;
+}
+
+void rw_replay_summary(const rw_replay *r, rw_summary *summary) { *summary = r->summary; }
+
+uint32_t rw_replay_connections(const rw_replay *r) { return r->survey.connections; }
+uint32_t rw_replay_subflows(const rw_replay *r) { return r->survey.flows; }
+
+void rw_replay_subflow(const rw_replay *r, uint32_t place, rw_subflow_row *row)
+{
+	memset(row, 0, sizeof *row);
+	if (place < r->survey.flows)
+		describe_subflow(r, r->survey.subflow[place], row);
+}
+
+void rw_replay_connection(const rw_replay *r, uint32_t number, rw_connection_row *row)
+{
+	memset(row, 0, sizeof *row);
+	if (number >= r->survey.connections)
+		return;
+	const struct rw_flow_connection *from = &r->survey.connection[number];
+	const struct rw_coverage *coverage = r->live_connection[number].coverage;
+	row->id = number;
+	row->mptcp = from->mptcp;
+	row->version = from->version;
+	row->has_token = from->has_token;
+	row->token = from->token;
+	row->fallback = from->fallback;
+	row->checksum = from->checksum;
+	row->fast_closed = from->fast_closed;
+	row->subflows = from->subflows;
+	row->first_subflow = from->first_subflow;
+	row->data_bytes = coverage ? coverage->covered : 0;
+	for (uint32_t k = 0; k < from->subflows; k++) {
+		rw_subflow_row sub;
+		rw_replay_subflow(r, from->first_subflow + k, &sub);
+		if (k == 0 || sub.first_ns < row->first_ns)
+			row->first_ns = sub.first_ns;
+		if (k == 0 || sub.last_ns > row->last_ns)
+			row->last_ns = sub.last_ns;
+		if (sub.last_ack_ns > row->last_ack_ns)
+			row->last_ack_ns = sub.last_ack_ns;
+		if (!coverage || coverage->covered == 0)
+			row->data_bytes += sub.bytes;
+	}
+}
+
+void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_window_row *row)
+{
+	memset(row, 0, sizeof *row);
+	if (subflow >= r->survey.flows || choice >= r->choices)
+		return;
+	const struct live *l = r->live[r->survey.subflow[subflow]];
+	if (!l || !l->window)
+		return;
+	const struct window *w = &l->window[choice];
+	*row = (rw_window_row){l->rows, w->sum_q16, w->most_q16, w->last_q16, l->full_rows, w->matched};
+}
