@@ -160,7 +160,8 @@ static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index 
 	}
 	for (uint32_t i = 0; i < s->flows; i++)
 		for (int side = 0; side < 2; side++)
-			CHECK(counted[i][side] == s->flow[i].side[side].packets);
+			CHECK(counted[i][side] ==
+			      s->flow[i].side[side].packets + (s->flow[i].copied ? s->flow[i].side[side].copies : 0));
 	free(counted);
 }
 

@@ -5,7 +5,7 @@
 
 #define MS 1000000ll
 /* Flows of fewer packets tell nothing, and are most of all flows. */
-#define PACKETS_BEFORE 8
+#define PACKETS_BEFORE 16
 /* Two clocks drift apart by less than a tick in this time. */
 #define WINDOW_NS (2000 * MS)
 /* One tick, and what a host takes to hand a packet on. */

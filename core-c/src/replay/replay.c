@@ -232,8 +232,9 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	if (status == RW_OK) {
 		judge_flows(r);
 		r->live = calloc(r->survey.flows + 1, sizeof *r->live);
+		r->outcome = calloc(r->survey.flows + 1, sizeof *r->outcome);
 		r->live_connection = calloc(r->survey.connections + 1, sizeof *r->live_connection);
-		if (!r->live || !r->live_connection ||
+		if (!r->live || !r->outcome || !r->live_connection ||
 		    allocate_columns(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
 	}
@@ -543,6 +544,43 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 	return 0;
 }
 
+/*
+ * After a flow's last packet nothing of its sender is needed any more, closed or not: in a large capture most flows
+ * are idle most of the time. Controllers stay while a connection has other subflows, which they couple with this one.
+ */
+static void end_flow(rw_replay *r, uint32_t number)
+{
+	const struct rw_flow *f = &r->survey.flow[number];
+	struct live_connection *lc = &r->live_connection[f->connection];
+	struct live *l = r->live[number];
+	rw_outcome_of(l, &r->outcome[number]);
+	r->outcome[number].over = 1;
+	rw_sender_close(&l->sender);
+	free(l);
+	r->live[number] = NULL;
+	if (++lc->over == r->survey.connection[f->connection].subflows) {
+		free(lc->shadows);
+		lc->shadows = NULL;
+	}
+}
+
+/* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
+static int replay_captured(rw_replay *r, uint32_t number, int from_source, struct rw_packet *p)
+{
+	const struct rw_packet *sent;
+	/* Nothing is sent before the handshake that is just passing. */
+	if (r->send_times[number] == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
+		return replay_flow_packet(r, number, from_source, p);
+	while ((sent = rw_early_take(r->early, number, p->time_ns))) {
+		struct rw_packet packet = *sent;
+		if (replay_flow_packet(r, number, 1, &packet))
+			return 1;
+	}
+	if (from_source && (p->payload_bytes || p->flags & RW_TCP_FIN))
+		return 0; /* it was among those */
+	return replay_flow_packet(r, number, from_source, p);
+}
+
 static int replay_packet(rw_replay *r, struct rw_packet *p)
 {
 	int side;
@@ -554,23 +592,18 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 		rw_oddity_add(&r->oddities, RW_ODDITY_CAPTURED_TWICE, p->file, p->offset);
 		return 0;
 	}
+	if (r->outcome[number].over)
+		return 0; /* the file has changed since the survey */
 	struct live *l = live_flow(r, number);
 	if (!l)
 		return 1;
 	if (from_source && !l->left)
 		rw_sender_identify(&l->sender, p);
-	/* Nothing is sent before the handshake that is just passing. */
-	if (r->send_times[number] == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
-		return replay_flow_packet(r, number, from_source, p);
-	const struct rw_packet *sent;
-	while ((sent = rw_early_take(r->early, number, p->time_ns))) {
-		struct rw_packet packet = *sent;
-		if (replay_flow_packet(r, number, 1, &packet))
-			return 1;
-	}
-	if (from_source && (p->payload_bytes || p->flags & RW_TCP_FIN))
-		return 0; /* it was among those */
-	return replay_flow_packet(r, number, from_source, p);
+	if (replay_captured(r, number, from_source, p))
+		return 1;
+	if (++l->packets == r->survey.flow[number].side[0].packets + r->survey.flow[number].side[1].packets)
+		end_flow(r, number);
+	return 0;
 }
 
 static void finish(rw_replay *r)
@@ -641,6 +674,9 @@ void rw_replay_close(rw_replay *r)
 			free(r->live[i]->window);
 			free(r->live[i]);
 		}
+	for (uint32_t i = 0; r->outcome && i < r->survey.flows; i++)
+		free(r->outcome[i].window);
+	free(r->outcome);
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
 		struct live_connection *lc = &r->live_connection[i];
 		free(lc->shadows);

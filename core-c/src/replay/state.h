@@ -9,22 +9,39 @@
 
 #define NO_SLOT 255
 
-/* A flow while it is replayed. */
+/* A controller's window on one flow, over its rows. */
+struct window {
+	uint64_t sum_q16, most_q16, last_q16, matched;
+};
+
+/* What became of a flow: all that is kept of it after its last packet. */
+struct outcome {
+	uint64_t bytes, retransmitted_packets, retransmitted_bytes, unseen_bytes, acks;
+	uint64_t rows, full_rows; /* full: the sender filled its window, as far as can be seen */
+	struct window *window;    /* one for each controller, from the first row on */
+	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
+	uint32_t spurious, ece_acks, ce_packets, fast_retransmits, timeouts, rtt_samples;
+	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us;
+	uint8_t crowded_out, paced;
+	uint8_t seen; /* it had a packet */
+	uint8_t over; /* and the last one was replayed */
+};
+
+/* A flow while it is replayed: from its first packet to its last. */
 struct live {
 	struct rw_sender sender;
 	int64_t last_ns, syn_ns, syn_ack_ns;
+	uint64_t packets; /* replayed, of those that the survey counted */
+	uint64_t rows, full_rows;
+	struct window *window;
+	uint32_t ce_packets;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
-	uint64_t ce_packets;
-	uint64_t rows, full_rows; /* full: the sender filled its window, as far as can be seen */
-	struct window {
-		uint64_t sum_q16, most_q16, last_q16, matched;
-	} *window; /* one for each controller, from the first row on */
 };
 
 struct live_connection {
 	uint8_t *shadows;             /* a struct rw_shadow of its size for each controller; see shadow_of */
 	struct rw_coverage *coverage; /* null without data sequence numbers */
-	uint32_t left;                /* how many of its subflows have */
+	uint32_t left, over;          /* how many of its subflows have left, have had their last packet */
 	uint8_t slots_used;           /* a bit for each */
 };
 
@@ -61,12 +78,16 @@ struct rw_replay {
 	uint64_t record;                    /* that it is at */
 	struct rw_early *early; /* null: no flow needs it */
 	uint8_t *send_times;    /* of each flow */
-	struct live **live;
+	struct live **live;      /* null before a flow's first packet, and after its last */
+	struct outcome *outcome; /* of each flow */
 	struct live_connection *live_connection;
 	struct columns columns;
 	uint64_t rows, marks, rows_before;
 	uint8_t ended;
 };
+
+/* What there is to say of a flow now. */
+void rw_outcome_of(const struct live *live, struct outcome *outcome);
 
 /* Where a flow was captured, seen from its data sender. */
 enum rw_vantage rw_vantage_of(const struct rw_flow *f);

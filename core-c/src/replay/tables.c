@@ -15,10 +15,48 @@ enum rw_vantage rw_vantage_of(const struct rw_flow *f)
 	}
 }
 
+void rw_outcome_of(const struct live *l, struct outcome *o)
+{
+	const struct rw_sender *s = &l->sender;
+	*o = (struct outcome){
+	    .bytes = s->bytes,
+	    .retransmitted_packets = s->retransmitted_packets + rw_sender_unseen_retransmissions(s),
+	    .retransmitted_bytes = s->retransmitted_bytes,
+	    .unseen_bytes = s->unseen_bytes,
+	    .acks = s->acks,
+	    .rows = l->rows,
+	    .full_rows = l->full_rows,
+	    .window = l->window,
+	    .first_data_ns = s->first_data_ns,
+	    .last_advance_ns = s->last_advance_ns,
+	    .first_unseen_ns = s->first_unseen_ns,
+	    .spurious = s->spurious > UINT32_MAX ? UINT32_MAX : (uint32_t)s->spurious,
+	    .ece_acks = (uint32_t)s->ece_acks,
+	    .ce_packets = l->ce_packets,
+	    .fast_retransmits = (uint32_t)s->fast_retransmits,
+	    .timeouts = (uint32_t)s->timeouts,
+	    .rtt_samples = (uint32_t)s->rtt_samples,
+	    .rtt_min_us = rw_to_us(s->rtt_min_ns),
+	    .rtt_median_us = rw_sender_rtt_quantile_us(s, 50),
+	    .rtt_p95_us = rw_sender_rtt_quantile_us(s, 95),
+	    .crowded_out = l->crowded_out,
+	    .paced = (uint8_t)rw_sender_paced(s),
+	    .seen = 1,
+	};
+}
+
+static struct outcome outcome_now(const rw_replay *r, uint32_t number)
+{
+	struct outcome now = r->outcome[number];
+	if (r->live[number])
+		rw_outcome_of(r->live[number], &now);
+	return now;
+}
+
 static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row *row)
 {
 	const struct rw_flow *f = &r->survey.flow[number];
-	const struct live *l = r->live[number];
+	struct outcome o = outcome_now(r, number);
 	const struct rw_flow_side *source = &f->side[f->source], *sink = &f->side[!f->source];
 	memset(row, 0, sizeof *row);
 	row->connection = f->connection;
@@ -49,28 +87,27 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	if (sink->mss && row->mss_bytes > sink->mss)
 		row->mss_bytes = sink->mss;
 	row->bytes = source->bytes;
-	if (!l)
+	if (!o.seen)
 		return;
-	const struct rw_sender *s = &l->sender;
-	row->bytes = s->bytes;
-	row->retransmitted_packets = s->retransmitted_packets + rw_sender_unseen_retransmissions(s);
-	row->retransmitted_bytes = s->retransmitted_bytes;
-	row->spurious_retransmissions = s->spurious;
-	row->unseen_bytes = s->unseen_bytes;
-	row->acks = s->acks;
-	row->ece_acks = s->ece_acks;
-	row->paced = (uint8_t)rw_sender_paced(s);
-	row->ce_packets = l->ce_packets;
-	row->fast_retransmits = s->fast_retransmits;
-	row->timeouts = s->timeouts;
-	row->rtt_samples = s->rtt_samples;
-	row->rtt_min_us = rw_to_us(s->rtt_min_ns);
-	row->rtt_median_us = rw_sender_rtt_quantile_us(s, 50);
-	row->rtt_p95_us = rw_sender_rtt_quantile_us(s, 95);
-	row->first_data_ns = s->first_data_ns;
-	row->last_ack_ns = s->last_advance_ns;
-	row->first_unseen_ns = s->first_unseen_ns;
-	row->replayed = !l->crowded_out;
+	row->bytes = o.bytes;
+	row->retransmitted_packets = o.retransmitted_packets;
+	row->retransmitted_bytes = o.retransmitted_bytes;
+	row->spurious_retransmissions = o.spurious;
+	row->unseen_bytes = o.unseen_bytes;
+	row->acks = o.acks;
+	row->ece_acks = o.ece_acks;
+	row->paced = o.paced;
+	row->ce_packets = o.ce_packets;
+	row->fast_retransmits = o.fast_retransmits;
+	row->timeouts = o.timeouts;
+	row->rtt_samples = o.rtt_samples;
+	row->rtt_min_us = o.rtt_min_us;
+	row->rtt_median_us = o.rtt_median_us;
+	row->rtt_p95_us = o.rtt_p95_us;
+	row->first_data_ns = o.first_data_ns;
+	row->last_ack_ns = o.last_advance_ns;
+	row->first_unseen_ns = o.first_unseen_ns;
+	row->replayed = !o.crowded_out;
 }
 
 void rw_replay_summary(const rw_replay *r, rw_summary *summary) { *summary = r->summary; }
@@ -122,9 +159,9 @@ void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_
 	memset(row, 0, sizeof *row);
 	if (subflow >= r->survey.flows || choice >= r->choices)
 		return;
-	const struct live *l = r->live[r->survey.subflow[subflow]];
-	if (!l || !l->window)
+	struct outcome o = outcome_now(r, r->survey.subflow[subflow]);
+	if (!o.window)
 		return;
-	const struct window *w = &l->window[choice];
-	*row = (rw_window_row){l->rows, w->sum_q16, w->most_q16, w->last_q16, l->full_rows, w->matched};
+	const struct window *w = &o.window[choice];
+	*row = (rw_window_row){o.rows, w->sum_q16, w->most_q16, w->last_q16, o.full_rows, w->matched};
 }
