@@ -30,6 +30,8 @@ class Score:
     within_one: int = 0
     outside: int = 0
     outside_exact: int = 0
+    errors: list[float] = field(default_factory=list)
+    """Relative to the kernel's window."""
     rtt_errors: list[float] = field(default_factory=list)
 
     def add(self, ours: float, kernel: float, phase: str, srtt_us: int | None, kernel_srtt_us: int) -> None:
@@ -37,6 +39,7 @@ class Score:
         self.rows += 1
         self.exact += error < 0.5
         self.within_one += error <= 1.0
+        self.errors.append(error / kernel)
         if phase not in RECOVERING:
             self.outside += 1
             self.outside_exact += error < 0.5
@@ -80,11 +83,12 @@ def score(ours: list[tuple[int, float, str, int | None]], truth: list[tuple[int,
     return result
 
 
-def compare(folder: Path) -> Iterator[tuple[str, str, str, Score]]:
-    """endpoint, the sender's algorithm as told from the capture, the better candidate, its score."""
+def compare(folder: Path) -> Iterator[tuple[str, str, str, str, Score]]:
+    """endpoint, how send times are known, the sender's algorithm as told, the better candidate, its score."""
     with rewindow.open(next(folder.glob("capture.pcap*"))) as capture:
         result = capture.replay(list(SENDER_CANDIDATES))
     told = {(s.src, s.sport): s.sender_algorithm.name for c in result.connections for s in c.subflows}
+    send_times = {(s.src, s.sport): s.send_times for c in result.connections for s in c.subflows}
     truth = truth_rows(folder / "truth.csv.gz")
     scores = {label: {k: score(v, truth[k]) for k, v in our_rows(result, label).items() if k in truth}
               for label in SENDER_CANDIDATES}  # fmt: skip
@@ -92,20 +96,21 @@ def compare(folder: Path) -> Iterator[tuple[str, str, str, Score]]:
         found = {label: scores[label][key] for label in SENDER_CANDIDATES if key in scores[label]}
         if found:
             label = max(found, key=lambda k: found[k].exact)
-            yield f"{key[0]}:{key[1]}", told[key], label, found[label]
+            yield f"{key[0]}:{key[1]}", send_times[key], told[key], label, found[label]
 
 
 def main(corpus: str) -> None:
-    columns = ("run", "data sender", "sender told", "replayed", "ACKs", "exact", "outside recovery", "within one")
-    print("|", " | ".join((*columns, "median srtt error")), "|")
-    print("|---|---|---|---|---:|---:|---:|---:|---:|")
+    columns = ("run", "data sender", "send times", "sender told", "replayed", "ACKs", "exact", "outside recovery")
+    print("|", " | ".join((*columns, "within one", "median error", "median srtt error")), "|")
+    print("|---|---|---|---|---|---:|---:|---:|---:|---:|---:|")
     for folder in sorted(p.parent for p in Path(corpus).glob("*/truth.csv.gz")):
-        for endpoint, told, label, s in compare(folder):
+        for endpoint, send_times, told, label, s in compare(folder):
             if s.rows:
                 rtt = f"{statistics.median(s.rtt_errors):.4%}" if s.rtt_errors else "–"
                 print(
-                    f"| {folder.name} | {endpoint} | {told} | {label} | {s.rows} | {s.exact / s.rows:.2%} | "
-                    f"{s.outside_exact / max(s.outside, 1):.2%} | {s.within_one / s.rows:.2%} | {rtt} |"
+                    f"| {folder.name} | {endpoint} | {send_times} | {told} | {label} | {s.rows} | {s.exact / s.rows:.2%} | "
+                    f"{s.outside_exact / max(s.outside, 1):.2%} | {s.within_one / s.rows:.2%} | "
+                    f"{statistics.median(s.errors):.2%} | {rtt} |"
                 )
 
 

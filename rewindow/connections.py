@@ -91,6 +91,10 @@ class Connection:
     subflows: list[Subflow] = field(default_factory=list)
 
 
+_COARSE_BELOW_US = 10_000
+"""Below it a millisecond is more than a tenth of a round trip."""
+
+
 def _address(raw: Any, family: int) -> str:
     data = bytes(ffi.buffer(raw, 4 if family == 4 else 16))
     return str(ipaddress.ip_address(data))
@@ -117,7 +121,8 @@ def _whats(row: Any, vantage: str, send_times: str) -> list[str]:
     if vantage == "sender" and send_times == "timestamps":
         quality.append("queued_at_sender")
     if send_times == "timestamps":
-        quality.append("send_times_estimated")
+        coarse = row.rtt_samples == 0 or row.rtt_min_us < _COARSE_BELOW_US
+        quality.append("send_times_coarse" if coarse else "send_times_estimated")
     elif send_times == "round_trip":
         quality.append("send_times_shifted")
     elif vantage in ("middle", "receiver"):

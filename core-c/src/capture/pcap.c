@@ -77,6 +77,9 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 		return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
 	if (rw_input_need(&c->in, header + captured) < header + captured)
 		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+	/* The next record's headers come while this one is worked on. */
+	__builtin_prefetch(h + header + captured);
+	__builtin_prefetch(h + header + captured + 64);
 	int64_t fraction_ns = (int64_t)fraction * c->nanoseconds_per_unit;
 	if (fraction_ns >= 1000000000)
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
