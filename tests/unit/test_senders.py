@@ -298,6 +298,21 @@ def test_a_hole_filled_by_packets_of_other_sizes(tmp_path: Path, late_s: float, 
     assert subflow.unseen_bytes == 0
 
 
+@pytest.mark.parametrize("again", [True, False], ids=["sent again", "overtaken"])
+def test_packets_that_were_overtaken_are_told_by_their_numbers(tmp_path: Path, again: bool) -> None:
+    """For longer than capture points reorder packets, but within a round trip; what was sent again has new numbers."""
+    trace = Trace()
+    beside_the_receiver(trace, ident=1)
+    order = [*range(10), 14, 10, 11, 12, 13, *range(15, 20)]
+    for time, place in enumerate(order):
+        ident = 7 + time if again and time > 10 else 3 + place
+        trace.packet(1.2 + time * 0.005, True, 1 + place * MSS, 1001, payload=MSS, ident=ident)
+    trace.packet(2.0, False, 1001, 1 + 20 * MSS)
+    [subflow] = replayed(trace, tmp_path).connections[0].subflows
+    assert subflow.retransmitted_packets == (4 if again else 0)
+    assert subflow.bytes == 20 * MSS
+
+
 @pytest.mark.parametrize("number", [1 + 3 * MSS, 1 + 1000 * MSS], ids=["within the window", "beyond it"])
 def test_an_ack_tells_of_data_that_was_lost_before_the_capture(tmp_path: Path, number: int) -> None:
     """A whole answer is lost; the next ACK has the number after it. What then comes is a repetition."""

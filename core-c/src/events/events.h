@@ -141,6 +141,7 @@ struct rw_sender {
 	struct {
 		uint16_t next;       /* expected */
 		uint8_t started;
+		uint8_t overtaken;   /* this packet has a lower number than one that came before it */
 		uint64_t in_order, consecutive, out_of_order, missing;
 		uint64_t holes;      /* segments that were not seen the first time */
 	} identification;            /* IPv4 identification, where the capture point is behind the sender */

@@ -246,6 +246,10 @@ struct filling {
 /* Below the highest byte seen: holes of the capture filled, or a retransmission. Status of the scoreboard. */
 static int fill_holes(struct rw_sender *s, uint32_t start, uint32_t end, int64_t now_ns, struct filling *filling)
 {
+	/* A packet with a lower number than one before it, sooner than a round trip could bring a retransmission. */
+	int64_t reorder_ns = CAPTURE_REORDER_NS;
+	if (s->identification.overtaken && (int64_t)s->rtt_min_ns > reorder_ns)
+		reorder_ns = (int64_t)s->rtt_min_ns;
 	*filling = (struct filling){.reordered = 1};
 	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
 		s->work++;
@@ -259,7 +263,7 @@ static int fill_holes(struct rw_sender *s, uint32_t start, uint32_t end, int64_t
 		struct rw_segment *g = rw_segment_at(s, i);
 		filling->bytes += g->end - g->start;
 		filling->end = g->end;
-		filling->reordered &= now_ns - g->sent_ns < CAPTURE_REORDER_NS;
+		filling->reordered &= now_ns - g->sent_ns < reorder_ns;
 		g->bits &= (uint8_t)~RW_SEGMENT_UNSEEN;
 	}
 	filling->reordered &= filling->bytes > 0;
@@ -431,11 +435,13 @@ static void follow_identification(struct rw_sender *s, const struct rw_packet *p
 		return;
 	uint32_t mss = segment_bytes_of(s, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
+	s->identification.overtaken = 0;
 	int16_t ahead = (int16_t)(p->identification - s->identification.next);
 	/* In order and with nothing known to be lost, nothing was sent again: the host's other packets took the numbers. */
 	int undisturbed = s->state == RW_SENDER_OPEN && p->sequence == s->next;
 	if (s->identification.started) {
 		if (ahead < 0) {
+			s->identification.overtaken = 1;
 			s->identification.out_of_order++;
 			if (s->identification.missing)
 				s->identification.missing--;
