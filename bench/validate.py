@@ -109,7 +109,8 @@ def main(corpus: str) -> None:
                 rtt = f"{statistics.median(s.rtt_errors):.4%}" if s.rtt_errors else "–"
                 print(
                     f"| {folder.name} | {endpoint} | {send_times} | {told} | {label} | {s.rows} | "
-                    f"{s.exact / s.rows:.2%} | {s.outside_exact / max(s.outside, 1):.2%} | {s.within_one / s.rows:.2%} | "
+                    f"{s.exact / s.rows:.2%} | {s.outside_exact / max(s.outside, 1):.2%} | "
+                    f"{s.within_one / s.rows:.2%} | "
                     f"{statistics.median(s.errors):.2%} | {rtt} |"
                 )
 

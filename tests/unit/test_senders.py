@@ -268,6 +268,52 @@ def test_four_tuple_used_again_is_another_connection(tmp_path: Path) -> None:
     assert [c.bytes for c in result.connections] == [100, 200]
 
 
+def beside_the_receiver(trace: Trace, ident: int = 0) -> None:
+    trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02", ident=ident)
+    trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
+    trace.packet(1.1, True, 1, 1001, ident=ident + 1)
+
+
+@pytest.mark.parametrize(("late_s", "retransmitted"), [(0.001, 1), (0.2, 4)], ids=["reordered", "sent again"])
+def test_a_hole_filled_by_packets_of_other_sizes(tmp_path: Path, late_s: float, retransmitted: int) -> None:
+    """Each byte counts once, whatever packets fill a hole; a hole that is old was filled by retransmission."""
+    trace = Trace()
+    beside_the_receiver(trace)
+    trace.packet(1.2, True, 1, 1001, payload=500)
+    trace.packet(1.3, True, 601, 1001, payload=MSS)  # 100 bytes are missing
+    trace.packet(1.5, True, 601 + MSS + 2500, 1001, payload=MSS)  # and 2500
+    trace.packet(1.5004, True, 501, 1001, payload=100)
+    trace.packet(1.5004, False, 1001, 601 + MSS)
+    first = 601 + MSS
+    for i, size in enumerate((1200, 300, 1000)):
+        trace.packet(1.5 + late_s + i * 1e-4, True, first, 1001, payload=size)
+        first += size
+    trace.packet(2.0, False, 1001, first + MSS)
+    trace.packet(2.1, True, first + 2 * MSS + 100, 1001, FIN | ACK, payload=100)  # the last but one is missing
+    trace.packet(2.5, True, first + MSS, 1001, payload=MSS)
+    trace.packet(2.51, True, first + 2 * MSS, 1001, payload=200, flags=FIN | ACK)
+    trace.packet(2.52, False, 1001, first + 2 * MSS + 201)
+    [subflow] = replayed(trace, tmp_path).connections[0].subflows
+    assert subflow.bytes == first - 1 + 2 * MSS + 200
+    assert subflow.retransmitted_packets == retransmitted + 2
+    assert subflow.unseen_bytes == 0
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["sent again", "overtaken"])
+def test_packets_that_were_overtaken_are_told_by_their_numbers(tmp_path: Path, again: bool) -> None:
+    """For longer than capture points reorder packets, but within a round trip; what was sent again has new numbers."""
+    trace = Trace()
+    beside_the_receiver(trace, ident=1)
+    order = [*range(10), 14, 10, 11, 12, 13, *range(15, 20)]
+    for time, place in enumerate(order):
+        ident = 7 + time if again and time > 10 else 3 + place
+        trace.packet(1.2 + time * 0.005, True, 1 + place * MSS, 1001, payload=MSS, ident=ident)
+    trace.packet(2.0, False, 1001, 1 + 20 * MSS)
+    [subflow] = replayed(trace, tmp_path).connections[0].subflows
+    assert subflow.retransmitted_packets == (4 if again else 0)
+    assert subflow.bytes == 20 * MSS
+
+
 @pytest.mark.parametrize("number", [1 + 3 * MSS, 1 + 1000 * MSS], ids=["within the window", "beyond it"])
 def test_an_ack_tells_of_data_that_was_lost_before_the_capture(tmp_path: Path, number: int) -> None:
     """A whole answer is lost; the next ACK has the number after it. What then comes is a repetition."""

@@ -142,11 +142,11 @@ struct rw_sender {
 	uint32_t rtt_early_us[RW_RTT_EARLY], rtt_median_us, rtt_p95_us;
 	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS, after the early samples */
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
-	int64_t gap_ns; /* when the last hole appeared in what was seen of the data */
 	struct {
 		uint32_t end;        /* of the data captured so far */
 		uint16_t next;       /* expected */
 		uint8_t started;
+		uint8_t overtaken;   /* this packet has a lower number than one that came before it */
 		uint64_t in_order, consecutive, out_of_order, missing;
 		uint64_t holes;      /* segments that were not seen the first time */
 	} identification;            /* IPv4 identification, where the capture point is behind the sender */
@@ -193,6 +193,8 @@ enum { RW_SCOREBOARD_NO_MEMORY = 1, RW_SCOREBOARD_FULL = 2 };
 
 /* 0, RW_SCOREBOARD_NO_MEMORY or RW_SCOREBOARD_FULL. */
 int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int64_t time_ns, uint8_t bits);
+/* Cuts segment i in two at a sequence number within it. Status as above. */
+int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence);
 void rw_scoreboard_clear(struct rw_sender *s);
 /* The first segment whose end lies after `sequence`; count when there is none. */
 uint32_t rw_scoreboard_find(const struct rw_sender *s, uint32_t sequence);

@@ -35,6 +35,23 @@ int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int6
 	return 0;
 }
 
+int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence)
+{
+	struct rw_segment g = *rw_segment_at(s, i);
+	int status = rw_scoreboard_append(s, sequence, g.end, g.sent_ns, g.bits);
+	if (status)
+		return status;
+	for (uint32_t k = s->count - 1; k > i + 1; k--)
+		*rw_segment_at(s, k) = *rw_segment_at(s, k - 1);
+	s->work += s->count - i;
+	rw_segment_at(s, i)->end = g.start = sequence;
+	*rw_segment_at(s, i + 1) = g;
+	s->sacked_out += !!(g.bits & RW_SEGMENT_SACKED);
+	s->lost_out += !!(g.bits & RW_SEGMENT_LOST);
+	s->retrans_out += !!(g.bits & RW_SEGMENT_RETRANSMITTED);
+	return 0;
+}
+
 void rw_scoreboard_clear(struct rw_sender *s)
 {
 	s->head = s->count = 0;

@@ -229,25 +229,50 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 	e->reducing = 1;
 }
 
-/* Below the highest byte seen: a hole of the capture filled, or a retransmission. */
-static uint32_t fill_holes(struct rw_sender *s, uint32_t start, uint32_t end, int64_t now_ns, int *reordered)
+/* Cuts segment i to what lies in [start, end), where that is less. Status of the scoreboard. */
+static int cut_out(struct rw_sender *s, uint32_t *i, uint32_t start, uint32_t end)
 {
-	uint32_t filled = 0;
-	int soon = now_ns - s->gap_ns < CAPTURE_REORDER_NS;
-	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
-		struct rw_segment *g = rw_segment_at(s, i);
-		s->work++;
-		if (rw_seq_diff(g->start, end) >= 0)
-			break;
-		if (g->bits & RW_SEGMENT_UNSEEN) {
-			uint32_t from = rw_seq_diff(start, g->start) > 0 ? start : g->start;
-			uint32_t to = rw_seq_diff(end, g->end) < 0 ? end : g->end;
-			filled += to - from;
-			g->bits &= (uint8_t)~RW_SEGMENT_UNSEEN;
-		}
+	int status = 0;
+	if (rw_seq_diff(start, rw_segment_at(s, *i)->start) > 0) {
+		status = rw_scoreboard_cut(s, *i, start);
+		*i += !status;
 	}
-	*reordered = filled && soon;
-	return filled;
+	if (!status && rw_seq_diff(end, rw_segment_at(s, *i)->end) < 0)
+		status = rw_scoreboard_cut(s, *i, end);
+	return status;
+}
+
+/* What a packet filled of the capture's holes: how much, up to where, and whether so soon that it was only reordered. */
+struct filling {
+	uint32_t bytes, end;
+	uint8_t reordered;
+};
+
+/* Below the highest byte seen: holes of the capture filled, or a retransmission. Status of the scoreboard. */
+static int fill_holes(struct rw_sender *s, uint32_t start, uint32_t end, int64_t now_ns, struct filling *filling)
+{
+	/* A packet with a lower number than one before it, sooner than a round trip could bring a retransmission. */
+	int64_t reorder_ns = CAPTURE_REORDER_NS;
+	if (s->identification.overtaken && !s->corrected && (int64_t)s->rtt_min_ns > reorder_ns)
+		reorder_ns = (int64_t)s->rtt_min_ns;
+	*filling = (struct filling){.reordered = 1};
+	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
+		s->work++;
+		if (rw_seq_diff(rw_segment_at(s, i)->start, end) >= 0)
+			break;
+		if (!(rw_segment_at(s, i)->bits & RW_SEGMENT_UNSEEN))
+			continue;
+		int status = cut_out(s, &i, start, end);
+		if (status)
+			return status;
+		struct rw_segment *g = rw_segment_at(s, i);
+		filling->bytes += g->end - g->start;
+		filling->end = g->end;
+		filling->reordered &= now_ns - g->sent_ns < reorder_ns;
+		g->bits &= (uint8_t)~RW_SEGMENT_UNSEEN;
+	}
+	filling->reordered &= filling->bytes > 0;
+	return 0;
 }
 
 static int append_new(struct rw_sender *s, uint32_t start, uint32_t end, uint32_t mss, int64_t now_ns, uint8_t bits,
@@ -298,7 +323,6 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	}
 	if (rw_seq_diff(start, s->next) > 0) {
 		uint32_t unseen = 0;
-		s->gap_ns = p->time_ns;
 		int status = append_new(s, s->next, start, mss, p->time_ns, RW_SEGMENT_UNSEEN, &unseen);
 		if (status == RW_SCOREBOARD_FULL)
 			give_up_window(s, p, end, oddities);
@@ -398,10 +422,15 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 		/* A keep-alive repeats one byte below what was acknowledged (RFC 9293 3.8.4). */
 		if (p->payload_bytes <= 1 && rw_seq_diff(old_end, s->una) <= 0 && !(p->flags & RW_TCP_FIN))
 			return 0;
-		int reordered;
-		uint32_t filled = fill_holes(s, start_at, old_end, p->time_ns, &reordered);
-		s->bytes += filled;
-		if (!reordered)
+		struct filling filling;
+		int status = fill_holes(s, start_at, old_end, p->time_ns, &filling);
+		if (status == RW_SCOREBOARD_FULL)
+			give_up_window(s, p, s->next, oddities);
+		if (status)
+			return status == RW_SCOREBOARD_NO_MEMORY;
+		int with_fin = p->flags & RW_TCP_FIN && filling.bytes && filling.end == end; /* it has a number, and is no data */
+		s->bytes += filling.bytes - (uint32_t)with_fin;
+		if (!filling.reordered)
 			sent_again(s, p, start_at, old_end, out);
 		start_at = old_end;
 	}
@@ -428,6 +457,7 @@ void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p)
 		return;
 	uint32_t mss = segment_bytes_of(s, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
+	s->identification.overtaken = 0;
 	int16_t ahead = (int16_t)(p->identification - s->identification.next);
 	/* In order and with nothing known to be lost, nothing was sent again: the host's other packets took the numbers. */
 	int undisturbed = s->state == RW_SENDER_OPEN && p->sequence == s->identification.end;
@@ -436,6 +466,7 @@ void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p)
 		s->identification.end = end;
 	if (s->identification.started) {
 		if (ahead < 0) {
+			s->identification.overtaken = 1;
 			s->identification.out_of_order++;
 			if (s->identification.missing)
 				s->identification.missing--;
