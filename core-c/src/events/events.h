@@ -146,7 +146,6 @@ struct rw_sender {
 		uint32_t end;        /* of the data captured so far */
 		uint16_t next;       /* expected */
 		uint8_t started;
-		uint8_t overtaken;   /* this packet has a lower number than one that came before it */
 		uint64_t in_order, consecutive, out_of_order, missing;
 		uint64_t holes;      /* segments that were not seen the first time */
 	} identification;            /* IPv4 identification, where the capture point is behind the sender */
@@ -158,8 +157,8 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 void rw_sender_retire(struct rw_sender *s);
 void rw_sender_close(struct rw_sender *s);
 
-/* Every packet of the sender, in the order captured: its number among the sender's packets. */
-void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p);
+/* Every packet of the sender, in the order captured: its number among the sender's packets. Sets p->overtaken. */
+void rw_sender_identify(struct rw_sender *s, struct rw_packet *p);
 /* A packet of the sender. 0, or 1 when memory is used up; oddities may be counted. */
 int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		   struct rw_oddity_counts *oddities);

@@ -249,11 +249,12 @@ struct filling {
 };
 
 /* Below the highest byte seen: holes of the capture filled, or a retransmission. Status of the scoreboard. */
-static int fill_holes(struct rw_sender *s, uint32_t start, uint32_t end, int64_t now_ns, struct filling *filling)
+static int fill_holes(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end,
+		      struct filling *filling)
 {
 	/* A packet with a lower number than one before it, sooner than a round trip could bring a retransmission. */
 	int64_t reorder_ns = CAPTURE_REORDER_NS;
-	if (s->identification.overtaken && !s->corrected && (int64_t)s->rtt_min_ns > reorder_ns)
+	if (p->overtaken && (int64_t)s->rtt_min_ns > reorder_ns)
 		reorder_ns = (int64_t)s->rtt_min_ns;
 	*filling = (struct filling){.reordered = 1};
 	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
@@ -268,7 +269,7 @@ static int fill_holes(struct rw_sender *s, uint32_t start, uint32_t end, int64_t
 		struct rw_segment *g = rw_segment_at(s, i);
 		filling->bytes += g->end - g->start;
 		filling->end = g->end;
-		filling->reordered &= now_ns - g->sent_ns < reorder_ns;
+		filling->reordered &= p->time_ns - g->sent_ns < reorder_ns;
 		g->bits &= (uint8_t)~RW_SEGMENT_UNSEEN;
 	}
 	filling->reordered &= filling->bytes > 0;
@@ -423,7 +424,7 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 		if (p->payload_bytes <= 1 && rw_seq_diff(old_end, s->una) <= 0 && !(p->flags & RW_TCP_FIN))
 			return 0;
 		struct filling filling;
-		int status = fill_holes(s, start_at, old_end, p->time_ns, &filling);
+		int status = fill_holes(s, p, start_at, old_end, &filling);
 		if (status == RW_SCOREBOARD_FULL)
 			give_up_window(s, p, s->next, oddities);
 		if (status)
@@ -451,13 +452,12 @@ static void settle(const struct rw_sender *s, struct rw_events *out)
  * Senders number their IPv4 packets one by one (most do, for each connection): numbers that are missing behind the
  * sender are packets lost on the way. Those that were not first transmissions were retransmissions.
  */
-void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p)
+void rw_sender_identify(struct rw_sender *s, struct rw_packet *p)
 {
 	if (p->family != 4 || s->vantage == RW_VANTAGE_SENDER || s->vantage == RW_VANTAGE_UNKNOWN)
 		return;
 	uint32_t mss = segment_bytes_of(s, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
-	s->identification.overtaken = 0;
 	int16_t ahead = (int16_t)(p->identification - s->identification.next);
 	/* In order and with nothing known to be lost, nothing was sent again: the host's other packets took the numbers. */
 	int undisturbed = s->state == RW_SENDER_OPEN && p->sequence == s->identification.end;
@@ -466,7 +466,7 @@ void rw_sender_identify(struct rw_sender *s, const struct rw_packet *p)
 		s->identification.end = end;
 	if (s->identification.started) {
 		if (ahead < 0) {
-			s->identification.overtaken = 1;
+			p->overtaken = 1;
 			s->identification.out_of_order++;
 			if (s->identification.missing)
 				s->identification.missing--;

@@ -113,7 +113,7 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
 	uint32_t wire = record->wire_bytes;
 	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
-	packet->option_mss = packet->window_scale = 0;
+	packet->option_mss = packet->window_scale = packet->overtaken = 0;
 	packet->mptcp.seen = 0;
 	packet->time_ns = record->time_ns;
 	packet->offset = record->offset;

@@ -47,6 +47,7 @@ struct rw_packet {
 	uint8_t family; /* 4 or 6 */
 	uint8_t ecn;
 	uint16_t identification; /* IPv4 */
+	uint8_t overtaken; /* set by those who follow these numbers: one that was sent after it came before it */
 	uint8_t source[16], destination[16]; /* the first four bytes of an IPv4 address, no more */
 	uint16_t source_port, destination_port;
 	uint32_t sequence, ack;

@@ -37,7 +37,8 @@ struct waiting {
 	int64_t round_trip_ns; /* the shortest; 0 beside the sender */
 	int64_t last_ns;
 	uint32_t first_value;
-	uint8_t ticks, started;
+	uint16_t identification; /* highest so far, where `numbered` */
+	uint8_t ticks, started, numbered;
 };
 
 struct rw_early {
@@ -230,6 +231,13 @@ static int see_sending(struct rw_early *e, struct waiting *w, const struct rw_pa
 		if (w->echo)
 			bound_by_echo(w, &s);
 		follow_clock(w, &s);
+	}
+	if (p->family == 4) {
+		int16_t ahead = (int16_t)(p->identification - w->identification);
+		s.packet.overtaken = w->numbered && ahead < 0;
+		if (!w->numbered || ahead > 0)
+			w->identification = p->identification;
+		w->numbered = 1;
 	}
 	return p->payload_bytes || p->flags & RW_TCP_FIN ? wait_for_replay(e, w, &s) : 0;
 }
