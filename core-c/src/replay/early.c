@@ -179,10 +179,11 @@ static void bound_by_echo(struct waiting *w, struct sending *s)
 		else
 			low = middle + 1;
 	}
+	if (low == first || echo_at(w, low - 1)->value != s->packet.ts_echo)
+		return; /* nobody is known to have sent that value: some hosts put other things there */
 	if (low < w->echoes && echo_at(w, low)->time_ns < s->latest_ns)
 		s->latest_ns = echo_at(w, low)->time_ns - 1;
-	if (low > first && echo_at(w, low - 1)->value == s->packet.ts_echo)
-		s->earliest_ns = echo_at(w, low - 1)->time_ns + 1;
+	s->earliest_ns = echo_at(w, low - 1)->time_ns + 1;
 }
 
 /* Each packet says where the sender's ticks lie: it was sent in the one that it names. */
