@@ -9,7 +9,7 @@ import pytest
 
 import rewindow
 from rewindow import Result
-from tests.packets import ACK, ECE, FIN, RST, SYN, Trace, sack
+from tests.packets import ACK, AE, CWR, ECE, FIN, RST, SYN, Trace, sack
 
 MSS = 1460
 RTT = 0.1
