@@ -87,6 +87,37 @@ static int read_packet(struct talk *t, struct rw_packet *p)
 	return 1;
 }
 
+static int is_of_flow(const struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	return f->family == p->family && f->port[side] == p->source_port && f->port[!side] == p->destination_port &&
+	       memcmp(f->address[side], p->source, 16) == 0 && memcmp(f->address[!side], p->destination, 16) == 0;
+}
+
+static int owns(const struct rw_flow *f, uint32_t token)
+{
+	for (int side = 0; side < 2; side++)
+		if (f->has_key[side] && rw_key_identify(f->key[side], f->version).token == token)
+			return 1;
+	return 0;
+}
+
+/* A join is with who owns its token; where nobody does, with those that name the same. */
+static void check_join(const struct rw_survey *s, const struct rw_flow *f)
+{
+	int owned = 0, with_owner = 0;
+	for (uint32_t i = 0; i < s->flows; i++) {
+		const struct rw_flow *o = &s->flow[i];
+		if (!o->joined && s->connection[o->connection].mptcp && owns(o, f->join_token)) {
+			owned = 1;
+			with_owner |= o->connection == f->connection;
+		}
+		if (o->joined && o->has_token && o->connection == f->connection)
+			CHECK(o->join_token == f->join_token || !s->connection[f->connection].unmatched);
+	}
+	CHECK(owned == with_owner);
+	CHECK(owned == !s->connection[f->connection].unmatched);
+}
+
 static void check_flows(const struct rw_survey *s, const uint64_t packets)
 {
 	uint64_t seen = 0;
@@ -97,7 +128,8 @@ static void check_flows(const struct rw_survey *s, const uint64_t packets)
 		CHECK(f->id < c->subflows);
 		CHECK(s->subflow[c->first_subflow + f->id] == i);
 		CHECK(f->source <= 1 && f->initiator <= 1 && f->near <= 3);
-		CHECK(f->family == 4 || f->family == 6);
+		if (f->joined && f->has_token)
+			check_join(s, f);
 		for (int side = 0; side < 2; side++) {
 			const struct rw_flow_side *d = &f->side[side];
 			seen += d->packets;
@@ -137,6 +169,19 @@ struct place {
 	int side;
 };
 
+/* What answers a packet is of the same flow, from the other side. */
+static void check_answer(struct rw_flow_table *table, const struct rw_packet *p, const struct place *at)
+{
+	struct rw_packet answer = *p;
+	memcpy(answer.source, p->destination, 16);
+	memcpy(answer.destination, p->source, 16);
+	answer.source_port = p->destination_port;
+	answer.destination_port = p->source_port;
+	answer.flags = RW_TCP_ACK;
+	int side, itself = memcmp(p->source, p->destination, 16) == 0 && p->source_port == p->destination_port;
+	CHECK(rw_flow_find(table, &answer, &side) == at->flow && side == (itself ? at->side : !at->side));
+}
+
 /* 0: the limit of flows was reached. */
 static int survey(struct talk t, struct rw_survey *s, struct place *place, uint64_t *packets)
 {
@@ -150,6 +195,9 @@ static int survey(struct talk t, struct rw_survey *s, struct place *place, uint6
 		CHECK(at->flow <= s->flows && at->side >> 1 == 0);
 		full = rw_survey_packet(s, at->flow, at->side, &p);
 		CHECK(full == (at->flow >= s->flows_max));
+		CHECK(full || is_of_flow(&s->flow[at->flow], at->side, &p));
+		if (*packets % 8 == 7) /* seldom: it moves what the table remembers of the packet before */
+			check_answer(table, &p, at);
 	}
 	rw_flow_table_close(table);
 	return !full;

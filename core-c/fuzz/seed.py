@@ -324,7 +324,8 @@ def flow_seeds() -> Iterator[bytes]:
                 if s := parse(record):
                     out += flows.packet(s)
             yield out
-    yield b"\0" + b"".join(bytes([0, port, ACK, 1, 9]) for port in range(256))  # many flows
+    for again in (1, 2):  # many flows
+        yield b"\0" + b"".join(bytes([0, port, ACK, 1, 9]) * again for port in range(256))
 
 
 class Events:
