@@ -130,9 +130,8 @@ class Capture:
 
     def _open(self, choices: Sequence[Choice], batch_rows: int) -> Replay:
         while True:
-            fds = [f.fileno() for f in (*self._files, *self._copies)]
             try:
-                return Replay(fds, self.names, choices, batch_rows=batch_rows, decoded=self._decoded)
+                return Replay(self.descriptors, self.names, choices, batch_rows=batch_rows, decoded=self._decoded)
             except NotACapture as e:
                 self._replace(e)
 
@@ -174,6 +173,16 @@ class Capture:
                     self._decoded.copied_records += found.records
                     self._decoded.by[link_type_name(link_type)] = found.tool
         self._link_types_decoded = True
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Of the files that the core reads: the captures, decompressed, then what was decoded of them by now."""
+        return [f.fileno() for f in (*self._files, *self._copies)]
+
+    @property
+    def copies(self) -> int:
+        """How many of the descriptors, the last ones, hold records of the captures before them."""
+        return len(self._copies)
 
     def replay(self, algorithms: Sequence[str | Choice] = ()) -> Result:
         """Replays everything and holds it in memory: `acks` and `marks` as Arrow tables, `connections`, `summary`."""

@@ -314,18 +314,19 @@ def test_packets_that_were_overtaken_are_told_by_their_numbers(tmp_path: Path, a
     assert subflow.bytes == 20 * MSS
 
 
+@pytest.mark.parametrize("late_s", [0.05, 0.2], ids=["within a round trip", "later"])
 @pytest.mark.parametrize("number", [1 + 3 * MSS, 1 + 1000 * MSS], ids=["within the window", "beyond it"])
-def test_an_ack_tells_of_data_that_was_lost_before_the_capture(tmp_path: Path, number: int) -> None:
+def test_an_ack_tells_of_data_that_was_lost_before_the_capture(tmp_path: Path, number: int, late_s: float) -> None:
     """A whole answer is lost; the next ACK has the number after it. What then comes is a repetition."""
     trace = Trace()
     trace.packet(1.0, True, 0, 0, SYN, options=b"\x02\x04\x05\xb4\x04\x02")
     trace.packet(1.00001, False, 1000, 1, SYN | ACK, options=b"\x02\x04\x05\xb4\x04\x02")
     trace.packet(1.1, True, 1, 1001)
     trace.packet(1.2, False, 1001, 1, payload=100)
-    trace.packet(1.3, True, number, 1101)
+    trace.packet(1.31, True, number, 1101)
     for i in range(3):
-        trace.packet(1.5 + i * 1e-3, True, 1 + i * MSS, 1101, payload=MSS)
-        trace.packet(1.5 + i * 1e-3 + 1e-5, False, 1101, 1 + (i + 1) * MSS)
+        trace.packet(1.31 + late_s + i * 1e-3, True, 1 + i * MSS, 1101, payload=MSS)
+        trace.packet(1.31 + late_s + i * 1e-3 + 1e-5, False, 1101, 1 + (i + 1) * MSS)
     result = replayed(trace, tmp_path)
     [subflow] = result.connections[0].subflows
     assert subflow.vantage == "receiver"

@@ -77,6 +77,13 @@ enum rw_send_times rw_send_times_of(const struct rw_flow *f, uint8_t vantage)
 	return rw_clock_ticks(f, f->source) ? RW_SEND_TIMES_TIMESTAMPS : RW_SEND_TIMES_ROUND_TRIP;
 }
 
+int rw_early_waits(const struct rw_flow *f, const struct rw_packet *p)
+{
+	if (p->payload_bytes || p->flags & RW_TCP_FIN)
+		return 1;
+	return !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->time_ns > f->established_ns;
+}
+
 enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t files, const struct rw_survey *survey,
 			     const uint8_t *send_times, rw_error *error)
 {
@@ -172,10 +179,11 @@ static void bound_by_echo(struct waiting *w, struct sending *s)
 		else
 			low = middle + 1;
 	}
+	if (low == first || echo_at(w, low - 1)->value != s->packet.ts_echo)
+		return; /* nobody is known to have sent that value: some hosts put other things there */
 	if (low < w->echoes && echo_at(w, low)->time_ns < s->latest_ns)
 		s->latest_ns = echo_at(w, low)->time_ns - 1;
-	if (low > first && echo_at(w, low - 1)->value == s->packet.ts_echo)
-		s->earliest_ns = echo_at(w, low - 1)->time_ns + 1;
+	s->earliest_ns = echo_at(w, low - 1)->time_ns + 1;
 }
 
 /* Each packet says where the sender's ticks lie: it was sent in the one that it names. */
@@ -224,7 +232,7 @@ static int wait_for_replay(struct rw_early *e, struct waiting *w, const struct s
 	return 0;
 }
 
-static int see_sending(struct rw_early *e, struct waiting *w, const struct rw_packet *p)
+static int see_sending(struct rw_early *e, const struct rw_flow *f, struct waiting *w, const struct rw_packet *p)
 {
 	struct sending s = {*p, NEVER, p->time_ns};
 	if (w->ticks && p->has_timestamps) {
@@ -239,7 +247,7 @@ static int see_sending(struct rw_early *e, struct waiting *w, const struct rw_pa
 			w->identification = p->identification;
 		w->numbered = 1;
 	}
-	return p->payload_bytes || p->flags & RW_TCP_FIN ? wait_for_replay(e, w, &s) : 0;
+	return rw_early_waits(f, p) ? wait_for_replay(e, w, &s) : 0;
 }
 
 enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *error)
@@ -268,7 +276,7 @@ enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *erro
 		if (e->copies && rw_copies_see(e->copies, &packet) && e->survey->flow[number].copied)
 			continue;
 		if (w && side == e->survey->flow[number].source)
-			failed = see_sending(e, w, &packet);
+			failed = see_sending(e, &e->survey->flow[number], w, &packet);
 		else if (w)
 			failed = see_ack(w, &packet);
 		if (failed) {

@@ -25,6 +25,11 @@ void rw_early_close(struct rw_early *early);
 enum rw_status rw_early_read(struct rw_early *early, int64_t time_ns, rw_error *error);
 
 /*
+ * Does a packet of the data sender wait for the time when it was sent? Those of the handshake, and a RST, are taken
+ * as they are captured.
+ */
+int rw_early_waits(const struct rw_flow *flow, const struct rw_packet *packet);
+/*
  * The next packet that the flow's data sender had sent by now_ns, with the time of sending in it; null when there is
  * none. One that was captured by then is always given. Valid until the next call.
  */

@@ -576,7 +576,7 @@ static int replay_captured(rw_replay *r, uint32_t number, int from_source, struc
 		if (replay_flow_packet(r, number, 1, &packet))
 			return 1;
 	}
-	if (from_source && (p->payload_bytes || p->flags & RW_TCP_FIN))
+	if (from_source && rw_early_waits(&r->survey.flow[number], p))
 		return 0; /* it was among those */
 	return replay_flow_packet(r, number, from_source, p);
 }
