@@ -15,7 +15,7 @@ from rewindow.errors import (
     RewindowError,
     UnknownAlgorithm,
 )
-from rewindow.fairness import FairnessGroup, fairness_groups, jain_index
+from rewindow.fairness import FairnessGroup, FairnessTally, fairness_groups, jain_index
 from rewindow.replays import Batch, Replay, Result, Summary
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "DissectorFailed",
     "DissectorMissing",
     "FairnessGroup",
+    "FairnessTally",
     "LimitReached",
     "Option",
     "Replay",

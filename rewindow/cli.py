@@ -87,26 +87,23 @@ def _analyze(args: argparse.Namespace) -> int:
     labels = _names(args.algorithms)
     # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
     hidden = [name for name in SENDER_CANDIDATES if name not in labels]
-    declared = [_names(b) for b in args.bottleneck]
+    try:
+        tally = rewindow.FairnessTally([_names(b) for b in args.bottleneck])
+    except ValueError as e:
+        raise _Usage(f"--bottleneck: {e}") from e
     with rewindow.open(*args.captures) as capture, capture.stream([*labels, *hidden]) as replay:
         if args.series:
             with _whole_file(args.series) as path:
                 exports.write_series(path, replay.schema, _progress(replay), hidden)
         else:
             replay.run(_show_progress)
-        summary, connections, windows = replay.summary(), replay.connections(), replay.windows(labels)
-    try:
-        fairness = rewindow.fairness_groups(connections, declared)
-    except ValueError as e:
-        raise _Usage(f"--bottleneck: {e}") from e
-    if args.json:
-        document = reports.analysis(summary, connections, fairness)
-        document["windows"] = [vars(w) for w in windows]
-        print(json.dumps(document))
-    else:
-        print(reports.analysis_text(summary, connections, fairness))
+        summary, connections = replay.summary(), replay.each_connection()
+        if args.json:
+            reports.write_analysis(sys.stdout, summary, connections, tally, replay.windows(labels))
+            return DONE
+        print(reports.analysis_text(summary, connections, tally))
         if labels:
-            print("\n" + reports.windows_text(windows))
+            print("\n" + reports.windows_text(replay.windows(labels)))
     return DONE
 
 

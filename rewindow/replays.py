@@ -230,31 +230,31 @@ class Replay:
 
     def connections(self) -> list[Connection]:
         """In the order of their first packet. Before the replay has ended: who they are, without metrics."""
+        return list(self.each_connection())
+
+    def each_connection(self) -> Iterator[Connection]:
+        """The same, one by one."""
         row, n = ffi.new("rw_connection_row *"), lib.rw_replay_connections(self._handle)
-        found = []
         for number in range(n):
             lib.rw_replay_connection(self._handle, number, row)
-            found.append(connection_of(row, self._subflow_row, self._sender_algorithm, self._decoded.origins))
-        return found
+            yield connection_of(row, self._subflow_row, self._sender_algorithm, self._decoded.origins)
 
     def _subflow_row(self, place: int) -> Any:
         row = ffi.new("rw_subflow_row *")
         lib.rw_replay_subflow(self._handle, place, row)
         return row
 
-    def windows(self, labels: Sequence[str]) -> list[Window]:
+    def windows(self, labels: Sequence[str]) -> Iterator[Window]:
         """Of each subflow that has rows, in the order of connections; labels: of the algorithms asked for."""
         row = ffi.new("rw_window_row *")
         places = {c.label: k for k, c in enumerate(self.choices)}
-        found = []
         for i in range(lib.rw_replay_subflows(self._handle)):
             subflow = self._subflow_row(i)
             for label in labels:
                 lib.rw_replay_window(self._handle, i, places[label], row)
                 if row.rows:
                     figures = (row.sum_q16 / row.rows / 65536, row.most_q16 / 65536, row.last_q16 / 65536)
-                    found.append(Window(subflow.connection, subflow.id, label, *figures))
-        return found
+                    yield Window(subflow.connection, subflow.id, label, *figures)
 
     def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
         """Asks the candidates that were replayed with their defaults."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TextIO
 
 from rewindow.algorithms import Algorithm
 from rewindow.connections import Connection
-from rewindow.fairness import FairnessGroup
+from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
 from rewindow.replays import Summary
 from rewindow.windows import Window
@@ -20,13 +22,18 @@ def _connection(connection: Connection) -> dict[str, Any]:
     return {**vars(connection), "subflows": subflows}
 
 
-def analysis(summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]) -> dict[str, Any]:
-    """What `rewindow analyze --json` prints."""
-    return {
-        "capture": asdict(summary),
-        "connections": [_connection(c) for c in connections],
-        "fairness": [asdict(g) for g in fairness],
-    }
+def write_analysis(
+    out: TextIO, summary: Summary, connections: Iterable[Connection], tally: FairnessTally, windows: Iterable[Window]
+) -> None:
+    """What `rewindow analyze --json` prints, one connection after the other: a capture may have a million."""
+    out.write(f'{{"capture": {json.dumps(asdict(summary))}, "connections": [')
+    for number, connection in enumerate(connections):
+        tally.add(connection)
+        out.write((", " if number else "") + json.dumps(_connection(connection)))
+    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}, "windows": [')
+    for number, window in enumerate(windows):
+        out.write((", " if number else "") + json.dumps(vars(window)))
+    out.write("]}\n")
 
 
 def _si(value: float | None, unit: str) -> str:
@@ -65,90 +72,86 @@ def quality_text(quality: Quality) -> str:
     return "\n".join(lines)
 
 
-def analysis_text(summary: Summary, connections: Sequence[Connection], fairness: Sequence[FairnessGroup]) -> str:
-    head = (
+def analysis_text(summary: Summary, connections: Iterable[Connection], tally: FairnessTally) -> str:
+    """Of the first connections, as many as a reader can look at."""
+    seen_from = "vantage point unknown" if summary.vantage == "unknown" else f"seen from the {summary.vantage}"
+    parts = [
         f"{summary.packets} packets, {_si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
-        f"{', '.join(summary.link_types)}; seen from the {summary.vantage}"
-        if summary.vantage != "unknown"
-        else f"{summary.packets} packets, {_si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
-        f"{', '.join(summary.link_types)}; vantage point unknown"
-    )
-    parts = [head]
+        f"{', '.join(summary.link_types)}; {seen_from}"
+    ]
     if summary.decoded_by:
         parts.append("\n".join(f"{link_type} decoded by {tool}" for link_type, tool in summary.decoded_by.items()))
     parts.append(quality_text(summary.quality))
+    rows, left_out = [list(_HEADING)], 0
+    for c in connections:
+        tally.add(c)
+        if len(rows) < TEXT_ROWS_MAX:
+            rows += _connection_rows(c)
+        else:
+            left_out += 1
+    parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
+    if left_out:
+        parts.append(f"and {left_out} connections more: --json has all of them")
+    if fairness := tally.groups():
+        parts.append(_fairness_text(fairness))
+    return "\n\n".join(parts)
+
+
+_HEADING = (
+    "connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", "p95", "goodput", "sender", "quality",
+)  # fmt: skip
+TEXT_ROWS_MAX = 500
+_MEMBERS_MAX = 12
+
+
+def _connection_rows(c: Connection) -> list[list[str]]:
+    kind = f"mptcp v{c.version}" if c.kind == "mptcp" and c.version is not None else c.kind
     rows = [
         [
-            "connection",
-            "kind",
-            "subflow",
-            "from",
-            "to",
-            "bytes",
-            "retrans",
-            "rtt ms",
-            "p95",
-            "goodput",
-            "sender",
-            "quality",
+            str(c.id),
+            kind,
+            str(s.id),
+            _endpoint(s.src, s.sport),
+            _endpoint(s.dst, s.dport),
+            str(s.bytes),
+            str(s.retransmitted_packets),
+            _ms(s.rtt_median_us),
+            _ms(s.rtt_p95_us),
+            _si(s.goodput_bps, "bit/s"),
+            s.sender_algorithm.name,
+            " ".join([s.verdict, *s.quality]),
         ]
+        for s in c.subflows
     ]
-    for c in connections:
-        kind = f"mptcp v{c.version}" if c.kind == "mptcp" and c.version is not None else c.kind
-        for s in c.subflows:
-            rows.append(
-                [
-                    str(c.id),
-                    kind,
-                    str(s.id),
-                    _endpoint(s.src, s.sport),
-                    _endpoint(s.dst, s.dport),
-                    str(s.bytes),
-                    str(s.retransmitted_packets),
-                    _ms(s.rtt_median_us),
-                    _ms(s.rtt_p95_us),
-                    _si(s.goodput_bps, "bit/s"),
-                    s.sender_algorithm.name,
-                    " ".join(s.quality) or "good",
-                ]
-            )
-        if c.kind == "mptcp":
-            rows.append(
-                [
-                    str(c.id),
-                    kind,
-                    "all",
-                    "",
-                    "",
-                    str(c.bytes),
-                    str(c.retransmitted_packets),
-                    "",
-                    "",
-                    _si(c.goodput_bps, "bit/s"),
-                    "",
-                    "",
-                ]
-            )
-    parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
-    if fairness:
-        rows = [["bottleneck", "connections", "Jain", "MPTCP/TCP"]]
-        for g in fairness:
-            ratio = "-" if g.mptcp_to_tcp_ratio is None else f"{g.mptcp_to_tcp_ratio:.3f}"
-            rows.append([g.bottleneck, " ".join(map(str, g.members)), f"{g.jain:.4f}", ratio])
-        parts.append(table(rows, right=(2, 3)))
-    return "\n\n".join(parts)
+    if c.kind == "mptcp":
+        goodput = _si(c.goodput_bps, "bit/s")
+        rows.append(
+            [str(c.id), kind, "all", "", "", str(c.bytes), str(c.retransmitted_packets), "", "", goodput, "", ""]
+        )
+    return rows
+
+
+def _fairness_text(fairness: Sequence[FairnessGroup]) -> str:
+    rows = [["bottleneck", "connections", "Jain", "MPTCP/TCP", "quality"]]
+    for g in fairness:
+        ratio = "-" if g.mptcp_to_tcp_ratio is None else f"{g.mptcp_to_tcp_ratio:.3f}"
+        members = " ".join(map(str, g.members[:_MEMBERS_MAX]))
+        if len(g.members) > _MEMBERS_MAX:
+            members += f" and {len(g.members) - _MEMBERS_MAX} more"
+        rows.append([g.bottleneck, members, f"{g.jain:.4f}", ratio, g.verdict])
+    return table(rows, right=(2, 3))
 
 
 def _endpoint(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def windows_text(windows: Sequence[Window]) -> str:
+def windows_text(windows: Iterable[Window]) -> str:
     """A line for each subflow and algorithm, in segments."""
     rows = [["connection", "subflow", "algorithm", "mean cwnd", "max", "last"]]
     rows += [
         [str(w.connection), str(w.subflow), w.algorithm, f"{w.mean:.1f}", f"{w.max:.1f}", f"{w.last:.1f}"]
-        for w in windows
+        for w in itertools.islice(windows, TEXT_ROWS_MAX)
     ]
     return table(rows, right=(0, 1, 3, 4, 5))
 

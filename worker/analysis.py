@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -12,10 +12,9 @@ from sqlalchemy import Connection as DatabaseConnection
 from sqlalchemy import delete, func, select, update
 
 import rewindow
-from rewindow import FairnessGroup
 from rewindow.connections import Connection
 from rewindow.replays import Summary
-from rewindow.windows import Window, of_connections
+from rewindow.windows import of_connections
 from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim
@@ -84,8 +83,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
             for batch in replay:
                 spooled.add(batch)
                 report("replaying", replay.progress() * 0.9)
-            summary, connections = replay.summary(), replay.connections()
-            windows = replay.windows(labels)
+            summary = replay.summary()
             acks_key = objects.series_key(taken.capture_id, "acks", taken.fence)
             marks_key = objects.series_key(taken.capture_id, "marks", taken.fence)
             report("storing", 0.9)
@@ -93,7 +91,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
                 try:
                     objects.put_file(acks_key, acks)
                     objects.put_file(marks_key, marks)
-                    _store_and_finish(taken, summary, connections, spooled.rows_of_connections(), labels, windows)
+                    _store_and_finish(taken, summary, replay, spooled.rows_of_connections(), labels)
                 except BaseException:
                     objects.delete_keys(acks_key, marks_key)  # no row names them
                     raise
@@ -103,15 +101,13 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
 def _store_and_finish(
     taken: Claim,
     summary: Summary,
-    connections: Sequence[Connection],
+    replay: rewindow.Replay,
     rows: dict[int, int],
     labels: Sequence[str],
-    windows: Sequence[Window],
 ) -> None:
-    fairness = rewindow.fairness_groups(connections)
     with engine().begin() as database:
         jobs.hold(database, taken)
-        store(database, taken.capture_id, summary, connections, fairness, rows, labels, windows)
+        store(database, taken.capture_id, replay, rows, labels)
         database.execute(
             update(models.Capture)
             .where(models.Capture.id == taken.capture_id)
@@ -130,14 +126,12 @@ def _store_and_finish(
 def store(
     database: DatabaseConnection,
     capture_id: uuid.UUID,
-    summary: Summary,
-    connections: Sequence[Connection],
-    fairness: Sequence[FairnessGroup],
+    replay: rewindow.Replay,
     rows: dict[int, int],
     labels: Sequence[str],
-    windows: Sequence[Window],
 ) -> None:
     """Replaces what was stored of the capture. The caller commits."""
+    tally = rewindow.FairnessTally()
     database.execute(delete(models.Connection).where(models.Connection.capture_id == capture_id))
     database.execute(delete(models.FairnessGroup).where(models.FairnessGroup.capture_id == capture_id))
     team_id = database.execute(select(models.Capture.team_id).where(models.Capture.id == capture_id)).scalar_one()
@@ -155,7 +149,7 @@ def store(
                 Jsonb({"fallback": c.fallback, "checksum": c.checksum, "fast_closed": c.fast_closed}),
                 *(getattr(c, n) for n in _CONNECTION_COLUMNS),
             )
-            for c in connections
+            for c in _tallied(replay, tally)
         ),
     )
     copy(
@@ -170,11 +164,11 @@ def store(
                 s.sender_algorithm.match,
                 *(getattr(s, n) for n in _SUBFLOW_COLUMNS),
             )
-            for c in connections
+            for c in replay.each_connection()
             for s in c.subflows
         ),
     )
-    found = of_connections(windows)
+    found = of_connections(replay.windows(labels))
     copy(
         database,
         "replays",
@@ -209,9 +203,16 @@ def store(
                 g.declared,
                 g.verdict,
             )
-            for g in fairness
+            for g in tally.groups()
         ),
     )
+
+
+def _tallied(replay: rewindow.Replay, tally: rewindow.FairnessTally) -> Iterator[Connection]:
+    """A capture may have a million connections: they are made one by one, here and for the subflows."""
+    for connection in replay.each_connection():
+        tally.add(connection)
+        yield connection
 
 
 def copy(database: DatabaseConnection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -213,6 +213,7 @@ static void check_ack(const struct rw_sender *s, const struct rw_event *e, const
 	uint32_t mss = before->segment_bytes, unseen = beyond > 0 ? ((uint32_t)beyond + mss - 1) / mss : 0;
 	CHECK(e->kind == RW_EVENT_ACK && e->ack == p->ack && e->una == (before->started ? before->una : p->ack));
 	CHECK(e->una_advanced == (s->una != e->una) && e->acked_bytes == s->una - e->una);
+	CHECK(e->acked_bytes <= RW_SEQUENCE_JUMP_MAX);
 	CHECK(e->in_flight_before == rw_in_flight(before) && e->packets_out_before == before->count);
 	CHECK(e->in_flight_bytes_before <= 1u << 31);
 	/* Nothing is delivered twice; without SACK a duplicate ACK stands for one segment. */

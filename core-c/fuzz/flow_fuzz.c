@@ -87,6 +87,37 @@ static int read_packet(struct talk *t, struct rw_packet *p)
 	return 1;
 }
 
+static int is_of_flow(const struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	return f->family == p->family && f->port[side] == p->source_port && f->port[!side] == p->destination_port &&
+	       memcmp(f->address[side], p->source, 16) == 0 && memcmp(f->address[!side], p->destination, 16) == 0;
+}
+
+static int owns(const struct rw_flow *f, uint32_t token)
+{
+	for (int side = 0; side < 2; side++)
+		if (f->has_key[side] && rw_key_identify(f->key[side], f->version).token == token)
+			return 1;
+	return 0;
+}
+
+/* A join is with who owns its token; where nobody does, with those that name the same. */
+static void check_join(const struct rw_survey *s, const struct rw_flow *f)
+{
+	int owned = 0, with_owner = 0;
+	for (uint32_t i = 0; i < s->flows; i++) {
+		const struct rw_flow *o = &s->flow[i];
+		if (!o->joined && s->connection[o->connection].mptcp && owns(o, f->join_token)) {
+			owned = 1;
+			with_owner |= o->connection == f->connection;
+		}
+		if (o->joined && o->has_token && o->connection == f->connection)
+			CHECK(o->join_token == f->join_token || !s->connection[f->connection].unmatched);
+	}
+	CHECK(owned == with_owner);
+	CHECK(owned == !s->connection[f->connection].unmatched);
+}
+
 static void check_flows(const struct rw_survey *s, const uint64_t packets)
 {
 	uint64_t seen = 0;
@@ -97,7 +128,8 @@ static void check_flows(const struct rw_survey *s, const uint64_t packets)
 		CHECK(f->id < c->subflows);
 		CHECK(s->subflow[c->first_subflow + f->id] == i);
 		CHECK(f->source <= 1 && f->initiator <= 1 && f->near <= 3);
-		CHECK(f->family == 4 || f->family == 6);
+		if (f->joined && f->has_token)
+			check_join(s, f);
 		for (int side = 0; side < 2; side++) {
 			const struct rw_flow_side *d = &f->side[side];
 			seen += d->packets;
@@ -145,6 +177,20 @@ static int survey(struct talk t, struct rw_survey *s, uint64_t *packets)
 	return status == RW_SURVEY_OK;
 }
 
+/* What answers a packet is of the same flow, from the other side. */
+static void check_answer(const struct rw_survey *s, struct rw_flow_index *index, const struct rw_packet *p, uint64_t record,
+			 uint32_t flow, int from)
+{
+	struct rw_packet answer = *p;
+	memcpy(answer.source, p->destination, 16);
+	memcpy(answer.destination, p->source, 16);
+	answer.source_port = p->destination_port;
+	answer.destination_port = p->source_port;
+	answer.flags = RW_TCP_ACK;
+	int side, itself = memcmp(p->source, p->destination, 16) == 0 && p->source_port == p->destination_port;
+	CHECK(rw_flow_index_find(index, s->flow, &answer, record, &side) == flow && side == (itself ? from : !from));
+}
+
 /* A later pass finds each packet's flow and side again: counted anew, they come to what the survey counted. */
 static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index *index)
 {
@@ -156,6 +202,9 @@ static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index 
 		uint32_t flow = rw_flow_index_find(index, s->flow, &p, record, &side);
 		CHECK(flow < s->flows && side >> 1 == 0);
 		CHECK(s->flow[flow].first_record <= record);
+		CHECK(is_of_flow(&s->flow[flow], side, &p));
+		if (record % 8 == 7) /* seldom: it moves what the index remembers of the packet before */
+			check_answer(s, index, &p, record, flow, side);
 		counted[flow][side]++;
 	}
 	for (uint32_t i = 0; i < s->flows; i++)

@@ -7,9 +7,11 @@ static const char *const WEIGHTED[] = {"join_weighted=on", "mode=kernel", "L_sca
 static const char *const PRODUCT[] = {"alpha_form=product", "con_ssthresh=2000", "alpha0=4"};
 static const char *const UNSAFE[] = {"aca_md=eq8", "aca_safe=off", "min_ssthresh=1"};
 static const char *const PAPER[] = {"mode=paper", "min_ssthresh=1", "hz=100", "hystart=off"};
+static const char *const FLOOR[] = {"min_ssthresh=1024"};
 static const rw_choice CHOICES[] = {
     {"newreno", NULL, 0}, {"cubic", NULL, 0},   {"uncoupled", NULL, 0}, {"css", NULL, 0},  {"tccc", NULL, 0},
-    {"css", WEIGHTED, 3}, {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4}, {"newreno", PAPER, 2}};
+    {"css", WEIGHTED, 3}, {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4}, {"newreno", PAPER, 2},
+    {"newreno", FLOOR, 1}};
 
 enum { CHOICE_COUNT = sizeof CHOICES / sizeof *CHOICES, FLOWS_MAX = 40 };
 #define WINDOW_MIN RW_Q16_ONE
@@ -123,7 +125,7 @@ static uint64_t check_end(const rw_replay *r, uint64_t rows, size_t size)
 
 static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
 {
-	rw_limits limits = {batch_rows, FLOWS_MAX, 2048, 8192};
+	rw_limits limits = {batch_rows, FLOWS_MAX, 1 << 15, 1 << 16};
 	rw_error error;
 	rw_replay *r;
 	rw_batch batch;

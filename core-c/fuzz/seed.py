@@ -324,7 +324,8 @@ def flow_seeds() -> Iterator[bytes]:
                 if s := parse(record):
                     out += flows.packet(s)
             yield out
-    yield b"\0" + b"".join(bytes([0, port, ACK, 1, 9]) for port in range(256))  # many flows
+    for again in (1, 2):  # many flows
+        yield b"\0" + b"".join(bytes([0, port, ACK, 1, 9]) * again for port in range(256))
 
 
 class Events:
@@ -414,10 +415,27 @@ def events_seeds() -> Iterator[bytes]:
                 yield out
 
 
+def shadow_seeds() -> Iterator[bytes]:
+    """Each controller: two subflows, slow start, a loss and what follows, a timeout, an end."""
+    tick, rtt = bytes([33, 100]), bytes([37, 100])  # 356 * 2^16 ns, 356 * 2^18 ns
+
+    def ack(path: int, steps: int, delivered: int, flight: int, state: int = 0) -> bytes:
+        after = bytes([state | 64, 0, flight]) + struct.pack("!H", steps)
+        return bytes([path | 3 << 3 | 64]) + tick + after + bytes([0, delivered, 0, delivered]) + rtt
+
+    for choice in range(14):
+        out = bytes([choice, 0, 0]) + rtt + bytes([1]) + bytes([39, 200])
+        out += b"".join(ack(i % 2, 256, 2, 10 + 2 * i) for i in range(40))
+        out += b"".join(ack(i % 2, 16 | 128 if i < 2 else 128, 1, 60 - i, 3) for i in range(40))
+        out += b"".join(ack(i % 2, 4 if i < 2 else 256, 1, 40) for i in range(40))
+        out += bytes([1 | 1 << 3]) + tick + bytes([32 | 4, 0, 20]) + ack(1, 8, 1, 3) + bytes([31 << 3])
+        yield out + b"".join(ack(1, 256, 3, 200, 0) for _ in range(20))
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     seeds = {"capture": capture_seeds, "packet": packet_seeds, "flow": flow_seeds, "events": events_seeds,
-             "replay": replay_seeds}  # fmt: skip
+             "shadow": shadow_seeds, "replay": replay_seeds}  # fmt: skip
     for target, make in seeds.items():
         place = folder / target
         place.mkdir(parents=True, exist_ok=True)

@@ -76,6 +76,8 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
 
     page.get_by_text("mptcp-two-subflows.pcap").click()
     expect(page.get_by_test_id("state")).to_have_text("done")
+    expect(page.get_by_test_id("capture-verdict")).to_have_text("good")
+    expect(page.get_by_test_id("connection")).to_have_count(2)
     page.screenshot(path=SCREENSHOTS / "capture.png")
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
     expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
@@ -126,4 +128,20 @@ def test_a_replay_with_other_options(page: Page) -> None:
     chip = page.locator("[data-label='tccc(aca_md=half)']")
     expect(chip).to_be_enabled()
     expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", "4")
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes((CAPTURES / "mptcp-two-subflows.pcap").read_bytes()[:500_001])
+    page.get_by_text("rewindow", exact=True).click()
+    page.get_by_test_id("file").set_input_files(cut)
+    row = page.locator("[data-testid=capture]").filter(has_text="cut.pcap")
+    expect(row).to_have_attribute("data-state", "done")
+    page.get_by_text("cut.pcap").click()
+    expect(page.get_by_test_id("capture-verdict")).to_have_text("limited")
+    expect(page.get_by_test_id("findings")).to_contain_text("cut capture")
+    expect(page.get_by_test_id("findings")).to_contain_text("completion")
+    expect(page.get_by_test_id("verdict").first).to_be_visible()
+    page.screenshot(path=SCREENSHOTS / "quality.png")
     assert page.troubles == []  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import rewindow
 from rewindow import fairness_groups, jain_index
+from rewindow.fairness import _Member, _overlapping
 
 SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-two-subflows.pcap"
 
@@ -48,3 +49,14 @@ def test_declared_bottlenecks() -> None:
     assert fairness_groups(found, [["192.0.2.0/24"]]) == []
     with pytest.raises(ValueError, match="does not appear to be"):
         fairness_groups(found, [["nowhere"]])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=12))
+def test_overlaps_are_found_without_comparing_all(lives: list[tuple[int, int]]) -> None:
+    members = {i: _Member("tcp", "good", start, start + length) for i, (start, length) in enumerate(lives)}
+    expected = [
+        i
+        for i, a in members.items()
+        if any(i != j and a.first_ns < b.last_ns and b.first_ns < a.last_ns for j, b in members.items())
+    ]
+    assert _overlapping(members) == expected

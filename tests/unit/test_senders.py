@@ -9,7 +9,7 @@ import pytest
 
 import rewindow
 from rewindow import Result
-from tests.packets import ACK, ECE, FIN, RST, SYN, Trace, sack
+from tests.packets import ACK, AE, CWR, ECE, FIN, RST, SYN, Trace, sack
 
 MSS = 1460
 RTT = 0.1
@@ -479,3 +479,40 @@ def test_packet_numbers_missing_while_nothing_is_lost_were_used_elsewhere(tmp_pa
     result = replayed(trace, tmp_path)
     assert result.summary.vantage == "receiver"
     assert result.connections[0].retransmitted_packets == 0
+
+
+def test_accurate_ecn_counts_marks_and_does_not_echo_them(tmp_path: Path) -> None:
+    """The three bits start at 5 (RFC 9768): what classic ECN would take for an echo is a count without a mark."""
+    trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"
+    trace.packet(1.0, True, 0, 0, SYN | AE | CWR | ECE, options=options)
+    trace.packet(1.1, False, 1000, 1, SYN | ACK | CWR, options=options)
+    trace.packet(1.10001, True, 1, 1001)
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    ack(trace, 1.3, 1, flags=ACK | AE | ECE)  # 5
+    ack(trace, 1.31, 2, flags=ACK | AE | ECE)
+    ack(trace, 1.32, 3, flags=ACK | AE | CWR)  # 6: a mark
+    ack(trace, 1.33, 4, flags=ACK | AE | CWR)
+    result = replayed(trace, tmp_path)
+    (subflow,) = result.connections[0].subflows
+    assert subflow.ecn == "accurate"
+    assert subflow.ece_acks == 1
+    assert marks(result) == ["ece"]
+    assert windows(result, "ssthresh")[2:] == [6.0, 6.0]  # half of 12, at the third ACK
+
+
+def timed_transfer(gap: float, rounds: int) -> Trace:
+    """Eight segments a round trip of 0.1 s, `gap` apart, each acknowledged as it arrives."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(8 * rounds):
+        start = 1.2 + i // 8 * (8 * gap if gap > 1e-3 else RTT) + i % 8 * gap
+        segment(trace, start, i)
+        ack(trace, start + RTT, i + 1)
+    return trace
+
+
+@pytest.mark.parametrize(("gap", "paced"), [(0.0123, True), (2e-5, False)])
+def test_data_that_leaves_on_a_timer_is_paced(gap: float, paced: bool, tmp_path: Path) -> None:
+    result = replayed(timed_transfer(gap, 20), tmp_path)
+    assert result.connections[0].subflows[0].paced == paced

@@ -6,19 +6,28 @@
 #include <stdint.h>
 #include <string.h>
 
+/* 16 bytes: it is passed by value, in two registers. */
 struct rw_bytes {
-	const uint8_t *at, *end;
+	const uint8_t *at;
+	uint32_t left;
 	uint8_t swapped;    /* little-endian fields (capture files); packets are always big-endian */
 	uint8_t short_read; /* something was asked for that is not there */
 };
 
 static inline struct rw_bytes rw_bytes_of(const uint8_t *p, size_t n)
 {
-	struct rw_bytes b = {p, p + n, 0, 0};
+	struct rw_bytes b = {p, n < UINT32_MAX ? (uint32_t)n : UINT32_MAX, 0, 0};
 	return b;
 }
 
-static inline size_t rw_bytes_left(const struct rw_bytes *b) { return (size_t)(b->end - b->at); }
+static inline size_t rw_bytes_left(const struct rw_bytes *b) { return b->left; }
+
+/* Inside this file: n bytes that are there. */
+static inline void rw_bytes_pass(struct rw_bytes *b, size_t n)
+{
+	b->at += n;
+	b->left -= (uint32_t)n;
+}
 
 static inline int rw_bytes_has(struct rw_bytes *b, size_t n)
 {
@@ -34,7 +43,7 @@ static inline const uint8_t *rw_bytes_view(struct rw_bytes *b, size_t n)
 	if (!rw_bytes_has(b, n))
 		return NULL;
 	const uint8_t *p = b->at;
-	b->at += n;
+	rw_bytes_pass(b, n);
 	return p;
 }
 
@@ -56,7 +65,9 @@ static inline uint8_t rw_bytes_u8(struct rw_bytes *b)
 {
 	if (!rw_bytes_has(b, 1))
 		return 0;
-	return *b->at++;
+	uint8_t v = *b->at;
+	rw_bytes_pass(b, 1);
+	return v;
 }
 
 static inline uint16_t rw_bytes_u16(struct rw_bytes *b)
@@ -64,7 +75,7 @@ static inline uint16_t rw_bytes_u16(struct rw_bytes *b)
 	if (!rw_bytes_has(b, 2))
 		return 0;
 	uint16_t v = b->swapped ? (uint16_t)(b->at[0] | b->at[1] << 8) : (uint16_t)(b->at[0] << 8 | b->at[1]);
-	b->at += 2;
+	rw_bytes_pass(b, 2);
 	return v;
 }
 
@@ -74,7 +85,7 @@ static inline uint32_t rw_bytes_u32(struct rw_bytes *b)
 		return 0;
 	uint32_t v;
 	memcpy(&v, b->at, 4);
-	b->at += 4;
+	rw_bytes_pass(b, 4);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	return b->swapped ? v : __builtin_bswap32(v);
 #else
@@ -92,10 +103,7 @@ static inline uint64_t rw_bytes_u64(struct rw_bytes *b)
 
 static inline void rw_bytes_skip(struct rw_bytes *b, size_t n)
 {
-	if (rw_bytes_has(b, n))
-		b->at += n;
-	else
-		b->at = b->end;
+	rw_bytes_pass(b, rw_bytes_has(b, n) ? n : b->left);
 }
 
 /* The next n bytes as a cursor of their own; fewer when fewer are there. */
@@ -106,8 +114,8 @@ static inline struct rw_bytes rw_bytes_take(struct rw_bytes *b, size_t n)
 		n = rw_bytes_left(b);
 		part.short_read = 1;
 	}
-	part.end = b->at + n;
-	b->at += n;
+	part.left = (uint32_t)n;
+	rw_bytes_pass(b, n);
 	return part;
 }
 

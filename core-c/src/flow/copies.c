@@ -4,15 +4,16 @@
 
 #include "flow.h"
 
-/* Powers of two; a set is a cache line. What is overwritten, the oldest of its set, is no longer recognised. */
-#define SETS 1024
+/* 16 KiB, to stay in the nearest cache. What is overwritten, the oldest of its set, is no longer recognised. */
+#define SETS_BITS 9
+#define SETS (1 << SETS_BITS)
 #define WAYS 4
-/* As long as a queue between two capture points may hold a frame. */
-#define COPY_NS 500000000ll
+/* As long as a queue between two capture points may hold a frame: in units of 2^20 ns, half a second. */
+#define UNIT_BITS 20
+#define COPY_UNITS 477u
 
 struct seen {
-	uint64_t digest;
-	int64_t time_ns;
+	uint32_t digest, time; /* time: wraps after weeks, which nothing is remembered for */
 };
 
 struct rw_copies {
@@ -54,15 +55,16 @@ int rw_copies_see(struct rw_copies *c, const struct rw_packet *p)
 	/* Without a number or a clock of its own a repeated ACK is the same packet as the one before. */
 	if ((p->family != 4 || p->identification == 0) && !p->has_timestamps)
 		return 0;
-	uint64_t digest = digest_of(p);
-	struct seen *set = c->set[digest >> 54], *oldest = set;
+	uint64_t whole = digest_of(p);
+	struct seen *set = c->set[whole >> (64 - SETS_BITS)], *oldest = set;
+	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
 	for (int i = 0; i < WAYS; i++) {
-		int64_t passed = p->time_ns - set[i].time_ns;
-		if (set[i].digest == digest && passed >= 0 && passed < COPY_NS)
+		uint32_t age = now - set[i].time;
+		if (set[i].digest == digest && age < COPY_UNITS)
 			return 1;
-		if (set[i].time_ns < oldest->time_ns)
+		if (age > now - oldest->time)
 			oldest = &set[i];
 	}
-	*oldest = (struct seen){digest, p->time_ns};
+	*oldest = (struct seen){digest, now};
 	return 0;
 }

@@ -8,6 +8,8 @@ enum { OPTION_MODE = 0 };
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
 static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+/* A recorded flight may be larger than any window. */
+static uint64_t window_of(uint64_t n) { return n < RW_CWND_MAX_Q16 >> 16 ? n << 16 : RW_CWND_MAX_Q16; }
 
 size_t rw_shadow_bytes(uint32_t paths)
 {
@@ -121,7 +123,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 		else
 			s->control->loss(s->connection, path);
 	}
-	p->cwnd_q16 = (uint64_t)(kernel_mode(s) ? in_flight + 1 : 1) << 16;
+	p->cwnd_q16 = window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
 	p->cwnd_rem_q40 = 0;
 	p->cwnd_cnt = 0;
 }
@@ -217,7 +219,7 @@ static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_eve
 	}
 	if (send < (h->prr_out ? 0 : 1))
 		send = h->prr_out ? 0 : 1;
-	p->cwnd_q16 = (uint64_t)(flight + send) << 16;
+	p->cwnd_q16 = window_of((uint64_t)(flight + send));
 }
 
 static void restart_after_idle(struct rw_path *p, uint32_t timeouts)
