@@ -76,8 +76,11 @@ def outcome_of(path: Path, name: str, sanitized: Path | None) -> Outcome:
     ours, failure = read_ours(path, sanitized)
     if failure:
         return Outcome(name, failure=failure)
-    with rewindow.open(path) as capture, tempfile.TemporaryDirectory() as home:
-        seen = tshark.see(capture.descriptors[0], home)
+    try:
+        with rewindow.open(path) as capture, tempfile.TemporaryDirectory() as home:
+            seen = tshark.see(capture.descriptors[0], home)
+    except RuntimeError as e:
+        return Outcome(name, failure=str(e))
     if "error" in ours or seen.refusal:
         if "error" in ours and seen.refusal:
             return Outcome(name, neither=ours["error"])

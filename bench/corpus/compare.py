@@ -30,8 +30,17 @@ def compare(ours: dict[str, Any], seen: Seen) -> Comparison:
         compare_bytes(found, senders)
         compare_retransmissions(found, senders)
         compare_round_trips(found, senders, bad_time=bool(seen.bad_time))
+        if "window_too_large" in summary["oddities"]:
+            _give_up(found)
     _compare_oddities(found, summary["oddities"], flows, connections, [s for s, _ in senders], seen)
     return found
+
+
+def _give_up(found: Comparison) -> None:
+    """The core has told that it could not follow a flow: what it counts of its data is less."""
+    for difference in found.differences:
+        if difference.unexplained and difference.what in ("bytes", "retransmissions", "median RTT"):
+            difference.reasons, difference.unexplained = Counter({"not followed": 1}), ""
 
 
 def _compare_tcp(found: Comparison, ours: int, seen: Seen) -> None:
@@ -45,12 +54,13 @@ def _compare_tcp(found: Comparison, ours: int, seen: Seen) -> None:
 
 def _components(pairs: Iterable[tuple[int, int]]) -> list[tuple[set[int], set[int]]]:
     """Connected parts of a graph between our numbers and tshark's."""
-    parts: list[tuple[set[int], set[int]]] = []
+    part_of: dict[tuple[str, int], tuple[set[int], set[int]]] = {}
     for mine, theirs in pairs:
-        touched = [p for p in parts if mine in p[0] or theirs in p[1]]
-        joined = ({mine}.union(*(p[0] for p in touched)), {theirs}.union(*(p[1] for p in touched)))
-        parts = [p for p in parts if p not in touched] + [joined]
-    return parts
+        nodes = ("ours", mine), ("tshark", theirs)
+        one, other = (part_of.get(node, (set(), set())) for node in nodes)
+        joined = (one[0] | other[0] | {mine}, one[1] | other[1] | {theirs})
+        part_of |= {("ours", m): joined for m in joined[0]} | {("tshark", t): joined for t in joined[1]}
+    return list({id(part): part for part in part_of.values()}.values())
 
 
 def _compare_streams(found: Comparison, ours: int, flows: Sequence[Flow], seen: Seen) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 REASONS = {
     "no packet": "a pcapng block that is no packet; tshark numbers it as a frame",
     "ICMP error": "a TCP header quoted in an ICMP error: nobody sent that packet here",
-    "broken header": "a TCP header that is cut, or whose length cannot be: for us an oddity",
+    "broken header": "a TCP header that is cut, or whose length or payload cannot be: for us an oddity",
     "cut tunnel": "a tunnel's packet whose second fragment is missing: the first has the inner headers",
     "captured twice": "a frame that passed the capture before (same IPv4 number or timestamps), where that is the rule",
     "port reuse": "a SYN or SYN/ACK with another number opens the four-tuple anew; tshark goes on with the stream",
@@ -35,6 +35,7 @@ REASONS = {
     "unseen data": "an ACK for data that the capture lacks, or has from elsewhere",
     "outside": "an ACK before the flow is established, or of its handshake, or after its end",
     "as sent": "away from the sender a packet counts when it was sent, not when it was captured",
+    "not followed": "more outstanding than a connection can have: the core says so and forgets what was sent",
     "clock": "the capture's time goes back or is none; a subflow's clock never does",
 }
 

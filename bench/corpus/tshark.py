@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-TCP, HEADER_BYTES_MIN = 6, 20
+TCP, HEADER_BYTES_MIN, PAYLOAD_BYTES_MAX = 6, 20, 1 << 20
 
 _FIELDS = (
     "frame.number", "frame.time_epoch", "frame.interface_id", "frame.protocols", "_ws.malformed",
@@ -166,23 +166,19 @@ def _in_icmp(layers: Sequence[str], tcp: int) -> bool:
 
 
 def _broken(row: dict[str, str]) -> bool:
-    """The TCP header is cut, or its length cannot be."""
-    header = number(row["tcp.hdr_len"])
-    if not row["tcp.window_size_value"] or header < HEADER_BYTES_MIN:
+    """The TCP header is cut, its length cannot be, or that of the payload cannot."""
+    header, payload = number(row["tcp.hdr_len"]), number(row["tcp.len"])
+    if not row["tcp.window_size_value"] or header < HEADER_BYTES_MIN or payload > PAYLOAD_BYTES_MAX:
         return True
     # tshark has no length for a header that is longer than its packet, or than what a record says of it.
-    longest = (
-        max(n - h for n, h in zip(_numbers(row["ip.len"]), _numbers(row["ip.hdr_len"]), strict=True))
-        if row["ip.len"]
-        else 0
-    )
-    return not row["tcp.len"] and header > longest
+    lengths = zip(_numbers(row["ip.len"]), _numbers(row["ip.hdr_len"]), strict=False)
+    return not row["tcp.len"] and header > max((whole - ip for whole, ip in lengths), default=0)
 
 
 def _time_ns(text: str) -> int | None:
-    """None where there is none, or the fraction is none of a second."""
+    """None where there is none, the fraction is none of a second, or pcap could not say it: 1970 to 2106."""
     seconds, _, fraction = text.partition(".")
-    if not seconds or seconds.startswith("-") or len(fraction) > 9:
+    if not seconds.isdigit() or len(fraction) > 9 or int(seconds) >= 1 << 32:
         return None
     return int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
 

@@ -267,7 +267,7 @@ def test_reasons(tmp_path: Path) -> None:
     outcome = corpus.outcome_of(with_every_reason().write(tmp_path / "reasons.pcap"), "reasons", None)
     assert outcome.unexplained == []
     assert outcome.comparison is not None
-    elsewhere = {"no packet", "lost twice", "echo", "clock"}
+    elsewhere = {"no packet", "lost twice", "echo", "clock", "not followed"}
     found = set(reasons_of(outcome.comparison))
     assert found == set(REASONS) - elsewhere, found ^ (set(REASONS) - elsewhere)
 
