@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections import defaultdict, deque
@@ -120,9 +121,9 @@ def _as_when_whole(packets: Sequence[Packet], whole: Sequence[Packet]) -> list[P
 
 def _rows(capture: int, home: str, seen: Seen, *options: str) -> Iterator[dict[str, str]]:
     os.lseek(capture, 0, os.SEEK_SET)
-    command = ["tshark", "-r", "-", "-n", *options, "-T", "fields", "-E", "occurrence=a"]
+    command = [str(shutil.which("tshark")), "-r", "-", "-n", *options, "-T", "fields", "-E", "occurrence=a"]
     command += [word for name in _FIELDS for word in ("-e", name)]
-    environment = {"PATH": "/usr/bin:/bin:/usr/local/bin", "LC_ALL": "C.UTF-8", "HOME": home, "XDG_CONFIG_HOME": home}
+    environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": home, "XDG_CONFIG_HOME": home}
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
