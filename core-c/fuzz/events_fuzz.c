@@ -202,7 +202,7 @@ static void check_events(const struct rw_sender *s, const struct rw_events *even
 		CHECK(e->kind != RW_EVENT_SEND || e->segments);
 		CHECK(e->kind != RW_EVENT_ACK || e->rto_ns > 0);
 		CHECK(i + 1 < events->count || (e->state_after == s->state &&
-						  (e->kind == RW_EVENT_SEND || e->in_flight == rw_in_flight(s))));
+						  (e->kind != RW_EVENT_ACK || e->in_flight == rw_in_flight(s))));
 	}
 }
 
