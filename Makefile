@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate bench clean
+.PHONY: help build up down test check fuzz validate bench profile clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -37,6 +37,10 @@ validate: ## compare replays with the kernel's own windows; CORPUS= names the fo
 bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes 1g"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.speed $(OPTIONS)
+
+profile: ## where the core's time goes, by perf; OPTIONS=--write
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.profile $(OPTIONS)
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv
