@@ -1,6 +1,10 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help build up down test check fuzz validate bench profile clean
+=======
+.PHONY: help build up down test check fuzz validate corpus bench clean
+>>>>>>> tshark
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -33,6 +37,10 @@ fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= 
 validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.validate $(CORPUS)
+
+corpus: ## compare what is found in captures with tshark; CAPTURES= names their folder, OPTIONS="--write FILE"
+	@deploy/setup.sh corpus
+	@deploy/corpus.sh $(CAPTURES) $(OPTIONS)
 
 bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes 1g"
 	@deploy/setup.sh bench

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bench.corpus.copies import Copies
 from bench.corpus.sequence import Options, read_options
 from bench.corpus.tshark import ACK, FIN, RST, SYN, Endpoint, Packet
 
 CAPABLE, JOIN, SUBTYPE_MAX = 0, 1, 8
-COPY_NS = 500_000_000
 COPIES_MIN, COPIES_PART = 3, 4
 """A flow has copies as a rule when there are so many, and one for so many packets."""
 
@@ -86,26 +86,6 @@ def _see_capable(flow: Flow, packet: Packet, side: int, content: bytes) -> None:
         flow.keys[side ^ i] = content[at : at + 8]
 
 
-class _Copies:
-    """Frames captured more than once: the same in all that routers leave alone, within half a second."""
-
-    def __init__(self) -> None:
-        self._first_ns: dict[object, int] = {}
-
-    def see(self, packet: Packet, options: Options) -> bool:
-        if not packet.identification and options.timestamps is None:
-            return False
-        key = (
-            packet.sequence, packet.ack, packet.source[1], packet.target[1], packet.payload_bytes, packet.flags,
-            packet.window, packet.identification, options.timestamps, tuple(options.sacks[:1]),
-        )  # fmt: skip
-        first_ns = self._first_ns.get(key)
-        if first_ns is not None and 0 <= packet.time_ns - first_ns < COPY_NS:
-            return True
-        self._first_ns[key] = packet.time_ns
-        return False
-
-
 def _drop_copies(flow: Flow, copies: set[int]) -> None:
     mine = [p for p in flow.packets if p.number in copies]
     if len(mine) < COPIES_MIN or len(mine) * COPIES_PART < len(flow.packets):
@@ -118,7 +98,7 @@ def flows_of(packets: Sequence[Packet]) -> list[Flow]:
     """In the order of their first packets."""
     flows: list[Flow] = []
     live: dict[frozenset[Endpoint], Flow] = {}
-    seen, copies = _Copies(), set()
+    seen, copies = Copies(), set()
     for packet in packets:
         key = frozenset((packet.source, packet.target))
         flow = live.get(key)
