@@ -1,10 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help build up down test check fuzz validate bench profile clean
-=======
-.PHONY: help build up down test check fuzz validate corpus bench clean
->>>>>>> tshark
+.PHONY: help build up down test check fuzz validate corpus bench profile clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
