@@ -181,7 +181,7 @@ static struct echo *echo_at(struct waiting *w, uint32_t i) { return &w->echo[i %
 /* An ACK reached the sender: from now on it echoes this value. */
 static int see_ack(struct waiting *w, const struct rw_packet *p)
 {
-	if (!p->has_timestamps)
+	if (!w->ticks || !p->has_timestamps)
 		return 0;
 	if (w->echoes == w->echo_room && w->echo_room < ECHOES_MAX) {
 		uint32_t room = w->echo_room ? w->echo_room * 4 : 16;
