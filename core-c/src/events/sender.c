@@ -350,7 +350,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	s->last_send_ns = p->time_ns;
 	s->sent_since += segments;
 	s->quiet_acks = 0;
-	if (!quiet && !idle && !reducing)
+	if (!segments || (!quiet && !idle && !reducing))
 		return 0; /* no window is any different for it */
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->quiet_ns = quiet;
