@@ -222,6 +222,53 @@ static void regressions(void **state)
 	assert_true(captures >= 11);
 }
 
+/*
+ * Beside the receiver a packet was sent a round trip before it is captured: the first one of many sets them all free, each
+ * with marks of its own. Here every third is a retransmission after the window was given up: a fast retransmit each.
+ */
+static void marks_of_packets_that_are_set_free_together(void **state)
+{
+	(void)state;
+	enum { ROUNDS = 4000 };
+	static struct file f;
+	f.n = 0;
+	pcap_header(&f, 0xa1b23c4d, 101, 0);
+	uint32_t sequence = 1;
+	int64_t now = 1000000000;
+	for (int i = 0; i < 3 + 3 * ROUNDS; i++) {
+		uint8_t packet[100];
+		struct segment s = {.from_client = i == 0 || i == 2, .flags = i == 0 ? 2 : i == 1 ? 18 : 16};
+		s.sequence = i == 2;
+		s.ack = i > 0;
+		if (i >= 3) {
+			s.payload = 100;
+			sequence += i % 3 == 0 ? 0x50000000 : i % 3 == 1 ? 100 : 0;
+			s.sequence = sequence;
+		}
+		now += i == 1 ? 3000000000 : 100;
+		size_t n = ipv4_tcp(packet, &s);
+		packet[4] = (uint8_t)(i >> 8); /* numbered: no copies */
+		packet[5] = (uint8_t)i;
+		pcap_record(&f, now, 1, packet, (uint32_t)n, (uint32_t)n + s.payload, 0);
+	}
+	int fd = file_descriptor(&f);
+	rw_choice choice = {"newreno", NULL, 0};
+	rw_limits limits = {.batch_rows = 10};
+	rw_replay *r;
+	rw_batch batch;
+	rw_error error;
+	uint64_t fast = 0;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, &limits, &error), RW_OK);
+	do {
+		assert_int_equal(rw_replay_next(r, &batch, &error), RW_OK);
+		for (uint64_t i = 0; i < batch.marks; i++)
+			fast += batch.mark_kind[i] == RW_MARK_FAST_RETRANSMIT;
+	} while (batch.rows || batch.marks);
+	assert_int_equal(fast, ROUNDS);
+	rw_replay_close(r);
+	close(fd);
+}
+
 static void nothing_and_no_tcp(void **state)
 {
 	(void)state;
@@ -321,6 +368,7 @@ int main(void)
 	    cmocka_unit_test(a_file_that_changes_between_the_passes),
 	    cmocka_unit_test(nonsense_sequence_numbers),
 	    cmocka_unit_test(regressions),
+	    cmocka_unit_test(marks_of_packets_that_are_set_free_together),
 	    cmocka_unit_test(nothing_and_no_tcp),
 	    cmocka_unit_test(unknown_names_and_options),
 	    cmocka_unit_test(flows_are_limited),

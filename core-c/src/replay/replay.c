@@ -10,6 +10,8 @@
 #define WINDOW_SEGMENTS (1u << 18)
 #define TOTAL_SEGMENTS (1u << 23)
 #define BATCH_ROWS_MAX (1u << 22)
+/* More than three events, a join and a leave can make. */
+#define MARKS_OF_A_PACKET 32
 
 static rw_status out_of_memory(rw_error *error)
 {
@@ -118,7 +120,7 @@ static void judge_flows(rw_replay *r)
 
 static int allocate_columns(struct columns *c, uint32_t rows, uint32_t choices)
 {
-	uint32_t marks = rows + 1024;
+	uint32_t marks = c->mark_room = rows + 1024;
 	int failed = 0;
 #define COLUMN(field, n) failed |= !(c->field = calloc((n), sizeof *c->field))
 	COLUMN(time_ns, rows);
@@ -150,6 +152,28 @@ static int allocate_columns(struct columns *c, uint32_t rows, uint32_t choices)
 	}
 #undef COLUMN
 	return failed;
+}
+
+/* A packet that was captured may set thousands free that were sent before it: marks have no bound but theirs. */
+static int need_marks(struct columns *c, uint64_t marks)
+{
+	if (marks + MARKS_OF_A_PACKET <= c->mark_room)
+		return 0;
+	uint32_t room = c->mark_room * 2;
+	void *grown;
+#define GROW(field)                                                  \
+	if (!(grown = realloc(c->field, room * sizeof *c->field))) \
+		return 1;                                          \
+	c->field = grown
+	GROW(mark_time_ns);
+	GROW(mark_row);
+	GROW(mark_connection);
+	GROW(mark_subflow);
+	GROW(mark_value);
+	GROW(mark_kind);
+#undef GROW
+	c->mark_room = room;
+	return 0;
 }
 
 static void free_columns(struct columns *c, uint32_t choices)
@@ -504,6 +528,8 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 	struct live *l = r->live[number];
 	int ready;
 	const struct rw_flow *f = &r->survey.flow[number];
+	if (need_marks(&r->columns, r->marks))
+		return 1;
 	if (p->time_ns < l->last_ns)
 		p->time_ns = l->last_ns; /* a subflow's clock does not go back */
 	l->last_ns = p->time_ns;
@@ -628,7 +654,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	r->rows = r->marks = 0;
 	struct rw_record record;
 	struct rw_packet packet;
-	/* One packet adds at most one row and a handful of marks; there is room for a thousand marks beside the rows. */
+	/* One record adds at most one row. */
 	uint64_t marks_max = r->batch_rows + 1000;
 	while (!r->ended && r->rows < r->batch_rows && r->marks < marks_max) {
 		int got = rw_observation_next(r->observation, &record, error);

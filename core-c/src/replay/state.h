@@ -55,6 +55,7 @@ struct columns {
 	uint64_t *mark_row;
 	uint32_t *mark_connection, *mark_subflow, *mark_value;
 	uint8_t *mark_kind;
+	uint32_t mark_room;
 };
 
 struct choice {
