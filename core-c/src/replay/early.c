@@ -16,6 +16,9 @@
 
 /* Values of the receiver's clock whose first arrival is remembered, and echoed later. */
 #define ECHOES 1024
+#define ECHOES_FIRST 16
+/* An empty ring as large is not kept for the flow's next burst. */
+#define RING_KEPT 4096
 
 struct echo {
 	uint32_t value;
@@ -32,7 +35,8 @@ struct waiting {
 	uint32_t head, count, capacity;
 	struct sending *ring;
 	struct echo *echo;
-	uint32_t echoes;      /* ever seen; the last ECHOES are kept */
+	uint32_t echoes, echo_room; /* ever seen; the last ECHOES are kept */
+	uint64_t to_come;     /* packets of the sender that this reader has not seen yet */
 	int64_t low_ns, high_ns, at_ns; /* bounds of the sender's tick 0 on the capture's clock, drifting; and when */
 	int64_t round_trip_ns; /* the shortest; 0 beside the sender */
 	int64_t last_ns;
@@ -109,6 +113,7 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 			break;
 		}
 		w->ticks = send_times[i] == RW_SEND_TIMES_TIMESTAMPS;
+		w->to_come = f->side[f->source].packets;
 		w->round_trip_ns = f->near == 1 + f->source ? 0 : shortest_round_trip_ns(f);
 		int64_t ahead = w->round_trip_ns + AHEAD_MIN_NS;
 		if (w->ticks)
@@ -155,15 +160,18 @@ static struct echo *echo_at(struct waiting *w, uint32_t i) { return &w->echo[i %
 /* An ACK reached the sender: from now on it echoes this value. */
 static int see_ack(struct waiting *w, const struct rw_packet *p)
 {
-	if (!p->has_timestamps)
+	if (!p->has_timestamps || !w->ticks || !w->to_come)
 		return 0;
-	if (!w->echo) {
-		w->echo = malloc(ECHOES * sizeof *w->echo);
-		if (!w->echo)
-			return 1;
-	}
 	if (w->echoes && rw_seq_diff(p->ts_value, echo_at(w, w->echoes - 1)->value) <= 0)
 		return 0;
+	if (w->echoes >= w->echo_room && w->echo_room < ECHOES) { /* most flows are short */
+		uint32_t room = w->echo_room ? w->echo_room * 2 : ECHOES_FIRST;
+		struct echo *grown = realloc(w->echo, room * sizeof *grown);
+		if (!grown)
+			return 1;
+		w->echo = grown;
+		w->echo_room = room;
+	}
 	*echo_at(w, w->echoes++) = (struct echo){p->ts_value, p->time_ns};
 	return 0;
 }
@@ -216,7 +224,7 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 static int wait_for_replay(struct rw_early *e, struct waiting *w, const struct sending *s)
 {
 	if (w->count == w->capacity) {
-		uint32_t capacity = w->capacity ? w->capacity * 2 : 16;
+		uint32_t capacity = w->capacity ? w->capacity * 2 : 4;
 		struct sending *ring = malloc(capacity * sizeof *ring);
 		if (!ring)
 			return 1;
@@ -232,9 +240,25 @@ static int wait_for_replay(struct rw_early *e, struct waiting *w, const struct s
 	return 0;
 }
 
+/* In a large capture most flows are over, or idle, most of the time. */
+static void let_go(struct waiting *w)
+{
+	if (w->count == 0 && (w->to_come == 0 || w->capacity >= RING_KEPT)) {
+		free(w->ring);
+		w->ring = NULL;
+		w->head = w->capacity = 0;
+	}
+	if (w->to_come == 0) {
+		free(w->echo);
+		w->echo = NULL;
+		w->echoes = w->echo_room = 0;
+	}
+}
+
 static int see_sending(struct rw_early *e, const struct rw_flow *f, struct waiting *w, const struct rw_packet *p)
 {
 	struct sending s = {*p, NEVER, p->time_ns};
+	w->to_come -= w->to_come > 0;
 	if (w->ticks && p->has_timestamps) {
 		if (w->echo)
 			bound_by_echo(w, &s);
@@ -247,7 +271,9 @@ static int see_sending(struct rw_early *e, const struct rw_flow *f, struct waiti
 			w->identification = p->identification;
 		w->numbered = 1;
 	}
-	return rw_early_waits(f, p) ? wait_for_replay(e, w, &s) : 0;
+	int failed = rw_early_waits(f, p) ? wait_for_replay(e, w, &s) : 0;
+	let_go(w);
+	return failed;
 }
 
 enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *error)
@@ -318,5 +344,6 @@ const struct rw_packet *rw_early_take(struct rw_early *e, uint32_t flow, int64_t
 	w->head = (w->head + 1) & (w->capacity - 1);
 	w->count--;
 	e->waiting--;
+	let_go(w);
 	return &e->taken;
 }
