@@ -269,6 +269,49 @@ static void marks_of_packets_that_are_set_free_together(void **state)
 	close(fd);
 }
 
+/* A clock that goes 136 years forth and back, thousands of times: the bounds of its drift do not run away. */
+static void a_clock_that_leaps(void **state)
+{
+	(void)state;
+	enum { LEAPS = 20000 };
+	static struct file f;
+	FILE *t = tmpfile();
+	assert_non_null(t);
+	for (int i = 0; i < 2 * LEAPS; i++) {
+		uint8_t packet[100], options[] = {1, 1, 8, 10, 0, 0, (uint8_t)(i >> 8), (uint8_t)i, 0, 0, 0, 9};
+		struct segment s = {.from_client = i == 0 || i == 2, .flags = i == 0 ? 2 : i == 1 ? 18 : 16,
+				    .options = options, .options_bytes = sizeof options};
+		s.sequence = i < 3 ? i == 2 : (uint32_t)i * 100;
+		s.ack = i > 0;
+		s.payload = i < 3 ? 0 : 100;
+		/* The first and the last packet are as far apart as their timestamps: a clock of milliseconds. */
+		int64_t now = i == 0 ? 1000000000 : i < 3 ? 4000000000 + i : i % 2 ? 5000000000 : 4000000000000000000;
+		if (i == 2 * LEAPS - 1)
+			now = 5000000000 + 2 * LEAPS * 1000000ll;
+		f.n = 0;
+		if (i == 0)
+			pcap_header(&f, 0xa1b23c4d, 101, 0);
+		size_t n = ipv4_tcp(packet, &s);
+		pcap_record(&f, now, 1, packet, (uint32_t)n, (uint32_t)n + s.payload, 0);
+		fwrite(f.bytes, 1, f.n, t);
+	}
+	assert_int_equal(fflush(t), 0);
+	int fd = fileno(t);
+	rw_replay *r;
+	rw_batch batch;
+	rw_error error;
+	rw_subflow_row subflow;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, NULL, 0, NULL, &error), RW_OK);
+	do
+		assert_int_equal(rw_replay_next(r, &batch, &error), RW_OK);
+	while (batch.rows || batch.marks);
+	rw_replay_subflow(r, 0, &subflow);
+	assert_int_equal(subflow.send_times, RW_SEND_TIMES_TIMESTAMPS);
+	assert_int_equal(subflow.packets, 2 * LEAPS - 2);
+	rw_replay_close(r);
+	fclose(t);
+}
+
 static void nothing_and_no_tcp(void **state)
 {
 	(void)state;
@@ -369,6 +412,7 @@ int main(void)
 	    cmocka_unit_test(nonsense_sequence_numbers),
 	    cmocka_unit_test(regressions),
 	    cmocka_unit_test(marks_of_packets_that_are_set_free_together),
+	    cmocka_unit_test(a_clock_that_leaps),
 	    cmocka_unit_test(nothing_and_no_tcp),
 	    cmocka_unit_test(unknown_names_and_options),
 	    cmocka_unit_test(flows_are_limited),

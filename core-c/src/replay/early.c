@@ -209,7 +209,7 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 	int64_t high = s->latest_ns - tick_ns(w, p);
 	w->at_ns = p->time_ns;
 	w->high_ns += drift;
-	w->low_ns -= drift;
+	w->low_ns = w->low_ns - drift > NEVER ? w->low_ns - drift : NEVER;
 	if (high < w->high_ns)
 		w->high_ns = high;
 	if (s->earliest_ns != NEVER) {
