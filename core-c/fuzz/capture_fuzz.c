@@ -22,6 +22,7 @@ static void check_oddities(const struct rw_oddity_counts *o, size_t size, uint32
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		CHECK(o->first_offset[i] <= size);
 		CHECK(o->first_file[i] < files);
+		CHECK(o->count[i] < (uint64_t)1 << 50);
 	}
 }
 

@@ -115,7 +115,8 @@ def pcapng(records: list[Record], order: str) -> bytes:
     for i, (t, data, wire) in enumerate(records[:-2]):
         k = i % len(clocks)
         out += enhanced(order, k, t * clocks[k][1] // 10**9, data, wire)
-    out += section(order) + interface(order, resolution=6, offset=3600) + block(5, bytes(12), order)
+    out += section(order) + interface(order, resolution=6, offset=3600)
+    out += block(5, bytes(12) + struct.pack(order + "HHQ", 5, 8, 3), order)
     for t, data, wire in records[-2:]:
         units = t // 1000
         head = struct.pack(order + "HHIIII", 0, 0, units >> 32, units & 0xFFFFFFFF, len(data), wire)
