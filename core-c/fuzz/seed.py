@@ -384,7 +384,7 @@ class Events:
         first = acks | scale << 1
         if s.flags & ~(8 | ACK):
             first |= 8
-            out += bytes([s.flags & ~URG & 0xFF])
+            out += bytes([s.flags & ~(8 | URG) & 0xFF])
         if len(s.options.get(8, b"")) == 8:
             first |= 16
             value, echo = s.options[8][:4], s.options[8][4:]
@@ -414,6 +414,9 @@ class Events:
 
 
 def events_seeds() -> Iterator[bytes]:
+    at_next, closed, opened = 32 << 2 | 1, bytes([9, URG | ACK, 0]), bytes([9, URG | ACK, 16])
+    probe = bytes([1 << 5, 64 + 1])
+    yield bytes([5, 0, 0, 0]) + closed + bytes([at_next]) + probe + opened + bytes([at_next]) + bytes(3)
     number = 0
     for path in CAPTURES:
         flows: dict[object, list[Segment]] = {}
@@ -428,7 +431,8 @@ def events_seeds() -> Iterator[bytes]:
             for part in range(8):
                 events, number = Events(flow[len(flow) * part // 8 :], source), number + 1
                 # Every vantage point, with and without SACK, window scaling on.
-                out = bytes([5 | (0 if number % 5 == 0 else 2) | number % 4 << 3, number % 4])
+                # In turn without ECN, and with accurate ECN.
+                out = bytes([5 | (0 if number % 5 == 0 else 2) | number % 4 << 3, number % 4, number % 2 * 23])
                 for s in events.flow:
                     out += events.packet(s)
                     if len(out) > EVENTS_BYTES:
