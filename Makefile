@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate bench clean
+.PHONY: help build up down test check fuzz validate corpus bench profile clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -34,9 +34,17 @@ validate: ## compare replays with the kernel's own windows; CORPUS= names the fo
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.validate $(CORPUS)
 
+corpus: ## compare what is found in captures with tshark; CAPTURES= names their folder, OPTIONS="--write FILE"
+	@deploy/setup.sh corpus
+	@deploy/corpus.sh $(CAPTURES) $(OPTIONS)
+
 bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes 1g"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.speed $(OPTIONS)
+
+profile: ## where the core's time goes, by perf; OPTIONS=--write
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.profile $(OPTIONS)
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

@@ -6,6 +6,7 @@
 #   setup.sh fuzz    the tools that make and build, and clang with its fuzzer
 #   setup.sh test    and what only tests need
 #   setup.sh bench   as build, and the programs that `make bench` compares with
+#   setup.sh corpus  as build, and what `make corpus` compares with
 # Debian 12, Ubuntu 24.04, or later.
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,6 +20,7 @@ if [ "$what" = test ]; then
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
 if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark"; fi
+if [ "$what" = corpus ]; then packages="$packages libcmocka-dev tshark"; fi
 
 install_packages() { # install_packages NAME...
 	if [ "$(id -u)" = 0 ]; then
@@ -80,7 +82,7 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	.venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -e .
 	echo "$sources" >.venv/built
 fi
-case $what in build | bench) exit 0 ;; esac
+case $what in build | bench | corpus) exit 0 ;; esac
 
 if [ "$what" = test ] && ! command -v chromium >/dev/null; then
 	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2

@@ -584,6 +584,8 @@ static void end_flow(rw_replay *r, uint32_t number)
 	rw_sender_close(&l->sender);
 	free(l);
 	r->live[number] = NULL;
+	if (r->early)
+		rw_early_end(r->early, number);
 	if (++lc->over == r->survey.connection[f->connection].subflows) {
 		free(lc->shadows);
 		lc->shadows = NULL;

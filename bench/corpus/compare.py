@@ -1,0 +1,126 @@
+"""Compares one capture's numbers with tshark's, and gives each difference its reasons."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bench.corpus.flows import Flow, connections_of, flows_of
+from bench.corpus.reasons import Comparison, Difference
+from bench.corpus.repeats import Read, compare_bytes, compare_retransmissions
+from bench.corpus.round_trips import compare_round_trips
+from bench.corpus.sender import Sender
+from bench.corpus.tshark import HEADER_BYTES_MIN, Endpoint, Seen
+
+
+def compare(ours: dict[str, Any], seen: Seen) -> Comparison:
+    found, summary = Comparison(), ours["summary"]
+    found.add(
+        "packets", summary["packets"], seen.frames, seen.frames - seen.blocks, Counter({"no packet": -seen.blocks})
+    )
+    _compare_tcp(found, summary["tcp_packets"], seen)
+    flows = flows_of(seen.packets)
+    connections = connections_of(flows)
+    subflows = [s for c in ours["connections"] for s in c["subflows"]]
+    _compare_streams(found, len(subflows), flows, seen)
+    _compare_mptcp(found, sum(c["kind"] == "mptcp" for c in ours["connections"]), connections, seen)
+    senders = list(_senders(flows, subflows))
+    if len(senders) == len(subflows) == len(flows):
+        compare_bytes(found, senders)
+        compare_retransmissions(found, senders)
+        compare_round_trips(found, senders, bad_time=bool(seen.bad_time))
+    _compare_oddities(found, summary["oddities"], flows, connections, [s for s, _ in senders], seen)
+    return found
+
+
+def _compare_tcp(found: Comparison, ours: int, seen: Seen) -> None:
+    reasons = Counter({"ICMP error": -seen.frames_in_icmp, "broken header": -seen.frames_broken})
+    reasons["cut tunnel"] = len(seen.packets) - seen.tcp_frames - sum(reasons.values())
+    detail = (
+        "" if 0 <= reasons["cut tunnel"] <= max(seen.tunnel_starts, 0) else "TCP packets that tshark shows only in part"
+    )
+    found.add("TCP packets", ours, seen.tcp_frames, len(seen.packets) if not detail else -1, reasons, detail)
+
+
+def _components(pairs: Iterable[tuple[int, int]]) -> list[tuple[set[int], set[int]]]:
+    """Connected parts of a graph between our numbers and tshark's."""
+    parts: list[tuple[set[int], set[int]]] = []
+    for mine, theirs in pairs:
+        touched = [p for p in parts if mine in p[0] or theirs in p[1]]
+        joined = ({mine}.union(*(p[0] for p in touched)), {theirs}.union(*(p[1] for p in touched)))
+        parts = [p for p in parts if p not in touched] + [joined]
+    return parts
+
+
+def _compare_streams(found: Comparison, ours: int, flows: Sequence[Flow], seen: Seen) -> None:
+    reasons: Counter[str] = Counter()
+    detail = ""
+    for mine, theirs in _components((i, s) for i, f in enumerate(flows) for s in {p.stream for p in f.packets}):
+        later = sorted(mine)[len(theirs) :]
+        reasons["port reuse"] += len(later)
+        for place in later:
+            flows[place].goes_on = True
+        if len(theirs) > len(mine) or not all(flows[place].begins_with_syn for place in later):
+            detail = f"TCP streams: {len(mine)} flows of ours are {len(theirs)} of tshark's"
+    whole = {p.stream for p in seen.packets}
+    reasons["ICMP error"] -= len(seen.icmp_errors - whole)
+    reasons["broken header"] -= len(seen.broken_headers - seen.icmp_errors - whole)
+    found.add("TCP streams", ours, len(seen.streams | whole), len(flows), reasons, detail)
+
+
+def _compare_mptcp(found: Comparison, ours: int, connections: Sequence[Sequence[Flow]], seen: Seen) -> None:
+    multipath = [c for c in connections if any(f.is_mptcp for f in c)]
+    shown = [{s for f in c for p in f.packets for s in p.mptcp_streams} for c in multipath]
+    reasons: Counter[str] = Counter()
+    for mine, theirs in _components((i, s) for i, streams in enumerate(shown) for s in streams):
+        reasons["join by token"] -= max(len(theirs) - len(mine), 0)
+    plain = [f for c in connections if not any(f.is_mptcp for f in c) for f in c]
+    offered = {s for f in plain if f.capable for p in f.packets for s in p.mptcp_streams}
+    reasons["offered only"] -= len(offered.difference(*shown))
+    found.add("MPTCP streams", ours, len(seen.mptcp_streams), len(multipath), reasons)
+
+
+def _senders(flows: Sequence[Flow], subflows: Sequence[dict[str, Any]]) -> Iterable[Read]:
+    """Each flow, read by the rules, beside the core's row of it: those of one four-tuple are in the same order."""
+    rows: dict[frozenset[Endpoint], list[dict[str, Any]]] = defaultdict(list)
+    for row in sorted(subflows, key=lambda r: r["first_ns"]):
+        rows[frozenset(((row["src"], row["sport"]), (row["dst"], row["dport"])))].append(row)
+    for flow in flows:
+        if waiting := rows[frozenset(flow.ends)]:
+            row = waiting.pop(0)
+            yield Sender(flow, (row["src"], row["sport"]), row["vantage"], row["send_times"]), row
+
+
+def _compare_oddities(
+    found: Comparison, oddities: dict[str, Any], flows: Sequence[Flow], connections: Sequence[Sequence[Flow]],
+    senders: Sequence[Sender], seen: Seen,
+) -> None:  # fmt: skip
+    broken = sum(
+        p.mptcp_broken or (o.broken and len(p.options) >= p.header_bytes - HEADER_BYTES_MIN)
+        for f in flows for p, o in zip(f.packets, f.options, strict=True)
+    )  # fmt: skip
+    theirs: dict[str, int | None] = {
+        "cut_capture": int(seen.ending == "cut"),
+        "corrupt_record": int(seen.ending == "corrupt"),
+        "backward_timestamp": None if seen.bad_time else seen.backward,
+        "bad_timestamp": seen.bad_time,
+        "no_timestamp": seen.without_time,
+        "ip_fragment": seen.fragments,
+        "lost_fragment": seen.lost_fragments,
+        "captured_twice": sum(len(f.copies) for f in flows),
+        "header": seen.frames_broken + seen.options_cut,
+        "bad_option_length": broken,
+        "no_handshake": sum(f.isn == [None, None] for f in flows),
+        "unmatched_join": sum(c[0].joined and all(f.joined for f in c) for c in connections),
+        "unseen_data": sum(s.unseen_acks for s in senders),
+    }
+    ours = Counter({name: value["count"] for name, value in oddities.items()})
+    ours["header"] = ours.pop("truncated_header", 0) + ours.pop("bad_length", 0)
+    for name in sorted(set(ours) | set(theirs)):
+        mine, tshark = ours[name], theirs.get(name)
+        if mine or tshark:
+            found.oddities[name] = (mine, tshark)
+        if tshark is not None and mine != tshark:
+            text = f"{name}: {mine}, tshark's packets have {tshark}"
+            found.differences.append(Difference(name, str(mine), str(tshark), unexplained=text))

@@ -1,0 +1,280 @@
+"""What tshark says of a capture: one run with its defaults, fields only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+TCP, HEADER_BYTES_MIN = 6, 20
+
+_FIELDS = (
+    "frame.number", "frame.time_epoch", "frame.interface_id", "frame.protocols", "_ws.malformed",
+    "ip.src", "ip.dst", "ip.id", "ip.len", "ip.hdr_len", "ip.proto",
+    "ip.flags.mf", "ip.frag_offset", "ip.reassembled.length",
+    "ipv6.src", "ipv6.dst", "ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt", "ipv6.fraghdr.ident",
+    "ipv6.reassembled.length",
+    "tcp.stream", "mptcp.stream", "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags", "tcp.len",
+    "tcp.hdr_len", "tcp.window_size_value", "tcp.options",
+    "tcp.analysis.retransmission", "tcp.analysis.out_of_order", "tcp.analysis.keep_alive",
+    "tcp.analysis.zero_window_probe", "tcp.analysis.ack_rtt",
+)  # fmt: skip
+_ANALYSIS = ("retransmission", "out_of_order", "keep_alive", "zero_window_probe")
+
+Endpoint = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Packet:
+    """One TCP packet, its header whole. Sequence numbers are those on the wire; payload_bytes is what IP says."""
+
+    number: int
+    time_ns: int
+    source: Endpoint
+    target: Endpoint
+    identification: int | None
+    stream: int
+    mptcp_streams: frozenset[int]
+    sequence: int
+    ack: int
+    flags: int
+    payload_bytes: int
+    shown_bytes: int
+    header_bytes: int
+    window: int
+    options: bytes
+    fragmented: bool
+    mptcp_broken: bool
+    analysis: frozenset[str]
+    ack_rtt_us: float | None
+
+
+@dataclass
+class Seen:
+    """What tshark shows of a capture.
+
+    frames, tcp_frames: as tshark counts them. packets: TCP with a whole header, outside ICMP errors.
+    icmp_errors, broken_headers: the other frames with TCP; their streams beside. blocks: frames that are no packets.
+    fragments: frames whose TCP packet IP has fragmented. lost_fragments: packets whose fragments are not all there.
+    tunnel_starts: first fragments of something else whose rest is not in the capture. options_cut: by the snap length.
+    backward, without_time, bad_time: frames by their time. ending: cut, corrupt or nothing. refusal: why none is read.
+    """
+
+    frames: int = 0
+    tcp_frames: int = 0
+    packets: list[Packet] = field(default_factory=list)
+    icmp_errors: set[int] = field(default_factory=set)
+    broken_headers: set[int] = field(default_factory=set)
+    frames_in_icmp: int = 0
+    frames_broken: int = 0
+    streams: set[int] = field(default_factory=set)
+    mptcp_streams: set[int] = field(default_factory=set)
+    blocks: int = 0
+    fragments: int = 0
+    lost_fragments: int = 0
+    tunnel_starts: int = 0
+    backward: int = 0
+    without_time: int = 0
+    bad_time: int = 0
+    options_cut: int = 0
+    ending: str = ""
+    refusal: str = ""
+
+
+def see(capture: int, home: str) -> Seen:
+    """capture: a descriptor, seekable, uncompressed. home: an empty folder, so that no profile changes the defaults."""
+    seen = Seen()
+    rows = list(_rows(capture, home, seen))
+    _count_frames(rows, seen)
+    if any(row["ip.reassembled.length"] or row["ipv6.reassembled.length"] for row in rows) or seen.tunnel_starts:
+        # The core reads each packet for itself.
+        whole = _packets(rows)
+        rows = list(_rows(capture, home, seen, "-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"))
+        seen.packets = _as_when_whole(_packets(rows), whole)
+    else:
+        seen.packets = _packets(rows)
+    return seen
+
+
+def _packets(rows: Sequence[dict[str, str]]) -> list[Packet]:
+    return [p for row in rows if (p := _packet(row)) is not None]
+
+
+def _as_when_whole(packets: Sequence[Packet], whole: Sequence[Packet]) -> list[Packet]:
+    """Packets of tunnels as they were captured, with what tshark says of them when their fragments are together."""
+    known: dict[object, deque[Packet]] = defaultdict(deque)
+    for p in whole:
+        if not p.fragmented:
+            known[p.source, p.target, p.sequence, p.ack, p.flags, p.identification].append(p)
+    for p in packets:
+        waiting = known[p.source, p.target, p.sequence, p.ack, p.flags, p.identification]
+        same = waiting.popleft() if waiting else None
+        p.shown_bytes = same.shown_bytes if same else p.payload_bytes
+        p.analysis, p.ack_rtt_us = (same.analysis, same.ack_rtt_us) if same else (frozenset(), None)
+    return sorted([*packets, *(p for p in whole if p.fragmented)], key=lambda p: p.number)
+
+
+def _rows(capture: int, home: str, seen: Seen, *options: str) -> Iterator[dict[str, str]]:
+    os.lseek(capture, 0, os.SEEK_SET)
+    command = ["tshark", "-r", "-", "-n", *options, "-T", "fields", "-E", "occurrence=a"]
+    command += [word for name in _FIELDS for word in ("-e", name)]
+    environment = {"PATH": "/usr/bin:/bin:/usr/local/bin", "LC_ALL": "C.UTF-8", "HOME": home, "XDG_CONFIG_HOME": home}
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, stdin=capture, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True, errors="replace"
+        ) as run,
+    ):
+        assert run.stdout is not None
+        shown = 0
+        for line in run.stdout:
+            shown += 1
+            yield dict(zip(_FIELDS, line.rstrip("\n").split("\t"), strict=True))
+        status = run.wait()
+        errors.seek(0)
+        said = " ".join(line for line in errors.read().splitlines() if not line.startswith("Running as user"))
+    if status < 0 or status == 1:  # killed, or given an option that it does not know
+        raise RuntimeError(f"tshark ended with status {status}: {said}")
+    if status:
+        seen.ending = "cut" if "cut short" in said else "corrupt"
+        seen.refusal = "" if shown else said.removeprefix("tshark: ")
+
+
+def number(text: str, place: int = 0) -> int:
+    """One of a field's occurrences, which go from the outermost layer in; 0 when there is none."""
+    values = text.split(",")
+    value = values[place] if -len(values) <= place < len(values) else ""
+    return int(value == "True") if value in ("True", "False") else int(value or "0", 0)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(v, 0) for v in text.split(",") if v]
+
+
+def _layers(row: dict[str, str]) -> tuple[list[str], int]:
+    """The layers, and the place of the first TCP, -1 when there is none."""
+    layers = row["frame.protocols"].split(":")
+    return layers, layers.index("tcp") if "tcp" in layers else -1
+
+
+def _in_icmp(layers: Sequence[str], tcp: int) -> bool:
+    return "icmp" in layers[:tcp] or "icmpv6" in layers[:tcp]
+
+
+def _broken(row: dict[str, str]) -> bool:
+    """The TCP header is cut, or its length cannot be."""
+    header = number(row["tcp.hdr_len"])
+    if not row["tcp.window_size_value"] or header < HEADER_BYTES_MIN:
+        return True
+    # tshark has no length for a header that is longer than its packet, or than what a record says of it.
+    longest = (
+        max(n - h for n, h in zip(_numbers(row["ip.len"]), _numbers(row["ip.hdr_len"]), strict=True))
+        if row["ip.len"]
+        else 0
+    )
+    return not row["tcp.len"] and header > longest
+
+
+def _time_ns(text: str) -> int | None:
+    """None where there is none, or the fraction is none of a second."""
+    seconds, _, fraction = text.partition(".")
+    if not seconds or seconds.startswith("-") or len(fraction) > 9:
+        return None
+    return int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
+
+
+def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
+    latest = -1
+    partial: set[tuple[str, ...]] = set()
+    for row in rows:
+        seen.frames += 1
+        if not row["frame.time_epoch"]:
+            seen.without_time += bool(row["frame.interface_id"])
+            seen.blocks += not row["frame.interface_id"]
+        elif (time_ns := _time_ns(row["frame.time_epoch"])) is None:
+            seen.bad_time += 1
+        else:
+            seen.backward += time_ns < latest
+            latest = time_ns
+        _count_fragments(row, seen, partial)
+        layers, tcp = _layers(row)
+        streams = set(_numbers(row["tcp.stream"]))
+        seen.streams |= streams
+        seen.mptcp_streams |= set(_numbers(row["mptcp.stream"]))
+        if tcp < 0:
+            continue
+        seen.tcp_frames += 1
+        if _in_icmp(layers, tcp):
+            seen.frames_in_icmp += 1
+            seen.icmp_errors |= streams
+        elif _broken(row):
+            seen.frames_broken += 1
+            seen.broken_headers |= streams
+        else:
+            seen.options_cut += len(_options(row)) < number(row["tcp.hdr_len"]) - HEADER_BYTES_MIN
+    seen.lost_fragments = len(partial)
+
+
+def _count_fragments(row: dict[str, str], seen: Seen, partial: set[tuple[str, ...]]) -> None:
+    names = ("ip.flags.mf", "ip.frag_offset", "ip.proto")
+    if row["ipv6.fraghdr.nxt"]:
+        names = ("ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt")
+    headers = [tuple(number(row[n], i) for n in names) for i in range(row[names[0]].count(",") + 1)]
+    more, offset, protocol = next((h for h in headers if h[0] or h[1]), (0, 0, 0))
+    whole = bool(row["ip.reassembled.length"] or row["ipv6.reassembled.length"])  # with this, the last fragment
+    if protocol == TCP:
+        seen.fragments += bool(more or offset)
+        key = (row["ip.src"], row["ip.dst"], row["ip.id"], row["ipv6.src"], row["ipv6.dst"], row["ipv6.fraghdr.ident"])
+        (partial.discard if whole else partial.add)(key)
+    else:
+        seen.tunnel_starts += bool(more and not offset) - whole
+
+
+def _options(row: dict[str, str]) -> bytes:
+    text = row["tcp.options"].split(",")[0]
+    return b"" if text == "<MISSING>" else bytes.fromhex(text.replace(":", ""))
+
+
+def _packet(row: dict[str, str]) -> Packet | None:
+    layers, tcp = _layers(row)
+    if tcp < 0 or _in_icmp(layers, tcp) or _broken(row):
+        return None
+    around = [layer for layer in layers[:tcp] if layer in ("ip", "ipv6")]
+    ip, place = around[-1], around.count(around[-1]) - 1
+    whole = bool(row["ip.reassembled.length"] or row["ipv6.reassembled.length"])
+    names = ("ip.flags.mf", "ip.frag_offset") if ip == "ip" else ("ipv6.fraghdr.more", "ipv6.fraghdr.offset")
+    fragmented = any(number(row[n], place if ip == "ip" else -1) for n in names)
+    if fragmented and not whole:
+        return None
+    source, target = (row[f"{ip}.{end}"].split(",")[place] for end in ("src", "dst"))
+    header, shown = number(row["tcp.hdr_len"]), number(row["tcp.len"])
+    said = shown
+    if ip == "ip" and not fragmented:
+        said = number(row["ip.len"], place) - number(row["ip.hdr_len"], place) - header
+    rtt = row["tcp.analysis.ack_rtt"].split(",")[0]
+    options = _options(row)
+    return Packet(
+        number=int(row["frame.number"]),
+        time_ns=_time_ns(row["frame.time_epoch"]) or 0,
+        source=(source, number(row["tcp.srcport"])),
+        target=(target, number(row["tcp.dstport"])),
+        identification=number(row["ip.id"], place) if ip == "ip" else None,
+        stream=number(row["tcp.stream"]),
+        mptcp_streams=frozenset(_numbers(row["mptcp.stream"])),
+        sequence=number(row["tcp.seq_raw"]),
+        ack=number(row["tcp.ack_raw"]),
+        flags=number(row["tcp.flags"]) & 0x1FF,
+        payload_bytes=said,
+        shown_bytes=shown,
+        header_bytes=header,
+        window=number(row["tcp.window_size_value"]),
+        options=options,
+        fragmented=fragmented,
+        mptcp_broken="Packet: MPTCP]" in row["_ws.malformed"],
+        analysis=frozenset(a for a in _ANALYSIS if row[f"tcp.analysis.{a}"]),
+        ack_rtt_us=float(rtt) * 1e6 if rtt else None,
+    )

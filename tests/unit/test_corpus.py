@@ -1,0 +1,307 @@
+"""`make corpus`: our counts beside tshark's, each difference with its reason; a count that is off has none."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rewindow
+from bench.corpus import __main__ as corpus
+from bench.corpus import tshark
+from bench.corpus.compare import compare
+from bench.corpus.reasons import REASONS
+from tests.packets import ACK, FIN, RST, SYN, Trace, sack
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+
+
+def test_our_captures(tmp_path: Path) -> None:
+    """packets, TCP, streams, MPTCP, bytes, retransmissions: ours and tshark's."""
+    found = {o.name: o for o in corpus.run(CAPTURES, None)}
+    expected = {
+        "mptcp-ecn.pcap": ([7985, 7985, 3, 1, 6750208, 0], {}),
+        "mptcp-receiver-side.pcap": ([7305, 7305, 3, 1, 5570560, 107], {5: 38}),
+        "mptcp-three-subflows.pcap": ([20506, 20506, 4, 1, 15138816, 150], {5: 84}),
+        "mptcp-two-subflows.pcap": ([10337, 10337, 3, 1, 7602176, 118], {5: 63}),
+    }
+    assert set(found) == set(expected)
+    for name, (ours, otherwise) in expected.items():
+        comparison = found[name].comparison
+        assert comparison is not None, found[name].failure
+        theirs = [otherwise.get(i, n) for i, n in enumerate(ours)]
+        assert [comparison.numbers[c] for c in corpus.COLUMNS[:6]] == list(zip(ours, theirs, strict=True)), name
+        assert found[name].unexplained == []
+    reasons = {d.what: dict(d.reasons) for d in found["mptcp-two-subflows.pcap"].comparison.differences}  # type: ignore[union-attr]
+    assert reasons["retransmissions"] == {"sent twice": 55}
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[dict[str, Any], tshark.Seen]:
+    path = CAPTURES / "mptcp-two-subflows.pcap"
+    ours, failure = corpus.read_ours(path, None)
+    assert failure == ""
+    with rewindow.open(path) as capture, tempfile.TemporaryDirectory() as home:
+        return ours, tshark.see(capture.descriptors[0], home)
+
+
+def off_by_one(name: str) -> Callable[[dict[str, Any]], None]:
+    def change(ours: dict[str, Any]) -> None:
+        ours["summary"][name] += 1
+
+    return change
+
+
+def off_in_a_subflow(name: str, by: float) -> Callable[[dict[str, Any]], None]:
+    def change(ours: dict[str, Any]) -> None:
+        ours["connections"][1]["subflows"][0][name] += by
+
+    return change
+
+
+WRONG: dict[str, Callable[[dict[str, Any]], None]] = {
+    "packets": off_by_one("packets"),
+    "TCP packets": off_by_one("tcp_packets"),
+    "TCP streams": lambda ours: ours["connections"][1]["subflows"].pop(),
+    "MPTCP streams": lambda ours: ours["connections"][0].update(kind="mptcp"),
+    "bytes": off_in_a_subflow("bytes", 1),
+    "retransmissions": off_in_a_subflow("retransmitted_packets", -1),
+    "more retransmissions": off_in_a_subflow("retransmitted_packets", 1),
+    "median RTT": off_in_a_subflow("rtt_median_us", 20_000),
+    "cut_capture": lambda ours: ours["summary"]["oddities"].update(cut_capture={"count": 1}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_count_that_is_off_is_unexplained(what: str, sample: tuple[dict[str, Any], tshark.Seen]) -> None:
+    ours = copy.deepcopy(sample[0])
+    assert [d.unexplained for d in compare(ours, sample[1]).differences if d.unexplained] == []
+    WRONG[what](ours)
+    unexplained = [d.what for d in compare(ours, sample[1]).differences if d.unexplained]
+    assert what.removeprefix("more ") in unexplained
+
+
+def multipath(trace: Trace, at: float, port: int, keys: tuple[bytes, bytes], *, joins: bool) -> None:
+    """RFC 6824: a first subflow, or one that joins it by the token of the second key."""
+    capable = [b"\x1e\x0c\x00\x01" + key for key in keys] + [b"\x1e\x14\x00\x01" + keys[0] + keys[1]]
+    token = hashlib.sha1(keys[1]).digest()[:4]
+    join = [b"\x1e\x0c\x10\1" + token + b"nnnn", b"\x1e\x10\x10\1hhhhhhhhnnnn", b"\x1e\x18\x10\0" + b"h" * 20]
+    options = join if joins else capable
+    trace.packet(at, True, 0, 0, SYN, options=options[0], ports=(port, 80))
+    trace.packet(at + 0.1, False, 1000, 1, SYN | ACK, options=options[1], ports=(port, 80))
+    trace.packet(at + 0.1001, True, 1, 1001, options=options[2], ports=(port, 80))
+
+
+def with_every_reason() -> Trace:
+    """One flow, or a few packets, for each reason that plain packets can show."""
+    trace, ports = Trace(), iter((p, 80) for p in range(2000, 3000))
+    permitted = b"\x02\x04\x05\xb4\x04\x02"
+
+    def flow(at: float, *, beside_receiver: bool = False) -> tuple[int, int]:
+        here = next(ports)
+        rtts = (1e-5, 0.1) if beside_receiver else (0.1, 1e-5)
+        trace.packet(at, True, 0, 0, SYN, options=permitted, ports=here)
+        trace.packet(at + rtts[0], False, 1000, 1, SYN | ACK, options=permitted, ports=here)
+        trace.packet(at + sum(rtts), True, 1, 1001, ports=here)
+        return here
+
+    def data(at: float, here: tuple[int, int], first: int, size: int = 1000, **kw: Any) -> None:
+        trace.packet(at, True, first, 1001, payload=size, ports=here, **kw)
+
+    def ack(at: float, here: tuple[int, int], number: int, **kw: Any) -> None:
+        trace.packet(at, False, 1001, number, ports=here, **kw)
+
+    p = flow(1.0)  # ICMP error, broken header: added below; other side
+    data(1.2, p, 1)
+    trace.packet(1.3, False, 1001, 1001, payload=50, ports=p)
+    trace.packet(1.8, False, 1001, 1001, payload=50, ports=p)
+
+    p = flow(2.0)  # segments, sent twice: out of order for tshark within the handshake's round trip
+    data(2.2, p, 1, 5000)
+    data(2.5, p, 1, 5000)
+    data(2.6, p, 5001)
+    data(2.6001, p, 6001)
+    data(2.62, p, 5001)
+    ack(2.7, p, 7001)
+
+    p = flow(3.0, beside_receiver=True)  # hole filled, overtaken, as sent
+    for place in (0, 1, 3, 4, 5):
+        data(3.2 + place * 0.04, p, 1 + place * 1000, ident=10 + place)
+    data(3.41, p, 2001, ident=16)
+    data(3.5, p, 7001, ident=18)
+    data(3.501, p, 6001, ident=17)
+    ack(3.6, p, 8001)
+
+    p = flow(4.0)  # after the end, before the capture, probe
+    data(4.2, p, 1)
+    ack(4.3, p, 1001, window=0)
+    data(4.6, p, 1001, 1)
+    ack(4.7, p, 1001, window=0)
+    data(5.0, p, 1001, 1)
+    ack(5.1, p, 1001, window=500)
+    data(5.2, p, 1001, 200)
+    ack(5.3, p, 1201, flags=RST | ACK)
+    data(5.31, p, 1001, 200)
+    data(5.32, p, 1201, 200)
+
+    p = next(ports)  # in the middle of a flow, of which older data comes then
+    data(6.0, p, 100_001)
+    ack(6.1, p, 101_001)
+    data(6.2, p, 90_001)
+    ack(6.3, p, 101_001)
+
+    p = next(ports)  # other attempt: RFC 5961
+    trace.packet(7.0, True, 0, 0, SYN, ports=p)
+    trace.packet(7.1, False, 900_000, 77, ACK, ports=p)
+    trace.packet(7.1001, True, 77, 0, RST, ports=p)
+    trace.packet(7.5, True, 0, 0, SYN, ports=p)
+    trace.packet(7.6, False, 1000, 1, SYN | ACK, ports=p)
+    trace.packet(7.6001, True, 1, 1001, ports=p)
+    trace.packet(7.7, False, 1001, 1, payload=500, ports=p)
+    trace.packet(7.7001, True, 1, 1501, ports=p)
+
+    p = flow(8.0)  # port reuse: the SYN is missing
+    data(8.2, p, 1)
+    ack(8.3, p, 1001)
+    trace.packet(8.4, True, 1001, 1001, FIN | ACK, ports=p)
+    ack(8.5, p, 1002, flags=FIN | ACK)
+    trace.packet(9.0, False, 700_000, 500_001, SYN | ACK, ports=p)
+    data(9.1, p, 500_001)
+
+    p = flow(10.0)  # overtaken: a FIN by an ACK after it
+    data(10.2, p, 1)
+    trace.packet(10.3, True, 1002, 1001, ports=p)
+    trace.packet(10.3, True, 1001, 1001, FIN | ACK, ports=p)
+    ack(10.4, p, 1002)
+
+    p = flow(11.0)  # probe: the last one is not answered
+    data(11.2, p, 1)
+    ack(11.3, p, 1001, window=0)
+    data(11.6, p, 1001, 1)
+
+    # Round trips: in each flow most samples are of one kind, and the handshake's 100 ms differ from them.
+    p = flow(12.0)  # delayed ACK
+    for i in range(3):
+        data(12.2 + i, p, 1 + i * 2000)
+        data(12.4 + i, p, 1001 + i * 2000)
+        ack(12.45 + i, p, 2001 + i * 2000)
+    p = flow(12.0)  # partial ACK: of a packet of several segments
+    data(12.2, p, 1, 6000)
+    for i in range(3):
+        ack(12.5 + i / 100, p, 1461 + i * 1460)
+    p = flow(12.0)  # SACK
+    for i in range(6):
+        data(12.2 + i / 1000, p, 1 + i * 1000)
+    for i in range(1, 6):
+        ack(12.6 + i / 1000, p, 1, options=sack((1001, 1001 + i * 1000)))
+    p = flow(12.0)  # retransmitted
+    for i in range(3):
+        data(12.2 + i, p, 1 + i * 1000)
+        data(12.6 + i, p, 1 + i * 1000)
+        ack(12.65 + i, p, 1001 + i * 1000)
+    p = flow(12.0)  # nothing new: keep-alives
+    data(12.2, p, 1)
+    ack(12.3, p, 1001)
+    for i in range(4):
+        data(12.5 + i, p, 1000, 1)
+        ack(12.54 + i, p, 1001)
+    p = flow(12.0)  # outside: after a RST
+    ack(12.1, p, 1, flags=RST | ACK)
+    for i in range(4):
+        data(12.2 + i, p, 1 + i * 1000)
+        ack(12.25 + i, p, 1001 + i * 1000)
+    p = flow(12.0)  # unseen data: probes of a closed window that are taken
+    ack(12.2, p, 1, window=0)
+    for i in range(4):
+        data(12.5 + i, p, 1 + i, 1)
+        ack(12.54 + i, p, 2 + i, window=0)
+    p = next(ports)  # handshake: its SYN was repeated
+    for time in (12.0, 12.05):
+        trace.packet(time, True, 0, 0, SYN, ports=p)
+    trace.packet(12.1, False, 1000, 1, SYN | ACK, ports=p)
+    trace.packet(12.1001, True, 1, 1001, ports=p)
+    data(12.2, p, 1)
+    ack(12.5, p, 1001)
+
+    p = next(ports)  # captured twice
+    for i in range(4):
+        for twice in range(2):
+            trace.packet(16.0 + i + twice * 1e-4, True, 1 + i * 100, 1, payload=100, ports=p, ident=5 + i)
+
+    multipath(trace, 20.0, 900, (b"AAAAAAAA", b"BBBBBBBB"), joins=True)  # join by token
+    multipath(trace, 20.01, 901, (b"AAAAAAAA", b"BBBBBBBB"), joins=False)
+    trace.packet(21.0, True, 0, 0, SYN, options=b"\x1e\x0c\x00\x01CCCCCCCC", ports=(902, 80))  # offered only
+    trace.packet(21.1, False, 1000, 1, SYN | ACK, ports=(902, 80))
+    trace.packet(21.1001, True, 1, 1001, ports=(902, 80))
+
+    quoted = trace.records[0][1]
+    icmp = struct.pack("!BBHI", 3, 1, 0, 0) + quoted
+    header = bytes([0x45, 0]) + struct.pack("!HHHBBH", 20 + len(icmp), 0, 0, 64, 1, 0)
+    trace.records.append((22 * 10**9, header + bytes([10, 0, 0, 9, 10, 0, 0, 1]) + icmp, 20 + len(icmp)))
+    trace.records.append((23 * 10**9, quoted[:32] + b"\x40" + quoted[33:], len(quoted)))  # 16 bytes of header
+    trace.packet(24.0, True, 1, 1, payload=100, ports=(903, 80))  # shortened record
+    trace.records[-1] = (*trace.records[-1][:2], 80)
+    # Cut tunnel: the first fragment of GTP-U.
+    inner = Trace()
+    inner.packet(0, True, 1, 1, payload=1400, ports=(904, 80))
+    gtp = struct.pack("!HHHHBBHI", 2152, 2152, 1456, 0, 0x30, 255, 1440, 1) + inner.records[0][1]
+    header = bytes([0x45, 0]) + struct.pack("!HHHBBH", 1396, 7, 0x2000, 64, 17, 0) + bytes([10, 0, 0, 9, 10, 0, 0, 8])
+    trace.records.append((25 * 10**9, (header + gtp).ljust(1396, b"\0"), 1396))
+    return trace
+
+
+def reasons_of(comparison: Any) -> Iterator[str]:
+    for difference in comparison.differences:
+        assert difference.unexplained == ""
+        yield from (name for name, amount in difference.reasons.items() if amount)
+
+
+def test_reasons(tmp_path: Path) -> None:
+    """Each is found on packets that were made for it; what they cannot show needs more than plain packets."""
+    outcome = corpus.outcome_of(with_every_reason().write(tmp_path / "reasons.pcap"), "reasons", None)
+    assert outcome.unexplained == []
+    assert outcome.comparison is not None
+    elsewhere = {"no packet", "lost twice", "echo", "clock"}
+    found = set(reasons_of(outcome.comparison))
+    assert found == set(REASONS) - elsewhere, found ^ (set(REASONS) - elsewhere)
+
+
+def test_what_breaks_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A crash, a sanitizer's report, a capture that neither reads; files that are no captures are left alone."""
+    (tmp_path / "notes.txt").write_text("nothing to compare")
+    good = tmp_path / "in" / "good.pcap"
+    good.parent.mkdir()
+    with_every_reason().write(good)
+    program = tmp_path / "sanitized"
+    for script, said in (
+        ("echo '==1==ERROR: AddressSanitizer: heap-buffer-overflow' >&2; exit 1", "heap-buffer-overflow"),
+        ("echo 'x.c:1: runtime error: signed integer overflow' >&2; exit 1", "signed integer overflow"),
+        ("kill -SEGV $$", "status -11"),
+        ("exit 0", ""),
+    ):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        [outcome] = corpus.run(tmp_path, program)
+        assert outcome.name == "in/good.pcap"
+        assert said in outcome.failure
+        assert bool(outcome.failure) == bool(said)
+    assert corpus.read_ours(tmp_path / "missing.pcap", None)[0]["error"] == "No such file or directory"
+    (tmp_path / "bad.pcap").write_bytes(good.read_bytes()[:10])
+    assert corpus.outcome_of(tmp_path / "bad.pcap", "bad", None).neither.startswith("the pcap file header is cut")
+    (tmp_path / "bad.pcap").unlink()
+    report = tmp_path / "report.md"
+    assert corpus.main([str(tmp_path), "--without-sanitizers", "--write", str(report)]) == 0
+    assert report.read_text() == capsys.readouterr().out
+    assert report.read_text().splitlines()[-1].endswith("differences explained, 0 unexplained, 0 failed")
+    assert corpus.main([str(tmp_path / "nowhere"), "--without-sanitizers"]) == 2
+
+
+def test_every_reason_is_in_the_documentation() -> None:
+    text = (CAPTURES.parent.parent / "docs" / "corpus.md").read_text()
+    assert [name for name in REASONS if f"**{name}**" not in text] == []
