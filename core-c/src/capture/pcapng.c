@@ -87,8 +87,10 @@ static void read_statistics(struct rw_capture *c, struct rw_bytes b)
 		uint64_t dropped = length == 8 && !value.short_read ? rw_bytes_u64(&value) : 0;
 		if (dropped && (code == DROPPED_BY_INTERFACE || code == DROPPED_BY_SYSTEM)) {
 			rw_oddity_add(c->oddities, RW_ODDITY_DROPPED_PACKETS, c->file, c->in.offset);
-			/* A number that no capture reaches does not wrap the sum. */
-			c->oddities->count[RW_ODDITY_DROPPED_PACKETS] += (dropped < (uint64_t)1 << 48 ? dropped : 1) - 1;
+			/* Numbers that no capture reaches do not wrap the sum, however many there are. */
+			uint64_t *sum = &c->oddities->count[RW_ODDITY_DROPPED_PACKETS];
+			if (dropped < (uint64_t)1 << 48 && *sum < (uint64_t)1 << 48)
+				*sum += dropped - 1;
 		}
 	}
 }

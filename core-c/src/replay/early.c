@@ -16,6 +16,8 @@
 
 /* Values of the receiver's clock whose first arrival is remembered, and echoed later. */
 #define ECHOES_MAX 1024
+/* An empty ring as large as this is not kept for the flow's next burst. */
+#define RING_KEPT 4096
 
 struct echo {
 	uint32_t value;
@@ -230,7 +232,7 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 	int64_t high = s->latest_ns - tick_ns(w, p);
 	w->at_ns = p->time_ns;
 	w->high_ns += drift;
-	w->low_ns -= drift;
+	w->low_ns = w->low_ns - drift > NEVER ? w->low_ns - drift : NEVER;
 	if (high < w->high_ns)
 		w->high_ns = high;
 	if (s->earliest_ns != NEVER) {
@@ -348,5 +350,10 @@ const struct rw_packet *rw_early_take(struct rw_early *e, uint32_t flow, int64_t
 	w->head = (w->head + 1) & (w->capacity - 1);
 	w->count--;
 	e->waiting--;
+	if (w->count == 0 && w->capacity >= RING_KEPT) {
+		free(w->ring);
+		w->ring = NULL;
+		w->head = w->capacity = 0;
+	}
 	return &e->taken;
 }
