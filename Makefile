@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate corpus bench clean
+.PHONY: help build up down test check fuzz validate corpus bench profile clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -41,6 +41,10 @@ corpus: ## compare what is found in captures with tshark; CAPTURES= names their 
 bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes 1g"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.speed $(OPTIONS)
+
+profile: ## where the core's time goes, by perf; OPTIONS=--write
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.profile $(OPTIONS)
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Fuzzes the core, each target for SECONDS; what was found before (build/Fuzz/corpus) is where a run begins.
-#   SECONDS_EACH=60 TARGET= JOBS=1 fuzz.sh
+#   SECONDS_EACH=60 TARGET= JOBS=1 SEED= fuzz.sh
+# Without a SEED each run takes another way.
 # A target is one test. The last line is `N passed, N failed`; the exit status is 0 when nothing failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -39,7 +40,7 @@ fuzz() { # fuzz TARGET
 	[ ! -e "$dictionary" ] || set -- "$@" "-dict=$dictionary"
 	target=$1
 	shift
-	"$build/fuzz/${target}_fuzz" -max_total_time="$seconds" -max_len="$(longest "$target")" -timeout=20 -rss_limit_mb=2048 \
+	"$build/fuzz/${target}_fuzz" -max_total_time="$seconds" -seed="${SEED:-0}" -max_len="$(longest "$target")" -timeout=20 -rss_limit_mb=2048 \
 		-print_final_stats=1 -artifact_prefix="$build/artifacts/$target-" "$@" >"$build/$target.log" 2>&1
 	echo $? >"$build/$target.status"
 }

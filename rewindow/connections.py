@@ -112,6 +112,8 @@ def _whats(row: Any, vantage: str, send_times: str) -> list[str]:
         quality.append("one_direction")
     if row.copied:
         quality.append("captured_twice")
+    if row.window_too_large:
+        quality.append("window_too_large")
     if row.unseen_bytes:
         quality.append("unseen_data")
     if not row.closed:

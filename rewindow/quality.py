@@ -92,7 +92,11 @@ def worst(verdicts: Sequence[str]) -> str:
     return _VERDICTS[max((_VERDICTS.index(v) for v in verdicts), default=0)]
 
 
-def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, first_ns: int) -> Quality:
+OF_FLOWS = frozenset({"no_handshake", "unmatched_join", "too_many_subflows", "window_too_large"})
+"""Findings that a flow has once, or nearly so: how many flows there are says whether they are rare."""
+
+
+def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: int, first_ns: int) -> Quality:
     """oddities: count, first_record and first_ns of each. Findings of flows count here too, as often as they occur."""
     findings, verdicts = [], []
     for what, seen in oddities.items():
@@ -100,7 +104,8 @@ def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, first_ns
         since_s = (seen["first_ns"] - first_ns) / 1e9 if seen["first_ns"] else None
         packet = seen["first_record"] or None
         findings.append(Finding(what, seen["count"], since_s, packet, kind.unreliable, kind.meaning))
-        rare = seen["count"] < packets * _RARE and what not in ("cut_capture", "corrupt_record")
+        rare = seen["count"] < (flows if what in OF_FLOWS else packets) * _RARE
+        rare = rare and what not in ("cut_capture", "corrupt_record")
         verdicts.append(GOOD if rare else kind.verdict)
     return Quality(worst(verdicts), findings)
 

@@ -195,7 +195,7 @@ class Replay:
             link_types=self._link_types(s),
             interfaces=s.interfaces,
             oddities=oddities,
-            quality=of_capture(oddities, s.packets, s.first_ns),
+            quality=of_capture(oddities, s.packets, lib.rw_replay_subflows(self._handle), s.first_ns),
             vantage=name_of(lib.rw_vantage_name, s.vantage) or "unknown",
             rows=s.rows,
             decoded_by=dict(self._decoded.by),

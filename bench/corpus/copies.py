@@ -6,7 +6,9 @@ the same way: sets of four digests, of which the oldest makes room.
 
 from __future__ import annotations
 
+import ipaddress
 from collections import defaultdict
+from functools import cache
 
 from bench.corpus.sequence import Options
 from bench.corpus.tshark import Packet
@@ -22,6 +24,13 @@ def _mix(a: int, b: int) -> int:
     return (product & _WORD) ^ (product >> 64)
 
 
+@cache
+def _host(address: str) -> int:
+    """An IPv4 address, or the half of an IPv6 address that tells hosts apart; the first byte is the lowest."""
+    packed = ipaddress.ip_address(address).packed
+    return int.from_bytes(packed if len(packed) == 4 else packed[8:], "little")
+
+
 def _digest(packet: Packet, options: Options) -> int:
     numbers = packet.sequence << 32 | packet.ack
     ports = packet.source[1] << 48 | packet.target[1] << 32 | packet.payload_bytes
@@ -29,7 +38,8 @@ def _digest(packet: Packet, options: Options) -> int:
     times = options.timestamps[0] << 32 | options.timestamps[1] if options.timestamps else 0
     if options.sacks:
         times ^= options.sacks[0][1] << 7 ^ options.sacks[0][0] << 29
-    return _mix(_mix(numbers, ports), _mix(rest, times))
+    source, target = _host(packet.source[0]), _host(packet.target[0])
+    return _mix(_mix(numbers, ports), _mix(rest ^ source, times ^ (target << 32 & _WORD) ^ target >> 32))
 
 
 class Copies:

@@ -22,7 +22,7 @@ enum { ACKED, NEXT, SACKED, LAST };
 
 struct header {
 	struct rw_flow flow;
-	uint8_t vantage;
+	uint8_t vantage, send_times;
 	uint32_t segments_max;
 	uint64_t budget;
 	uint32_t isn, exhausted; /* after so many packets the work that they may cause is used up; 0: never */
@@ -35,7 +35,7 @@ static struct header read_header(struct rw_bytes *b)
 	static const uint16_t sizes[] = {1448, 0, 65, 60, 536, 8960, 100, 65535};
 	static const uint32_t windows[] = {4096, 16, 256, 16384};
 	struct header h = {.flow = {.family = 4, .source = 0}};
-	uint8_t ends = rw_bytes_u8(b), limits = rw_bytes_u8(b);
+	uint8_t ends = rw_bytes_u8(b), limits = rw_bytes_u8(b), more = rw_bytes_u8(b);
 	struct rw_flow_side *source = &h.flow.side[0], *sink = &h.flow.side[1];
 	source->syn = sink->syn = ends & 1;
 	source->sack_permitted = sink->sack_permitted = ends >> 1 & 1;
@@ -48,6 +48,10 @@ static struct header read_header(struct rw_bytes *b)
 	h.budget = limits & 16 ? 64 : 1 << 20;
 	h.exhausted = limits & 32 ? 20 : 0;
 	h.first_ns = limits & 64 ? 0 : 1000000000;
+	h.flow.handshake = source->syn;
+	source->syn_ecn = more & 7;
+	sink->syn_ecn = more >> 3 & 7;
+	h.send_times = limits & 128 ? RW_SEND_TIMES_ROUND_TRIP : RW_SEND_TIMES_CAPTURED;
 	return h;
 }
 
@@ -122,7 +126,8 @@ static int read_packet(struct talk *t, struct rw_packet *p, int *acks)
 	p->window = 65535;
 	if (first & 8) {
 		p->flags = rw_bytes_u8(&t->b);
-		p->window = p->flags & RW_TCP_URG ? (uint16_t)(rw_bytes_u8(&t->b) << 8) : 65535;
+		p->flags |= p->flags & RW_TCP_PSH ? RW_TCP_AE : 0;
+		p->window = p->flags & RW_TCP_URG ? (uint16_t)(rw_bytes_u8(&t->b) << 8) : 65535; /* 0: closed */
 	}
 	*acks = first & 1;
 	if (first & 16) {
@@ -199,10 +204,10 @@ static void check_events(const struct rw_sender *s, const struct rw_events *even
 		CHECK(e->time_ns == p->time_ns);
 		CHECK(e->state == (i ? events->event[i - 1].state_after : before->state));
 		CHECK(e->state_after <= RW_SENDER_LOSS);
-		CHECK(e->kind != RW_EVENT_SEND || e->segments);
+		CHECK(e->kind != RW_EVENT_SEND || e->segments || e->reducing); /* none: a packet told of data never seen */
 		CHECK(e->kind != RW_EVENT_ACK || e->rto_ns > 0);
-		CHECK(i + 1 < events->count || (e->state_after == s->state &&
-						  (e->kind == RW_EVENT_SEND || e->in_flight == rw_in_flight(s))));
+		CHECK(i + 1 < events->count || e->state_after == s->state);
+		CHECK(e->kind != RW_EVENT_ACK || e->in_flight == rw_in_flight(s));
 	}
 }
 
@@ -227,6 +232,7 @@ static void check_end(struct rw_sender *s)
 	CHECK(median <= p95);
 	CHECK(s->rtt_samples == 0 || s->rtt_min_ns / 1000 <= median);
 	rw_sender_unseen_retransmissions(s);
+	rw_sender_paced(s);
 	rw_sender_retire(s);
 	CHECK(rw_sender_rtt_quantile_us(s, 50) == median && rw_sender_rtt_quantile_us(s, 95) == p95);
 	rw_sender_close(s);
@@ -245,7 +251,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	source->payload_max = largest_payload(t);
 	struct rw_budget budget = {OTHERS_SEGMENTS, OTHERS_SEGMENTS + h.budget};
 	struct rw_sender s, before;
-	rw_sender_open(&s, &h.flow, h.vantage, 0, h.segments_max, &budget);
+	rw_sender_open(&s, &h.flow, h.vantage, h.send_times, h.segments_max, &budget);
 	struct rw_oddity_counts oddities = {0};
 	struct rw_events events;
 	struct rw_packet p;
@@ -260,6 +266,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)
 				check_ack(&s, &events.event[0], &before, &p);
 		} else {
+			rw_sender_identify(&s, &p);
 			CHECK(rw_sender_sent(&s, &p, &events, &oddities) == 0);
 		}
 		if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)

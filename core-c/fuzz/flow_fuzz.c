@@ -132,9 +132,9 @@ static void check_flows(const struct rw_survey *s, const uint64_t packets)
 			check_join(s, f);
 		for (int side = 0; side < 2; side++) {
 			const struct rw_flow_side *d = &f->side[side];
-			seen += d->packets;
+			seen += d->packets + (f->copied ? d->copies : 0);
 			CHECK(d->bytes == 0 || d->payload_max);
-			CHECK(d->bytes <= d->packets * (uint64_t)d->payload_max);
+			CHECK(f->copied || d->bytes <= d->packets * (uint64_t)d->payload_max);
 			CHECK(!f->handshake || d->syn);
 		}
 	}

@@ -1,12 +1,13 @@
 /*
- * One record: two bytes of link type, one that says how much longer the packet was on the wire, then what was captured.
- * A link type that is not known becomes one that is, except for one.
+ * Two bytes of link type, one that says how much longer the packet was on the wire, one of how many records came before
+ * (fragments of it, most likely), each with two bytes of length; then what was captured of the last one. A link type
+ * that is not known becomes one that is, except for one.
  */
 #include "fuzz.h"
 #include "packet.h"
 #include "rewindow.h"
 
-enum { HEADER = 3, LINK_UNKNOWN = 0xffff, LINK_NFLOG = 239, PAYLOAD_MAX = 1 << 20 };
+enum { LINK_UNKNOWN = 0xffff, LINK_NFLOG = 239, PAYLOAD_MAX = 1 << 20, BEFORE_MAX = 7 };
 
 static const uint16_t LINK_TYPES[] = {0, 1, 9, 10, 12, 14, 50, 101, 105, 108, 113, 127, 228, 229, 239, 242, 276};
 
@@ -87,15 +88,44 @@ static struct rw_packet announced(const struct rw_packet *p)
 	return q;
 }
 
+/* The records that come before, and the last one, as one reader sees them. */
+static void parse_all(struct rw_bytes b, struct rw_record r, uint8_t before, uint32_t more_on_wire)
+{
+	struct rw_fragments *fragments = rw_fragments_open();
+	struct rw_oddity_counts oddities = {0};
+	struct rw_packet p;
+	int64_t step_ns = before & 128 ? 20000000000 : 1000; /* that waits too long, the third time */
+	CHECK(fragments);
+	for (uint64_t left = before % (BEFORE_MAX + 1) + 1; left > 0; left--) {
+		struct rw_bytes part = left > 1 ? rw_bytes_take(&b, rw_bytes_u16(&b)) : b;
+		r.bytes = part.at;
+		r.captured_bytes = (uint32_t)rw_bytes_left(&part);
+		r.wire_bytes = r.captured_bytes + more_on_wire;
+		r.time_ns += step_ns;
+		r.offset++;
+		if (rw_packet_parse(&r, &p, fragments, &oddities) == RW_PARSE_TCP)
+			check_packet(&r, &p);
+	}
+	CHECK(rw_fragments_lost(fragments) <= oddities.count[RW_ODDITY_IP_FRAGMENT]);
+	rw_fragments_close(fragments);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size < HEADER)
-		return 0;
+	struct rw_bytes b = rw_bytes_of(data, size);
+	uint16_t link_type = link_type_of(rw_bytes_u16(&b));
+	uint8_t longer = rw_bytes_u8(&b), before = rw_bytes_u8(&b);
+	uint32_t more_on_wire = (uint32_t)longer * longer * 20;
 	struct rw_packet packet, again;
-	uint32_t captured = (uint32_t)(size - HEADER);
-	struct rw_record r = {.time_ns = 7, .bytes = data + HEADER, .captured_bytes = captured, .file = 1, .interface = 2,
-			      .offset = 3, .wire_bytes = captured + (uint32_t)data[2] * data[2] * 20,
-			      .link_type = link_type_of((uint16_t)(data[0] << 8 | data[1]))};
+	struct rw_record r = {.time_ns = 7, .file = 1, .interface = 2, .offset = 3, .link_type = link_type};
+	parse_all(b, r, before, more_on_wire);
+	for (uint32_t i = before % (BEFORE_MAX + 1); i > 0; i--)
+		rw_bytes_take(&b, rw_bytes_u16(&b));
+	const uint8_t *last = b.at;
+	uint32_t captured = (uint32_t)rw_bytes_left(&b);
+	r.bytes = last;
+	r.captured_bytes = captured;
+	r.wire_bytes = captured + more_on_wire;
 	enum rw_parse got = parse(&r, 0, &packet);
 	if (got == RW_PARSE_TCP)
 		check_packet(&r, &packet);
@@ -108,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (uint32_t cut = captured; cut > 0; cut = cut / 2) {
 		uint8_t *bytes = malloc(cut); /* the sanitizer sees a byte too many */
 		CHECK(bytes);
-		memcpy(bytes, data + HEADER, cut);
+		memcpy(bytes, last, cut);
 		r.bytes = bytes;
 		r.captured_bytes = cut;
 		if (parse(&r, 0, &again) == RW_PARSE_TCP && r.link_type != LINK_NFLOG) { /* whose byte order is a guess */

@@ -115,7 +115,8 @@ def pcapng(records: list[Record], order: str) -> bytes:
     for i, (t, data, wire) in enumerate(records[:-2]):
         k = i % len(clocks)
         out += enhanced(order, k, t * clocks[k][1] // 10**9, data, wire)
-    out += section(order) + interface(order, resolution=6, offset=3600) + block(5, bytes(12), order)
+    out += section(order) + interface(order, resolution=6, offset=3600)
+    out += block(5, bytes(12) + struct.pack(order + "HHQ", 5, 8, 3), order)
     for t, data, wire in records[-2:]:
         units = t // 1000
         head = struct.pack(order + "HHIIII", 0, 0, units >> 32, units & 0xFFFFFFFF, len(data), wire)
@@ -236,6 +237,20 @@ def ipv6(kind: int, body: bytes, length: int | None = None) -> bytes:
     return head + b"a" * 16 + b"b" * 16 + body
 
 
+def packet_seed(link: int, longer: int, *records: bytes) -> bytes:
+    before = b"".join(struct.pack("!H", len(r)) + r for r in records[:-1])
+    return struct.pack("!HBB", link, longer, len(records) - 1) + before + records[-1]
+
+
+def fragment4(body: bytes, offset: int, more: bool) -> bytes:
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 77, more << 13 | offset // 8, 64, 6, 0)
+    return head + b"\x0a\0\0\1\x0a\0\0\2" + body
+
+
+def fragment6(body: bytes, offset: int, more: bool) -> bytes:
+    return ipv6(44, struct.pack("!BBHI", 6, 0, offset | more, 77) + body)
+
+
 def packet_seeds() -> Iterator[bytes]:
     kinds: dict[object, bytes] = {}
     for path in CAPTURES:
@@ -244,18 +259,24 @@ def packet_seeds() -> Iterator[bytes]:
                 kinds.setdefault((s.flags, tuple(s.options), s.mptcp[:2], len(s.data)), s.data)
     packets = list(kinds.values())
     for data in packets[:120]:
-        yield struct.pack("!HB", 101, 9) + data
+        yield packet_seed(101, 9, data)
     for i, (link, header) in enumerate(LINKS):
-        yield struct.pack("!HB", link, 9) + header + packets[i % len(packets)]
+        yield packet_seed(link, 9, header + packets[i % len(packets)])
     for i, (protocol, header) in enumerate(TUNNELS):
-        yield struct.pack("!HB", 101, 9) + ipv4(protocol, header + packets[i % len(packets)])
+        yield packet_seed(101, 9, ipv4(protocol, header + packets[i % len(packets)]))
     tcp = packets[0][20:]
     extensions = b"\x2b\0\1\4\0\0\0\0" + b"\x2c\1\0\0\0\0\0\0aaaaaaaa" + b"\6\0\0\0\0\0\0\1"
-    yield struct.pack("!HB", 229, 0) + ipv6(0, extensions + tcp)
-    yield struct.pack("!HB", 229, 99) + ipv6(0, b"\6\0\xc2\4\0\1\0\0" + tcp, 0)
-    yield struct.pack("!HB", 229, 0) + ipv6(51, b"\6\1\0\0aaaaaaaa" + tcp)
+    yield packet_seed(229, 0, ipv6(0, extensions + tcp))
+    yield packet_seed(229, 99, ipv6(0, b"\6\0\xc2\4\0\1\0\0" + tcp, 0))
+    yield packet_seed(229, 0, ipv6(51, b"\6\1\0\0aaaaaaaa" + tcp))
     attributes = struct.pack("<HH", 8, 1) + b"aaaa" + struct.pack("<HH", 4 + len(packets[0]), 9)
-    yield struct.pack("!HB", 239, 0) + b"\2\0\0\0" + attributes + packets[0]
+    yield packet_seed(239, 0, b"\2\0\0\0" + attributes + packets[0])
+    whole = tcp[:12] + bytes([tcp[12] & 15 | len(tcp) // 4 << 4]) + tcp[13:] + bytes(80)
+    for fragment in (fragment4, fragment6):
+        parts = [fragment(whole[i : i + 48], i, i + 48 < len(whole)) for i in range(0, len(whole), 48)]
+        yield packet_seed(101, 0, *parts)
+        yield packet_seed(101, 0, *parts[::-1])
+        yield packet_seed(101, 0, *parts[1:], parts[1], parts[0])
 
 
 # Descriptions: flow_fuzz.c and events_fuzz.c say what the bytes mean.
@@ -363,7 +384,7 @@ class Events:
         first = acks | scale << 1
         if s.flags & ~(8 | ACK):
             first |= 8
-            out += bytes([s.flags & ~URG & 0xFF])
+            out += bytes([s.flags & ~(8 | URG) & 0xFF])
         if len(s.options.get(8, b"")) == 8:
             first |= 16
             value, echo = s.options[8][:4], s.options[8][4:]
@@ -393,6 +414,9 @@ class Events:
 
 
 def events_seeds() -> Iterator[bytes]:
+    at_next, closed, opened = 32 << 2 | 1, bytes([9, URG | ACK, 0]), bytes([9, URG | ACK, 16])
+    probe = bytes([1 << 5, 64 + 1])
+    yield bytes([5, 0, 0, 0]) + closed + bytes([at_next]) + probe + opened + bytes([at_next]) + bytes(3)
     number = 0
     for path in CAPTURES:
         flows: dict[object, list[Segment]] = {}
@@ -407,7 +431,8 @@ def events_seeds() -> Iterator[bytes]:
             for part in range(8):
                 events, number = Events(flow[len(flow) * part // 8 :], source), number + 1
                 # Every vantage point, with and without SACK, window scaling on.
-                out = bytes([5 | (0 if number % 5 == 0 else 2) | number % 4 << 3, number % 4])
+                # In turn without ECN, and with accurate ECN.
+                out = bytes([5 | (0 if number % 5 == 0 else 2) | number % 4 << 3, number % 4, number % 2 * 23])
                 for s in events.flow:
                     out += events.packet(s)
                     if len(out) > EVENTS_BYTES:

@@ -156,6 +156,7 @@ typedef struct rw_subflow_row {
 	uint8_t vantage;
 	uint8_t send_times;    /* rw_send_times */
 	uint8_t ecn;           /* rw_ecn_mode */
+	uint8_t window_too_large; /* more was unacknowledged than is kept track of */
 	uint8_t copied;        /* its frames were captured more than once */
 	uint8_t paced;         /* much of its data left on a timer, not on an ACK or with other data */
 	uint8_t handshake;     /* SYN and SYN/ACK were seen */

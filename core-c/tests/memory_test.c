@@ -1,4 +1,6 @@
-/* Every allocation of a replay fails once: an error that says so, or a replay that does without; nothing leaks. */
+/* Every allocation of a replay fails once: an error that says so, or a replay that does without; nothing leaks. And how much. */
+#include <malloc.h>
+
 #include "check.h"
 #include "packets.h"
 #include "rewindow.h"
@@ -6,14 +8,33 @@
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t alignment, size_t n);
+void __real_free(void *p);
 
 static uint64_t allocations, failing; /* the number of the one that fails; 0: none */
+static size_t used_bytes, most_bytes;
 
 static int fails(void) { return ++allocations == failing; }
 
-void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
+static void *counted(void *p)
+{
+	used_bytes += p ? malloc_usable_size(p) : 0;
+	if (used_bytes > most_bytes)
+		most_bytes = used_bytes;
+	return p;
+}
+
+static void *let_go(void *p)
+{
+	used_bytes -= p ? malloc_usable_size(p) : 0;
+	return p;
+}
+
+void *__wrap_malloc(size_t n) { return fails() ? NULL : counted(__real_malloc(n)); }
+void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : counted(__real_calloc(n, size)); }
+void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : counted(__real_realloc(let_go(p), n)); }
+void *__wrap_aligned_alloc(size_t alignment, size_t n) { return fails() ? NULL : counted(__real_aligned_alloc(alignment, n)); }
+void __wrap_free(void *p) { __real_free(let_go(p)); }
 
 static rw_status replay(const int *fds, uint32_t files, uint64_t fail_at, uint64_t *rows)
 {
@@ -39,13 +60,12 @@ static rw_status replay(const int *fds, uint32_t files, uint64_t fail_at, uint64
 	return status;
 }
 
-static void each_allocation_fails_once(void **state)
+static void check_each_allocation(const char *capture, size_t bytes)
 {
-	(void)state;
 	static struct file f;
-	FILE *in = fopen(TEST_CAPTURES "/mptcp-two-subflows.pcap", "rb");
+	FILE *in = fopen(capture, "rb");
 	assert_non_null(in);
-	f.n = fread(f.bytes, 1, 120000, in);
+	f.n = fread(f.bytes, 1, bytes, in);
 	fclose(in);
 	int fds[2] = {file_descriptor(&f), file_descriptor(&f)};
 	for (uint32_t files = 1; files <= 2; files++) {
@@ -68,8 +88,54 @@ static void each_allocation_fails_once(void **state)
 	close(fds[1]);
 }
 
+static void each_allocation_fails_once(void **state)
+{
+	(void)state;
+	check_each_allocation(TEST_CAPTURES "/mptcp-two-subflows.pcap", 120000);
+	check_each_allocation(TEST_CAPTURES "/mptcp-receiver-side.pcap", 60000); /* read ahead of */
+}
+
+/* Short flows with timestamps, one after the other, seen midway: what is needed ahead of each is let go with it. */
+static void short_flows_keep_little(void **state)
+{
+	(void)state;
+	enum { FLOWS = 2000, FLOW_BYTES_MAX = 2000, BASE = 4 << 20 };
+	static struct file f;
+	f.n = 0;
+	pcap_header(&f, 0xa1b23c4d, 101, 0);
+	static const struct {
+		int64_t after_ns;
+		uint32_t sequence, ack, payload;
+		uint8_t from_client, flags;
+	} steps[] = {{0, 0, 0, 0, 1, 2}, {5000000, 0, 1, 0, 0, 18}, {10000000, 1, 1, 0, 1, 16},
+		     {11000000, 1, 1, 1000, 1, 16}, {16000000, 1, 1001, 0, 0, 16}};
+	for (uint32_t i = 0; i < FLOWS; i++)
+		for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+			uint8_t packet[100], options[] = {1, 1, 8, 10, 0, (uint8_t)(i >> 8), (uint8_t)i, (uint8_t)k, 0, 0, 0, 1};
+			struct segment s = {.from_client = steps[k].from_client, .sequence = steps[k].sequence,
+					    .ack = steps[k].ack, .flags = steps[k].flags, .payload = steps[k].payload,
+					    .options = options, .options_bytes = sizeof options,
+					    .client_port = (uint16_t)(1000 + i)};
+			size_t n = ipv4_tcp(packet, &s);
+			pcap_record(&f, 1000000000 + i * 20000000ll + steps[k].after_ns, 1, packet, (uint32_t)n,
+				    (uint32_t)n + s.payload, 0);
+		}
+	uint64_t rows;
+	int fd = file_descriptor(&f);
+	most_bytes = used_bytes;
+	size_t before = used_bytes;
+	assert_int_equal(replay(&fd, 1, 0, &rows), RW_OK);
+	assert_int_equal(rows, FLOWS);
+	assert_in_range(most_bytes - before, 1, BASE + FLOWS * FLOW_BYTES_MAX);
+	assert_int_equal(used_bytes, before);
+	close(fd);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails_once)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(each_allocation_fails_once),
+	    cmocka_unit_test(short_flows_keep_little),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

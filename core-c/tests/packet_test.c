@@ -306,6 +306,9 @@ static void fragments_are_put_together(void **state)
 		assert_int_equal(fragment(family, 4, 800, 800, 1, &p), RW_PARSE_OTHER);
 		assert_int_equal(fragment(family, 4, 400, 8, 0, &p), RW_PARSE_OTHER);
 		assert_int_equal(rw_fragments_lost(fragments), 2);
+		/* Nor may it go on for longer than any datagram. */
+		assert_int_equal(fragment(family, 5, 65528, 16, 0, &p), RW_PARSE_OTHER);
+		assert_int_equal(oddities.count[RW_ODDITY_BAD_LENGTH], 1);
 		/* No more are kept than there are places, whatever comes. */
 		for (uint32_t i = 0; i < 5000; i++)
 			assert_int_equal(fragment(family, 1000 + i, 0, 800, 1, &p), RW_PARSE_OTHER);

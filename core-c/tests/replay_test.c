@@ -222,6 +222,96 @@ static void regressions(void **state)
 	assert_true(captures >= 11);
 }
 
+/*
+ * Beside the receiver a packet was sent a round trip before it is captured: the first one of many sets them all free, each
+ * with marks of its own. Here every third is a retransmission after the window was given up: a fast retransmit each.
+ */
+static void marks_of_packets_that_are_set_free_together(void **state)
+{
+	(void)state;
+	enum { ROUNDS = 4000 };
+	static struct file f;
+	f.n = 0;
+	pcap_header(&f, 0xa1b23c4d, 101, 0);
+	uint32_t sequence = 1;
+	int64_t now = 1000000000;
+	for (int i = 0; i < 3 + 3 * ROUNDS; i++) {
+		uint8_t packet[100];
+		struct segment s = {.from_client = i == 0 || i == 2, .flags = i == 0 ? 2 : i == 1 ? 18 : 16};
+		s.sequence = i == 2;
+		s.ack = i > 0;
+		if (i >= 3) {
+			s.payload = 100;
+			sequence += i % 3 == 0 ? 0x50000000 : i % 3 == 1 ? 100 : 0;
+			s.sequence = sequence;
+		}
+		now += i == 1 ? 3000000000 : 100;
+		size_t n = ipv4_tcp(packet, &s);
+		packet[4] = (uint8_t)(i >> 8); /* numbered: no copies */
+		packet[5] = (uint8_t)i;
+		pcap_record(&f, now, 1, packet, (uint32_t)n, (uint32_t)n + s.payload, 0);
+	}
+	int fd = file_descriptor(&f);
+	rw_choice choice = {"newreno", NULL, 0};
+	rw_limits limits = {.batch_rows = 10};
+	rw_replay *r;
+	rw_batch batch;
+	rw_error error;
+	uint64_t fast = 0;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, &limits, &error), RW_OK);
+	do {
+		assert_int_equal(rw_replay_next(r, &batch, &error), RW_OK);
+		for (uint64_t i = 0; i < batch.marks; i++)
+			fast += batch.mark_kind[i] == RW_MARK_FAST_RETRANSMIT;
+	} while (batch.rows || batch.marks);
+	assert_int_equal(fast, ROUNDS);
+	rw_replay_close(r);
+	close(fd);
+}
+
+/* A clock that goes 136 years forth and back, thousands of times: the bounds of its drift do not run away. */
+static void a_clock_that_leaps(void **state)
+{
+	(void)state;
+	enum { LEAPS = 20000 };
+	static struct file f;
+	FILE *t = tmpfile();
+	assert_non_null(t);
+	for (int i = 0; i < 2 * LEAPS; i++) {
+		uint8_t packet[100], options[] = {1, 1, 8, 10, 0, 0, (uint8_t)(i >> 8), (uint8_t)i, 0, 0, 0, 9};
+		struct segment s = {.from_client = i == 0 || i == 2, .flags = i == 0 ? 2 : i == 1 ? 18 : 16,
+				    .options = options, .options_bytes = sizeof options};
+		s.sequence = i < 3 ? i == 2 : (uint32_t)i * 100;
+		s.ack = i > 0;
+		s.payload = i < 3 ? 0 : 100;
+		/* The first and the last packet are as far apart as their timestamps: a clock of milliseconds. */
+		int64_t now = i == 0 ? 1000000000 : i < 3 ? 4000000000 + i : i % 2 ? 5000000000 : 4000000000000000000;
+		if (i == 2 * LEAPS - 1)
+			now = 5000000000 + 2 * LEAPS * 1000000ll;
+		f.n = 0;
+		if (i == 0)
+			pcap_header(&f, 0xa1b23c4d, 101, 0);
+		size_t n = ipv4_tcp(packet, &s);
+		pcap_record(&f, now, 1, packet, (uint32_t)n, (uint32_t)n + s.payload, 0);
+		fwrite(f.bytes, 1, f.n, t);
+	}
+	assert_int_equal(fflush(t), 0);
+	int fd = fileno(t);
+	rw_replay *r;
+	rw_batch batch;
+	rw_error error;
+	rw_subflow_row subflow;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, NULL, 0, NULL, &error), RW_OK);
+	do
+		assert_int_equal(rw_replay_next(r, &batch, &error), RW_OK);
+	while (batch.rows || batch.marks);
+	rw_replay_subflow(r, 0, &subflow);
+	assert_int_equal(subflow.send_times, RW_SEND_TIMES_TIMESTAMPS);
+	assert_int_equal(subflow.packets, 2 * LEAPS - 2);
+	rw_replay_close(r);
+	fclose(t);
+}
+
 static void nothing_and_no_tcp(void **state)
 {
 	(void)state;
@@ -321,6 +411,8 @@ int main(void)
 	    cmocka_unit_test(a_file_that_changes_between_the_passes),
 	    cmocka_unit_test(nonsense_sequence_numbers),
 	    cmocka_unit_test(regressions),
+	    cmocka_unit_test(marks_of_packets_that_are_set_free_together),
+	    cmocka_unit_test(a_clock_that_leaps),
 	    cmocka_unit_test(nothing_and_no_tcp),
 	    cmocka_unit_test(unknown_names_and_options),
 	    cmocka_unit_test(flows_are_limited),

@@ -50,6 +50,18 @@ def test_a_flow_captured_twice_is_the_flow_captured_once(copy_after: float, tmp_
     assert twice.summary.oddities["captured_twice"]["count"] == twice.summary.packets - once.summary.packets
 
 
+def test_frames_before_and_after_address_translation_are_two_flows(tmp_path: Path) -> None:
+    """Masquerading keeps ports and numbers: the same segments, of another host."""
+    trace = transfer(None)
+    inside = bytes([10, 0, 0, 1])
+    for time_ns, packet, wire in list(trace.records):
+        trace.records.append((time_ns + 3000, packet.replace(inside, bytes([192, 0, 2, 9])), wire))
+    with rewindow.open(trace.write(tmp_path / "nat.pcap")) as capture:
+        result = capture.replay(["newreno"])
+    assert [c.quality for c in result.connections] == [[], []]
+    assert {c.subflows[0].src for c in result.connections} == {"10.0.0.1", "192.0.2.9"}
+
+
 def test_a_few_frames_that_come_again_are_the_networks_doing(tmp_path: Path) -> None:
     with rewindow.open(transfer(0.0004, every=30).write(tmp_path / "some.pcap")) as capture:
         result = capture.replay(["newreno"])

@@ -83,12 +83,16 @@ def test_a_rare_finding_does_not_spoil_the_whole(tmp_path: Path) -> None:
     for i in range(2000):
         trace.packet(20 + i * 1e-3, True, 1, 1, ACK, client="10.9.0.1")
     found = result(trace.bytes()[:-5], tmp_path)
-    assert found.summary.oddities["no_handshake"]["count"] == 1
     assert [f.what for f in found.summary.quality.findings] == ["cut_capture", "no_handshake"]
-    assert found.summary.quality.verdict == "limited"  # for the cut alone, which is never rare
-    oddities = {"no_handshake": found.summary.oddities["no_handshake"]}
-    assert quality.of_capture(oddities, found.summary.packets, 0).verdict == "good"
-    assert quality.of_capture(oddities, 500, 0).verdict == "limited"
+    assert found.summary.quality.verdict == "limited"
+    flows = {"no_handshake": found.summary.oddities["no_handshake"]}  # one
+    assert quality.of_capture(flows, 10_000, 2, 0).verdict == "limited"
+    assert quality.of_capture(flows, 10_000, 2000, 0).verdict == "good"
+    packets = {"bad_length": {"count": 5, "first_ns": 1, "first_record": 1}}
+    assert quality.of_capture(packets, 5000, 1, 0).verdict == "limited"
+    assert quality.of_capture(packets, 5001, 1, 0).verdict == "good"
+    cut = {"cut_capture": {"count": 1, "first_ns": 1, "first_record": 1}}
+    assert quality.of_capture(cut, 1_000_000, 1, 0).verdict == "limited"  # never rare
 
 
 def test_fairness_carries_the_worst_verdict(tmp_path: Path) -> None:

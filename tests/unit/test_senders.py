@@ -516,3 +516,65 @@ def timed_transfer(gap: float, rounds: int) -> Trace:
 def test_data_that_leaves_on_a_timer_is_paced(gap: float, paced: bool, tmp_path: Path) -> None:
     result = replayed(timed_transfer(gap, 20), tmp_path)
     assert result.connections[0].subflows[0].paced == paced
+
+
+def test_one_packet_may_release_more_marks_than_a_batch_has_rows(tmp_path: Path) -> None:
+    """Beside the receiver, a round trip of 3.9 s: 4500 packets wait, and what they do is seen at the same moment."""
+    trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"
+    trace.packet(1.0, True, 0, 0, SYN, options=options)
+    trace.packet(1.001, False, 1000, 1, SYN | ACK, options=options)
+    trace.packet(4.9, True, 1, 1001)
+    trace.packet(5.0, False, 1001, 1)
+    for i in range(1500):  # each time the sequence jumps too far to be followed, then a segment is sent twice
+        start = 1 + i * 100_002_000
+        for k, number in enumerate((start, start + 1000, start + 1000)):
+            trace.packet(5.05 + i * 1.5e-4 + k * 5e-5, True, number & 0xFFFFFFFF, 1001, payload=1000)
+    trace.packet(7.0, False, 1001, 1)
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture, capture.stream(["newreno"], batch_rows=1) as r:
+        found = [kind for batch in r for kind in batch.marks["kind"].to_pylist()]
+    assert found.count("fast_retransmit") > 1400
+
+
+def lossy_flight(kind: str) -> Trace:
+    """A hundred segments at once; the loss of the first is told by SACKs, by its retransmission, by a timeout after."""
+    trace = Trace()
+    trace.handshake(1.0, 0.05)
+    for k in range(100):
+        trace.packet(1.06 + k * 1e-5, True, 1 + k * MSS, 1001, payload=MSS)
+    if kind != "retransmission":
+        for k in range(1, 40):
+            ack(trace, 1.115 + k * 1e-5, 0, (1, k + 1))
+    segment(trace, 1.13, 0)
+    if kind == "timeout":
+        segment(trace, 1.9, 0)
+    ack(trace, 1.96, 100)
+    for k in range(100, 110):
+        trace.packet(2.1 + k * 1e-5, True, 1 + k * MSS, 1001, payload=MSS)
+    ack(trace, 2.2, 110)
+    return trace
+
+
+@pytest.mark.parametrize(("kind", "spared"), [("sacks", True), ("retransmission", True), ("timeout", False)])
+def test_losses_that_a_window_did_not_reach_are_spared_but_timeouts_are_not(
+    kind: str, spared: bool, tmp_path: Path
+) -> None:
+    with rewindow.open(lossy_flight(kind).write(tmp_path / "trace.pcap")) as capture:
+        last = [
+            capture.replay([rewindow.Choice("newreno", {"losses": losses})]).acks["newreno.ssthresh"].to_pylist()[-1]
+            for losses in ("recorded", "reached")
+        ]
+    assert last[0] < 50
+    assert (last[1] == float("inf")) == spared
+
+
+def test_accurate_ecn_of_an_overtaken_ack_is_no_count(tmp_path: Path) -> None:
+    trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"
+    trace.packet(1.0, True, 0, 0, SYN | AE | CWR | ECE, options=options)
+    trace.packet(1.1, False, 1000, 1, SYN | ACK | CWR, options=options)
+    trace.packet(1.10001, True, 1, 1001)
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    ack(trace, 1.3, 2, flags=ACK | AE | CWR)  # 6 from the first ACK on: a mark
+    ack(trace, 1.31, 1, flags=ACK | AE | ECE)  # 5, sent before it
+    ack(trace, 1.32, 3, flags=ACK | AE | CWR)
+    assert replayed(trace, tmp_path).connections[0].subflows[0].ece_acks == 1

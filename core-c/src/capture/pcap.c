@@ -83,7 +83,9 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 	int64_t fraction_ns = (int64_t)fraction * c->nanoseconds_per_unit;
 	if (fraction_ns >= 1000000000)
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
-	record->time_ns = (int64_t)seconds * 1000000000 + fraction_ns;
+	/* A fraction of more than a second does not lead beyond what pcapng can say either: 2106. */
+	int64_t latest_ns = (int64_t)UINT32_MAX * 1000000000 + 999999999, time_ns = (int64_t)seconds * 1000000000 + fraction_ns;
+	record->time_ns = time_ns < latest_ns ? time_ns : latest_ns;
 	record->bytes = rw_input_at(&c->in) + header;
 	record->captured_bytes = captured;
 	record->wire_bytes = wire < captured ? captured : wire;

@@ -54,42 +54,54 @@ static uint64_t units_per_second(uint8_t resolution)
 	return units;
 }
 
+/* The next option of a block. 0: there are no more. -1: its length is longer than the block. */
+static int next_option(struct rw_bytes *b, uint16_t *code, struct rw_bytes *value)
+{
+	if (rw_bytes_left(b) < 4)
+		return 0;
+	*code = rw_bytes_u16(b);
+	uint16_t length = rw_bytes_u16(b);
+	if (*code == OPTION_END)
+		return 0;
+	*value = rw_bytes_take(b, length);
+	uint32_t padding = (4u - length % 4) % 4;
+	rw_bytes_skip(b, rw_bytes_left(b) < padding ? 0 : padding);
+	return value->short_read ? -1 : 1;
+}
+
 static void read_interface_options(struct rw_capture *c, struct rw_bytes b, struct rw_interface *interface)
 {
-	while (rw_bytes_left(&b) >= 4) {
-		uint16_t code = rw_bytes_u16(&b), length = rw_bytes_u16(&b);
-		if (code == OPTION_END)
-			return;
-		struct rw_bytes value = rw_bytes_take(&b, length);
-		rw_bytes_skip(&b, rw_bytes_left(&b) < (4u - length % 4) % 4 ? 0 : (4u - length % 4) % 4);
-		if (value.short_read) {
-			rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
-			return;
-		}
-		if (code == OPTION_TSRESOL && length >= 1)
+	uint16_t code;
+	struct rw_bytes value;
+	int got;
+	while ((got = next_option(&b, &code, &value)) > 0) {
+		if (code == OPTION_TSRESOL && rw_bytes_left(&value) >= 1)
 			interface->units_per_s = units_per_second(rw_bytes_u8(&value));
-		else if (code == OPTION_TSOFFSET && length >= 8)
+		else if (code == OPTION_TSOFFSET && rw_bytes_left(&value) >= 8)
 			interface->offset_s = (int64_t)rw_bytes_u64(&value);
 	}
+	if (got < 0)
+		rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
 }
 
 /* What the capturing system dropped is said once for each interface, at the end as a rule. */
 static void read_statistics(struct rw_capture *c, struct rw_bytes b)
 {
 	enum { DROPPED_BY_INTERFACE = 5, DROPPED_BY_SYSTEM = 7 };
+	uint16_t code;
+	struct rw_bytes value;
 	rw_bytes_skip(&b, 12); /* interface, time */
-	while (rw_bytes_left(&b) >= 4) {
-		uint16_t code = rw_bytes_u16(&b), length = rw_bytes_u16(&b);
-		if (code == OPTION_END)
-			return;
-		struct rw_bytes value = rw_bytes_take(&b, length);
-		rw_bytes_skip(&b, rw_bytes_left(&b) < (4u - length % 4) % 4 ? 0 : (4u - length % 4) % 4);
-		uint64_t dropped = length == 8 && !value.short_read ? rw_bytes_u64(&value) : 0;
-		if (dropped && (code == DROPPED_BY_INTERFACE || code == DROPPED_BY_SYSTEM)) {
-			rw_oddity_add(c->oddities, RW_ODDITY_DROPPED_PACKETS, c->file, c->in.offset);
-			/* A number that no capture reaches does not wrap the sum. */
-			c->oddities->count[RW_ODDITY_DROPPED_PACKETS] += (dropped < (uint64_t)1 << 48 ? dropped : 1) - 1;
-		}
+	while (next_option(&b, &code, &value) > 0) {
+		if ((code != DROPPED_BY_INTERFACE && code != DROPPED_BY_SYSTEM) || rw_bytes_left(&value) != 8)
+			continue;
+		uint64_t dropped = rw_bytes_u64(&value);
+		if (dropped == 0)
+			continue;
+		rw_oddity_add(c->oddities, RW_ODDITY_DROPPED_PACKETS, c->file, c->in.offset);
+		/* Numbers that no capture reaches do not wrap the sum, however many there are. */
+		uint64_t *sum = &c->oddities->count[RW_ODDITY_DROPPED_PACKETS];
+		if (dropped < (uint64_t)1 << 48 && *sum < (uint64_t)1 << 48)
+			*sum += dropped - 1;
 	}
 }
 

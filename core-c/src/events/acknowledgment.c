@@ -404,17 +404,17 @@ static void timers(struct rw_sender *s, const struct ack_work *w)
 		s->timer_ns = w->now;
 }
 
-/* RFC 3168: a flag. RFC 9768 3.2.2: a count modulo 8, which starts at 5; any new mark. */
+/* RFC 3168: a flag. RFC 9768 3.2.2: a count modulo 8; any new mark, but not by an ACK that was overtaken. */
 static uint8_t echoes_congestion(struct rw_sender *s, const struct rw_packet *p)
 {
 	if (!s->accurate_ecn)
 		return (p->flags & RW_TCP_ECE) != 0;
+	if (rw_seq_diff(p->ack, s->una) < 0)
+		return 0;
 	uint8_t count = (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
 	uint8_t more = (count - s->ce_counter) & 7;
-	int first = !s->ce_counted;
 	s->ce_counter = count;
-	s->ce_counted = 1;
-	return !first && more;
+	return more != 0;
 }
 
 /* The ACK covers data that the capture never showed. */

@@ -92,7 +92,7 @@ struct rw_sender {
 	uint32_t payload_max;
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
 	uint8_t sack, vantage, peer_scale;
-	uint8_t accurate_ecn, ce_counter, ce_counted; /* RFC 9768: the peer's count of CE marks, modulo 8 */
+	uint8_t accurate_ecn, ce_counter; /* RFC 9768: the peer's count of CE marks, modulo 8 */
 	uint8_t corrected;          /* packets come when they were sent, wherever they were captured */
 	uint32_t segments_max;
 	struct rw_budget *budget;
@@ -130,7 +130,7 @@ struct rw_sender {
 	uint8_t retransmitted_since, drained_since, quiet_acks;
 	uint32_t window_bytes;
 	uint8_t window_probe; /* a byte was sent at una to a closed window */
-	uint8_t started, bursts;
+	uint8_t started, bursts, gave_up;
 	uint32_t lost_total;
 	/* Receiver-side RTT: when a timestamp value left the receiver. */
 	uint32_t echo_value;

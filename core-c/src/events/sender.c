@@ -37,6 +37,7 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->sack = source->syn && sink->syn ? source->sack_permitted && sink->sack_permitted : 1;
 	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
 	s->accurate_ecn = rw_flow_ecn(flow) == RW_ECN_ACCURATE;
+	s->ce_counter = 5; /* RFC 9768 3.2.1 */
 	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
 	s->reorder_segments = RW_DUPLICATE_ACKS;
 	s->reorder_steps = 1;
@@ -161,6 +162,7 @@ static void explain_retransmission(struct rw_sender *s, const struct rw_packet *
 		return;
 	}
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_RECOVERY, now);
+	e->in_flight_before = rw_in_flight(s);
 	s->rack_advanced = 1;
 	rw_rack_mark_lost(s, now);
 	for (uint32_t i = rw_scoreboard_find(s, p->sequence); i < s->count; i++) {
@@ -297,6 +299,7 @@ static int too_much_work(const struct rw_sender *s) { return s->work > WORK_FREE
 static void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next, struct rw_oddity_counts *oddities)
 {
 	rw_oddity_add(oddities, RW_ODDITY_WINDOW_TOO_LARGE, p->file, p->offset);
+	s->gave_up = 1;
 	rw_scoreboard_clear(s);
 	s->una = s->next = s->high = s->highest_sack = next;
 	s->state = RW_SENDER_OPEN;
@@ -347,7 +350,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	s->last_send_ns = p->time_ns;
 	s->sent_since += segments;
 	s->quiet_acks = 0;
-	if (!quiet && !idle && !reducing)
+	if (!segments || (!quiet && !idle && !reducing))
 		return 0; /* no window is any different for it */
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->quiet_ns = quiet;

@@ -36,9 +36,13 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
-/* What routers leave as it is. Addresses: the ports and numbers tell flows apart. */
+/* What routers leave as it is. */
 static uint64_t digest_of(const struct rw_packet *p)
 {
+	uint64_t source = 0, destination = 0;
+	size_t n = p->family == 4 ? 4 : 8; /* the half of an IPv6 address that tells hosts apart */
+	memcpy(&source, p->family == 4 ? p->source : p->source + 8, n);
+	memcpy(&destination, p->family == 4 ? p->destination : p->destination + 8, n);
 	uint64_t numbers = (uint64_t)p->sequence << 32 | p->ack;
 	uint64_t ports = (uint64_t)p->source_port << 48 | (uint64_t)p->destination_port << 32 | p->payload_bytes;
 	uint64_t rest = (uint64_t)p->flags << 48 | (uint64_t)p->window << 32;
@@ -47,7 +51,7 @@ static uint64_t digest_of(const struct rw_packet *p)
 	uint64_t options = p->has_timestamps ? (uint64_t)p->ts_value << 32 | p->ts_echo : 0;
 	if (p->sack_count)
 		options ^= (uint64_t)p->sack_end[0] << 7 ^ (uint64_t)p->sack_start[0] << 29;
-	return mix(mix(numbers, ports), mix(rest, options));
+	return mix(mix(numbers, ports), mix(rest ^ source, options ^ destination << 32 ^ destination >> 32));
 }
 
 int rw_copies_see(struct rw_copies *c, const struct rw_packet *p)

@@ -58,13 +58,14 @@ static uint8_t ace_of(const struct rw_packet *p)
 
 enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *f)
 {
-	enum { NONE = 0, CLASSIC_ANSWER = 1, CLASSIC_SYN = 3, ACCURATE_SYN = 7 };
+	/* To an accurate SYN the nonce's answer (RFC 3540) is a classic one (RFC 9768, table 2). */
+	enum { CLASSIC_ANSWER = 1, NONCE_ANSWER = 5, CLASSIC_SYN = 3, ACCURATE_SYN = 7 };
 	uint8_t asked = f->side[f->initiator].syn_ecn, answered = f->side[!f->initiator].syn_ecn;
 	if (!f->handshake)
 		return RW_ECN_UNKNOWN;
 	if (asked == ACCURATE_SYN && (answered == 2 || answered == 3 || answered == 4 || answered == 6))
 		return RW_ECN_ACCURATE;
-	if ((asked == CLASSIC_SYN || asked == ACCURATE_SYN) && answered == CLASSIC_ANSWER)
+	if ((asked == CLASSIC_SYN || asked == ACCURATE_SYN) && (answered == CLASSIC_ANSWER || answered == NONCE_ANSWER))
 		return RW_ECN_CLASSIC;
 	return RW_ECN_OFF;
 }

@@ -6,6 +6,7 @@
 /* A power of two. More datagrams at once are in fragments only where somebody made it so. */
 #define PLACES 256
 #define PROBES 8
+#define DATAGRAM_MAX 65535
 /* Holes that a datagram may have for a while. */
 #define RANGES 8
 /* What hosts wait for the rest (RFC 791 3.2). */
@@ -116,6 +117,8 @@ enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t
 	struct rw_packet *packet = p->packet;
 	struct rw_fragments *f = p->fragments;
 	rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT);
+	if (wire > DATAGRAM_MAX || offset + wire > DATAGRAM_MAX) /* no jumbogram comes in parts (RFC 2675) */
+		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	if (!f->place && !(f->place = calloc(PLACES, sizeof *f->place)))
 		return RW_PARSE_OTHER; /* counted, and passed over */
 	/* The header is read before a place is taken: a fragment without one is not the beginning of anything. */

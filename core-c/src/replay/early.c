@@ -15,7 +15,9 @@
 #define DRIFT_PER_S 10000
 
 /* Values of the receiver's clock whose first arrival is remembered, and echoed later. */
-#define ECHOES 1024
+#define ECHOES_MAX 1024
+/* An empty ring as large as this is not kept for the flow's next burst. */
+#define RING_KEPT 4096
 
 struct echo {
 	uint32_t value;
@@ -32,7 +34,7 @@ struct waiting {
 	uint32_t head, count, capacity;
 	struct sending *ring;
 	struct echo *echo;
-	uint32_t echoes;      /* ever seen; the last ECHOES are kept */
+	uint32_t echoes, echo_room; /* ever seen; as many of the last as there is room for are kept */
 	int64_t low_ns, high_ns, at_ns; /* bounds of the sender's tick 0 on the capture's clock, drifting; and when */
 	int64_t round_trip_ns; /* the shortest; 0 beside the sender */
 	int64_t last_ns;
@@ -48,7 +50,8 @@ struct rw_early {
 	struct rw_fragments *fragments;
 	struct rw_copies *copies; /* null: no flow has any */
 	struct rw_oddity_counts ignored;
-	struct waiting **flow; /* null for those that do not need it */
+	const uint8_t *send_times; /* of each flow */
+	struct waiting **flow;     /* null before a flow's first packet, after its last, and where it is not needed */
 	struct rw_packet taken;
 	int64_t ahead_ns, read_ns;
 	uint64_t passed, read; /* records that the replay has, that this reader has */
@@ -84,6 +87,41 @@ int rw_early_waits(const struct rw_flow *f, const struct rw_packet *p)
 	return !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->time_ns > f->established_ns;
 }
 
+/* How much of the round trip lies before the capture. */
+static int64_t round_trip_before_ns(const struct rw_flow *f)
+{
+	return f->near == 1 + f->source ? 0 : shortest_round_trip_ns(f);
+}
+
+/* From a flow's first packet in this reader's sight to its last in the replay's. Null: out of memory. */
+static struct waiting *waiting_of(struct rw_early *e, uint32_t flow)
+{
+	struct waiting *w = e->flow[flow];
+	if (!w && (w = calloc(1, sizeof *w))) {
+		w->ticks = e->send_times[flow] == RW_SEND_TIMES_TIMESTAMPS;
+		w->round_trip_ns = round_trip_before_ns(&e->survey->flow[flow]);
+		e->flow[flow] = w;
+	}
+	return w;
+}
+
+static void forget(struct waiting *w)
+{
+	if (!w)
+		return;
+	free(w->ring);
+	free(w->echo);
+	free(w);
+}
+
+void rw_early_end(struct rw_early *e, uint32_t flow)
+{
+	if (e->flow[flow])
+		e->waiting -= e->flow[flow]->count;
+	forget(e->flow[flow]);
+	e->flow[flow] = NULL;
+}
+
 enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t files, const struct rw_survey *survey,
 			     const uint8_t *send_times, rw_error *error)
 {
@@ -91,6 +129,7 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 	enum rw_status status = RW_ERROR_MEMORY;
 	if (e) {
 		e->survey = survey;
+		e->send_times = send_times;
 		e->read_ns = INT64_MIN;
 		e->flow = calloc(survey->flows + 1, sizeof *e->flow);
 		e->fragments = rw_fragments_open();
@@ -103,15 +142,8 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 		if (send_times[i] == RW_SEND_TIMES_CAPTURED)
 			continue;
 		const struct rw_flow *f = &survey->flow[i];
-		struct waiting *w = e->flow[i] = calloc(1, sizeof *w);
-		if (!w) {
-			status = RW_ERROR_MEMORY;
-			break;
-		}
-		w->ticks = send_times[i] == RW_SEND_TIMES_TIMESTAMPS;
-		w->round_trip_ns = f->near == 1 + f->source ? 0 : shortest_round_trip_ns(f);
-		int64_t ahead = w->round_trip_ns + AHEAD_MIN_NS;
-		if (w->ticks)
+		int64_t ahead = round_trip_before_ns(f) + AHEAD_MIN_NS;
+		if (send_times[i] == RW_SEND_TIMES_TIMESTAMPS)
 			ahead += (int64_t)f->clock->side[f->source].lag_most_us * 1000;
 		if (ahead > e->ahead_ns)
 			e->ahead_ns = ahead < AHEAD_MAX_NS ? ahead : AHEAD_MAX_NS;
@@ -131,11 +163,7 @@ void rw_early_close(struct rw_early *e)
 	if (!e)
 		return;
 	for (uint32_t i = 0; e->flow && i < e->survey->flows; i++)
-		if (e->flow[i]) {
-			free(e->flow[i]->ring);
-			free(e->flow[i]->echo);
-			free(e->flow[i]);
-		}
+		forget(e->flow[i]);
 	free(e->flow);
 	rw_flow_index_close(&e->index);
 	rw_fragments_close(e->fragments);
@@ -150,17 +178,20 @@ static int64_t tick_ns(const struct waiting *w, const struct rw_packet *p)
 	return (int64_t)rw_seq_diff(p->ts_value, w->first_value) * RW_CLOCK_TICK_NS;
 }
 
-static struct echo *echo_at(struct waiting *w, uint32_t i) { return &w->echo[i % ECHOES]; }
+static struct echo *echo_at(struct waiting *w, uint32_t i) { return &w->echo[i % w->echo_room]; }
 
 /* An ACK reached the sender: from now on it echoes this value. */
 static int see_ack(struct waiting *w, const struct rw_packet *p)
 {
-	if (!p->has_timestamps)
+	if (!w->ticks || !p->has_timestamps)
 		return 0;
-	if (!w->echo) {
-		w->echo = malloc(ECHOES * sizeof *w->echo);
-		if (!w->echo)
+	if (w->echoes == w->echo_room && w->echo_room < ECHOES_MAX) {
+		uint32_t room = w->echo_room ? w->echo_room * 4 : 16;
+		struct echo *grown = realloc(w->echo, room * sizeof *grown);
+		if (!grown)
 			return 1;
+		w->echo = grown;
+		w->echo_room = room;
 	}
 	if (w->echoes && rw_seq_diff(p->ts_value, echo_at(w, w->echoes - 1)->value) <= 0)
 		return 0;
@@ -171,7 +202,7 @@ static int see_ack(struct waiting *w, const struct rw_packet *p)
 /* A packet that echoes a value was sent after that value arrived, and before the next one did. */
 static void bound_by_echo(struct waiting *w, struct sending *s)
 {
-	uint32_t low = w->echoes > ECHOES ? w->echoes - ECHOES : 0, high = w->echoes, first = low;
+	uint32_t low = w->echoes > w->echo_room ? w->echoes - w->echo_room : 0, high = w->echoes, first = low;
 	while (low < high) { /* the first that is newer */
 		uint32_t middle = low + (high - low) / 2;
 		if (rw_seq_diff(echo_at(w, middle)->value, s->packet.ts_echo) > 0)
@@ -201,7 +232,7 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 	int64_t high = s->latest_ns - tick_ns(w, p);
 	w->at_ns = p->time_ns;
 	w->high_ns += drift;
-	w->low_ns -= drift;
+	w->low_ns = w->low_ns - drift > NEVER ? w->low_ns - drift : NEVER;
 	if (high < w->high_ns)
 		w->high_ns = high;
 	if (s->earliest_ns != NEVER) {
@@ -272,14 +303,15 @@ enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *erro
 		uint32_t number = rw_flow_index_find(&e->index, e->survey->flow, &packet, e->read, &side);
 		if (number == RW_FLOW_NONE)
 			continue; /* the file has grown since the survey */
-		struct waiting *w = e->flow[number];
-		if (e->copies && rw_copies_see(e->copies, &packet) && e->survey->flow[number].copied)
+		const struct rw_flow *f = &e->survey->flow[number];
+		if (e->copies && rw_copies_see(e->copies, &packet) && f->copied)
 			continue;
-		if (w && side == e->survey->flow[number].source)
-			failed = see_sending(e, &e->survey->flow[number], w, &packet);
-		else if (w)
-			failed = see_ack(w, &packet);
-		if (failed) {
+		if (e->send_times[number] == RW_SEND_TIMES_CAPTURED)
+			continue;
+		struct waiting *w = waiting_of(e, number);
+		if (w)
+			failed = side == f->source ? see_sending(e, f, w, &packet) : see_ack(w, &packet);
+		if (!w || failed) {
 			rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 			return RW_ERROR_MEMORY;
 		}
@@ -318,5 +350,10 @@ const struct rw_packet *rw_early_take(struct rw_early *e, uint32_t flow, int64_t
 	w->head = (w->head + 1) & (w->capacity - 1);
 	w->count--;
 	e->waiting--;
+	if (w->count == 0 && w->capacity >= RING_KEPT) {
+		free(w->ring);
+		w->ring = NULL;
+		w->head = w->capacity = 0;
+	}
 	return &e->taken;
 }

@@ -16,7 +16,7 @@ struct rw_early;
 /* How the times of sending are found; anything but captured needs this reader. vantage: where the flow was captured. */
 enum rw_send_times rw_send_times_of(const struct rw_flow *flow, uint8_t vantage);
 
-/* send_times: a byte for each flow of the survey. */
+/* send_times: a byte for each flow of the survey, as above; it is read until the reader is closed. */
 enum rw_status rw_early_open(struct rw_early **early, const int *fds, uint32_t files, const struct rw_survey *survey,
 			     const uint8_t *send_times, rw_error *error);
 void rw_early_close(struct rw_early *early);
@@ -34,5 +34,8 @@ int rw_early_waits(const struct rw_flow *flow, const struct rw_packet *packet);
  * none. One that was captured by then is always given. Valid until the next call.
  */
 const struct rw_packet *rw_early_take(struct rw_early *early, uint32_t flow, int64_t now_ns);
+
+/* The replay has had the flow's last packet. */
+void rw_early_end(struct rw_early *early, uint32_t flow);
 
 #endif

@@ -118,7 +118,6 @@ static void judge_flows(rw_replay *r)
 
 static int allocate_columns(struct columns *c, uint32_t rows, uint32_t choices)
 {
-	uint32_t marks = rows + 1024;
 	int failed = 0;
 #define COLUMN(field, n) failed |= !(c->field = calloc((n), sizeof *c->field))
 	COLUMN(time_ns, rows);
@@ -132,12 +131,6 @@ static int allocate_columns(struct columns *c, uint32_t rows, uint32_t choices)
 	COLUMN(srtt_us, rows);
 	COLUMN(in_flight_bytes, rows);
 	COLUMN(flags, rows);
-	COLUMN(mark_time_ns, marks);
-	COLUMN(mark_row, marks);
-	COLUMN(mark_connection, marks);
-	COLUMN(mark_subflow, marks);
-	COLUMN(mark_value, marks);
-	COLUMN(mark_kind, marks);
 	COLUMN(cwnd_before_q16, choices + 1);
 	COLUMN(cwnd_q16, choices + 1);
 	COLUMN(ssthresh_q16, choices + 1);
@@ -254,9 +247,36 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	return RW_OK;
 }
 
+/* One packet may release as many sends as wait for it, each with marks of its own. 0, or 1 when memory is used up. */
+static int make_room_for_marks(struct columns *c)
+{
+	uint64_t room = c->mark_room ? c->mark_room * 2 : 1024;
+	int failed = 0;
+#define GROW(field)                                                                                                    \
+	do {                                                                                                           \
+		void *grown = realloc(c->field, room * sizeof *c->field);                                              \
+		failed |= !grown;                                                                                      \
+		c->field = grown ? grown : c->field;                                                                   \
+	} while (0)
+	GROW(mark_time_ns);
+	GROW(mark_row);
+	GROW(mark_connection);
+	GROW(mark_subflow);
+	GROW(mark_value);
+	GROW(mark_kind);
+#undef GROW
+	if (!failed)
+		c->mark_room = room;
+	return failed;
+}
+
 static void add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value)
 {
 	struct columns *c = &r->columns;
+	if (r->marks == c->mark_room && make_room_for_marks(c)) {
+		r->no_memory = 1; /* the packet under way is the last */
+		return;
+	}
 	uint64_t i = r->marks++;
 	c->mark_time_ns[i] = time_ns;
 	c->mark_row[i] = r->rows_before + r->rows;
@@ -558,6 +578,8 @@ static void end_flow(rw_replay *r, uint32_t number)
 	rw_sender_close(&l->sender);
 	free(l);
 	r->live[number] = NULL;
+	if (r->early)
+		rw_early_end(r->early, number);
 	if (++lc->over == r->survey.connection[f->connection].subflows) {
 		free(lc->shadows);
 		lc->shadows = NULL;
@@ -628,9 +650,8 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	r->rows = r->marks = 0;
 	struct rw_record record;
 	struct rw_packet packet;
-	/* One packet adds at most one row and a handful of marks; there is room for a thousand marks beside the rows. */
-	uint64_t marks_max = r->batch_rows + 1000;
-	while (!r->ended && r->rows < r->batch_rows && r->marks < marks_max) {
+	/* One packet adds at most one row. */
+	while (!r->ended && r->rows < r->batch_rows && r->marks < r->batch_rows) {
 		int got = rw_observation_next(r->observation, &record, error);
 		if (got < 0)
 			return (rw_status)-got;
@@ -647,6 +668,8 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 				return status;
 		}
 		if (rw_packet_parse(&record, &packet, r->fragments, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
+			r->no_memory = 1;
+		if (r->no_memory)
 			return out_of_memory(error);
 	}
 	const struct columns *c = &r->columns;

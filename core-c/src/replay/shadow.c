@@ -280,7 +280,9 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
 		return;
 	case RW_EVENT_TIMEOUT:
-		rw_shadow_timeout(s, path, e->in_flight, e->new_episode);
+		/* What was spared a reduction has not had that of this episode yet. */
+		rw_shadow_timeout(s, path, e->in_flight, e->new_episode || h->spared);
+		h->spared = 0;
 		p->recovering = 0;
 		return;
 	case RW_EVENT_RECOVERY:

@@ -22,7 +22,7 @@ struct outcome {
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	uint32_t spurious, ece_acks, ce_packets, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us;
-	uint8_t crowded_out, paced;
+	uint8_t crowded_out, paced, gave_up;
 	uint8_t seen; /* it had a packet */
 	uint8_t over; /* and the last one was replayed */
 };
@@ -55,6 +55,7 @@ struct columns {
 	uint64_t *mark_row;
 	uint32_t *mark_connection, *mark_subflow, *mark_value;
 	uint8_t *mark_kind;
+	uint64_t mark_room;
 };
 
 struct choice {
@@ -82,6 +83,7 @@ struct rw_replay {
 	struct outcome *outcome; /* of each flow */
 	struct live_connection *live_connection;
 	struct columns columns;
+	uint8_t no_memory;
 	uint64_t rows, marks, rows_before;
 	uint8_t ended;
 };

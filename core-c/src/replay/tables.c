@@ -40,6 +40,7 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	    .rtt_median_us = rw_sender_rtt_quantile_us(s, 50),
 	    .rtt_p95_us = rw_sender_rtt_quantile_us(s, 95),
 	    .crowded_out = l->crowded_out,
+	    .gave_up = s->gave_up,
 	    .paced = (uint8_t)rw_sender_paced(s),
 	    .seen = 1,
 	};
@@ -108,6 +109,7 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	row->last_ack_ns = o.last_advance_ns;
 	row->first_unseen_ns = o.first_unseen_ns;
 	row->replayed = !o.crowded_out;
+	row->window_too_large = o.gave_up;
 }
 
 void rw_replay_summary(const rw_replay *r, rw_summary *summary) { *summary = r->summary; }
