@@ -246,7 +246,7 @@ def per_ack(alone: Program, with_controllers: Sequence[Program]) -> Iterator[tup
 def idle_flow(few: Program, many: Program) -> tuple[str, str]:
     rss = [int(p.best.value("peak_rss_bytes")) for p in (few, many)]
     flows = many.capture.connections - few.capture.connections
-    return "resident memory for each idle TCP flow", f"{(rss[1] - rss[0]) / flows:.0f} bytes"
+    return "resident memory for each idle TCP flow, no controller", f"{(rss[1] - rss[0]) / flows:.0f} bytes"
 
 
 def churn(size: str) -> Iterator[tuple[str, str]]:
