@@ -109,7 +109,8 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	}
 	int cut = options.short_read;
 	options.short_read = 0;
-	if (!parse_options(options, packet))
+	int good = parse_options(options, packet);
+	if (cut || !good)
 		rw_parse_odd(p, cut ? RW_ODDITY_TRUNCATED_HEADER : RW_ODDITY_BAD_OPTION_LENGTH);
 	return RW_PARSE_TCP;
 }
