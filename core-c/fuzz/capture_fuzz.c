@@ -5,8 +5,8 @@
 #include "capture.h"
 #include "fuzz.h"
 
-/* pcap's seconds have 32 bits, and so has the fraction that comes on top. */
-#define LATEST_NS (((int64_t)UINT32_MAX + 4296) * 1000000000)
+/* What both formats can say. */
+#define LATEST_NS ((int64_t)UINT32_MAX * 1000000000 + 999999999)
 
 static uint64_t check_record(uint64_t sum, const struct rw_record *r, size_t size)
 {
@@ -101,8 +101,7 @@ static struct extent read_link_type(int fd, uint32_t link_type)
 			continue;
 		e.records++;
 		e.sum = fuzz_fold(e.sum, (uint64_t)r.captured_bytes << 32 | r.wire_bytes);
-		/* pcapng's are taken for wrong from 2106 on, pcap's cannot be. */
-		e.sum = fuzz_fold(e.sum, r.time_ns / 1000000000 <= UINT32_MAX ? (uint64_t)r.time_ns : 0);
+		e.sum = fuzz_fold(e.sum, (uint64_t)r.time_ns);
 		e.sum = fuzz_fold_bytes(fuzz_fold(e.sum, r.interface), r.bytes, r.captured_bytes);
 	}
 	rw_capture_close(c);
