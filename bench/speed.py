@@ -269,7 +269,7 @@ def churn(size: str) -> Iterator[tuple[str, str]]:
 
 def two_cores(program: Program, runs: int) -> tuple[str, str]:
     """How many times the packets/s of one process two have at once."""
-    name = f"two processes at once / one ({program.name}, {program.capture.name})"
+    name = f"packets/s of two processes at once / of one ({program.name}, {program.capture.name})"
     if len(os.sched_getaffinity(0)) < 2:
         return name, "not measured: one core"
     both_s, others = float("inf"), Others()
