@@ -13,6 +13,8 @@
 
 int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int64_t time_ns, uint8_t bits)
 {
+	if (s->count >= s->segments_max)
+		return RW_SCOREBOARD_FULL;
 	if (s->count == s->capacity) {
 		uint32_t capacity = s->capacity ? s->capacity * 2 : 4;
 		if (s->budget) {
