@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 
 _UNSET = 0xFFFFFFFFFFFFFFFF
+_WORD = 0xFFFFFFFFFFFFFFFF
 _GONE = 0xFFFFFFFF
-_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out"}
+_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "set"}
+_FINAL = 2
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A value of the algorithm's own, as the core keeps it: 64 bits, some of them behind the point."""
+
+    index: int
+    of_path: bool
+    bits: int
+    is_signed: bool
 
 
 def _q16(segments: float) -> int:
@@ -51,6 +64,11 @@ class Path:
         return int(self._state()[0].cwnd_cnt)
 
     @property
+    def set(self) -> int | None:
+        """The set of subflows behind one bottleneck that it belongs to; None: none."""
+        return int(self._state()[0].group) or None
+
+    @property
     def phase(self) -> str:
         return name_of(lib.rw_phase_name, self._state()[1]) or "unknown"
 
@@ -59,7 +77,8 @@ class Controller:
     """Drives one controller.
 
     paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
-    path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them.
+    path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
+    is the number of the (final) set of subflows behind one bottleneck, for those that couple sets.
     Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
 
     Raises UnknownAlgorithm, BadOption.
@@ -76,7 +95,7 @@ class Controller:
         self.name = name
         probe = self._open(name, {}, mss)
         words = self._words(probe)
-        state = {k: v for k, v in named.items() if k in words and not words[k][1]}
+        state = {k: v for k, v in named.items() if k in words and not words[k].of_path}
         options = {k: v for k, v in named.items() if k not in state}
         self._handle = self._open(name, options, mss) if options else probe
         self._named = words
@@ -96,23 +115,24 @@ class Controller:
         return ffi.gc(handle[0], lib.rw_controller_close)
 
     @staticmethod
-    def _words(handle: Any) -> dict[str, tuple[int, bool, int]]:
-        words: dict[str, tuple[int, bool, int]] = {}
-        of_path, bits = ffi.new("uint8_t *"), ffi.new("uint8_t *")
+    def _words(handle: Any) -> dict[str, _Word]:
+        words: dict[str, _Word] = {}
+        info = ffi.new("rw_word_info *")
         while True:
-            name = lib.rw_controller_word_name(handle, len(words), of_path, bits)
-            if name == ffi.NULL:
+            lib.rw_controller_word_describe(handle, len(words), info)
+            if info.name == ffi.NULL:
                 return words
-            words[ffi.string(name).decode()] = (len(words), bool(of_path[0]), bits[0])
+            name = ffi.string(info.name).decode()
+            words[name] = _Word(len(words), bool(info.of_path), info.fraction_bits, bool(info.is_signed))
 
     def _set(self, key: str, path: int, value: Any) -> None:
-        index, _, bits = self._named[key]
+        word = self._named[key]
         error = ffi.new("rw_error *")
-        number = round(float(value) * (1 << bits))
-        check(lib.rw_controller_set_word(self._handle, index, path, number, error), error)
+        number = round(float(value) * (1 << word.bits)) & _WORD
+        check(lib.rw_controller_set_word(self._handle, word.index, path, number, error), error)
 
     def _add(self, values: Mapping[str, Any], function: Any) -> int:
-        unknown = set(values) - _PATH_KEYS - {k for k, w in self._named.items() if w[1]}
+        unknown = set(values) - _PATH_KEYS - {k for k, w in self._named.items() if w.of_path}
         if unknown:
             raise ValueError(f"{self.name}: a path has no {', '.join(sorted(unknown))}")
         ssthresh = values.get("ssthresh")
@@ -125,6 +145,8 @@ class Controller:
                 "srtt_ns": round(float(values.get("rtt") or 0) * 1e9),
                 "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
                 "cwnd_cnt": int(values.get("cwnd_cnt") or 0),
+                "group": int(values.get("set") or 0),
+                "group_state": _FINAL if values.get("set") else 0,
             },
         )
         index, error = ffi.new("uint32_t *"), ffi.new("rw_error *")
@@ -144,25 +166,32 @@ class Controller:
     def state(self) -> dict[str, Any]:
         """The algorithm's named values; those of paths as lists."""
         values: dict[str, Any] = {}
-        for key, (index, of_path, bits) in self._named.items():
-            places = [i for i in self._indices if i != _GONE] if of_path else [0]
-            read = [self._word(index, place, bits) for place in places]
-            values[key] = read if of_path else read[0]
+        for key, word in self._named.items():
+            places = [i for i in self._indices if i != _GONE] if word.of_path else [0]
+            read = [self._word(word, place) for place in places]
+            values[key] = read if word.of_path else read[0]
         return values
 
-    def _word(self, index: int, path: int, bits: int) -> float:
+    def _word(self, word: _Word, path: int) -> float:
         value, error = ffi.new("uint64_t *"), ffi.new("rw_error *")
-        check(lib.rw_controller_word(self._handle, index, path, value, error), error)
-        return float(value[0] / (1 << bits)) if bits else int(value[0])
+        check(lib.rw_controller_word(self._handle, word.index, path, value, error), error)
+        number = int(value[0])
+        if word.is_signed and number >> 63:
+            number -= 1 << 64
+        return number / (1 << word.bits) if word.bits else number
 
     def _place(self, path: int) -> int:
         return self._indices[path]
 
-    def ack(self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float = 0.0) -> None:
-        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock."""
+    def ack(self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float = 0.0, marked: int = 0) -> None:
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock;
+        marked: of the segments, how many the ACK reports as marked by ECN."""
         error = ffi.new("rw_error *")
         sample = round(rtt * 1e9) if rtt else 0
-        check(lib.rw_controller_ack(self._handle, self._place(path), acked, sample, round(time * 1e9), error), error)
+        check(
+            lib.rw_controller_ack(self._handle, self._place(path), acked, marked, sample, round(time * 1e9), error),
+            error,
+        )
 
     def _event(self, function: Any, path: int) -> None:
         error = ffi.new("rw_error *")

@@ -271,6 +271,8 @@ typedef struct rw_path_state {
 	uint64_t srtt_ns;      /* 0: none yet */
 	uint64_t flight_peak_q16;
 	uint32_t cwnd_cnt;
+	uint8_t group;       /* the set of subflows behind one bottleneck; 0: none */
+	uint8_t group_state; /* rw_group_state of rw_control.h */
 } rw_path_state;
 
 rw_status rw_controller_open(rw_controller **controller, const rw_choice *choice, uint32_t mss_bytes, rw_error *error);
@@ -280,17 +282,24 @@ rw_status rw_controller_place(rw_controller *controller, const rw_path_state *st
 rw_status rw_controller_join(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
 /* RW_ERROR_BAD_VALUE for a path that is not live. */
 rw_status rw_controller_leave(rw_controller *controller, uint32_t path, rw_error *error);
-/* rtt_ns: 0 without a sample. time_ns: when, on any clock; 0 where the algorithm does not look at it. */
-rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns,
-			    int64_t time_ns, rw_error *error);
+/* marked_segments: of those acked. rtt_ns: 0 without a sample. time_ns: when, on any clock; 0 where the algorithm does not look at it. */
+rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t acked_segments, uint32_t marked_segments,
+			    uint64_t rtt_ns, int64_t time_ns, rw_error *error);
 rw_status rw_controller_loss(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_ece(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_path(const rw_controller *controller, uint32_t path, rw_path_state *state, uint32_t *phase,
 			     rw_error *error);
-/* Named words: index counts from 0; null after the last. of_path: one for each path. */
-const char *rw_controller_word_name(const rw_controller *controller, uint32_t index, uint8_t *of_path,
-				    uint8_t *fraction_bits);
+/* A value of the algorithm's own: an integer of 64 bits. */
+typedef struct rw_word_info {
+	const char *name;
+	uint8_t of_path; /* one for each path, not one for the connection */
+	uint8_t fraction_bits;
+	uint8_t is_signed;
+} rw_word_info;
+
+/* index counts from 0; the name is null after the last. */
+void rw_controller_word_describe(const rw_controller *controller, uint32_t index, rw_word_info *info);
 rw_status rw_controller_word(const rw_controller *controller, uint32_t index, uint32_t path, uint64_t *value,
 			     rw_error *error);
 rw_status rw_controller_set_word(rw_controller *controller, uint32_t index, uint32_t path, uint64_t value,

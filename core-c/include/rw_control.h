@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define RW_MAX_PATHS 8
-#define RW_MAX_OPTIONS 12
+#define RW_MAX_OPTIONS 16
 #define RW_PATH_WORDS 10
 #define RW_CONNECTION_WORDS 4
 
@@ -32,6 +32,9 @@ enum rw_phase {
 	RW_PHASE_CWR = 5
 };
 
+/* Where a subflow stands in its detector's decision; controllers couple a set only when it is final (SB-CC paper III.A). */
+enum rw_group_state { RW_GROUP_MONITOR = 0, RW_GROUP_JUDGEMENT = 1, RW_GROUP_FINAL = 2 };
+
 enum rw_mode { RW_MODE_KERNEL = 0, RW_MODE_PAPER = 1 };
 
 /* One subflow as a controller sees it. A slot is reused after its subflow left. */
@@ -46,7 +49,9 @@ struct rw_path {
 	uint8_t live;          /* established and not closed */
 	uint8_t recovering;    /* in fast recovery or CWR: its window counts as ssthresh */
 	uint8_t initial;       /* still in the connection's initial slow start */
-	uint8_t pad[5];
+	uint8_t group;         /* the set of subflows behind one bottleneck that a detector placed it in; 0: none */
+	uint8_t group_state;   /* enum rw_group_state */
+	uint8_t pad[3];
 	union {               /* the controller's own */
 		uint64_t word[RW_PATH_WORDS];
 		uint32_t half[2 * RW_PATH_WORDS];
@@ -75,6 +80,7 @@ struct rw_ack {
 	uint64_t rtt_newest_ns;  /* of the newest one */
 	int64_t time_ns;
 	uint32_t una, next;      /* sequence numbers: acknowledged by it, and next to be sent */
+	uint32_t marked_segments; /* of those acknowledged, how many it reports as marked by ECN */
 };
 
 enum rw_option_kind { RW_OPTION_CHOICE = 0, RW_OPTION_Q16 = 1 };
@@ -94,6 +100,7 @@ struct rw_word_name {
 	uint8_t of_path; /* 1: one value for each path */
 	uint8_t index;
 	uint8_t fraction_bits;
+	uint8_t is_signed;
 };
 
 struct rw_control {
@@ -102,13 +109,16 @@ struct rw_control {
 	const char *formula; /* one line, the field's notation */
 	uint8_t multipath;
 	uint8_t linux_form;  /* its default mode is kernel */
+	const char *detector; /* that places its subflows in sets, unless another is chosen; null: it has no use for sets */
 	const struct rw_option *options; /* ends with a null name; the first is always `mode` */
 	const struct rw_word_name *words; /* ends with a null name */
 	/* Required. */
-	void (*ack)(struct rw_connection *c, const struct rw_ack *ack);
-	void (*loss)(struct rw_connection *c, uint32_t path);    /* fast retransmit or ECE: sets ssthresh_q16 */
+	void (*ack)(struct rw_connection *c, const struct rw_ack *ack); /* the window may grow */
+	void (*loss)(struct rw_connection *c, uint32_t path);    /* fast retransmit: sets ssthresh_q16 */
 	/* Optional: null means the common rule. */
+	void (*ece)(struct rw_connection *c, uint32_t path);     /* the first ECE of a window; null: as a loss */
 	void (*open)(struct rw_connection *c);
+	void (*delivered)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK of new segments, first */
 	void (*rtt)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK with a sample, before ack */
 	void (*idle)(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns); /* it sends again */
 	void (*join)(struct rw_connection *c, uint32_t path);    /* the path is live and has its initial window */

@@ -404,8 +404,11 @@ static void timers(struct rw_sender *s, const struct ack_work *w)
 		s->timer_ns = w->now;
 }
 
-/* RFC 3168: a flag. RFC 9768 3.2.2: a count modulo 8; any new mark, but not by an ACK that was overtaken. */
-static uint8_t echoes_congestion(struct rw_sender *s, const struct rw_packet *p)
+/*
+ * New marks. RFC 3168: a flag, which says that some packet was marked: 1. RFC 9768 3.2.2: a count modulo 8, but not by
+ * an ACK that was overtaken.
+ */
+static uint8_t new_marks(struct rw_sender *s, const struct rw_packet *p)
 {
 	if (!s->accurate_ecn)
 		return (p->flags & RW_TCP_ECE) != 0;
@@ -414,7 +417,7 @@ static uint8_t echoes_congestion(struct rw_sender *s, const struct rw_packet *p)
 	uint8_t count = (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
 	uint8_t more = (count - s->ce_counter) & 7;
 	s->ce_counter = count;
-	return more != 0;
+	return more;
 }
 
 /* The ACK covers data that the capture never showed. */
@@ -460,7 +463,8 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 								    : (uint32_t)flight_bytes;
 	s->acks++;
 	s->last_ack_ns = p->time_ns;
-	w.ece = echoes_congestion(s, p);
+	uint8_t marks = new_marks(s, p);
+	w.ece = marks != 0;
 	s->ece_acks += w.ece;
 	e->flags = (uint16_t)((w.ece ? RW_ACK_ECE : 0) | (p->sack_count ? RW_ACK_SACK : 0) |
 			      (s->retransmitted_since ? RW_ACK_RETRANSMIT : 0));
@@ -523,6 +527,8 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	if (outstanding && dubious)
 		react(s, &w, e, duplicate);
 	e->delivered = w.delivered;
+	/* A flag is repeated until it is answered: all that such an ACK covers counts. */
+	e->marked = !w.ece ? 0 : s->accurate_ecn && marks < w.delivered ? marks : w.delivered;
 	e->newly_lost = s->lost_total - lost_before;
 	if (s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY)
 		e->steps |= RW_STEP_REDUCE;

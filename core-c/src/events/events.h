@@ -45,6 +45,7 @@ struct rw_event {
 	uint16_t steps;
 	uint32_t una, ack, acked_bytes;
 	uint32_t delivered, newly_lost; /* segments, by this event */
+	uint32_t marked;            /* of those delivered, reported as marked by ECN */
 	uint64_t rtt_ns, srtt_ns;   /* this sample or 0; srtt before it */
 	uint64_t rtt_newest_ns;     /* of the newest segment that this ACK covers, or 0 */
 	uint64_t quiet_ns;          /* SEND with nothing in flight: since the last one */

@@ -61,6 +61,8 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	struct rw_path *p = &c->shadow->connection->path[i];
 	p->cwnd_cnt = state->cwnd_cnt;
 	p->flight_peak_q16 = state->flight_peak_q16;
+	p->group = state->group;
+	p->group_state = state->group_state;
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
 	*path = i;
@@ -90,15 +92,19 @@ rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 	return RW_OK;
 }
 
-rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segments, uint64_t rtt_ns, int64_t time_ns,
-			    rw_error *error)
+rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segments, uint32_t marked_segments,
+			    uint64_t rtt_ns, int64_t time_ns, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
 	if (acked_segments > 1 << 20)
 		return refuse(error, "acked must be 0 to 1048576 segments");
+	if (marked_segments > acked_segments)
+		return refuse(error, "more segments marked than acked");
 	c->next += acked_segments;
-	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns, c->next, c->next};
+	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns, c->next, c->next, marked_segments};
+	if (acked_segments)
+		rw_shadow_delivered(c->shadow, &ack);
 	if (rtt_ns) {
 		uint64_t srtt = c->shadow->connection->path[path].srtt_ns;
 		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
@@ -108,19 +114,24 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 	return RW_OK;
 }
 
-rw_status rw_controller_loss(rw_controller *c, uint32_t path, rw_error *error)
+static rw_status reduce(rw_controller *c, uint32_t path, int marked, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
-	rw_shadow_reduce(c->shadow, path);
+	rw_shadow_reduce(c->shadow, path, marked);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
 	c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
 	return RW_OK;
 }
 
+rw_status rw_controller_loss(rw_controller *c, uint32_t path, rw_error *error)
+{
+	return reduce(c, path, 0, error);
+}
+
 rw_status rw_controller_ece(rw_controller *c, uint32_t path, rw_error *error)
 {
-	return rw_controller_loss(c, path, error);
+	return reduce(c, path, 1, error);
 }
 
 rw_status rw_controller_timeout(rw_controller *c, uint32_t path, rw_error *error)
@@ -142,6 +153,8 @@ rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_stat
 	state->srtt_ns = p->srtt_ns;
 	state->flight_peak_q16 = p->flight_peak_q16;
 	state->cwnd_cnt = p->cwnd_cnt;
+	state->group = p->group;
+	state->group_state = p->group_state;
 	*phase = rw_shadow_phase(c->shadow, path, RW_SENDER_OPEN);
 	return RW_OK;
 }
@@ -155,14 +168,12 @@ static const struct rw_word_name *word_at(const rw_controller *c, uint32_t index
 	return NULL;
 }
 
-const char *rw_controller_word_name(const rw_controller *c, uint32_t index, uint8_t *of_path, uint8_t *fraction_bits)
+void rw_controller_word_describe(const rw_controller *c, uint32_t index, rw_word_info *info)
 {
 	const struct rw_word_name *w = word_at(c, index);
-	if (!w)
-		return NULL;
-	*of_path = w->of_path;
-	*fraction_bits = w->fraction_bits;
-	return w->name;
+	memset(info, 0, sizeof *info);
+	if (w)
+		*info = (rw_word_info){w->name, w->of_path, w->fraction_bits, w->is_signed};
 }
 
 rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t path, uint64_t *value, rw_error *error)

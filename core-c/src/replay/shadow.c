@@ -71,6 +71,12 @@ void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_
 		s->control->rtt(s->connection, ack);
 }
 
+void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack)
+{
+	if (s->control->delivered)
+		s->control->delivered(s->connection, ack);
+}
+
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 {
 	struct rw_path *p = &s->connection->path[ack->path];
@@ -94,7 +100,7 @@ static void end_interval(struct rw_path *p)
 	p->flight_max_q16 = 0;
 }
 
-void rw_shadow_reduce(struct rw_shadow *s, uint32_t path)
+void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
@@ -103,7 +109,10 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path)
 	h->prr_delivered = h->prr_out = 0;
 	p->cwnd_cnt = 0;
 	end_interval(p);
-	s->control->loss(s->connection, path);
+	if (marked && s->control->ece)
+		s->control->ece(s->connection, path);
+	else
+		s->control->loss(s->connection, path);
 	if (!kernel_mode(s)) {
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
@@ -247,7 +256,7 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 		return;
 	}
 	if (e->steps & RW_STEP_TAIL_LOSS) {
-		rw_shadow_reduce(s, path);
+		rw_shadow_reduce(s, path, 0);
 		p->cwnd_q16 = p->ssthresh_q16;
 	}
 	if (e->steps & RW_STEP_UNDO && h->prior_ssthresh_q16) {
@@ -257,7 +266,7 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET)
 		p->cwnd_q16 = p->ssthresh_q16;
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR))
-		rw_shadow_reduce(s, path);
+		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
 	if (e->steps & RW_STEP_NO_UNDO)
 		h->prior_ssthresh_q16 = 0;
 	p->recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
@@ -294,7 +303,9 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	validate(p, h, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
-	struct rw_ack ack = {path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before};
+	struct rw_ack ack = {path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before, e->marked};
+	if (e->delivered)
+		rw_shadow_delivered(s, &ack);
 	if (e->rtt_ns || e->rtt_newest_ns)
 		rw_shadow_rtt(s, &ack, srtt_ns);
 	apply_steps(s, path, e);

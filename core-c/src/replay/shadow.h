@@ -60,8 +60,10 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns);
+void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack);
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
-void rw_shadow_reduce(struct rw_shadow *s, uint32_t path);
+/* marked: by ECN, not by a loss. */
+void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked);
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode);
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
 
