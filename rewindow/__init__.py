@@ -12,6 +12,7 @@ from rewindow.errors import (
     DissectorFailed,
     DissectorMissing,
     LimitReached,
+    NetworkUnreadable,
     RewindowError,
     UnknownAlgorithm,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "FairnessGroup",
     "FairnessTally",
     "LimitReached",
+    "NetworkUnreadable",
     "Option",
     "Replay",
     "Result",

@@ -25,6 +25,16 @@ class NotACapture(CaptureUnreadable):
         self.file = file
 
 
+class NetworkUnreadable(RewindowError):
+    """A description of a network cannot be read: which file, which key, and why."""
+
+    def __init__(self, name: str, place: str, reason: str) -> None:
+        self.name = name
+        self.place = place
+        self.reason = reason
+        super().__init__(f"{name}: {place}: {reason}" if place else f"{name}: {reason}")
+
+
 class UnknownAlgorithm(RewindowError, ValueError):
     """No controller has this name."""
 
