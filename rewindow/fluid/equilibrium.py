@@ -1,7 +1,7 @@
 """Rates over time and equilibria of a network, and the Jacobian's eigenvalues there.
 
 Unknowns are each route's rate x_r (segments/s) and the price of each link whose loss model is `price`. A rate never
-falls below one window of `window_min_segments`: there (a)^+ of TCCC's eq. 10 applies, at a window that a sender really has.
+falls below one window of `window_min_segments`: there (a)^+ of TCCC's eq. 10 applies, at a window that a sender has.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEUTRAL = 1e-7
 _MARGINAL = 1e-6
 _STILL_PER_S = 1e-10
 _HORIZON_S = 1e8
-_WORK_MAX = 300_000
+_WORK_MAX = 150_000
 """Evaluations times unknowns: a start takes seconds at most, whatever the network."""
 _LAYER = 1e-3
 _PRICE_LAYER = 1e-9
@@ -155,10 +155,10 @@ class System:
         return found
 
     def ties(self, x: Real) -> int:
-        """The largest number of routes of one user whose rates, or x/R, tie for a maximum: branches of the Jacobian."""
+        """The most routes of one user that tie for an extreme of what the formulas take one of: x, x/R, w."""
         most = 1
         for g in self.groups:
-            for values in (x[g.places], (x / self.rtt_s)[g.places]):
+            for values in (x[g.places], (x / self.rtt_s)[g.places], 1 / (x * self.rtt_s)[g.places]):
                 tied = values >= values.max(axis=-1, keepdims=True) * (1 - TIED)
                 most = max(most, int(tied.sum(axis=-1).max()))
         return most
@@ -179,7 +179,7 @@ def trajectory(system: System, x: Real, prices: Real | None = None) -> Trajector
     n = len(system.rtt_s)
     prices = np.zeros(len(system.priced)) if prices is None else prices
     evaluations = 0
-    evaluations_max = min(max(_WORK_MAX // (n + len(prices)), 2000), 20_000)
+    evaluations_max = min(max(_WORK_MAX // (n + len(prices)), 1000), 20_000)
 
     def split(z: Real) -> tuple[Real, Real]:
         return np.exp(z[:n]), np.maximum(z[n:], 0.0)
@@ -238,7 +238,7 @@ class Equilibrium:
     residual: float
     eigenvalues: NDArrayComplex
     branches: int
-    """Above 1, rates tie for a maximum: so many Jacobians meet here. The eigenvalues are of the least stable."""
+    """Above 1, rates or windows tie for a maximum: so many spectra meet here, and this is the least stable one."""
     starts: list[str] = field(default_factory=list)
     """From where it was reached."""
 

@@ -27,7 +27,7 @@ class Link:
     """A link and how load turns into loss on it.
 
     loss_model: `overflow`, the share of segments that find all `buffer_packets` places taken when they arrive as a
-    Poisson process and take exponential times (M/M/1/B); `price`, dp/dt = gamma_per_segment (y - c) (TCCC paper, eq. 11);
+    Poisson process and take exponential times (M/M/1/B); `price`, dp/dt = gamma_per_segment (y - c) (TCCC, eq. 11);
     `constant`, no share but `loss`. loss: what is lost whatever the load, in addition.
     """
 

@@ -1,7 +1,7 @@
 """The orders of friendliness and responsiveness that the TCCC paper prints (eq. 17 to 20), and where they fail.
 
-Friendlier is the smaller phi (Theorem 1). More responsive is the larger k, or the smaller lambda of eq. 13 (Theorem 2). All
-of these depend only on ratios: of windows (or of the loss that a TCP has at such windows, p = 2/w^2) and of round trips.
+Friendlier is the smaller phi (Theorem 1). More responsive is the larger k, or the smaller lambda of eq. 13 (Theorem 2).
+All depend only on ratios: of windows (or of the loss that a TCP has at such windows, p = 2/w^2) and of round trips.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewindow.fluid.models import Model, Real, model
+from rewindow.fluid.models import Array, Model, Real, model
 
 EQUAL = 1e-9
 """Relative difference up to which two sides count as equal: `<` fails and `<=` holds."""
@@ -80,15 +80,19 @@ def margins(claim: Claim, x: Real, rtt_s: Real) -> Real:
     return np.asarray(np.log(right / left), dtype=np.float64)
 
 
-def holds(claim: Claim, margin: float) -> bool:
-    """Whether a claim with this smallest margin is true."""
+def holds(claim: Claim, margin: Array) -> Array:
+    """Whether a claim with this smallest margin is true; of an array of margins, which."""
     return margin > EQUAL if claim.strict else margin >= -EQUAL
 
 
-def margin_of_ratios(claim: Claim, window_ratio: float, rtt_ratio: float) -> float:
-    """The smallest margin of two routes with windows 1 : window_ratio and round trips 1 : rtt_ratio."""
-    rtt_s = np.array([1.0, rtt_ratio])
-    return float(margins(claim, np.array([1.0, window_ratio]) / rtt_s, rtt_s).min())
+def margin_of_ratios(claim: Claim, window_ratio: Array, rtt_ratio: Array) -> Array:
+    """The smallest margin of two routes with windows 1 : window_ratio and round trips 1 : rtt_ratio.
+
+    Arrays of ratios are broadcast together.
+    """
+    w2, r2 = np.broadcast_arrays(np.asarray(window_ratio, float), np.asarray(rtt_ratio, float))
+    rtt_s = np.stack([np.ones_like(r2), r2], axis=-1)
+    return margins(claim, np.stack([np.ones_like(w2), w2], axis=-1) / rtt_s, rtt_s).min(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -110,12 +114,13 @@ def spans(claim: Claim, rtt_ratio: float) -> list[Span]:
     grid = np.unique(np.concatenate([np.geomspace(low, high, _GRID), kinks]))
 
     def good(ratio: float) -> bool:
-        return holds(claim, margin_of_ratios(claim, ratio, rtt_ratio))
+        return bool(holds(claim, margin_of_ratios(claim, ratio, rtt_ratio)))
 
+    held = holds(claim, margin_of_ratios(claim, grid, rtt_ratio))
     found: list[Span] = []
-    begin: float | None = float(grid[0]) if good(grid[0]) else None
-    for left, right in itertools.pairwise(grid):
-        if good(left) == good(right):
+    begin: float | None = float(grid[0]) if held[0] else None
+    for (left, before), (right, after) in itertools.pairwise(zip(grid, held, strict=True)):
+        if before == after:
             continue
         edge = _boundary(good, float(left), float(right))
         if begin is None:
@@ -131,7 +136,7 @@ def spans(claim: Claim, rtt_ratio: float) -> list[Span]:
 def _boundary(good: Callable[[float], bool], left: float, right: float) -> float:
     """By bisection of the claim itself: a margin that is 0 on all of one side has no root to look for."""
     at_left = good(left)
-    for _ in range(60):
+    for _ in range(45):
         middle = (left + right) / 2
         left, right = (middle, right) if good(middle) == at_left else (left, middle)
     return left
@@ -151,7 +156,7 @@ def orders_at(x: Real, rtt_s: Real) -> list[Order]:
     found = []
     for claim in CLAIMS:
         margin = float(margins(claim, x, rtt_s).min())
-        found.append(Order(claim, holds(claim, margin), margin))
+        found.append(Order(claim, bool(holds(claim, margin)), margin))
     return found
 
 

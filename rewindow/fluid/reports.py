@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rewindow.fluid.equilibrium import Equilibrium, Solution
+from rewindow.fluid.equilibrium import RESIDUAL_MAX, Equilibrium, Solution
+from rewindow.fluid.models import TIED
 from rewindow.fluid.network import Network
 from rewindow.fluid.orders import (
     CLAIMS,
@@ -55,7 +56,7 @@ def _notes(solution: Solution, e: Equilibrium) -> list[str]:
     notes = []
     if e.branches > 1:
         notes.append(
-            f"rates tie for a maximum: {e.branches} Jacobians meet here, the eigenvalues are of the least stable one"
+            f"rates or windows tie for a maximum: {e.branches} spectra meet here, the eigenvalues are the least stable"
         )
     if e.verdict == "neutral":
         notes.append("a continuum: along one direction at least nothing pulls back, and the split depends on the start")
@@ -63,7 +64,7 @@ def _notes(solution: Solution, e: Equilibrium) -> list[str]:
         notes.append(f"losses above {LOSS_TRUSTED:.0%}: the model takes 1 - q for 1")
     decrement = system.steps(e.rates)[1]
     for user, at in zip(network.users, _places(network), strict=True):
-        if (decrement[at] >= e.rates[at] * system.rtt_s[at]).any():
+        if (decrement[at] >= e.rates[at] * system.rtt_s[at] * (1 - TIED)).any():
             notes.append(f"{user.name}: one loss takes a whole window or more (D >= w); the model has no floor for it")
     load = system.crosses @ e.rates
     for i, link in enumerate(network.links):
@@ -184,7 +185,7 @@ def _users_text(solution: Solution, e: Equilibrium) -> str:
 
 
 def _eigenvalues_text(e: Equilibrium) -> str:
-    parts = [f"{e.verdict}, reached from {', '.join(e.starts)}; residual {e.residual:.1g}"]
+    parts = [f"{e.verdict}, reached from {', '.join(e.starts)}; residual below {RESIDUAL_MAX:g}"]
     if e.slowest_s is not None:
         parts.append(f"slowest decay {e.slowest_s:.4g} s")
     if e.oscillation_hz is not None:
