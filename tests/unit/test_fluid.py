@@ -127,6 +127,7 @@ def test_cells_of_the_tables() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(w=windows, rtt_s=rtts_s)
 def test_one_route_is_newreno(w: float, rtt_s: float) -> None:
     x, r = np.array([w / rtt_s]), np.array([rtt_s])
@@ -140,6 +141,7 @@ def test_one_route_is_newreno(w: float, rtt_s: float) -> None:
         assert m.k(x, r)[0] == pytest.approx(x[0] ** 2 / 2, rel=1e-12), name
 
 
+@settings(deadline=None)
 @given(st.lists(windows, min_size=2, max_size=8), rtts_s)
 def test_with_equal_round_trips_tccc_is_fully_coupled(w: list[float], rtt_s: float) -> None:
     r = np.full(len(w), rtt_s)
@@ -166,6 +168,7 @@ def test_gradients_are_those_of_finite_differences(name: str, options: dict[str,
 # ---- links
 
 
+@settings(deadline=None)
 @given(load=st.fractions(Fraction(1, 50), 20), places=st.integers(1, 40))
 def test_blocking_is_that_of_an_m_m_1_b_queue(load: Fraction, places: int) -> None:
     def exact(a: Fraction) -> Fraction:
@@ -441,6 +444,7 @@ def test_orders_that_hold_everywhere() -> None:
         assert spans(claim(*one), 2.0) != [Span(0.01, 100.0)]
 
 
+@settings(deadline=None)
 @given(w=windows, rtt_s=st.floats(1e-4, 1), window_ratio=st.floats(0.01, 100), rtt_ratio=st.floats(1, 100))
 def test_orders_depend_on_ratios_alone(w: float, rtt_s: float, window_ratio: float, rtt_ratio: float) -> None:
     rtts = np.array([rtt_s, rtt_s * rtt_ratio])
@@ -561,6 +565,7 @@ toml_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["links", "users", "model", "x"]), toml_values))
 def test_any_document_is_a_network_or_a_clear_error(document: dict[str, Any]) -> None:
     with contextlib.suppress(NetworkUnreadable):
