@@ -28,10 +28,12 @@ NEUTRAL = 1e-7
 _MARGINAL = 1e-6
 _STILL_PER_S = 1e-10
 _HORIZON_S = 1e8
-_WORK_MAX = 150_000
+_WORK_MAX = 100_000
 """Evaluations times unknowns: a start takes seconds at most, whatever the network."""
 _LAYER = 1e-3
 _PRICE_LAYER = 1e-9
+_LN_MAX = 50.0
+_PRICE_MAX = 1e6
 
 
 def blocking(load: Real, places: Real) -> tuple[Real, Real]:
@@ -178,11 +180,13 @@ def trajectory(system: System, x: Real, prices: Real | None = None) -> Trajector
     """Integrates from these rates (segments/s) until they stand still, 1e8 s have passed or the work is too much."""
     n = len(system.rtt_s)
     prices = np.zeros(len(system.priced)) if prices is None else prices
+    lowest = np.log(system.x_min) - 1
     evaluations = 0
-    evaluations_max = min(max(_WORK_MAX // (n + len(prices)), 1000), 20_000)
+    evaluations_max = min(max(_WORK_MAX // (n + len(prices)), 800), 6000)
 
     def split(z: Real) -> tuple[Real, Real]:
-        return np.exp(z[:n]), np.maximum(z[n:], 0.0)
+        # A stage that the solver tries, and rejects, may be far outside.
+        return np.exp(np.clip(z[:n], lowest, _LN_MAX)), np.clip(z[n:], 0.0, _PRICE_MAX)
 
     def bounded(z: Real) -> tuple[Real, Real]:
         """The share of a fall that the bounds let through, and the flow of ln x and p."""
@@ -327,6 +331,10 @@ def _distance(a: Equilibrium, b: Equilibrium) -> float:
 
 def _polished(system: System, path: Trajectory) -> Equilibrium | str:
     """The root next to the end of a trajectory, or why there is none."""
+    floor = (system.crosses @ system.x_min > system.capacity)[system.priced]
+    if floor.any():
+        name = system.network.links[system.priced[floor.argmax()]].name
+        return f"the smallest windows alone exceed the capacity of {name}, whose price has no bound"
     x, prices = path.rates[-1].copy(), path.prices[-1].copy()
     parked = (x <= system.x_min * (1 + 2 * _LAYER)) & (_pull(system, x, prices) < 0)
     slack = (system.crosses @ x < system.capacity * (1 - 1e-6))[system.priced] & (prices < 1e-6)
@@ -367,7 +375,7 @@ def _pull(system: System, x: Real, prices: Real) -> Real:
 def _root(system: System, x: Real, prices: Real, parked: Array, slack: Array) -> tuple[Real, Real]:
     """Solves ln phi = ln q for the free rates and y = c for the links that ask a price, in ln x and ln p."""
     free, asking = np.flatnonzero(~parked), np.flatnonzero(~slack)
-    n, at = len(x), len(free)
+    at = len(free)
 
     def point(v: Real) -> tuple[Real, Real]:
         rates, p = x.copy(), prices.copy()
@@ -379,8 +387,8 @@ def _root(system: System, x: Real, prices: Real, parked: Array, slack: Array) ->
         rates, p = point(v)
         increment, decrement = system.steps(rates)
         q = np.maximum(system.route_losses(rates, p), 1e-300)
-        load = (system.crosses @ rates / system.capacity)[system.priced]
-        return np.concatenate([np.log(increment / decrement / q)[free], np.log(load)[asking]])
+        load = (system.crosses @ rates / system.capacity)[system.priced[asking]]
+        return np.concatenate([np.log(increment / decrement / q)[free], np.log(load)])
 
     def slopes(v: Real) -> Real:
         rates, p = point(v)
@@ -393,16 +401,15 @@ def _root(system: System, x: Real, prices: Real, parked: Array, slack: Array) ->
             relative = d_increment / increment[g.places][..., None] - d_decrement / decrement[g.places][..., None]
             by_rate[g.places[..., :, None], g.places[..., None, :]] += relative
         by_price = -system.crosses[system.priced].T / q[:, None]
-        load = system.crosses @ rates
-        load_by_rate = (system.crosses / load[:, None])[system.priced]
+        crosses = system.crosses[system.priced[asking]]
+        load_by_rate = crosses / (crosses @ rates)[:, None]
         top = np.hstack([(by_rate * rates)[np.ix_(free, free)], (by_price * p)[np.ix_(free, asking)]])
-        bottom = np.hstack([(load_by_rate * rates)[np.ix_(asking, free)], np.zeros((len(asking), len(asking)))])
+        bottom = np.hstack([(load_by_rate * rates)[:, free], np.zeros((len(asking), len(asking)))])
         return np.vstack([top, bottom])
 
     start = np.concatenate([np.log(x[free]), np.log(np.maximum(prices[asking], 1e-12))])
     if not len(start):
         return x, prices
-    assert n == len(parked)
     found = least_squares(distance, start, slopes, method="trf", xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=200)
     return point(found.x)
 

@@ -181,6 +181,18 @@ def test_blocking_is_that_of_an_m_m_1_b_queue(load: Fraction, places: int) -> No
     assert derivative[0] == pytest.approx(float(slope), rel=1e-6)
 
 
+@pytest.mark.parametrize("beside", [Fraction(0), Fraction(5, 10**8), Fraction(-5, 10**8), Fraction(1, 10**6)])
+def test_blocking_keeps_its_digits_beside_a_full_load(beside: Fraction) -> None:
+    load, h, places = 1 + beside, Fraction(1, 10**15), 100
+
+    def exact(a: Fraction) -> Fraction:
+        return a**places / sum(a**i for i in range(places + 1))
+
+    p, slope = blocking(np.array([float(load)]), np.array([float(places)]))
+    assert p[0] == pytest.approx(float(exact(load)), rel=1e-10)
+    assert slope[0] == pytest.approx(float((exact(load + h) - exact(load - h)) / (2 * h)), rel=1e-8)
+
+
 @pytest.mark.parametrize("load", [0.0, 1e-9, 1 - 1e-12, 1.0, 1 + 1e-9, 1e6])
 def test_blocking_of_a_large_buffer(load: float) -> None:
     p, slope = blocking(np.array([load]), np.array([1e6]))
@@ -332,7 +344,7 @@ def test_no_equilibrium_is_reported_with_its_reason() -> None:
     solution = solve(network, starts=2)
     assert solution.equilibria == []
     assert [f.start for f in solution.failures] == ["cold", "full"]
-    assert "not settled" in solution.failures[0].reason
+    assert "the smallest windows alone exceed the capacity of l" in solution.failures[0].reason
 
 
 # ---- the Jacobian
