@@ -767,6 +767,11 @@ def test_t_22() -> None:
 # SB-CC and SB-FPS ----------------------------------------------------------------------------------------------------
 
 
+def in_a_set(w: list[float], beta: list[float], rtt: float = 0.1, **options: object) -> Controller:
+    paths = [{"cwnd": a, "rtt": rtt, "ssthresh": 1.0, "set": 1, "beta": b} for a, b in zip(w, beta, strict=True)]
+    return Controller("sbcc", paths=paths, mss=1400, **options)
+
+
 def reached(n: int, steps: int, holds: Callable[[PrintedDetector], bool], **options: bool) -> int | None:
     """The fewest ECEs after which a printed detector breaks a property; None: not within these steps."""
     for length in range(1, steps + 1):
@@ -877,6 +882,15 @@ def test_s_7() -> None:
         per_ack *= 1 - g
     assert per_window == F(7, 8)
     assert per_ack < F(7, 100)
+    c = in_a_set([20, 20], [1, 1])
+    for _ in range(30):
+        c.ack(path=0)
+    first, changes = c.state["beta"][0], 0
+    for _ in range(100):
+        c.ack(path=0)
+        changes += c.state["beta"][0] != first
+        first = c.state["beta"][0]
+    assert 3 <= changes <= 5  # a hundred segments in windows of a good twenty
 
 
 def test_s_8() -> None:
@@ -887,6 +901,9 @@ def test_s_8() -> None:
         assert 1 / w == pytest.approx(p * beta * w / 2)
         assert w / math.sqrt(2 / p) == pytest.approx(1 / math.sqrt(beta))
     assert 1 / math.sqrt(1.0) == 1  # beta = 1 outside a set
+    alone = Controller("sbcc", paths=[{"cwnd": 20.0, "rtt": 0.1, "ssthresh": 1.0, "set": 0, "beta": 0.04}])
+    alone.loss()
+    assert windows(alone) == [10]
 
 
 def test_s_9() -> None:
@@ -905,6 +922,18 @@ def test_s_9() -> None:
     forty = F(7, 8) ** 40
     assert 1 - forty / 2 > F(997, 1000)  # what a loss leaves, eq. 2
     assert 1 - max(forty, F(1)) / 2 == F(1, 2)
+    decayed = float(forty)
+    for options, step, left in (
+        ({}, decayed / 80, 20 * (1 - decayed / 2)),
+        ({"sbcc_beta_floor": 0.125}, 0.125 / 80, 20 * (1 - 0.125 / 2)),
+        ({"sbcc_loss": "full"}, decayed / 80, 10),
+    ):
+        c = in_a_set([20, 20], [decayed, decayed], **options)
+        c.ack(path=0, acked=20)
+        assert c.paths[0].cwnd - 20 == pytest.approx(20 * step, rel=2e-2, abs=2**-16)
+        c = in_a_set([20, 20], [decayed, decayed], **options)
+        c.loss(path=0)
+        assert c.paths[0].cwnd == near(left)
 
 
 def test_s_10() -> None:
@@ -923,10 +952,14 @@ def test_s_10() -> None:
     betas = (F(1), F(1, 8))
     common = max(b * q for b, q in zip(betas, s.quad, strict=True)) / s.rate**2
     assert [2 * common / (b * w) for b, w in zip(betas, s.w, strict=True)] != [2 * lia(s, r)[0] / s.w[r] for r in (0, 1)]
+    for option, path, expected in (("off", 1, 0.5 / 60), ("on", 1, 1 / 60), ("off", 0, 1 / 60)):
+        c = in_a_set([30, 30], [1.0, 0.5], beta_inside_max=option)
+        c.ack(path=path, acked=10)
+        assert c.paths[path].cwnd - 30 == pytest.approx(10 * expected / 2, rel=1e-2)
 
 
 def test_s_11() -> None:
-    """A partner that a timeout left at one segment would triple the step; counted at its ssthresh it does not."""
+    """A partner whose window recovery holds at one segment would triple the step; counted at its ssthresh it does not."""
     equilibrium, now, as_we_count = (Subflows.of(w, [1, 1]) for w in ([10, 20], [10, 1], [10, 10]))
     at_rest = lia(equilibrium, 0)[0]
     assert lia(now, 0)[0] > 3 * at_rest
@@ -943,6 +976,10 @@ def test_s_12() -> None:
     assert window_after("fast retransmit", text) == 20
     assert window_after("fast retransmit", listing) == 10
     assert all(window_after(e, text) == window_after(e, listing) for e in text)
+    for event, left in (("loss", 10), ("ece", 10), ("timeout", 1)):
+        c = in_a_set([20, 20], [1, 1])
+        getattr(c, event)(path=0)
+        assert (c.paths[0].cwnd, c.paths[0].ssthresh) == (left, 10)
 
 
 def test_s_13() -> None:
