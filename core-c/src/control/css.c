@@ -35,6 +35,7 @@ const struct rw_control rw_control_css = {
     .options = css_options,
     .words = css_words,
     .open = css_open,
+    .delivered = css_delivered,
     .rtt = css_rtt,
     .join = css_join,
     .leave = css_leave,

@@ -42,6 +42,7 @@ const struct rw_control rw_control_tccc_plus = {
     .options = plus_options,
     .words = plus_words,
     .open = css_open,
+    .delivered = css_delivered,
     .rtt = css_rtt,
     .join = css_join,
     .leave = css_leave,
