@@ -37,6 +37,8 @@ const struct rw_control rw_control_tccc_plus = {
     .name = "tccc+",
     .source = "TCCC paper, Algorithm 1 and section V.B",
     .formula = "slow start as tccc, then I = 1/w, D = w/2; in a final set of a detector as tccc",
+    .deviations = "As tccc in slow start. With detector=none each subflow is NewReno after it, as the paper's "
+		  "experiments have it.",
     .multipath = 1,
     .detector = "none",
     .options = plus_options,
