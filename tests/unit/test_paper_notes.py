@@ -1011,6 +1011,11 @@ def test_s_14() -> None:
         outcomes[veto] = [d.state(k) for k in range(4)]
     assert outcomes["any"] != ["final"] * 4
     assert outcomes["monitor"] == ["final"] * 4
+    for veto in ("any", "monitor"):  # a monitored outsider breaks a set in either reading
+        d = RepairedDetector(3, veto=veto)
+        for seen in ({1}, {1}, {1, 2}):
+            d.step(0, frozenset(seen))
+        assert d.state(0) == "monitor"
     for sequence in _sequences(events(2), 4):  # a set of two of two has no outsider
         both = RepairedDetector(2, "any"), RepairedDetector(2, "monitor")
         for r, seen in sequence:
@@ -1420,7 +1425,7 @@ def test_e_18() -> None:
 
 
 def test_e_19() -> None:
-    """Algorithm 1: line 4 assigns r_t, line 7 reads r_r; in integers all quotients are 0; a new subflow divides by 0."""
+    """Algorithm 1: line 4 assigns r_t, 7 reads r_r; in integers all quotients are 0; a silent subflow divides by 0."""
     names = {"r_t": 800_000}
     with pytest.raises(KeyError):
         names["r_r"]
