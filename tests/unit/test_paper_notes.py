@@ -1687,14 +1687,12 @@ def test_a_wrong_document_is_found(right: str, wrong: str) -> None:
     assert faults(DOCUMENT.replace(right, wrong, 1)) != []
 
 
-def test_reasons_of_options_refer_to_entries() -> None:
-    """`(C11)` in the reason of an option is entry C-11."""
+def test_what_refers_to_an_entry_finds_it() -> None:
+    """`(C-11)` in the reason of an option, in a comment or in another document."""
     known = entries(DOCUMENT)
-    referred = {
-        f"{letter}-{number}"
-        for a in algorithms()
-        for o in a.options
-        for letter, number in re.findall(r"\(([CTSEL])(\d+)\)", o.reason)
-    }
-    assert len(referred) > 5
-    assert referred <= set(known)
+    texts = [o.reason for a in algorithms() for o in a.options]
+    for folder, kind in (("core-c", "*.[ch]"), ("rewindow", "*.py"), ("docs", "*.md")):
+        texts += [path.read_text() for path in (ROOT / folder).rglob(kind)]
+    referred = {name for text in texts for name in re.findall(r"\b[CTSEL]-\d{1,2}\b(?!-)", text)}
+    assert len(referred) > 100
+    assert sorted(referred - set(known)) == []
