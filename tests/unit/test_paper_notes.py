@@ -774,6 +774,46 @@ def test_t_22() -> None:
     assert long.paths[0].cwnd - 5 == near(float(aca(s, 0)[0]))  # the smallest RTT, as in a shared bottleneck
 
 
+def test_t_23() -> None:
+    """Two segments an ACK: counted by ACK the window grows half as much, and settles at 0.71 of Reno's."""
+    window, step = 20, F(1, 20)
+    by_ack = sum(step for _ in range(window // 2))
+    by_segment = sum(2 * step for _ in range(window // 2))
+    assert (by_ack, by_segment) == (F(1, 2), 1)
+    p = 0.01
+    w = math.sqrt(2 * 0.5 / p)
+    assert 0.5 / w == pytest.approx(p * w / 2)
+    assert w / math.sqrt(2 / p) == pytest.approx(math.sqrt(0.5))
+    for name in ("tccc", "lia", "nmcc", "balia"):
+        one, two = avoiding(name, [20, 20], [0.1, 0.1]), avoiding(name, [20, 20], [0.1, 0.1])
+        one.ack(acked=1)
+        two.ack(acked=2)
+        assert two.paths[0].cwnd - 20 == pytest.approx(2 * (one.paths[0].cwnd - 20), abs=2**-15)
+    counts = {}
+    for name in ("newreno", "lia"):
+        c = avoiding(name, [20], [0.1], mode="kernel")
+        for _ in range(5):
+            c.ack(acked=2)
+        counts[name] = c.paths[0].cwnd_cnt
+    assert counts == {"newreno": 10, "lia": 5}
+
+
+def test_t_24() -> None:
+    """Without a set NewReno, in a final set ACA; two subflows that share a bottleneck would else be two TCPs."""
+
+    def step(name: str, **of_path: int) -> float:
+        paths = [{"cwnd": 20.0, "rtt": 0.1, "ssthresh": 1.0, **of_path} for _ in range(2)]
+        c = Controller(name, paths=paths)
+        c.ack()
+        return c.paths[0].cwnd - 20
+
+    uncoupled = 1 / 20
+    assert step("tccc+") == step("enmcc+") == near(uncoupled)
+    assert step("tccc+", set=1) == step("tccc") == near(uncoupled / 2)
+    s = Subflows.of([20, 20], [1, 1])
+    assert 4 * fluid(s, 0, *aca(s, 0))[1] == fluid(s, 0, *reno(s, 0))[1]
+
+
 # SB-CC and SB-FPS ----------------------------------------------------------------------------------------------------
 
 
@@ -1574,6 +1614,19 @@ def test_l_10() -> None:
     assert 96.5 > 63.7  # a bit rate that rises with the loss
     assert 44 / 11.5 < 4  # "more than four times"
     assert 60 / 11.5 > 4
+
+
+def test_l_11() -> None:
+    """One window of 40 for two subflows would halve both; a loss on one leaves the other's as it was."""
+    shared = F(40)
+    assert [shared / 2 / 2] * 2 == [10, 10]
+    names = [a.name for a in algorithms() if a.kind == "multipath"]
+    assert len(names) > 10
+    for name in names:
+        c = avoiding(name, [20, 20], [0.1, 0.1])
+        c.loss(path=0)
+        assert c.paths[0].cwnd < 20
+        assert c.paths[1].cwnd == 20
 
 
 # The document --------------------------------------------------------------------------------------------------------
