@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "events.h"
+#include "moves.h"
 #include "rw_control.h"
 
 enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
@@ -38,6 +39,7 @@ struct rw_shadow {
 	const struct rw_control *control;
 	struct rw_connection *connection;
 	struct rw_shadow_path *path;
+	struct rw_observer *observer; /* null: nobody looks */
 	uint8_t gate, losses;
 };
 
