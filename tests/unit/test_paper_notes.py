@@ -671,6 +671,10 @@ def test_t_15() -> None:
     # Two links, no shared one: z^2 = -k gamma in that direction, again without a real part.
     z = cmath.sqrt(complex(-fluid(s, 0, *aca(s, 0))[0] * gamma))
     assert z.real == pytest.approx(0, abs=1e-12)
+    # Both rates up together: k times the slope of phi is that of one TCP of the same rate, 2/S.
+    total, both = s.rate, s.with_rates((s.x[0] * F(1001, 1000),) * 2)
+    slope = (fluid(both, 0, *aca(both, 0))[1] - fluid(s, 0, *aca(s, 0))[1]) / (s.x[0] / 1000)
+    assert float(-slope * fluid(s, 0, *aca(s, 0))[0]) == pytest.approx(float(2 / total), rel=2e-3)
     # BALIA has a kink there (alpha is a maximum), and the subflow that became the smaller one is pushed down.
     assert change(balia)[0] == 0
     assert change(balia)[1] < 0
