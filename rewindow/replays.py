@@ -11,6 +11,7 @@ from rewindow.connections import Connection, SenderAlgorithm, connection_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
 from rewindow.quality import Quality, of_capture
+from rewindow.steps import Step, step_of
 from rewindow.windows import Window
 
 if TYPE_CHECKING:
@@ -173,6 +174,12 @@ class Replay:
 
         for batch in self._draw():
             yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch))
+
+    def steps(self) -> Iterator[Step]:
+        """Draws the rest of the replay for the steps alone; it was opened with moves=True."""
+        for batch in self._draw():
+            for i in range(batch.moves):
+                yield step_of(batch.move[i])
 
     def progress(self) -> float:
         """How much of the replay is done, 0 to 1."""

@@ -371,6 +371,10 @@ rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t a
 rw_status rw_controller_loss(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_ece(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, rw_error *error);
+/* From now on every step is checked (algorithms with a specification only) and kept. */
+void rw_controller_observe(rw_controller *controller);
+/* The steps since then, valid until the next one. */
+const rw_move_row *rw_controller_moves(const rw_controller *controller, uint64_t *count);
 rw_status rw_controller_path(const rw_controller *controller, uint32_t path, rw_path_state *state, uint32_t *phase,
 			     rw_error *error);
 /* A value of the algorithm's own: an integer of 64 bits. */

@@ -394,6 +394,15 @@ static void check_others(struct step *s)
 		require(s, 0, RW_CHECK_EXIT_JUSTIFIED);
 }
 
+int rw_is_monitored(const struct rw_control *control)
+{
+	static const char *const specified[] = {"css", "tccc", "tccc+", "sbcc"};
+	for (uint32_t i = 0; i < sizeof specified / sizeof *specified; i++)
+		if (strcmp(control->name, specified[i]) == 0)
+			return 1;
+	return 0;
+}
+
 uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control, const struct rw_places *places,
 		    const struct rw_look *before, const struct rw_move *move, const struct rw_look *after)
 {
@@ -424,13 +433,4 @@ uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *cont
 		break;
 	}
 	return s.violated;
-}
-
-int rw_is_monitored(const struct rw_control *control)
-{
-	static const char *const specified[] = {"css", "tccc", "tccc+", "sbcc"};
-	for (uint32_t i = 0; i < sizeof specified / sizeof *specified; i++)
-		if (strcmp(control->name, specified[i]) == 0)
-			return 1;
-	return 0;
 }

@@ -61,7 +61,7 @@ static void moved(struct rw_observer *observer, const struct rw_shadow *s, const
 	struct rw_look now;
 	uint32_t violated = 0;
 	rw_look_at(s->connection, &o->places, &now);
-	if (o->by->monitor) {
+	if (o->monitored) {
 		o->by->moves++;
 		violated = rw_monitor(s->connection, s->control, &o->places, &o->before, move, &now);
 		if (violated)
@@ -79,6 +79,7 @@ void rw_observe(struct rw_observed *o, struct rw_observed_by *by, struct rw_shad
 	o->by = by;
 	o->connection = connection;
 	o->choice = choice;
+	o->monitored = by->monitor && rw_is_monitored(s->control);
 	rw_look_at(s->connection, &o->places, &o->before);
 	s->observer = &o->observer;
 }

@@ -25,6 +25,7 @@ struct rw_observed {
 	struct rw_observed_by *by;
 	uint32_t connection;
 	uint8_t choice;
+	uint8_t monitored;
 };
 
 /* What all of a replay's shadows share. */

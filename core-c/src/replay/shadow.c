@@ -11,7 +11,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 /* A recorded flight may be larger than any window. */
 static uint64_t window_of(uint64_t n) { return n < RW_CWND_MAX_Q16 >> 16 ? n << 16 : RW_CWND_MAX_Q16; }
 
-static void moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
+void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
 {
 	if (s->observer) {
 		struct rw_move move = {kind, (uint8_t)path, acked_segments};
@@ -72,7 +72,7 @@ void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
 	if (s->control->join)
 		s->control->join(s->connection, path);
-	moved(s, RW_MOVE_JOIN, path, 0);
+	rw_shadow_moved(s, RW_MOVE_JOIN, path, 0);
 }
 
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
@@ -80,13 +80,13 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	if (s->control->leave)
 		s->control->leave(s->connection, path);
 	s->connection->path[path].live = 0;
-	moved(s, RW_MOVE_LEAVE, path, 0);
+	rw_shadow_moved(s, RW_MOVE_LEAVE, path, 0);
 }
 
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
 	sample(s, ack, srtt_ns);
-	moved(s, RW_MOVE_RTT, ack->path, 0);
+	rw_shadow_moved(s, RW_MOVE_RTT, ack->path, 0);
 }
 
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack)
@@ -101,7 +101,7 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
 	s->control->ack(s->connection, ack);
-	moved(s, RW_MOVE_ACK, ack->path, ack->acked_segments);
+	rw_shadow_moved(s, RW_MOVE_ACK, ack->path, ack->acked_segments);
 }
 
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
@@ -136,7 +136,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
 	}
-	moved(s, marked ? RW_MOVE_ECE : RW_MOVE_LOSS, path, 0);
+	rw_shadow_moved(s, marked ? RW_MOVE_ECE : RW_MOVE_LOSS, path, 0);
 }
 
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
@@ -155,7 +155,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	p->cwnd_q16 = window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
 	p->cwnd_rem_q40 = 0;
 	p->cwnd_cnt = 0;
-	moved(s, new_episode ? RW_MOVE_TIMEOUT : RW_MOVE_MACHINERY, path, 0);
+	rw_shadow_moved(s, new_episode ? RW_MOVE_TIMEOUT : RW_MOVE_MACHINERY, path, 0);
 }
 
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
@@ -279,16 +279,16 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 	if (e->steps & RW_STEP_TAIL_LOSS) {
 		rw_shadow_reduce(s, path, 0);
 		p->cwnd_q16 = p->ssthresh_q16;
-		moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
 	if (e->steps & RW_STEP_UNDO && h->prior_ssthresh_q16) {
 		p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
 		p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);
-		moved(s, RW_MOVE_UNDO, path, 0);
+		rw_shadow_moved(s, RW_MOVE_UNDO, path, 0);
 	}
 	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
 		p->cwnd_q16 = p->ssthresh_q16;
-		moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR))
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
@@ -297,11 +297,11 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
 	if (recovering != p->recovering) {
 		p->recovering = recovering;
-		moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
 	if (e->steps & RW_STEP_REDUCE && kernel) {
 		prr(p, h, e);
-		moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
 }
 
@@ -316,7 +316,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 			h->prr_out += e->segments;
 		if (e->idle_timeouts) {
 			restart_after_idle(p, e->idle_timeouts);
-			moved(s, RW_MOVE_IDLE, path, 0);
+			rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
 		}
 		if (e->quiet_ns && s->control->idle)
 			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
@@ -327,7 +327,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		h->spared = 0;
 		if (p->recovering) {
 			p->recovering = 0;
-			moved(s, RW_MOVE_MACHINERY, path, 0);
+			rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 		}
 		return;
 	case RW_EVENT_RECOVERY:
@@ -339,7 +339,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	uint64_t unvalidated_q16 = p->cwnd_q16;
 	validate(p, h, e);
 	if (p->cwnd_q16 != unvalidated_q16)
-		moved(s, RW_MOVE_IDLE, path, 0);
+		rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	struct rw_ack ack = {path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before, e->marked};
