@@ -83,6 +83,15 @@ def _algorithms(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _schedulers(args: argparse.Namespace) -> int:
+    found = rewindow.schedulers()
+    if args.json:
+        print(json.dumps({"schedulers": [s.as_json() for s in found]}))
+    else:
+        print(reports.schedulers_text(found))
+    return DONE
+
+
 def _analyze(args: argparse.Namespace) -> int:
     labels = _names(args.algorithms)
     # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
@@ -143,6 +152,10 @@ def _parser() -> argparse.ArgumentParser:
     p = commands.add_parser("algorithms", help="list the controllers and their options")
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_algorithms)
+
+    p = commands.add_parser("schedulers", help="list the packet schedulers and their options")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_schedulers)
 
     p = commands.add_parser("analyze", help="connections, metrics and fairness of captures")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from rewindow.algorithms import Algorithm
+from rewindow.algorithms import Algorithm, Option
 from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
 from rewindow.replays import Summary
+from rewindow.schedulers import SchedulerInfo
 from rewindow.windows import Window
 
 
@@ -182,9 +183,17 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
 
 
 def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
+    return _entries((f"{a.name} ({a.kind} path)", a.formula, a.source, a.options) for a in algorithms)
+
+
+def schedulers_text(schedulers: Sequence[SchedulerInfo]) -> str:
+    return _entries((s.name, s.rule, s.source, s.options) for s in schedulers)
+
+
+def _entries(entries: Iterable[tuple[str, str, str, Sequence[Option]]]) -> str:
     parts = []
-    for a in algorithms:
-        lines = [f"{a.name} ({a.kind} path)", f"  {a.formula}", f"  source: {a.source}"]
-        lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in a.options]
+    for title, rule, source, options in entries:
+        lines = [title, f"  {rule}", f"  source: {source}"]
+        lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in options]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
