@@ -183,7 +183,8 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
 
 
 def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
-    return _entries((f"{a.name} ({a.kind} path)", a.formula, a.source, a.options) for a in algorithms)
+    kinds = {"single": "single path"}
+    return _entries((f"{a.name} ({kinds.get(a.kind, a.kind)})", a.formula, a.source, a.options) for a in algorithms)
 
 
 def schedulers_text(schedulers: Sequence[SchedulerInfo]) -> str:

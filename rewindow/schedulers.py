@@ -48,7 +48,8 @@ class SendingSubflow:
     ssthresh: None means that it is in congestion avoidance, infinity that its slow start has no end yet.
     srtt: None before the first sample. queued: given to it and not sent yet. loss_state: after a timeout, until that
     is repaired. recovering: in fast recovery or CWR. set: the number of the final set of subflows behind one
-    bottleneck that it is in; beta: its congestion degree there (SB-CC paper eq. 1).
+    bottleneck that it is in; beta: its congestion degree there (SB-CC paper eq. 1), 1 unless given; with `beta` alone
+    it is in set 1.
     since_penalty: since its window was halved for holding up the others; infinity: never.
     """
 
@@ -62,7 +63,7 @@ class SendingSubflow:
     backup: bool = False
     recovering: bool = False
     set: int | None = None
-    beta: float = 1.0
+    beta: float | None = None
     since_penalty: float = math.inf
 
 
@@ -235,19 +236,20 @@ def _subflow(given: SendingSubflow | Mapping[str, Any]) -> dict[str, Any]:
     else:
         ssthresh = _scaled("ssthresh", given.ssthresh, 65536, 1 << 40)
     never = given.since_penalty == math.inf
+    group = (given.beta is not None) if given.set is None else given.set
     return {
         "cwnd_q16": cwnd,
         "ssthresh_q16": ssthresh,
         "srtt_ns": 0 if given.srtt is None else max(_scaled("srtt", given.srtt, 10**9, 1000), 1),
         "since_penalty_ns": _ALL_ONES if never else _scaled("since_penalty", given.since_penalty, 10**9, 1e9),
-        "beta_q32": _scaled("beta", given.beta, 1 << 32, 1),
+        "beta_q32": _scaled("beta", 1.0 if given.beta is None else given.beta, 1 << 32, 1),
         "in_flight": _whole("in_flight", given.in_flight, _NONE),
         "queued": _whole("queued", given.queued, _NONE),
         "established": given.established,
         "lost": given.loss_state,
         "backup": given.backup,
         "recovering": given.recovering,
-        "group": _whole("set", given.set or 0, 255),
+        "group": _whole("set", group, 255),
     }
 
 

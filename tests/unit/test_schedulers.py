@@ -38,8 +38,7 @@ def one_faster(v: dict[str, Any]) -> None:
     faster = [{"cwnd": i["w_r"], "srtt": i["rtt_r"], "ssthresh": i.get("ssthresh")}]
     if i.get("set_cwnd"):
         faster = [
-            {"cwnd": w, "srtt": r, "beta": b, "set": 1}
-            for w, r, b in zip(i["set_cwnd"], i["set_rtt"], i["beta"], strict=True)
+            {"cwnd": w, "srtt": r, "beta": b} for w, r, b in zip(i["set_cwnd"], i["set_rtt"], i["beta"], strict=True)
         ]
     forecast = Scheduler(v["alg"]).forward([*faster, {"srtt": i["rtt_j"]}], len(faster))
     part = forecast.parts[0]
@@ -97,7 +96,7 @@ def views(subflows: list[Sending]) -> list[SendingSubflow]:
     return [
         SendingSubflow(
             cwnd=float(s.cwnd), srtt=float(s.rtt), ssthresh=None if s.ssthresh is None else float(s.ssthresh),
-            beta=float(s.beta), set=s.group or None, recovering=s.recovering,
+            beta=float(s.beta), set=s.group, recovering=s.recovering,
         )
         for s in subflows
     ]  # fmt: skip
@@ -156,7 +155,7 @@ def scenes(draw: st.DrawFn) -> tuple[list[SendingSubflow], SendQueue, int | None
             ssthresh=draw(st.sampled_from([None, 5.0, 30.0, math.inf])), in_flight=draw(st.integers(0, 40)),
             queued=draw(st.integers(0, 3)), established=draw(st.booleans()), loss_state=draw(st.booleans()),
             backup=draw(st.booleans()), recovering=draw(st.booleans()), set=draw(st.sampled_from([None, 1])),
-            beta=draw(st.sampled_from([0.0, 0.1, 1.0])), since_penalty=draw(st.sampled_from([0.0, 0.03, math.inf])),
+            beta=draw(st.sampled_from([None, 0.1, 1.0])), since_penalty=draw(st.sampled_from([0.0, 0.03, math.inf])),
         )
         for _ in range(n)
     ]  # fmt: skip

@@ -7,7 +7,7 @@
 
 struct rw_controller {
 	struct rw_shadow *shadow;
-	uint32_t next; /* segments acknowledged so far, in place of sequence numbers */
+	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
 };
 
 static rw_status refuse(rw_error *error, const char *reason)
@@ -101,8 +101,10 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 		return refuse(error, "acked must be 0 to 1048576 segments");
 	if (marked_segments > acked_segments)
 		return refuse(error, "more segments marked than acked");
-	c->next += acked_segments;
-	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns, c->next, c->next, marked_segments};
+	c->acked[path] += acked_segments;
+	/* A whole window is in flight: what ends a round trip is the ACK of what was next at its beginning. */
+	uint32_t next = c->acked[path] + (uint32_t)(c->shadow->connection->path[path].cwnd_q16 >> 16);
+	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns, c->acked[path], next, marked_segments};
 	if (acked_segments)
 		rw_shadow_delivered(c->shadow, &ack);
 	if (rtt_ns) {
