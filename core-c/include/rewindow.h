@@ -363,7 +363,8 @@ void rw_scheduling_close(rw_scheduling *scheduling);
 /* RW_ERROR_BAD_VALUE where a number is out of its range, or spans overlap. */
 rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_view *view, rw_decision_row *decision,
 			     rw_error *error);
-/* skipped: segments that this subflow leaves to the faster; each: 8. RW_ERROR_BAD_VALUE for a scheduler that predicts nothing, too. */
+/* skipped: segments that this subflow leaves to the faster; each: 8. RW_ERROR_BAD_VALUE also where a scheduler predicts
+   nothing. */
 rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sending_view *view, uint32_t subflow,
 				rw_forward_row *each, uint64_t *skipped, rw_error *error);
 

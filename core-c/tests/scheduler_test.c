@@ -117,7 +117,8 @@ static void predictions_are_bounded(void **unused)
 			uint32_t j = subflows ? (uint32_t)(next_random() % subflows) : 0;
 			uint64_t skipped = rw_scheduler_list[k]->forward(&s, j, each), sum = 0;
 			for (uint32_t r = 0; r < RW_MAX_PATHS; r++) {
-				int faster = r < subflows && s.subflow[r].srtt_ns && (!s.subflow[j].srtt_ns || s.subflow[r].srtt_ns < s.subflow[j].srtt_ns);
+				uint64_t theirs = s.subflow[r].srtt_ns, own = s.subflow[j].srtt_ns;
+				int faster = r < subflows && theirs && (!own || theirs < own);
 				assert_true(each[r].segments_q24 <= RW_FORWARD_MAX << 24);
 				assert_true(faster || each[r].m_q24 == 0);
 				assert_true(each[r].m_q24 == 0 || each[r].m_q24 >= 1 << 24);
