@@ -20,6 +20,9 @@ class Algorithm:
     kind: str  # single or multipath
     source: str
     formula: str
+    deviations: str
+    detector: str | None
+    """That places its subflows in sets unless another is chosen; None: it does not use sets."""
     options: tuple[Option, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -50,5 +53,15 @@ def algorithms() -> list[Algorithm]:
         lib.rw_algorithm_describe(index, info)
         options = options_of(lib.rw_algorithm_option, index, info.options)
         kind = "multipath" if info.multipath else "single"
-        found.append(Algorithm(text_of(info.name), kind, text_of(info.source), text_of(info.formula), options))
+        found.append(
+            Algorithm(
+                name=text_of(info.name),
+                kind=kind,
+                source=text_of(info.source),
+                formula=text_of(info.formula),
+                deviations=text_of(info.deviations),
+                detector=None if info.detector == ffi.NULL else text_of(info.detector),
+                options=options,
+            )
+        )
     return found

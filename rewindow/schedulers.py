@@ -24,6 +24,7 @@ class SchedulerInfo:
     name: str
     source: str
     rule: str
+    deviations: str
     options: tuple[Option, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -37,7 +38,8 @@ def schedulers() -> list[SchedulerInfo]:
     for index in range(lib.rw_scheduler_count()):
         lib.rw_scheduler_describe(index, info)
         options = options_of(lib.rw_scheduler_option, index, info.options)
-        found.append(SchedulerInfo(text_of(info.name), text_of(info.source), text_of(info.rule), options))
+        name, source, rule = text_of(info.name), text_of(info.source), text_of(info.rule)
+        found.append(SchedulerInfo(name, source, rule, text_of(info.deviations), options))
     return found
 
 

@@ -83,6 +83,7 @@ struct rw_scheduler {
 	const char *name;
 	const char *source; /* paper and section, RFC */
 	const char *rule;   /* one line */
+	const char *deviations; /* from the print, and why; "none" first where there are none */
 	const struct rw_option *options; /* ends with a null name */
 	void (*pick)(const struct rw_sending *s, struct rw_decision *d);
 	/* Optional: how many segments subflow j leaves to faster ones. each: RW_MAX_PATHS, all 0 for those that are not. */

@@ -372,6 +372,7 @@ def test_every_option_is_described() -> None:
     assert NAMES == ["minrtt", "roundrobin", "fps", "sbfps"]
     for scheduler in rewindow.schedulers():
         assert scheduler.source
+        assert scheduler.deviations
         for option in scheduler.options:
             assert option.reason
             for value in option.values.split("|") if "|" in option.values else [option.default]:

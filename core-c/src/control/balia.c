@@ -8,7 +8,7 @@
  *   timeout               ssthresh = w / 2
  *
  * The step equals (x + m)(4x + m) / (10 w (sum x_k)^2) with m = max_k x_k, which no ratio of rates overflows.
- * mode=kernel is the arithmetic of the out-of-tree Linux module (algorithms.md 7): a step and a decrease in whole
+ * mode=kernel is the arithmetic of the out-of-tree Linux module: a step and a decrease in whole
  * segments, worked out anew only in slow start, when the window has moved and after a reduction.
  */
 #include "fixed_point.h"
@@ -146,6 +146,8 @@ const struct rw_control rw_control_balia = {
     .name = "balia",
     .source = "Peng et al. 2016, draft-walid-mptcp-congestion-control; Linux MPTCP mptcp_balia",
     .formula = "I = (x/R) / (sum x_k)^2 (1 + alpha)/2 (4 + alpha)/5, D = w/2 min(alpha, 1.5), alpha = max x_k / x",
+    .deviations = "A timeout halves, whatever alpha is. mode=kernel keeps the module's whole-number alpha, below 2 it "
+		  "counts as 1.",
     .multipath = 1,
     .options = balia_options,
     .words = balia_words,

@@ -1,6 +1,6 @@
 /*
- * CUBIC. mode=paper is RFC 9438: cubic_rfc9438.h. mode=kernel, here, is the form that Linux runs (algorithms.md 2.2,
- * 2.3): integer windows, K in 1/1024 s, the smallest delay in the look-ahead, the Reno-friendly window by credit. HyStart
+ * CUBIC. mode=paper is RFC 9438: cubic_rfc9438.h. mode=kernel, here, is the form that Linux runs: integer
+ * windows, K in 1/1024 s, the smallest delay in the look-ahead, the Reno-friendly window by credit. HyStart
  * in the first slow start is part of both.
  *
  *   avoidance  every cnt acked segments w += 1, cnt = w / (C (t + delay_min - K)^3 + W_max - w), at least 2
@@ -267,8 +267,9 @@ const struct rw_control rw_control_cubic = {
     .name = "cubic",
     .source = "RFC 9438; Linux tcp_cubic",
     .formula = "w(t) = 0.4 (t - K)^3 + W_max, K = cbrt((W_max - w)/0.4), D = 0.3 w",
+    .deviations = "mode=paper: ssthresh follows the window, not the flight; where W_max is below the window that an epoch "
+		  "begins with, it becomes that window; an undo does not bring W_max back. mode=kernel takes the cube root exactly, Linux by a table and one Newton step (0.2 % apart).",
     .multipath = 0,
-    .linux_form = 1,
     .options = cubic_options,
     .words = cubic_words,
     .delivered = cubic_delivered,

@@ -1,5 +1,5 @@
 /*
- * CUBIC as RFC 9438 has it (sections 4.1 to 4.7; algorithms.md 2.1), which mode=paper runs.
+ * CUBIC as RFC 9438 has it (sections 4.1 to 4.7), which mode=paper runs.
  *
  *   epoch      begins with congestion avoidance: K = cbrt((W_max - w)/C), W_est = w; without a loss before it, or after a
  *              timeout: W_max = w, K = 0. Also where W_max < w, which a floored ssthresh can bring about

@@ -5,7 +5,7 @@
 #include "aggressive_avoidance.h"
 
 static const struct rw_option plus_options[] = {
-    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C2)"),
+    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),
     AGGRESSIVE_AVOIDANCE_OPTIONS,
     {0}};
 
@@ -37,11 +37,14 @@ const struct rw_control rw_control_tccc_plus = {
     .name = "tccc+",
     .source = "TCCC paper, Algorithm 1 and section V.B",
     .formula = "slow start as tccc, then I = 1/w, D = w/2; in a final set of a detector as tccc",
+    .deviations = "As tccc in slow start. With detector=none each subflow is NewReno after it, as the paper's "
+		  "experiments have it.",
     .multipath = 1,
     .detector = "none",
     .options = plus_options,
     .words = plus_words,
     .open = css_open,
+    .delivered = css_delivered,
     .rtt = css_rtt,
     .join = css_join,
     .leave = css_leave,

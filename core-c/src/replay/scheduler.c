@@ -44,7 +44,7 @@ uint32_t rw_scheduler_count(void)
 void rw_scheduler_describe(uint32_t index, rw_scheduler_info *info)
 {
 	const struct rw_scheduler *s = rw_scheduler_list[index];
-	*info = (rw_scheduler_info){s->name, s->source, s->rule, 0};
+	*info = (rw_scheduler_info){s->name, s->source, s->rule, s->deviations, 0};
 	while (s->options[info->options].name)
 		info->options++;
 }

@@ -1,5 +1,5 @@
 /*
- * Lowest RTT first, as the out-of-tree MPTCP kernel scheduled (algorithms.md 18; LowRTT in the SB-CC paper II.C).
+ * Lowest RTT first, as the out-of-tree MPTCP kernel scheduled (LowRTT in the SB-CC paper II.C).
  *
  *   of the subflows in use whose windows have room: the lowest srtt; it fills its window from the queue's front
  *   receive window full, data waits: the oldest segment goes once more, on the subflow that would be next, if each that
@@ -79,6 +79,9 @@ const struct rw_scheduler rw_scheduler_minrtt = {
     .name = "minrtt",
     .source = "MPTCP out-of-tree kernel's default scheduler; RFC 8684 for backups",
     .rule = "the lowest srtt of those with room; backups when no other can send",
+    .deviations = "A subflow in loss state counts as unavailable, so that backups may send. Of several that carried the "
+		  "segment that fills the receive window, each must be 4 times slower, or one have a small window; all slower "
+		  "ones are halved, each at most once in its own srtt. The source leaves these open.",
     .options = minrtt_options,
     .pick = minrtt_pick,
 };

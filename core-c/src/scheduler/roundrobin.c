@@ -30,6 +30,7 @@ const struct rw_scheduler rw_scheduler_roundrobin = {
     .name = "roundrobin",
     .source = "SB-CC paper II.C; Linux MPTCP roundrobin",
     .rule = "the next of those with room, in turns",
+    .deviations = "none; one whose window is full is passed over.",
     .options = roundrobin_options,
     .pick = roundrobin_pick,
 };

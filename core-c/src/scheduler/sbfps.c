@@ -4,7 +4,7 @@
  *   M_r = rounds/2 (2 w_r + rounds/m_r - 1), rounds = (R_j/2)/R_r
  *   m_r = max(W/(a w_r), 1) within a set, W = sum w_k, a = beta_r W max(w_k/R_k^2) / (sum w_k/R_k)^2; else 1
  *
- * Where print and text differ (algorithms.md 18): the maximum of eq. 7, not Algorithm 3 line 6; only subflows that are
+ * Where print and text differ: the maximum of eq. 7, not Algorithm 3 line 6; only subflows that are
  * faster than j; fractions of rounds are kept and M is rounded down once. In slow start: fps. A set of one is none.
  */
 #include "forward.h"
@@ -70,6 +70,11 @@ const struct rw_scheduler rw_scheduler_sbfps = {
     .name = "sbfps",
     .source = "SB-CC paper III.B, eq. 6-9, Algorithm 3",
     .rule = "the fastest with room; j skips M = sum rounds/2 (2 w_r + rounds/m_r - 1), rounds = (R_j/2)/R_r",
+    .deviations = "The maximum of eq. 7, which Algorithm 3 line 6 drops; r < j as in the text, not r <= j; fractions of "
+		  "rounds are kept and M is rounded down once; in slow start, which is not modelled, M_r is that of fps; a "
+		  "set of one is none. Only subflows that can send count, also with a full window; skipped segments are those that "
+		  "nobody has been given; where no more than M is queued or the receive window ends before, j waits. M is at "
+		  "most the send buffer.",
     .options = sbfps_options,
     .pick = sbfps_pick,
     .forward = sbfps_forward,
