@@ -146,6 +146,12 @@ def test_whole_m_is_not_rounded_down(name: str, n: int, each: int, ns: int, coun
     assert forecast.skipped == count * (n * each + n * (n - 1) // 2)
 
 
+def test_parts_that_make_a_whole_are_not_rounded_down() -> None:
+    """6/5 and 8/5 rounds: 4.92 and 2.08 segments."""
+    subflows = [{"cwnd": 4, "srtt": 0.020}, {"cwnd": 1, "srtt": 0.015}, {"srtt": 0.048}]
+    assert Scheduler("sbfps").forward(subflows, 2).skipped == 7
+
+
 @st.composite
 def scenes(draw: st.DrawFn) -> tuple[list[SendingSubflow], SendQueue, int | None]:
     n = draw(st.integers(1, 8))
