@@ -214,13 +214,13 @@ def test_hystart_leaves_slow_start_when_the_delay_grows() -> None:
         c = Controller("cubic", paths=[{"cwnd": 20.0}])
         c.ack(acked=1, rtt=0.04, time=1.0)
         for i in range(8):
-            c.ack(acked=int(i == 0), rtt=delay, time=2.0 + i * 0.01)  # the first begins a round
+            c.ack(acked=21 * (i == 0), rtt=delay, time=2.0 + i * 0.01)  # beyond the window: the first begins a round
         assert c.paths[0].phase == "slow_start"
         c.ack(acked=0, rtt=delay, time=2.2)
         assert (c.paths[0].phase == "congestion_avoidance") is leaves
     off = Controller("cubic", paths=[{"cwnd": 20.0}], hystart="off")
     for i in range(20):
-        off.ack(acked=int(i < 2), rtt=0.04 if i == 0 else 0.09, time=1.0 + i * 0.01)
+        off.ack(acked=21 * (i < 2), rtt=0.04 if i == 0 else 0.09, time=1.0 + i * 0.01)
     assert math.isinf(off.paths[0].ssthresh)
 
 
