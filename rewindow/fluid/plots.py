@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,7 +21,8 @@ _BESIDE = 1.0123
 
 def _save(figure: Figure, path: str, suffix: str) -> None:
     # The same picture is the same file: no date, no random names.
-    with matplotlib.rc_context({"svg.hashsalt": "rewindow"}):
+    with matplotlib.rc_context({"svg.hashsalt": "rewindow"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name is drawn as far as the font goes
         figure.savefig(path, format=suffix.lstrip("."), metadata={"Date": None} if suffix == ".svg" else None)
 
 

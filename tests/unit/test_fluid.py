@@ -8,6 +8,7 @@ import json
 import math
 import subprocess
 import sys
+import xml.dom.minidom
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -620,6 +621,14 @@ def test_json_and_plots(tmp_path: Path) -> None:
     assert b"<svg" in pictures[0].read_bytes()
     assert b"phone, route 1" in pictures[0].read_bytes()
     assert pictures[2].read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    path, picture = tmp_path / "n.toml", tmp_path / "n.svg"
+    path.write_text(GOOD.replace('"phone"', '"a $b$ <!-- 電 -->"'))
+    done = run(path, "--plot", picture)
+    assert (done.returncode, done.stderr) == (0, "")
+    xml.dom.minidom.parse(str(picture))
 
 
 def test_tables_and_orders(tmp_path: Path) -> None:
