@@ -556,26 +556,16 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         read_network(path)
 
 
-toml_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text("ab.\x1b\n", max_size=5)
-    | st.sampled_from(["a", "lia", "price"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["links", "users", "routes", "name", "algorithm", "options", "count", "rtt_ms", "loss", "model"]
-            )
-            | st.text("ab.\x1b\n", max_size=5),
-            inner,
-            max_size=6,
-        )
-    ),
-    max_leaves=20,
-)
+keys = st.sampled_from(["links", "users", "routes", "name", "algorithm", "options", "count", "rtt_ms", "loss", "model"])
+short = st.text("ab.\x1b\n", max_size=5)
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | short | st.sampled_from(["a", "lia", "price"])
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return inner | st.lists(inner, max_size=3) | st.dictionaries(keys | short, inner, max_size=6)
+
+
+toml_values = nested(nested(nested(leaves)))
 
 
 @settings(deadline=None)
