@@ -1,10 +1,11 @@
 """rewindow: what would each Multipath TCP congestion controller have done to this traffic?"""
 
-from rewindow.algorithms import Algorithm, Option, algorithms
+from rewindow.algorithms import Algorithm, Option, algorithms, detectors
 from rewindow.captures import Capture, open
 from rewindow.connections import Connection, Subflow
 from rewindow.controllers import Controller
 from rewindow.core import Choice
+from rewindow.bottlenecks import BottleneckSet, Detector, FlowVerdict, group_flows
 from rewindow.errors import (
     BadOption,
     CaptureUnreadable,
@@ -22,16 +23,19 @@ __all__ = [
     "Algorithm",
     "BadOption",
     "Batch",
+    "BottleneckSet",
     "Capture",
     "CaptureUnreadable",
     "Choice",
     "Connection",
     "Controller",
     "DependencyFailed",
+    "Detector",
     "DissectorFailed",
     "DissectorMissing",
     "FairnessGroup",
     "FairnessTally",
+    "FlowVerdict",
     "LimitReached",
     "Option",
     "Replay",
@@ -41,7 +45,9 @@ __all__ = [
     "Summary",
     "UnknownAlgorithm",
     "algorithms",
+    "detectors",
     "fairness_groups",
+    "group_flows",
     "jain_index",
     "open",
 ]

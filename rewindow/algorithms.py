@@ -30,15 +30,14 @@ def _text(value: Any) -> str:
     return str(ffi.string(value).decode())
 
 
-def algorithms() -> list[Algorithm]:
-    """Every controller, in the registry's order."""
+def _described(count: int, describe: Any, describe_option: Any) -> list[Algorithm]:
     found = []
     info, option = ffi.new("rw_algorithm_info *"), ffi.new("rw_option_info *")
-    for index in range(lib.rw_algorithm_count()):
-        lib.rw_algorithm_describe(index, info)
+    for index in range(count):
+        describe(index, info)
         options = []
         for place in range(info.options):
-            lib.rw_algorithm_option(index, place, option)
+            describe_option(index, place, option)
             options.append(
                 Option(
                     _text(option.name),
@@ -50,3 +49,13 @@ def algorithms() -> list[Algorithm]:
         kind = "multipath" if info.multipath else "single"
         found.append(Algorithm(_text(info.name), kind, _text(info.source), _text(info.formula), tuple(options)))
     return found
+
+
+def algorithms() -> list[Algorithm]:
+    """Every controller, in the registry's order."""
+    return _described(lib.rw_algorithm_count(), lib.rw_algorithm_describe, lib.rw_algorithm_option)
+
+
+def detectors() -> list[Algorithm]:
+    """Every detector of shared bottlenecks, in the registry's order."""
+    return _described(lib.rw_detector_count(), lib.rw_detector_describe, lib.rw_detector_option)

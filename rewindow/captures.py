@@ -113,25 +113,36 @@ class Capture:
             file.close()
         self._files, self._copies = [], []
 
-    def stream(self, algorithms: Sequence[str | Choice] = (), *, batch_rows: int = 65536) -> Replay:
+    def stream(
+        self,
+        algorithms: Sequence[str | Choice] = (),
+        *,
+        batch_rows: int = 65536,
+        detectors: Sequence[str | Choice] = (),
+        across: Choice | None = None,
+    ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
+
+        detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
+        across: the detector sbd, to find which flows of all connections share a bottleneck (`Subflow.bottleneck`).
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
         Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
         """
         choices = [Choice.of(a) for a in algorithms]
-        replay = self._open(choices, batch_rows)
+        asked = {"batch_rows": batch_rows, "detectors": [Choice.of(d) for d in detectors], "across": across}
+        replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():
             return replay
         replay.close()
         self._decode_link_types()
-        return self._open(choices, batch_rows)
+        return self._open(choices, asked)
 
-    def _open(self, choices: Sequence[Choice], batch_rows: int) -> Replay:
+    def _open(self, choices: Sequence[Choice], asked: dict[str, Any]) -> Replay:
         while True:
             try:
-                return Replay(self.descriptors, self.names, choices, batch_rows=batch_rows, decoded=self._decoded)
+                return Replay(self.descriptors, self.names, choices, decoded=self._decoded, **asked)
             except NotACapture as e:
                 self._replace(e)
 
@@ -184,9 +195,18 @@ class Capture:
         """How many of the descriptors, the last ones, hold records of the captures before them."""
         return len(self._copies)
 
-    def replay(self, algorithms: Sequence[str | Choice] = ()) -> Result:
-        """Replays everything and holds it in memory: `acks` and `marks` as Arrow tables, `connections`, `summary`."""
-        with self.stream(algorithms) as replay:
+    def replay(
+        self,
+        algorithms: Sequence[str | Choice] = (),
+        *,
+        detectors: Sequence[str | Choice] = (),
+        across: Choice | None = None,
+    ) -> Result:
+        """Replays everything and holds it in memory: `acks`, `marks` and `sets` as Arrow tables, `connections`, `summary`.
+
+        The rest as in `stream`.
+        """
+        with self.stream(algorithms, detectors=detectors, across=across) as replay:
             return replay.collect()
 
 

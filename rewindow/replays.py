@@ -75,6 +75,8 @@ class Result:
 
     acks: pa.Table
     marks: pa.Table
+    sets: pa.Table
+    """What detectors of shared bottlenecks found, over time."""
     summary: Summary
     connections: list[Connection]
 
@@ -83,6 +85,7 @@ class Result:
 class Batch:
     acks: pa.RecordBatch
     marks: pa.RecordBatch
+    sets: pa.RecordBatch
 
 
 class Replay:
@@ -96,6 +99,8 @@ class Replay:
         *,
         batch_rows: int = 65536,
         decoded: Decoded | None = None,
+        detectors: Sequence[Choice] = (),
+        across: Choice | None = None,
     ) -> None:
         self.choices = list(choices)
         labels = [c.label for c in self.choices]
@@ -106,10 +111,14 @@ class Replay:
         error, handle = ffi.new("rw_error *"), ffi.new("rw_replay **")
         array, keep = choices_for(self.choices)
         limits = ffi.new("rw_limits *", {"batch_rows": batch_rows, "copies": self._decoded.copies})
+        limits.detector, keep_detectors = choices_for(detectors)
+        limits.detectors = len(detectors)
+        over_all, keep_across = choices_for([across] if across else [])
+        limits.across = over_all if across else ffi.NULL
         status = lib.rw_replay_open(
             handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
         )
-        del keep
+        del keep, keep_detectors, keep_across, over_all
         check(status, error, self._names)
         self._handle = ffi.gc(handle[0], lib.rw_replay_close)
         self._ended = False
@@ -145,7 +154,7 @@ class Replay:
         from rewindow import columns
 
         for batch in self._draw():
-            yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch))
+            yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch), columns.sets(batch))
 
     def progress(self) -> float:
         """How much of the replay is done, 0 to 1."""
@@ -162,12 +171,13 @@ class Replay:
     def collect(self) -> Result:
         import pyarrow as pa
 
-        from rewindow.columns import MARKS_SCHEMA
+        from rewindow.columns import MARKS_SCHEMA, SETS_SCHEMA
 
         batches = list(self)
         return Result(
             pa.Table.from_batches([b.acks for b in batches], schema=self.schema),
             pa.Table.from_batches([b.marks for b in batches], schema=MARKS_SCHEMA),
+            pa.Table.from_batches([b.sets for b in batches], schema=SETS_SCHEMA),
             self.summary(),
             self.connections(),
         )

@@ -21,6 +21,7 @@ enum rw_losses { RW_LOSSES_RECORDED, RW_LOSSES_REACHED };
 struct rw_settings {
 	int64_t option[RW_MAX_OPTIONS]; /* the controller's own */
 	uint8_t gate, losses;           /* the shadow's */
+	uint8_t detector;               /* 1 + its place in the registry; 0: none */
 };
 
 struct rw_shadow_path {
@@ -56,6 +57,13 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 /* srtt_ns: after the event. row is filled by an ACK. */
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row);
+
+/* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
+static inline void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
+{
+	s->connection->path[path].group = set;
+	s->connection->path[path].group_state = state;
+}
 
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
