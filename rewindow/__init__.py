@@ -1,11 +1,11 @@
 """rewindow: what would each Multipath TCP congestion controller have done to this traffic?"""
 
 from rewindow.algorithms import Algorithm, Option, algorithms, detectors
+from rewindow.bottlenecks import BottleneckSet, Detector, FlowVerdict, group_flows
 from rewindow.captures import Capture, open
 from rewindow.connections import Connection, Subflow
 from rewindow.controllers import Controller
 from rewindow.core import Choice
-from rewindow.bottlenecks import BottleneckSet, Detector, FlowVerdict, group_flows
 from rewindow.errors import (
     BadOption,
     CaptureUnreadable,

@@ -8,8 +8,8 @@ from typing import Any
 
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 
-STATES = [s for i in range(8) if (s := name_of(lib.rw_group_state_name, i))]
-NAMES = [n for i in range(lib.rw_detector_count()) if (n := name_of(lib.rw_detector_name, i))]
+STATES: list[str] = [s for i in range(8) if (s := name_of(lib.rw_group_state_name, i))]
+NAMES: list[str] = [n for i in range(lib.rw_detector_count()) if (n := name_of(lib.rw_detector_name, i))]
 
 _STATISTICS_KEYS = {"skew", "var", "freq", "loss", "previously"}
 _ONE = 1 << 16
@@ -122,7 +122,7 @@ class Detector:
     def _row(self, path: int) -> tuple[int, str]:
         row = ffi.new("rw_watch_row *")
         self._call(lib.rw_watch_path, self._place(path), row)
-        return int(row.set), STATES[row.state]
+        return int(row.set), STATES[int(row.state)]
 
     @property
     def states(self) -> dict[int, str]:

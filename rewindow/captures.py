@@ -29,6 +29,10 @@ EXPANDED_BYTES_MAX = 64 << 30
 XZ_MEMORY_MAX = 256 << 20
 """`xz -9` asks for 65 MiB; the format allows 4 GiB, which a few kilobytes could ask for."""
 
+ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
+"""Of the detector sbd over all flows of a capture, which has one clock for all of them. N: the most recent intervals,
+those that RFC 8382 weighs fully (F); docs/decisions/bottlenecks.md has what this was compared with."""
+
 _CHUNK = 1 << 20
 
 _OTHER_FORMATS = (
@@ -119,19 +123,24 @@ class Capture:
         *,
         batch_rows: int = 65536,
         detectors: Sequence[str | Choice] = (),
-        across: Choice | None = None,
+        bottlenecks: bool | Choice = False,
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
         detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
-        across: the detector sbd, to find which flows of all connections share a bottleneck (`Subflow.bottleneck`).
+        bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
+        detector sbd with options of its own.
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
         Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
         """
         choices = [Choice.of(a) for a in algorithms]
-        asked = {"batch_rows": batch_rows, "detectors": [Choice.of(d) for d in detectors], "across": across}
+        asked = {
+            "batch_rows": batch_rows,
+            "detectors": [Choice.of(d) for d in detectors],
+            "across": _across(bottlenecks),
+        }
         replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():
             return replay
@@ -200,13 +209,12 @@ class Capture:
         algorithms: Sequence[str | Choice] = (),
         *,
         detectors: Sequence[str | Choice] = (),
-        across: Choice | None = None,
+        bottlenecks: bool | Choice = False,
     ) -> Result:
-        """Replays everything and holds it in memory: `acks`, `marks` and `sets` as Arrow tables, `connections`, `summary`.
-
-        The rest as in `stream`.
+        """Replays everything and holds it in memory: `acks`, `marks` and `sets` as Arrow tables, `connections`,
+        `summary`. The rest as in `stream`.
         """
-        with self.stream(algorithms, detectors=detectors, across=across) as replay:
+        with self.stream(algorithms, detectors=detectors, bottlenecks=bottlenecks) as replay:
             return replay.collect()
 
 
@@ -219,6 +227,12 @@ def open(*sources: Source) -> Capture:
     Raises CaptureUnreadable.
     """
     return Capture(sources)
+
+
+def _across(bottlenecks: bool | Choice) -> Choice | None:
+    if isinstance(bottlenecks, Choice):
+        return bottlenecks
+    return Choice("sbd", ACROSS_OPTIONS) if bottlenecks else None
 
 
 def _decoded_link_type(name: str, file: IO[bytes], link_type: int) -> Dissection | None:

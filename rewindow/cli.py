@@ -18,6 +18,7 @@ import rewindow
 from rewindow import exports, reports, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, RewindowError, UnknownAlgorithm
+from rewindow.fairness import METHODS
 from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
@@ -74,24 +75,42 @@ def _names(text: str | None) -> list[str]:
     return [n for n in (text or "").split(",") if n]
 
 
-def _algorithms(args: argparse.Namespace) -> int:
-    found = rewindow.algorithms()
+def _described(args: argparse.Namespace, kind: str, found: list[rewindow.Algorithm]) -> int:
     if args.json:
-        print(json.dumps({"algorithms": [a.as_json() for a in found]}))
+        print(json.dumps({kind: [a.as_json() for a in found]}))
     else:
         print(reports.algorithms_text(found))
     return DONE
+
+
+def _algorithms(args: argparse.Namespace) -> int:
+    return _described(args, "algorithms", rewindow.algorithms())
+
+
+def _detectors(args: argparse.Namespace) -> int:
+    return _described(args, "detectors", rewindow.detectors())
+
+
+def _tally(bottlenecks: Sequence[str]) -> rewindow.FairnessTally:
+    """What --bottleneck asks for: a method, or what is known of the network."""
+    try:
+        if len(bottlenecks) == 1 and bottlenecks[0] in METHODS:
+            return rewindow.FairnessTally(method=bottlenecks[0])
+        return rewindow.FairnessTally([_names(b) for b in bottlenecks])
+    except ValueError as e:
+        raise _Usage(f"--bottleneck: {e}") from e
 
 
 def _analyze(args: argparse.Namespace) -> int:
     labels = _names(args.algorithms)
     # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
     hidden = [name for name in SENDER_CANDIDATES if name not in labels]
-    try:
-        tally = rewindow.FairnessTally([_names(b) for b in args.bottleneck])
-    except ValueError as e:
-        raise _Usage(f"--bottleneck: {e}") from e
-    with rewindow.open(*args.captures) as capture, capture.stream([*labels, *hidden]) as replay:
+    tally = _tally(args.bottleneck)
+    compared = tally.method == "sbd"
+    with (
+        rewindow.open(*args.captures) as capture,
+        capture.stream([*labels, *hidden], bottlenecks=compared) as replay,
+    ):
         if args.series:
             with _whole_file(args.series) as path:
                 exports.write_series(path, replay.schema, _progress(replay), hidden)
@@ -117,6 +136,21 @@ def _replay(args: argparse.Namespace) -> int:
             exports.write_rows(path, suffix, replay, choice.label, _progress(replay))
         rows = replay.summary().rows
     print(f"{rows} rows: {args.output}", file=sys.stderr)
+    return DONE
+
+
+def _sets(args: argparse.Namespace) -> int:
+    suffix = Path(args.output).suffix if args.output else ".csv"
+    if suffix not in (".csv", ".parquet"):
+        raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
+    choice = Choice(args.detector, _options(args.option))
+    with rewindow.open(*args.captures) as capture, capture.stream(detectors=[choice]) as replay:
+        if args.output:
+            with _whole_file(args.output) as path:
+                exports.write_sets(path, suffix, _progress(replay))
+        else:
+            exports.write_sets(sys.stdout.buffer, suffix, replay)
+            sys.stdout.flush()
     return DONE
 
 
@@ -151,8 +185,9 @@ def _parser() -> argparse.ArgumentParser:
         "--bottleneck",
         action="append",
         default=[],
-        metavar="NET,NET",
-        help="addresses or networks whose flows share a bottleneck; may be given several times",
+        metavar="HOW",
+        help="sbd (default): found by a detector; interface: flows captured on one share one; or NET,NET: addresses or "
+        "networks whose flows share one, may be given several times",
     )
     p.add_argument("--series", metavar="OUT.parquet", help="write every ACK's row")
     p.add_argument("--json", action="store_true")
@@ -164,6 +199,19 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--option", action="append", default=[], metavar="K=V")
     p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}")
     p.set_defaults(run=_replay)
+
+    p = commands.add_parser("detectors", help="list the detectors of shared bottlenecks and their options")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_detectors)
+
+    p = commands.add_parser(
+        "sets", help="which subflows of a connection a detector finds behind one bottleneck, over time"
+    )
+    p.add_argument("captures", nargs="+", metavar="CAPTURE")
+    p.add_argument("--detector", default="sbcc", metavar="NAME")
+    p.add_argument("--option", action="append", default=[], metavar="K=V")
+    p.add_argument("--output", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
+    p.set_defaults(run=_sets)
 
     p = commands.add_parser("upload", help="send captures to a server")
     p.add_argument("captures", nargs="+", metavar="CAPTURE")

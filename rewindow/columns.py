@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rewindow.core import ffi, lib, name_of
 from rewindow.bottlenecks import NAMES, STATES
+from rewindow.core import ffi, lib, name_of
 
 FLAG_NAMES = ("dup", "sack", "ece", "retransmit", "app_limited", "rwnd_limited")
 """By bit, from the lowest."""
@@ -140,7 +140,9 @@ def sets(batch: Any) -> pa.RecordBatch:
     n = batch.sets
     numbers = _column(batch.set_number, "uint8_t", np.uint8, n)
     coded = [
-        pa.DictionaryArray.from_arrays(pa.array(_column(codes, "uint8_t", np.uint8, n).astype(np.int8)), pa.array(names))
+        pa.DictionaryArray.from_arrays(
+            pa.array(_column(codes, "uint8_t", np.uint8, n).astype(np.int8)), pa.array(names)
+        )
         for codes, names in ((batch.set_detector, NAMES), (batch.set_state, STATES))
     ]
     return pa.RecordBatch.from_arrays(

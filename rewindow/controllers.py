@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.bottlenecks import STATES, BottleneckSet, gathered
+from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 
 _UNSET = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFFFFFFFFFF
@@ -77,7 +77,7 @@ class Path:
     @property
     def set_state(self) -> str:
         """Where its detector's decision stands: monitor, judgement or final; a set is coupled when it is final."""
-        return STATES[self._state()[0].group_state]
+        return STATES[int(self._state()[0].group_state)]
 
     @property
     def phase(self) -> str:

@@ -111,14 +111,14 @@ class Replay:
         error, handle = ffi.new("rw_error *"), ffi.new("rw_replay **")
         array, keep = choices_for(self.choices)
         limits = ffi.new("rw_limits *", {"batch_rows": batch_rows, "copies": self._decoded.copies})
-        limits.detector, keep_detectors = choices_for(detectors)
-        limits.detectors = len(detectors)
-        over_all, keep_across = choices_for([across] if across else [])
+        watching, keep_watching = choices_for(detectors)
+        limits.detector, limits.detectors = watching, len(detectors)
+        over_all, keep_over_all = choices_for([across] if across else [])
         limits.across = over_all if across else ffi.NULL
         status = lib.rw_replay_open(
             handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
         )
-        del keep, keep_detectors, keep_across, over_all
+        del keep, watching, keep_watching, over_all, keep_over_all
         check(status, error, self._names)
         self._handle = ffi.gc(handle[0], lib.rw_replay_close)
         self._ended = False

@@ -30,7 +30,8 @@ def write_analysis(
     for number, connection in enumerate(connections):
         tally.add(connection)
         out.write((", " if number else "") + json.dumps(_connection(connection)))
-    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}, "windows": [')
+    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}')
+    out.write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
     for number, window in enumerate(windows):
         out.write((", " if number else "") + json.dumps(vars(window)))
     out.write("]}\n")
@@ -94,6 +95,8 @@ def analysis_text(summary: Summary, connections: Iterable[Connection], tally: Fa
         parts.append(f"and {left_out} connections more: --json has all of them")
     if fairness := tally.groups():
         parts.append(_fairness_text(fairness))
+    if unknown := _unknown_bottlenecks(tally):
+        parts.append(unknown)
     return "\n\n".join(parts)
 
 
@@ -140,6 +143,16 @@ def _fairness_text(fairness: Sequence[FairnessGroup]) -> str:
             members += f" and {len(g.members) - _MEMBERS_MAX} more"
         rows.append([g.bottleneck, members, f"{g.jain:.4f}", ratio, g.verdict])
     return table(rows, right=(2, 3))
+
+
+def _unknown_bottlenecks(tally: FairnessTally) -> str:
+    found = tally.bottlenecks()
+    lines = []
+    if found["undecided"]:
+        lines.append(f"bottleneck undecided: {found['undecided']} flows with too short a time in common with others")
+    if found["not_judged"]:
+        lines.append(f"bottleneck not judged: {found['not_judged']} flows, as others send more")
+    return "\n".join(lines)
 
 
 def _endpoint(address: str, port: int) -> str:

@@ -29,7 +29,7 @@ struct judgement {
 };
 
 struct sbcc_path {
-	int64_t ece_ns, event_ns; /* when the last run of ECEs began; the last event */
+	int64_t ece_ns, event_ns; /* the last ECE; the last event */
 	uint8_t had_ece, had_event;
 	struct judgement alone;   /* of a monitored path */
 };
@@ -122,10 +122,11 @@ static void sbcc_congestion(struct rw_detection *d, uint32_t path, enum rw_conge
 	struct sbcc *s = sbcc_of(d);
 	struct sbcc_path *p = &s->path[path];
 	if (kind == RW_CONGESTION_ECE) {
-		if (p->had_ece && d->now_ns - p->ece_ns < (int64_t)d->path[path].srtt_ns)
-			return; /* the same run */
+		int same_run = p->had_ece && d->now_ns - p->ece_ns < (int64_t)d->path[path].srtt_ns;
 		p->had_ece = 1;
 		p->ece_ns = d->now_ns;
+		if (same_run)
+			return;
 	}
 	p->had_event = 1;
 	p->event_ns = d->now_ns;

@@ -29,7 +29,7 @@ static const struct rw_option sbd_options[] = {
     {"p_s", "0 to 2", "0.15", "gap of skewness; RFC 8382 (the MPTCP-SBD kernel: 0.1)", RW_OPTION_Q16, 0, 131072},
     {"p_d", "0 to 1", "0.1", "gap of loss, of the larger; RFC 8382", RW_OPTION_Q16, 0, 65536},
     {"p_v", "0 to 10", "0.7", "a crossing leaves mean +- p_v var; RFC 8382", RW_OPTION_Q16, 0, 655360},
-    {"p_l", "0 to 1", "0.05", "congested above this loss; RFC 8382 (the MPTCP-SBD kernel: 0.1)", RW_OPTION_Q16, 0, 65536},
+    {"p_l", "0 to 1", "0.05", "congested above this loss; RFC 8382 as we remember it, no copy was at hand (the MPTCP-SBD kernel: 0.1)", RW_OPTION_Q16, 0, 65536},
     {"r_min", "0 to 1", "0.7072", "correlated from here on: each flow's delay explains half of the other's variance", RW_OPTION_Q16,
      0, 65536},
     {0}};

@@ -22,6 +22,7 @@ struct rw_across {
 	uint8_t *place;                /* of each flow of the capture: 1 + where it is here; 0: it is not */
 	uint32_t flow[RW_SBD_FLOWS];
 	struct rw_sbd_flow *seen[RW_SBD_FLOWS]; /* null before a flow's first sample and after its last packet */
+	uint8_t congested[RW_SBD_FLOWS];        /* at least once */
 	uint32_t bottleneck[RW_SBD_FLOWS];
 	struct across_pair pair[RW_SBD_FLOWS][RW_SBD_FLOWS]; /* the first index is the lower */
 };
@@ -133,20 +134,30 @@ static void advance(struct rw_across *a, int64_t now_ns)
 	a->start_ns += passed * a->length_ns;
 }
 
+/*
+ * Is the flow past its first congestion? Flows that start together fill their queues together, wherever these are: what
+ * slow start and the recovery from it show is left out.
+ */
+static int is_settled(struct rw_across *a, uint32_t place, const struct rw_event *e)
+{
+	if (e->kind == RW_EVENT_TIMEOUT || e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR | RW_STEP_TAIL_LOSS))
+		a->congested[place] = 1;
+	return a->seen[place] || (a->congested[place] && e->kind == RW_EVENT_ACK && e->state_after <= RW_SENDER_DISORDER);
+}
+
 int rw_across_event(struct rw_across *a, uint32_t flow, const struct rw_event *e)
 {
 	uint32_t place = a->place[flow];
-	if (place == 0 || e->kind != RW_EVENT_ACK)
+	if (place == 0 || !is_settled(a, --place, e) || e->kind != RW_EVENT_ACK)
 		return 0;
-	struct rw_sbd_flow **seen = &a->seen[place - 1];
-	if (!*seen) {
-		*seen = malloc(sizeof **seen);
-		if (!*seen)
+	if (!a->seen[place]) {
+		a->seen[place] = malloc(sizeof **a->seen);
+		if (!a->seen[place])
 			return 1;
-		rw_sbd_clear(*seen);
+		rw_sbd_clear(a->seen[place]);
 	}
 	advance(a, e->time_ns);
-	rw_sbd_add(*seen, e->rtt_ns, e->delivered, e->newly_lost);
+	rw_sbd_add(a->seen[place], e->rtt_ns, e->delivered, e->newly_lost);
 	return 0;
 }
 

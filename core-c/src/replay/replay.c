@@ -423,22 +423,39 @@ static void detect_join(rw_replay *r, const struct rw_flow *f, const struct live
 	}
 }
 
-static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, int64_t time_ns)
-{
-	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
-		struct told told = {r, f->connection, w};
-		struct rw_detect_sink sink = {set_changed, &told};
-		rw_detect_advance(w, time_ns, &sink);
-		rw_detect_leave(w, slot, &sink);
-	}
-}
-
 static void close_detectors(struct live_connection *lc)
 {
 	while (lc->detect) {
 		struct rw_detect *next = lc->detect->next;
 		rw_detect_close(lc->detect);
 		lc->detect = next;
+	}
+}
+
+/* Have all subflows that are there sent their FIN? */
+static int is_closing(const rw_replay *r, uint32_t connection)
+{
+	const struct rw_flow_connection *c = &r->survey.connection[connection];
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		const struct live *l = r->live[r->survey.subflow[c->first_subflow + i]];
+		if (l && l->slot != NO_SLOT && !l->fin)
+			return 0;
+	}
+	return 1;
+}
+
+static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, int64_t time_ns)
+{
+	struct live_connection *lc = &r->live_connection[f->connection];
+	if (lc->detect && is_closing(r, f->connection)) {
+		lc->closing = 1;
+		close_detectors(lc);
+	}
+	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
+		struct told told = {r, f->connection, w};
+		struct rw_detect_sink sink = {set_changed, &told};
+		rw_detect_advance(w, time_ns, &sink);
+		rw_detect_leave(w, slot, &sink);
 	}
 }
 
@@ -481,6 +498,7 @@ static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int
 	add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
 	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
 		rw_shadow_join(shadow_of(r, f->connection, k), l->slot, l->sender.srtt_ns);
+	lc->closing = 0;
 	detect_join(r, f, l, time_ns);
 }
 
@@ -611,7 +629,7 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 			continue;
 		if (need_shadows(r, f->connection))
 			return 1;
-		if (r->detects && !lc->detect && r->survey.connection[f->connection].subflows > 1 &&
+		if (r->detects && !lc->detect && !lc->closing && r->survey.connection[f->connection].subflows > 1 &&
 		    open_detectors(r, f->connection, e->time_ns))
 			return 1;
 		detect_event(r, f->connection, l->slot, e, l->sender.srtt_ns);

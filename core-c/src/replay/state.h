@@ -46,6 +46,7 @@ struct live_connection {
 	struct rw_detect *detect;     /* a chain of those wanted; made with the shadows, and null for a single path */
 	uint32_t left, over;          /* how many of its subflows have left, have had their last packet */
 	uint8_t slots_used;           /* a bit for each */
+	uint8_t closing;              /* every subflow has sent its FIN: nothing is left to couple, detectors have ended */
 };
 
 struct columns {
