@@ -75,20 +75,21 @@ def _names(text: str | None) -> list[str]:
     return [n for n in (text or "").split(",") if n]
 
 
-def _described(args: argparse.Namespace, kind: str, found: list[rewindow.Algorithm]) -> int:
-    if args.json:
-        print(json.dumps({kind: [a.as_json() for a in found]}))
-    else:
-        print(reports.algorithms_text(found))
+def _described(kind: str, found: list[rewindow.Algorithm], as_json: bool) -> int:
+    print(json.dumps({kind: [a.as_json() for a in found]}) if as_json else reports.algorithms_text(found))
     return DONE
 
 
 def _algorithms(args: argparse.Namespace) -> int:
-    return _described(args, "algorithms", rewindow.algorithms())
+    found = rewindow.algorithms()
+    if args.markdown:
+        print(reports.algorithms_markdown(found, rewindow.detectors()))
+        return DONE
+    return _described("algorithms", found, args.json)
 
 
 def _detectors(args: argparse.Namespace) -> int:
-    return _described(args, "detectors", rewindow.detectors())
+    return _described("detectors", rewindow.detectors(), args.json)
 
 
 def _tally(bottlenecks: Sequence[str]) -> rewindow.FairnessTally:
@@ -175,7 +176,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     p = commands.add_parser("algorithms", help="list the controllers and their options")
-    p.add_argument("--json", action="store_true")
+    form = p.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true")
+    form.add_argument("--markdown", action="store_true", help="the page docs/algorithms.md")
     p.set_defaults(run=_algorithms)
 
     p = commands.add_parser("analyze", help="connections, metrics and fairness of captures")

@@ -48,6 +48,7 @@ struct rw_detector {
 	const char *name;
 	const char *source;  /* paper and section, RFC */
 	const char *formula; /* one line */
+	const char *deviations; /* from the print */
 	const struct rw_option *options;       /* ends with a null name */
 	const struct rw_statistic *statistics; /* ends with a null name */
 	uint32_t bytes;      /* of its state, a struct that begins with a struct rw_detection; all 0 before open */

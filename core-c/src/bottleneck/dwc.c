@@ -164,6 +164,8 @@ const struct rw_detector rw_detector_dwc = {
     .name = "dwc",
     .source = "DWC (ICNP 2011) as SB-CC paper I-II and its ns-3 port have it",
     .formula = "at a loss on r: k joins r if it lost within srtt/2, or srtt_k > max R_k - 0.3 (max R_k - min R_k)",
+    .deviations = "DWC-like: the paper was not at hand. Who belongs to a set between losses is not described: members that are "
+		  "not correlated at a loss leave it. Decided at the loss, without the future half of the window.",
     .options = dwc_options,
     .statistics = dwc_statistics,
     .bytes = sizeof(struct dwc),

@@ -211,6 +211,9 @@ const struct rw_detector rw_detector_sbcc = {
     .name = "sbcc",
     .source = "SB-CC paper III.A.1, Algorithm 1",
     .formula = "an ECE on r and an event on k within srtt_k/2 of it: preliminary; again, for all members and nobody else: final",
+    .deviations = "The window of w/2 packets to each side of Fig. 2 is srtt/2 of the observed subflow, which is as long. A run of "
+		  "ECEs that follow one another within a round trip is one event: RFC 3168's receivers repeat them. Three "
+		  "states, as in the text; a set of which only one member is left is none.",
     .options = sbcc_options,
     .statistics = sbcc_statistics,
     .bytes = sizeof(struct sbcc),

@@ -440,6 +440,8 @@ const struct rw_detector rw_detector_sbd = {
     .name = "sbd",
     .source = "RFC 8382; MPTCP-SBD (INFOCOM 2016)",
     .formula = "congested: skew < c_s or loss > p_l; one group: freq, var and skew (loss) without gaps of p_f, p_mad, p_s (p_d)",
+    .deviations = "Round trips stand for one-way delays. All N intervals weigh the same and serve skewness too, as in the "
+		  "MPTCP-SBD kernel (RFC 8382: M of them, the older ones less). Grouping begins before N intervals have passed.",
     .options = sbd_options,
     .statistics = sbd_statistics,
     .bytes = sizeof(struct sbd),

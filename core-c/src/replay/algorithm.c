@@ -200,6 +200,8 @@ void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
 	info->name = c->name;
 	info->source = c->source;
 	info->formula = c->formula;
+	info->deviations = c->deviations;
+	info->detector = c->detector;
 	info->multipath = c->multipath;
 	while (c->options[info->options].name)
 		info->options++;
@@ -233,7 +235,7 @@ uint32_t rw_detector_count(void)
 void rw_detector_describe(uint32_t index, rw_algorithm_info *info)
 {
 	const struct rw_detector *d = rw_detector_list[index];
-	*info = (rw_algorithm_info){d->name, d->source, d->formula, 1, 0};
+	*info = (rw_algorithm_info){d->name, d->source, d->formula, d->deviations, NULL, 1, 0};
 	while (d->options[info->options].name)
 		info->options++;
 }

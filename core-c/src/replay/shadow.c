@@ -44,6 +44,8 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 	p->ssthresh_q16 = ssthresh_q16;
 	p->initial = ssthresh_q16 == RW_SSTHRESH_UNSET;
 	p->live = 1;
+	if (s->control->begin)
+		s->control->begin(s->connection, path);
 	if (srtt_ns) {
 		struct rw_ack first = {.path = path, .rtt_ns = srtt_ns};
 		rw_shadow_rtt(s, &first, srtt_ns);
@@ -62,6 +64,14 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	if (s->control->leave)
 		s->control->leave(s->connection, path);
 	s->connection->path[path].live = 0;
+}
+
+void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
+{
+	s->connection->path[path].group = set;
+	s->connection->path[path].group_state = state;
+	if (s->control->grouped)
+		s->control->grouped(s->connection, path);
 }
 
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)

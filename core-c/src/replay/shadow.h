@@ -59,11 +59,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		     struct rw_shadow_row *row);
 
 /* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
-static inline void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
-{
-	s->connection->path[path].group = set;
-	s->connection->path[path].group_state = state;
-}
+void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
 
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
