@@ -127,12 +127,24 @@ def _analyze(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _detector_of(choice: Choice, options: dict[str, object]) -> list[Choice]:
+    """The algorithm's detector with options of its own; none without any."""
+    if not options:
+        return []
+    known = {a.name: a.detector for a in rewindow.algorithms()}
+    name = choice.options.get("detector") or known.get(choice.name)
+    if name in (None, "none"):
+        raise _Usage(f"--detector-option: {choice.name} runs without a detector")
+    return [Choice(str(name), options)]
+
+
 def _replay(args: argparse.Namespace) -> int:
     suffix = Path(args.output).suffix
     if suffix not in (".csv", ".parquet"):
         raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
     choice = Choice(args.algorithm, _options(args.option))
-    with rewindow.open(*args.captures) as capture, capture.stream([choice]) as replay:
+    detectors = _detector_of(choice, _options(args.detector_option))
+    with rewindow.open(*args.captures) as capture, capture.stream([choice], detectors=detectors) as replay:
         with _whole_file(args.output) as path:
             exports.write_rows(path, suffix, replay, choice.label, _progress(replay))
         rows = replay.summary().rows
@@ -200,6 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("captures", nargs="+", metavar="CAPTURE")
     p.add_argument("--algorithm", required=True, metavar="NAME")
     p.add_argument("--option", action="append", default=[], metavar="K=V")
+    p.add_argument("--detector-option", action="append", default=[], metavar="K=V", help="of the algorithm's detector")
     p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}")
     p.set_defaults(run=_replay)
 

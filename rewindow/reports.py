@@ -215,8 +215,8 @@ def algorithms_markdown(algorithms: Sequence[Algorithm], detectors: Sequence[Alg
         parts.append(_options_table(own))
     parts += [
         "# Detectors of shared bottlenecks",
-        "What places the subflows of a connection in sets (`rewindow detectors`, `rewindow sets`); the option `detector` of "
-        "an algorithm that couples sets chooses one.",
+        "What places the subflows of a connection in sets (`rewindow detectors`, `rewindow sets`); the option "
+        "`detector` of an algorithm that couples sets chooses one.",
     ]
     for d in detectors:
         parts += [f"## detector {d.name}", f"Source: {d.source}.", f"    {d.formula}"]
