@@ -1,7 +1,8 @@
 """Compares detectors of shared bottlenecks with the networks that the runs had; part of `make validate`.
 
-A run's `result.json` names its scenario: `shared`, one bottleneck for all flows; anything else, one for each path, which is
-the third number of a flow's addresses (10.0.p.x, and 10.0.1p.x for plain TCP). Runs without it have a path for each subflow.
+A run's `result.json` names its scenario: `shared`, one bottleneck for all flows; anything else, one for each path,
+which is the third number of a flow's addresses (10.0.p.x, and 10.0.1p.x for plain TCP). Runs without it have a path for
+each subflow.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ INSIDE = {
     "sbcc, trigger_loss": Choice("sbcc", {"trigger_loss": "on"}),
     "sbd, correlation": Choice("sbd", {"grouping": "correlation", "N": 20}),
 }
-"""Within a connection. A detector runs with one choice of options in a replay: those named after an option in a second."""
+"""Within a connection. A detector runs once in a replay: those named after an option run in a second one."""
 ACROSS: dict[str, bool | Choice] = {"default": True, "RFC 8382": Choice("sbd")}
 """Over all flows of a capture."""
 
