@@ -309,3 +309,77 @@ def test_flows_of_a_capture_are_compared() -> None:
     assert bottlenecks("mptcp-ecn.pcap", Choice("sbd", {"T_ms": 5000})) == [(None, "undecided")] * 3
     with pytest.raises(BadOption, match="sbcc cannot compare"):
         bottlenecks("mptcp-ecn.pcap", Choice("sbcc", {}))
+
+
+def controller_vector(v: dict[str, Any]) -> None:
+    """The same through a controller that brings its detector."""
+    i, e = v["inputs"], v["expected"]
+    c = rewindow.Controller("sbcc", paths=[{"cwnd": 20.0, "rtt": srtt} for srtt in i["srtt"].values()])
+    names = list(i["srtt"])
+    seen = []
+    for time, name, kind in i["events"]:
+        c.advance(time)
+        seen.append([time, {n: p.set_state for n, p in zip(names, c.paths, strict=True)}])
+        {"ece": c.ece, "loss": c.loss, "timeout": c.timeout}[kind](names.index(name), time=time)
+    c.advance(i["end"])
+    seen.append([i["end"], {n: p.set_state for n, p in zip(names, c.paths, strict=True)}])
+    assert seen == e["states"]
+    assert [{"members": [names[m] for m in s.members], "final": s.final} for s in c.sets] == e["sets"]
+
+
+@pytest.mark.parametrize("vector", [v for v in VECTORS if v["op"] == "detector"], ids=lambda v: v["id"])
+def test_vectors_through_the_controller(vector: dict[str, Any]) -> None:
+    controller_vector(vector)
+
+
+def test_a_controller_couples_final_sets_only() -> None:
+    paths = [{"cwnd": 10.0, "rtt": 0.1, "ssthresh": 1.0} for _ in range(2)]
+    c = rewindow.Controller("sbcc", paths=paths)
+    for time in (1.0, 2.0):
+        before = c.paths[0].cwnd
+        c.ack(0, time=time)
+        assert c.paths[0].cwnd - before == pytest.approx(1 / before, rel=1e-3)  # alone: NewReno
+        c.ece(0, time=time)
+        c.ece(1, time=time + 0.01)
+    c.advance(2.2)
+    assert [(s.members, s.state) for s in c.sets] == [([0, 1], "final")]
+    before = c.paths[0].cwnd
+    c.ack(0, time=2.3)
+    assert 0 < c.paths[0].cwnd - before < 0.8 / before
+    without = rewindow.Controller("sbcc", paths=paths, detector="none")
+    without.ece(0, time=1.0)
+    without.ece(1, time=1.01)
+    without.advance(3.0)
+    assert without.sets == []
+    assert without.paths[0].set is None
+
+
+def test_dwc_halves_the_set_that_its_loss_makes() -> None:
+    c = rewindow.Controller("dwc", paths=[{"cwnd": w, "rtt": 0.1, "ssthresh": 1.0} for w in (20.0, 30.0, 40.0)])
+    c.loss(0, time=1.0)
+    c.loss(1, time=1.02)  # 0 has lost within srtt/2: it halves again, with the loser
+    assert [p.cwnd for p in c.paths] == [5.0, 15.0, 40.0]
+    assert [s.members for s in c.sets] == [[0, 1]]
+
+
+def test_a_replay_couples_what_its_detector_says() -> None:
+    """Until the set is final, and without a detector, SB-CC is the same; from there on its windows differ."""
+    with rewindow.open(CAPTURES / "mptcp-ecn.pcap") as capture:
+        choices = [Choice("sbcc"), Choice("sbcc", {"detector": "none"}, label="alone")]
+        result = capture.replay(choices)
+    final = min(r["time_ns"] for r in result.sets.to_pylist() if r["state"] == "final")
+    rows = [r for r in result.acks.to_pylist() if r["connection"] == 0]
+    assert len({r["connection"] for r in result.sets.to_pylist()}) == 1
+    assert all(r["sbcc.cwnd"] == r["alone.cwnd"] for r in rows if r["time_ns"] < final)
+    assert any(r["sbcc.cwnd"] != r["alone.cwnd"] for r in rows if r["time_ns"] > final)
+
+
+def test_a_detector_runs_with_the_options_asked_for() -> None:
+    def sets(*detectors: Choice) -> int:
+        with rewindow.open(CAPTURES / "mptcp-ecn.pcap") as capture:
+            found = capture.replay(["mptcp-sbd"], detectors=detectors).sets
+        assert set(found["detector"].to_pylist()) == {"sbd"}
+        return sum(state == "final" for state in found["state"].to_pylist())
+
+    assert sets() == 0
+    assert sets(Choice("sbd", {"grouping": "correlation", "N": 20})) == 2
