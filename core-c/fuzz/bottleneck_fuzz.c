@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint8_t first = rw_bytes_u8(&b);
 		uint32_t path = first & 7, joined;
 		if (first >> 6 == 1)
-			now_ns += 1000000 * (int64_t)rw_bytes_u8(&b);
+			now_ns = (int64_t)((uint64_t)now_ns + 1000000u * rw_bytes_u8(&b));
 		else if (first >> 6 == 2)
 			now_ns = (int64_t)read_number(&b);
 		switch (first >> 3 & 7) {
