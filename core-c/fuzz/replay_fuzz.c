@@ -146,7 +146,8 @@ static uint64_t check_end(const rw_replay *r, uint64_t rows, size_t size)
 
 static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
 {
-	rw_limits limits = {batch_rows, FLOWS_MAX, 1 << 15, 1 << 16, 0, DETECTOR_COUNT, DETECTORS, &DETECTORS[2]};
+	rw_limits limits = {.batch_rows = batch_rows, .flows_max = FLOWS_MAX, .window_segments = 1 << 15, .total_segments = 1 << 16,
+			    .detectors = DETECTOR_COUNT, .detector = DETECTORS, .across = &DETECTORS[2]};
 	rw_error error;
 	rw_replay *r;
 	rw_batch batch;
@@ -175,7 +176,8 @@ static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
 /* The same records again, said to be those of the first file, decoded. */
 static void replay_with_copies(const uint8_t *data, size_t size)
 {
-	rw_limits limits = {100, FLOWS_MAX, 1 << 15, 1 << 16, 1};
+	rw_limits limits = {.batch_rows = 100, .flows_max = FLOWS_MAX, .window_segments = 1 << 15, .total_segments = 1 << 16,
+			    .copies = 1};
 	rw_error error;
 	rw_replay *r;
 	rw_batch batch;

@@ -16,7 +16,9 @@ static void changed(void *to, int64_t time_ns, uint32_t path, const struct rw_de
 	changes++;
 }
 
-static const struct rw_detect_sink sink = {changed, NULL};
+static void complete(void *to, uint32_t first) { (void)to, (void)first; }
+
+static const struct rw_detect_sink sink = {changed, complete, NULL};
 
 static struct rw_detect *detector(const char *name, const char *const *options, uint32_t count)
 {

@@ -4,12 +4,17 @@
 
 #include "capture.h"
 #include "detect.h"
+#include "observed.h"
 #include "shadow.h"
 
 struct rw_controller {
 	struct rw_shadow *shadow;
 	struct rw_detect *detect; /* null: it has no use for sets */
 	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
+	struct rw_observed observed;  /* when somebody looks */
+	struct rw_observed_by by;
+	struct rw_move_log log;
+	struct rw_violations violations;
 };
 
 static rw_status refuse(rw_error *error, const char *reason)
@@ -54,6 +59,7 @@ void rw_controller_close(rw_controller *c)
 {
 	if (c) {
 		rw_detect_close(c->detect);
+		free(c->log.row);
 		free(c->shadow);
 	}
 	free(c);
@@ -65,20 +71,43 @@ static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct r
 	rw_shadow_set(((rw_controller *)to)->shadow, path, now->set, now->state);
 }
 
+static void sets_complete(void *to, uint32_t first_path)
+{
+	rw_shadow_moved(((rw_controller *)to)->shadow, RW_MOVE_SETS, first_path, 0);
+}
+
 void rw_controller_advance(rw_controller *c, int64_t time_ns)
 {
-	struct rw_detect_sink sink = {set_changed, c};
+	struct rw_detect_sink sink = {set_changed, sets_complete, c};
 	if (c->detect && time_ns != RW_TIME_UNKNOWN)
 		rw_detect_advance(c->detect, time_ns, &sink);
 }
 
 static void tell_congestion(rw_controller *c, uint32_t path, enum rw_congestion kind, int64_t time_ns)
 {
-	struct rw_detect_sink sink = {set_changed, c};
+	struct rw_detect_sink sink = {set_changed, sets_complete, c};
 	if (!c->detect || time_ns == RW_TIME_UNKNOWN)
 		return;
 	rw_detect_advance(c->detect, time_ns, &sink);
 	rw_detect_congestion(c->detect, path, kind, &sink);
+}
+
+static struct rw_violations *violations_of(void *owner, uint32_t connection, uint8_t choice)
+{
+	(void)connection, (void)choice;
+	return &((rw_controller *)owner)->violations;
+}
+
+void rw_controller_observe(rw_controller *c)
+{
+	c->by = (struct rw_observed_by){.log = &c->log, .owner = c, .violations = violations_of, .monitor = 1};
+	rw_observe(&c->observed, &c->by, c->shadow, 0, 0);
+}
+
+const rw_move_row *rw_controller_moves(const rw_controller *c, uint64_t *count)
+{
+	*count = c->log.count;
+	return c->log.row;
 }
 
 static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t *path, int join, rw_error *error)
@@ -100,6 +129,10 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 		rw_detect_join(c->detect, i, state->srtt_ns);
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
+	if (join)
+		rw_shadow_moved(c->shadow, RW_MOVE_JOIN, i, 0);
+	else if (c->shadow->observer)
+		rw_controller_observe(c); /* what is placed was there before */
 	*path = i;
 	return RW_OK;
 }
@@ -123,10 +156,10 @@ rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
-	struct rw_detect_sink sink = {set_changed, c};
-	rw_shadow_leave(c->shadow, path);
+	struct rw_detect_sink sink = {set_changed, sets_complete, c};
 	if (c->detect)
 		rw_detect_leave(c->detect, path, &sink);
+	rw_shadow_leave(c->shadow, path);
 	return RW_OK;
 }
 
@@ -166,7 +199,10 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t tim
 	tell_congestion(c, path, marked ? RW_CONGESTION_ECE : RW_CONGESTION_LOSS, time_ns);
 	rw_shadow_reduce(c->shadow, path, marked);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
-	c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
+	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
+		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
+		rw_shadow_moved(c->shadow, RW_MOVE_MACHINERY, path, 0);
+	}
 	return RW_OK;
 }
 

@@ -5,14 +5,18 @@
 
 static void tell(struct rw_detect *w, const struct rw_detect_sink *sink)
 {
+	uint32_t first = RW_MAX_PATHS;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
 		const struct rw_detected_path *p = &w->state->path[i];
 		if (p->set == w->set[i] && p->state == w->group_state[i])
 			continue;
 		w->set[i] = p->set;
 		w->group_state[i] = p->state;
+		first = first == RW_MAX_PATHS ? i : first;
 		sink->changed(sink->to, w->state->now_ns, i, p);
 	}
+	if (first != RW_MAX_PATHS)
+		sink->complete(sink->to, first);
 }
 
 static int64_t sane_time(int64_t ns)

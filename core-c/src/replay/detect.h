@@ -7,9 +7,10 @@
 
 enum { RW_DETECTORS_MAX = 8 };
 
-/* Told of every change of a path's set or state, in order. */
+/* Told of every change of a path's set or state, then that one decision's are complete: a set is never told in part. */
 struct rw_detect_sink {
 	void (*changed)(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now);
+	void (*complete)(void *to, uint32_t first_path);
 	void *to;
 };
 

@@ -22,7 +22,9 @@ static void changed(void *to, int64_t time_ns, uint32_t path, const struct rw_de
 	(void)to, (void)time_ns, (void)path, (void)now;
 }
 
-static const struct rw_detect_sink sink = {changed, NULL};
+static void complete(void *to, uint32_t first) { (void)to, (void)first; }
+
+static const struct rw_detect_sink sink = {changed, complete, NULL};
 
 rw_status rw_watch_open(rw_watch **out, const rw_choice *choice, rw_error *error)
 {
