@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rewindow
 from rewindow import BadOption, Choice, Detector, UnknownAlgorithm, group_flows
+from tests.packets import Trace
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "detectors.json").read_text())["vectors"]
@@ -141,6 +143,23 @@ def test_the_window_is_of_the_observed_subflow() -> None:
     assert run_sbcc({"1": 0.06, "2": 0.2}, events, 2.0)[1] == [{"members": ["1", "2"], "final": False}]
 
 
+def test_a_decision_waits_for_the_longest_window() -> None:
+    d = Detector("sbcc")
+    a, b, _ = d.join(srtt=0.06), d.join(srtt=0.06), d.join(srtt=0.1)
+    d.ece(a, time=1.0)
+    d.loss(b, time=1.03)  # the last moment of its window
+    d.advance(1.05)  # what happens now still counts
+    assert d.sets == []
+    d.advance(1.050000001)
+    assert [(s.members, s.state) for s in d.sets] == [([a, b], "judgement")]
+
+
+def test_who_was_taken_into_a_set_begins_no_other() -> None:
+    """2 would have found 3 in its own window, had 1 not found it first."""
+    events: list[Event] = [(1.0, "1", "ece"), (1.02, "2", "ece"), (1.045, "3", "loss")]
+    assert run_sbcc(THREE, events, 2.0)[1] == [{"members": ["1", "2"], "final": False}]
+
+
 def test_leaving_and_joining() -> None:
     d = Detector("sbcc")
     paths = [d.join(srtt=0.06) for _ in range(3)]
@@ -248,6 +267,7 @@ def test_names_and_options() -> None:
         group_flows([{"skewness": 3.0}])
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["sbcc", "dwc", "sbd"]),
     st.lists(
@@ -383,3 +403,52 @@ def test_a_detector_runs_with_the_options_asked_for() -> None:
 
     assert sets() == 0
     assert sets(Choice("sbd", {"grouping": "correlation", "N": 20})) == 2
+
+
+def swinging(trace: Trace, client: str, phase: float, *, loses: bool) -> None:
+    """A flow whose round trips swing with a period of two seconds; its first segment may time out."""
+    trace.handshake(10.0, 0.05, client=client)
+    for i in range(150):
+        sent = 12.0 + i * 0.1
+        trace.packet(sent, True, 1 + i * 1000, 1001, payload=1000, client=client)
+        if loses and i == 0:
+            trace.packet(sent - 1.5, True, 1, 1001, payload=1000, client=client)
+        delay = 0.06 + 0.02 * math.sin(math.pi * (sent + phase))
+        trace.packet(sent + delay, False, 1001, 1 + (i + 1) * 1000, client=client)
+
+
+@pytest.mark.parametrize(
+    ("phases", "loses", "expected"),
+    [
+        ((0.0, 0.0), True, [(1, "shared"), (1, "shared")]),
+        ((0.0, 0.5), True, [(None, "alone"), (None, "alone")]),
+        ((0.0, 0.0), False, [(None, "undecided"), (None, "undecided")]),
+    ],
+)
+def test_flows_count_from_their_first_congestion_on(
+    tmp_path: Path, phases: tuple[float, float], loses: bool, expected: list[tuple[int | None, str]]
+) -> None:
+    trace = Trace()
+    for number, phase in enumerate(phases):
+        swinging(trace, f"10.0.0.{number + 5}", phase, loses=loses)
+    with (
+        rewindow.open(trace.write(tmp_path / "two.pcap")) as capture,
+        capture.stream(bottlenecks=True) as replay,
+    ):
+        replay.run()
+        assert [(s.bottleneck, s.bottleneck_state) for c in replay.connections() for s in c.subflows] == expected
+
+
+def test_no_more_than_64_flows_are_compared(tmp_path: Path) -> None:
+    trace = Trace()
+    for number in range(70):
+        swinging(trace, f"10.0.1.{number + 1}", 0.0, loses=True)
+    trace.packet(40.0, True, 1 + 150 * 1000, 1001, payload=1000, client="10.0.1.70")  # it sends the most
+    with (
+        rewindow.open(trace.write(tmp_path / "many.pcap")) as capture,
+        capture.stream(bottlenecks=True) as replay,
+    ):
+        replay.run()
+        states = [s.bottleneck_state for c in replay.connections() for s in c.subflows]
+    assert (states.count("shared"), states.count("not_judged")) == (64, 6)
+    assert states[69] == "shared"
