@@ -145,6 +145,16 @@ def test_replay_csv_and_parquet(tmp_path: Path) -> None:
         (["sets", SAMPLE, "--option", "T_ms=1"], 2, "sbcc has no option 'T_ms'"),
         (["sets", SAMPLE, "--detector", "sbd", "--option", "T_ms=1"], 2, "option T_ms takes 10 to 10000"),
         (["sets", SAMPLE, "--output", "x.txt"], 2, ".csv or .parquet"),
+        (
+            ["replay", SAMPLE, "--algorithm", "lia", "--detector-option", "N=9", "--output", "x.csv"],
+            2,
+            "without a detector",
+        ),
+        (
+            ["replay", SAMPLE, "--algorithm", "dwc", "--detector-option", "N=9", "--output", "x.csv"],
+            2,
+            "dwc has no option",
+        ),
         (["replay", SAMPLE, "--algorithm", "tccc", "--output", "x.txt"], 2, ".csv or .parquet"),
         (["replay", SAMPLE, "--algorithm", "tccc", "--output", "/nonexistent/x.csv"], 2, "cannot be written"),
         (["replay", SAMPLE, "--algorithm", "tccc", "--option", "L", "--output", "x.csv"], 2, "name=value"),
