@@ -30,9 +30,9 @@ fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= 
 	@deploy/setup.sh fuzz
 	@SECONDS_EACH=$(SECONDS) TARGET="$(TARGET)" JOBS="$(JOBS)" deploy/fuzz.sh
 
-validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs
+validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs, OPTIONS=--write
 	@deploy/setup.sh build
-	@$(PYTHON) -m bench.validate $(CORPUS)
+	@$(PYTHON) -m bench.validate $(CORPUS) $(OPTIONS)
 
 corpus: ## compare what is found in captures with tshark; CAPTURES= names their folder, OPTIONS="--write FILE"
 	@deploy/setup.sh corpus

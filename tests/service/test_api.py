@@ -60,7 +60,9 @@ def test_capture_from_upload_to_result(analysed: dict[str, Any], client: TestCli
     assert analysed["connections"] == 2
     assert analysed["summary"]["vantage"] == "sender"
     (group,) = analysed["fairness"]
+    assert (group["bottleneck"], group["method"]) == ("detected: sbd #1", "sbd")
     assert group["connections"] == [0, 1]
+    assert analysed["summary"]["bottlenecks"] == {"method": "sbd", "undecided": 0, "not_judged": 0}
     connection = client.get(f"/v1/connections/{mptcp(client, analysed)['id']}").json()
     assert connection["bytes"] == 4128768
     assert [s["sport"] for s in connection["subflows"]] == [55090, 43575]
