@@ -1,0 +1,90 @@
+"""Algorithms that couple within a set of subflows behind one bottleneck, and run NewReno outside (algorithms.md 14 to 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tests.oracles.coupled import Lia, Olia
+from tests.oracles.paths import Oracle, Path, total
+
+
+@dataclass
+class Sets(Oracle):
+    def group(self, r: int) -> list[Path]:
+        """The live members of r's set; itself alone outside of one. Fewer than two are no set."""
+        p = self.paths[r]
+        group = [q for q in self.paths if q.live and q.group == p.group] if p.group else []
+        return group if len(group) > 1 else [p]
+
+    def members(self, r: int) -> list[Path]:
+        return [p for p in self.group(r) if p.counts]
+
+    def is_alone(self, r: int) -> bool:
+        return len(self.group(r)) == 1
+
+
+@dataclass
+class Sbcc(Sets, Lia):
+    """In a set I = min(beta_r max(w/R^2)/S^2, 1/w); D = w beta/2 on a mark, w/2 on a loss (literal: beta as well)."""
+
+    beta_floor: Fraction = Fraction(1, 8)
+    literal: bool = False
+
+    def beta(self, r: int) -> Fraction:
+        return Fraction(1) if self.is_alone(r) else max(self.paths[r].beta, self.beta_floor)
+
+    def increase(self, r: int) -> Fraction:
+        reno = 1 / self.paths[r].cwnd
+        if self.is_alone(r) or not self.paths[r].counts:
+            return reno
+        members = self.members(r)
+        s = total(q.cwnd / q.rtt for q in members if q.rtt)
+        best = max(q.cwnd / q.rtt**2 for q in members if q.rtt)
+        return min(self.beta(r) * best / s**2, reno)
+
+    def decrease(self, r: int) -> Fraction:
+        beta = self.beta(r) if self.literal else Fraction(1)
+        return self.paths[r].cwnd * beta / 2
+
+    def marked_decrease(self, r: int) -> Fraction:
+        return self.paths[r].cwnd * self.beta(r) / 2
+
+    def timeout_decrease(self, r: int) -> Fraction:
+        return self.decrease(r)
+
+    def window_ends(self, r: int, acked: int, marked: int) -> None:
+        """beta = T/8 + 7/8 beta at the end of each window of data, inside a set only (S7, S8)."""
+        p = self.paths[r]
+        if self.is_alone(r):
+            p.beta = Fraction(1)
+        else:
+            p.beta = Fraction(marked, acked) / 8 + p.beta * 7 / 8
+
+
+@dataclass
+class Dwc(Sets):
+    """In a group I = min(1/W_g, 1/w_r); a loss halves its members that are in congestion avoidance, too."""
+
+    def increase(self, r: int) -> Fraction:
+        return 1 / total(p.cwnd for p in self.group(r))
+
+    def reacting(self, r: int) -> Iterator[int]:
+        yield r
+        if not self.is_alone(r):
+            for k, p in enumerate(self.paths):
+                if k != r and p.live and p.group == self.paths[r].group and not p.in_slow_start:
+                    yield k
+
+
+@dataclass
+class MptcpSbd(Sets, Olia):
+    """Each group coupled by OLIA, or LIA."""
+
+    inner: str = "olia"
+
+    def increase(self, r: int) -> Fraction:
+        if self.is_alone(r):
+            return 1 / self.paths[r].cwnd
+        return Olia.increase(self, r) if self.inner == "olia" else Lia.increase(self, r)  # type: ignore[arg-type]
