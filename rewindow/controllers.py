@@ -60,8 +60,9 @@ class Path:
 
     @property
     def cwnd_cnt(self) -> int:
-        """Linux's additive-increase credit, segments."""
-        return int(self._state()[0].cwnd_cnt)
+        """Linux's additive-increase credit, segments; olia's, in 1/1024 of a segment, may be below 0."""
+        value = int(self._state()[0].cwnd_cnt)
+        return value - (1 << 32) if value >> 31 else value
 
     @property
     def set(self) -> int | None:
@@ -78,7 +79,8 @@ class Controller:
 
     paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
     path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
-    is the number of the (final) set of subflows behind one bottleneck, for those that couple sets.
+    is the number of the (final) set of subflows behind one bottleneck, for those that couple sets; a path that is given
+    `beta` is of set 1 unless `set` says otherwise.
     Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
 
     Raises UnknownAlgorithm, BadOption.
@@ -137,6 +139,8 @@ class Controller:
             raise ValueError(f"{self.name}: a path has no {', '.join(sorted(unknown))}")
         ssthresh = values.get("ssthresh")
         unset = ssthresh is None or math.isinf(float(ssthresh))
+        # A mark rate of its own is what a path of a set has.
+        place = int(values.get("set") or ("set" not in values and "beta" in values))
         state = ffi.new(
             "rw_path_state *",
             {
@@ -144,9 +148,9 @@ class Controller:
                 "ssthresh_q16": _UNSET if unset else _q16(float(ssthresh)),  # type: ignore[arg-type]
                 "srtt_ns": round(float(values.get("rtt") or 0) * 1e9),
                 "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
-                "cwnd_cnt": int(values.get("cwnd_cnt") or 0),
-                "group": int(values.get("set") or 0),
-                "group_state": _FINAL if values.get("set") else 0,
+                "cwnd_cnt": int(values.get("cwnd_cnt") or 0) & 0xFFFFFFFF,
+                "group": place,
+                "group_state": _FINAL if place else 0,
             },
         )
         index, error = ffi.new("uint32_t *"), ffi.new("rw_error *")

@@ -184,7 +184,11 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
 def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
     parts = []
     for a in algorithms:
-        lines = [f"{a.name} ({a.kind} path)", f"  {a.formula}", f"  source: {a.source}"]
+        lines = [
+            f"{a.name} ({'single path' if a.kind == 'single' else a.kind})",
+            f"  {a.formula}",
+            f"  source: {a.source}",
+        ]
         lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in a.options]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

@@ -118,6 +118,8 @@ struct rw_control {
 	/* Optional: null means the common rule. */
 	void (*ece)(struct rw_connection *c, uint32_t path);     /* the first ECE of a window; null: as a loss */
 	void (*open)(struct rw_connection *c);
+	void (*begin)(struct rw_connection *c, uint32_t path);   /* a path takes its place: first values of its words */
+	void (*grouped)(struct rw_connection *c, uint32_t path); /* its group or the state of that has changed */
 	void (*delivered)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK of new segments, first */
 	void (*rtt)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK with a sample, before ack */
 	void (*idle)(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns); /* it sends again */

@@ -12,8 +12,9 @@
 #define RW_COUPLED_SLOW_START_H
 
 #include "fixed_point.h"
+#include "options.h"
 
-enum { MODE, MIN_SSTHRESH, ALPHA0, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, COUPLED_OPTIONS };
+enum { ALPHA0 = COMMON_OPTIONS, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, COUPLED_OPTIONS };
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
 enum { PATH_RTT_NS };
 
@@ -21,10 +22,8 @@ enum { PATH_RTT_NS };
 #define STATIC_SSTHRESH_BYTES 65535
 
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                              \
-	{"mode", "kernel|paper", "paper", "paper: ssthresh is reached at once, growth while the recorded sender was not "  \
-	 "limited by application or receiver; kernel: PRR and Linux's own growth gate", RW_OPTION_CHOICE, 0, 0},          \
-	{"min_ssthresh", "1 to 1024 segments", "2", "a floor is mandatory: the printed decrease reaches zero and below",   \
-	 RW_OPTION_Q16, 1 << 16, 1024 << 16},                                                                             \
+	RW_OPTION_MODE_PAPER,                                                                                             \
+	RW_OPTION_FLOOR("2", "a floor is mandatory: the printed decrease reaches zero and below"),                         \
 	{"alpha0", "above 1 to 4", "1.5", "as printed; 2 is the parity with a TCP that counts bytes (C11)",                \
 	 RW_OPTION_Q16, (1 << 16) + 1, 4 << 16},                                                                          \
 	{"L", "0.125 to 1024 segments", l_default, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},                          \
@@ -37,7 +36,7 @@ enum { PATH_RTT_NS };
 
 #define COUPLED_SLOW_START_WORDS                                                                                     \
 	{"initial_ss", 0, WORD_INITIAL_SS, 0}, {"alpha", 0, WORD_ALPHA_Q32, 32},                                           \
-	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}
+	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0}
 
 RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
 {
@@ -209,6 +208,13 @@ RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 		if (c->path[i].live && c->path[i].initial)
 			return;
 	c->word[WORD_INITIAL_SS] = 0;
+}
+
+/* A loss that the avoidance has no rule of its own for, and every timeout. */
+RW_INLINE void css_halve(struct rw_connection *c, uint32_t path)
+{
+	css_left_by_loss(c, path);
+	rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]);
 }
 
 RW_INLINE uint32_t css_phase(const struct rw_connection *c, uint32_t path)

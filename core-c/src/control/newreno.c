@@ -8,14 +8,12 @@
  * mode=kernel keeps the integer window and credit counter of Linux (algorithms.md 1.3); mode=paper keeps fractions.
  */
 #include "fixed_point.h"
-
-enum { MODE, MIN_SSTHRESH };
+#include "options.h"
 
 static const struct rw_option newreno_options[] = {
     {"mode", "kernel|paper", "kernel", "kernel follows Linux's integer window, paper the fractional formula",
      RW_OPTION_CHOICE, 0, 0},
-    {"min_ssthresh", "1 to 1024 segments", "2", "RFC 5681 and Linux floor; 1 is used by some simulators",
-     RW_OPTION_Q16, 1 << 16, 1024 << 16},
+    RW_OPTION_FLOOR_LINUX,
     {0}};
 
 static const struct rw_word_name newreno_words[] = {{0}};
@@ -23,12 +21,9 @@ static const struct rw_word_name newreno_words[] = {{0}};
 static void newreno_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
 	struct rw_path *p = &c->path[ack->path];
-	uint64_t acked_q16 = (uint64_t)ack->acked_segments << 16;
-	if (rw_in_slow_start(p)) {
-		acked_q16 = rw_slow_start(p, acked_q16);
-		if (acked_q16 == 0)
-			return;
-	}
+	uint64_t acked_q16 = rw_after_slow_start(p, ack);
+	if (acked_q16 == 0)
+		return;
 	if (c->option[MODE] == RW_MODE_KERNEL) {
 		uint32_t divisor = (uint32_t)(p->cwnd_q16 >> 16);
 		rw_additive_increase(p, divisor ? divisor : 1, (uint32_t)(acked_q16 >> 16));
@@ -39,10 +34,7 @@ static void newreno_ack(struct rw_connection *c, const struct rw_ack *ack)
 
 static void newreno_loss(struct rw_connection *c, uint32_t path)
 {
-	struct rw_path *p = &c->path[path];
-	uint64_t w = p->cwnd_q16;
-	uint64_t half = c->option[MODE] == RW_MODE_KERNEL ? (w >> 17) << 16 : w - (w >> 1);
-	rw_set_ssthresh(p, half, c->option[MIN_SSTHRESH]);
+	rw_halve(&c->path[path], c->option[MODE] == RW_MODE_KERNEL, c->option[MIN_SSTHRESH]);
 }
 
 const struct rw_control rw_control_newreno = {

@@ -44,6 +44,8 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 	p->ssthresh_q16 = ssthresh_q16;
 	p->initial = ssthresh_q16 == RW_SSTHRESH_UNSET;
 	p->live = 1;
+	if (s->control->begin)
+		s->control->begin(s->connection, path);
 	if (srtt_ns) {
 		struct rw_ack first = {.path = path, .rtt_ns = srtt_ns};
 		rw_shadow_rtt(s, &first, srtt_ns);
