@@ -21,7 +21,7 @@ RELATIVE = Fraction(1, 2000)
 ABSOLUTE = Fraction(1, 16384)
 """Segments: four units of Q16."""
 
-COUPLES_SETS = {"sbcc", "dwc", "mptcp-sbd"}
+COUPLES_SETS = {"sbcc", "dwc", "mptcp-sbd", "tccc+"}
 COUNTS_BYTES = {"olia", "mptcp-sbd"}
 
 windows = st.one_of(
@@ -68,7 +68,7 @@ def as_given(name: str, p: Path) -> dict[str, Any]:
         entry["set"] = p.group
     if name in COUNTS_BYTES:
         entry["loss_interval_bytes"] = p.interval_bytes
-    if name == "sbcc":
+    if name == "sbcc" and p.group:
         entry["beta"] = float(p.beta)
     return entry
 

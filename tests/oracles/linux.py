@@ -197,6 +197,7 @@ class KernelOlia(KernelReno):
 class KernelBaliaPath(KernelPath):
     ai: int = 0
     md: int = 0
+    stale: bool = False
 
 
 @dataclass
@@ -216,6 +217,7 @@ class KernelBalia(KernelReno):
         while m > 1 << 25:
             x, m, s = x >> 5, m >> 5, s >> 5
         p.ai = max(10 * p.cwnd * s**2 // ((x + m) * (4 * x + m)), 1)
+        p.stale = False
         p.md = p.cwnd >> 1 if alpha < 2 else (p.cwnd >> 1) * 3 >> 1
 
     def grow(self, r: int, acked: int) -> None:
@@ -224,7 +226,7 @@ class KernelBalia(KernelReno):
             p.slow_start(acked)
             self.recompute(r)
             return
-        if not p.ai:
+        if p.stale or not p.ai:
             self.recompute(r)
         if p.cnt >= p.ai:
             p.cwnd, p.cnt = min(p.cwnd + 1, LARGEST), 0
@@ -234,13 +236,13 @@ class KernelBalia(KernelReno):
 
     def ssthresh(self, r: int) -> int:
         p = self.paths[r]
-        if not p.ai:
+        if p.stale or not p.ai:
             self.recompute(r)
         return max(p.cwnd - p.md, self.floor)
 
     def changed(self, r: int) -> None:
-        if self.paths[r].live:
-            self.recompute(r)
+        """Worked out anew when recovery is over: at the next ACK of avoidance."""
+        self.paths[r].stale = True
 
 
 @dataclass
@@ -251,7 +253,10 @@ class KernelWvegasPath(KernelPath):
     alpha: int = 2
     queue_us: int = 0
     rate: int = 0
-    round_end: int = 0
+    round_end: int | None = None
+    next: int | None = None
+    """What was to be sent next at the last ACK."""
+    reno_until: int | None = None
 
 
 @dataclass
@@ -269,16 +274,36 @@ class KernelWvegas(KernelReno):
 
     def grow(self, r: int, acked: int) -> None:
         p = self.paths[r]
-        if p.acked <= p.round_end:
+        following = p.acked + p.cwnd
+        if acked:
+            p.next = following
+        if p.reno_until is not None:
+            if p.acked < p.reno_until:
+                super().grow(r, acked)
+                return
+            p.reno_until = p.round_end = None
+        if p.round_end is None or p.acked <= p.round_end:
+            p.round_end = following if p.round_end is None else p.round_end
             if p.in_slow_start:
                 p.slow_start(acked)
             return
-        p.round_end = p.acked + p.cwnd
+        p.round_end = following
         if p.samples <= 2:
             super().grow(r, acked)
         else:
             self.decide(r, acked)
         p.samples = p.sum_us = 0
+
+    def loss(self, r: int) -> None:
+        """NewReno until what was in flight is acknowledged."""
+        super().loss(r)
+        p = self.paths[r]
+        p.reno_until, p.samples, p.sum_us = p.next, 0, 0
+
+    def timeout(self, r: int) -> None:
+        super().timeout(r)
+        p = self.paths[r]
+        p.reno_until, p.samples, p.sum_us, p.rate = p.next, 0, 0, 0
 
     def decide(self, r: int, acked: int) -> None:
         p = self.paths[r]

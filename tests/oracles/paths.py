@@ -51,6 +51,11 @@ class Path:
     """The largest since the last reduction; 0: no ACK came."""
     ignore: int = 0
     """LISA: ACKed segments that still do not count."""
+    una: int = 0
+    round_end: int | None = None
+    """SB-CC: the window of data under way, in segments; a whole window is in flight."""
+    delivered: int = 0
+    marked: int = 0
 
     @property
     def initial(self) -> bool:

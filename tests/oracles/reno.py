@@ -15,13 +15,11 @@ class NewReno(Oracle):
 
 @dataclass
 class Ewtcp(Oracle):
-    """I = a/w: the aggregate is one TCP with a = 1/n^2; the literal print is 1/sqrt(n)."""
+    """I = a/w: the aggregate is one TCP with a = 1/n^2; the literal print is 1/sqrt(n). No rate enters: all that joined count."""
 
     weight: str = "inv_n2"
 
     def increase(self, r: int) -> Fraction:
-        if not self.paths[r].counts:
-            return 1 / self.paths[r].cwnd
-        n = Fraction(len(self.members(r)))
+        n = Fraction(sum(p.live for p in self.paths))
         a = 1 / n**2 if self.weight == "inv_n2" else 1 / square_root(n)
         return a / self.paths[r].cwnd

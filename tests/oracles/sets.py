@@ -24,16 +24,31 @@ class Sets(Oracle):
     def is_alone(self, r: int) -> bool:
         return len(self.group(r)) == 1
 
+    def leave(self, r: int) -> None:
+        """A set of which fewer than two are left dissolves."""
+        rest = [p for p in self.group(r) if p is not self.paths[r]]
+        self.paths[r].live = False
+        if len(rest) == 1:
+            rest[0].group = 0
+            self.dissolved(rest[0])
+
+    def dissolved(self, p: Path) -> None:
+        """What is forgotten with the set."""
+
 
 @dataclass
 class Sbcc(Sets, Lia):
-    """In a set I = min(beta_r max(w/R^2)/S^2, 1/w); D = w beta/2 on a mark, w/2 on a loss (literal: beta as well)."""
+    """In a set I = min(beta_r max(w/R^2)/S^2, 1/w), D = w beta/2; not literal: D = w/2 on a loss.
 
-    beta_floor: Fraction = Fraction(1, 8)
-    literal: bool = False
+    By hand one path can be a set: nothing to couple with, but a beta of its own.
+    """
+
+    beta_floor: Fraction = Fraction(0)
+    literal: bool = True
 
     def beta(self, r: int) -> Fraction:
-        return Fraction(1) if self.is_alone(r) else max(self.paths[r].beta, self.beta_floor)
+        p = self.paths[r]
+        return max(p.beta, self.beta_floor) if p.group else Fraction(1)
 
     def increase(self, r: int) -> Fraction:
         reno = 1 / self.paths[r].cwnd
@@ -54,13 +69,23 @@ class Sbcc(Sets, Lia):
     def timeout_decrease(self, r: int) -> Fraction:
         return self.decrease(r)
 
-    def window_ends(self, r: int, acked: int, marked: int) -> None:
+    def delivered(self, r: int, acked: int, marked: int) -> None:
         """beta = T/8 + 7/8 beta at the end of each window of data, inside a set only (S7, S8)."""
         p = self.paths[r]
-        if self.is_alone(r):
-            p.beta = Fraction(1)
-        else:
-            p.beta = Fraction(marked, acked) / 8 + p.beta * 7 / 8
+        p.una += acked
+        if not p.group:
+            return
+        p.delivered += acked
+        p.marked += marked
+        if p.round_end is not None and p.una < p.round_end:
+            return
+        if p.round_end is not None:
+            p.beta = Fraction(p.marked, p.delivered) / 8 + p.beta * 7 / 8
+            p.delivered = p.marked = 0
+        p.round_end = p.una + int(p.cwnd)
+
+    def dissolved(self, p: Path) -> None:
+        p.beta, p.round_end, p.delivered, p.marked = Fraction(1), None, 0, 0
 
 
 @dataclass
@@ -69,6 +94,9 @@ class Dwc(Sets):
 
     def increase(self, r: int) -> Fraction:
         return 1 / total(p.cwnd for p in self.group(r))
+
+    def ece(self, r: int) -> None:
+        self.loss(r)
 
     def reacting(self, r: int) -> Iterator[int]:
         yield r

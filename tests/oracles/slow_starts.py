@@ -30,9 +30,12 @@ class Css(Lia):
             self.exit()
             return
         p = self.paths[r]
-        ratio = p.rtt / self.least_rtt(self.members(r)) if p.rtt else Fraction(1)
+        ratio = p.rtt / self.least_coupled() if p.rtt else Fraction(1)
         growth = power(self.alpha_now, ratio) - 1
         p.cwnd += min(self.cap, growth * acked)
+
+    def least_coupled(self) -> Fraction:
+        return self.least_rtt([p for p in self.paths if p.counts])
 
     def rate_test(self) -> Fraction:
         """sum w/R min R: what is compared with con_ssthresh."""
@@ -112,13 +115,18 @@ class Tccc(Css):
 
 
 @dataclass
-class TcccPlus(Css):
-    """TCCC's slow start, NewReno per subflow afterwards."""
+class TcccPlus(Tccc):
+    """TCCC's slow start; afterwards TCCC's avoidance within a set, NewReno outside."""
 
-    cap: Fraction = Fraction(1)
+    def members(self, r: int) -> list[Path]:
+        p = self.paths[r]
+        return [q for q in self.paths if q.counts and p.group and q.group == p.group]
 
     def increase(self, r: int) -> Fraction:
-        return Oracle.increase(self, r)
+        return Tccc.increase(self, r) if self.paths[r].group else Oracle.increase(self, r)
+
+    def decrease(self, r: int) -> Fraction:
+        return Tccc.decrease(self, r) if self.paths[r].group else Oracle.decrease(self, r)
 
 
 @dataclass
@@ -126,16 +134,15 @@ class Lisa(Lia):
     """A subflow that joins takes its initial window from the fastest subflow that is in the initial slow start."""
 
     def join(self, p: Path) -> None:
-        donors = [q for q in self.paths if q.counts and q.initial]
+        donors = [q for q in self.paths if q.live and q.initial]
         self.paths.append(p)
         if not donors:
-            p.cwnd = Fraction(10)
             return
-        donor = max(donors, key=rate)
+        donor = max(donors, key=lambda q: rate(q) if q.rtt else Fraction(0))
         window = Fraction(10) if donor.cwnd >= 20 else Fraction(max(3, donor.cwnd // 2))
         p.cwnd = window
         donor.cwnd = max(donor.cwnd - window, Fraction(1))
-        donor.ignore = int(window)
+        donor.ignore += int(window)
 
     def ack(self, r: int, acked: int, marked: int = 0) -> None:
         p = self.paths[r]
@@ -145,3 +152,6 @@ class Lisa(Lia):
             super().ack(r, acked - unheard, marked)
         else:
             p.flight = max(p.flight, p.cwnd)
+
+    def reduced(self, r: int) -> None:
+        self.paths[r].ignore = 0  # what was given is gone with the window

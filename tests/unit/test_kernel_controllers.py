@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rewindow
 from rewindow import Controller
 from tests.oracles import KERNEL, LinuxCubic
-from tests.oracles.linux import KernelLia, KernelOlia, KernelPath, KernelReno, KernelWvegas
+from tests.oracles.linux import KernelPath, KernelReno, KernelWvegas, KernelWvegasPath
 
 ALGORITHMS = [a.name for a in rewindow.algorithms() if a.name in KERNEL]
 ONLY_KERNEL = {"wvegas"}
@@ -131,3 +131,92 @@ def test_hystart_leaves_slow_start_when_the_delay_grows() -> None:
         off.ack(acked=21 * (i < 2), rtt=0.04 if i == 0 else 0.09, time=1.0 + i * 0.01)
     assert math.isinf(off.paths[0].ssthresh)
 
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    paths=st.lists(st.tuples(st.integers(1, 200), st.integers(50, 10**6)), min_size=1, max_size=4),
+    slow=st.booleans(),
+    happens=st.lists(
+        st.tuples(st.sampled_from("ssssaaaaaaaalt"), st.integers(0, 3), st.integers(0, 60), st.integers(1, 300)),
+        max_size=80,
+    ),
+)
+def test_wvegas_rounds(
+    paths: list[tuple[int, int]], slow: bool, happens: list[tuple[str, int, int, int]]
+) -> None:
+    """With samples of a queue that comes and goes: the decision of every round trip, alpha and the smallest queue too."""
+    ssthresh = None if slow else 1
+    oracle = KernelWvegas([KernelWvegasPath(w, us, ssthresh) for w, us in paths])
+    controller = Controller("wvegas", paths=[as_given({"cwnd": w, "rtt_us": us, "ssthresh": ssthresh}) for w, us in paths])
+    for kind, where, acked, queue in happens:
+        r = where % len(paths)
+        us = paths[r][1] + queue * paths[r][1] // 400
+        if kind in "as":
+            segments = acked if kind == "a" else 0
+            oracle.sample(r, us)
+            oracle.ack(r, segments)
+            controller.ack(r, segments, rtt=us / 1e6)
+        elif kind == "l":
+            oracle.loss(r)
+            controller.loss(r)
+        else:
+            oracle.timeout(r)
+            controller.timeout(r)
+        same(controller, oracle)
+        state = controller.state
+        assert state["alpha"] == [p.alpha for p in oracle.paths]
+        assert state["queue_delay_us"] == [p.queue_us for p in oracle.paths]
+        assert state["instant_rate"] == [p.rate for p in oracle.paths]
+
+
+@pytest.mark.parametrize("cwnd", [1, 2, 10, 63, 64, 65, 1000, 5000])
+def test_lia_alone_needs_one_ack_more_than_its_threshold(cwnd: int) -> None:
+    """So that it is not NewReno, which needs a window's worth; and an ACK of many segments counts as one."""
+    threshold = max(4096 // max((cwnd << 32) // (cwnd << 10) ** 2, 1), cwnd)
+    for acked in (1, 5):
+        c = Controller("lia", paths=[{"cwnd": float(cwnd), "rtt": 0.1, "ssthresh": 1.0}], mode="kernel")
+        for _ in range(threshold):
+            c.ack(acked=acked)
+        assert c.paths[0].cwnd == cwnd
+        c.ack(acked=acked)
+        assert (c.paths[0].cwnd, c.paths[0].cwnd_cnt) == (cwnd + 1, 0)
+
+
+@pytest.mark.parametrize("name", ["lia", "olia", "balia"])
+@settings(max_examples=50, deadline=None)
+@given(cwnd=st.integers(1, 200), n=st.integers(1, 600))
+def test_modules_alone_are_no_faster_than_newreno(name: str, cwnd: int, n: int) -> None:
+    """ACK by ACK, a segment each; and no less than a module's rounding behind it."""
+    path = {"cwnd": float(cwnd), "rtt": 0.1, "ssthresh": 1.0}
+    module, newreno = Controller(name, paths=[path], mode="kernel"), Controller("newreno", paths=[path])
+    for _ in range(n):
+        module.ack()
+        newreno.ack()
+        assert cwnd <= module.paths[0].cwnd <= newreno.paths[0].cwnd
+
+
+@pytest.mark.parametrize("name", ["lia", "olia", "balia"])
+@settings(max_examples=100, deadline=None)
+@given(cwnd=st.integers(4, 1 << 20), kind=st.sampled_from(["loss", "ece", "timeout"]))
+def test_modules_alone_halve_as_newreno(name: str, cwnd: int, kind: str) -> None:
+    path = {"cwnd": float(cwnd), "rtt": 0.1, "ssthresh": 1.0}
+    module, newreno = Controller(name, paths=[path], mode="kernel"), Controller("newreno", paths=[path])
+    for c in (module, newreno):
+        getattr(c, kind)()
+    odd = (cwnd & 1) if name == "balia" else 0  # it takes the half away, rounded down
+    assert module.paths[0].ssthresh == newreno.paths[0].ssthresh + odd
+
+
+def test_wvegas_alone_has_all_of_alpha() -> None:
+    """The share of one is 10 segments: it yields to a queue of 11 and grows at one of 8."""
+    for rtt, change in ((0.13, -1), (0.12, 1)):
+        c = Controller("wvegas", paths=[{"cwnd": 50.0, "rtt": 0.1, "ssthresh": 1.0}])
+        c.ack(acked=1, rtt=0.1)  # the base, and the beginning of a round
+        c.ack(acked=60, rtt=rtt)  # its end, with two samples: a step of NewReno
+        assert c.state["alpha"] == [2]
+        before = c.paths[0].cwnd
+        for acked in (0, 0, 60):
+            c.ack(acked=acked, rtt=rtt)
+        assert c.state["alpha"] == [10]
+        assert c.paths[0].cwnd == before + change
