@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate corpus bench profile clean
+.PHONY: help build up down test check fuzz validate corpus bench profile docs clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -45,6 +45,9 @@ bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes
 profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.profile $(OPTIONS)
+
+docs: build ## write the pages that come from the code (docs/algorithms.md)
+	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

@@ -20,6 +20,9 @@ class Algorithm:
     kind: str  # single or multipath
     source: str
     formula: str
+    deviations: str
+    detector: str | None
+    """That places its subflows in sets unless another is chosen; None: it does not use sets."""
     options: tuple[Option, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -48,5 +51,15 @@ def algorithms() -> list[Algorithm]:
                 )
             )
         kind = "multipath" if info.multipath else "single"
-        found.append(Algorithm(_text(info.name), kind, _text(info.source), _text(info.formula), tuple(options)))
+        found.append(
+            Algorithm(
+                name=_text(info.name),
+                kind=kind,
+                source=_text(info.source),
+                formula=_text(info.formula),
+                deviations=_text(info.deviations),
+                detector=None if info.detector == ffi.NULL else _text(info.detector),
+                options=tuple(options),
+            )
+        )
     return found

@@ -79,7 +79,7 @@ def _algorithms(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"algorithms": [a.as_json() for a in found]}))
     else:
-        print(reports.algorithms_text(found))
+        print(reports.algorithms_markdown(found) if args.markdown else reports.algorithms_text(found))
     return DONE
 
 
@@ -141,7 +141,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     p = commands.add_parser("algorithms", help="list the controllers and their options")
-    p.add_argument("--json", action="store_true")
+    form = p.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true")
+    form.add_argument("--markdown", action="store_true", help="the page docs/algorithms.md")
     p.set_defaults(run=_algorithms)
 
     p = commands.add_parser("analyze", help="connections, metrics and fairness of captures")

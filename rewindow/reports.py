@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from rewindow.algorithms import Algorithm
+from rewindow.algorithms import Algorithm, Option
 from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
@@ -181,6 +181,37 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
     return head + "\n\n" + table(rows, right=(0, 2, *range(5, 8 + len(labels))))
 
 
+def algorithms_markdown(algorithms: Sequence[Algorithm]) -> str:
+    """The page docs/algorithms.md: what is the same in all of them stands once, at its beginning."""
+    shared = [o for o in algorithms[0].options if all(o in a.options for a in algorithms)]
+    parts = [
+        "# Algorithms",
+        "Written by `make docs` from the code (`rewindow algorithms --markdown`). I: what a window grows by for "
+        "each segment acknowledged, in congestion avoidance. D: what a loss or the first ECN echo of a window "
+        "takes from it. w: window in segments, R: round-trip time, x = w/R, of the subflow itself or, with an "
+        "index, of subflow k. Every algorithm that names nothing else has NewReno's slow start (w += acked up to "
+        "ssthresh), and halves at a timeout.",
+        "Options of every algorithm:",
+        _options_table(shared),
+    ]
+    for a in algorithms:
+        kind = "single path" if a.kind == "single" else "multipath"
+        parts += [f"## {a.name}", f"{kind[0].upper()}{kind[1:]}. Source: {a.source}.", f"    {a.formula}"]
+        parts.append(f"Deviations from the print: {a.deviations}")
+        own = [o for o in a.options if o not in shared]
+        parts.append(_options_table(own))
+    return "\n\n".join(parts)
+
+
+def _options_table(options: Sequence[Option]) -> str:
+    def cell(text: str) -> str:
+        return text.replace("|", "\\|")
+
+    lines = ["| option | default | values | reason |", "| --- | --- | --- | --- |"]
+    lines += [f"| `{o.name}` | {o.default} | {cell(o.values)} | {cell(o.reason)} |" for o in options]
+    return "\n".join(lines)
+
+
 def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
     parts = []
     for a in algorithms:
@@ -188,6 +219,7 @@ def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
             f"{a.name} ({'single path' if a.kind == 'single' else a.kind})",
             f"  {a.formula}",
             f"  source: {a.source}",
+            f"  deviations: {a.deviations}",
         ]
         lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in a.options]
         parts.append("\n".join(lines))

@@ -253,7 +253,8 @@ typedef struct rw_option_info {
 } rw_option_info;
 
 typedef struct rw_algorithm_info {
-	const char *name, *source, *formula;
+	const char *name, *source, *formula, *deviations;
+	const char *detector; /* that places its subflows in sets unless another is chosen; null: it does not use sets */
 	uint8_t multipath;
 	uint32_t options;
 } rw_algorithm_info;

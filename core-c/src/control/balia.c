@@ -148,6 +148,8 @@ const struct rw_control rw_control_balia = {
     .name = "balia",
     .source = "Peng et al. 2016, draft-walid-mptcp-congestion-control; Linux MPTCP mptcp_balia",
     .formula = "I = (x/R) / (sum x_k)^2 (1 + alpha)/2 (4 + alpha)/5, D = w/2 min(alpha, 1.5), alpha = max x_k / x",
+    .deviations = "A timeout halves, whatever alpha is. mode=kernel keeps the module's whole-number alpha, below 2 it "
+		  "counts as 1.",
     .multipath = 1,
     .options = balia_options,
     .words = balia_words,

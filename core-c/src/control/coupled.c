@@ -61,6 +61,7 @@ const struct rw_control rw_control_coupled = {
     .name = "coupled",
     .source = "Kelly and Voice 2005, Han et al. 2006; TCCC paper, Table II",
     .formula = "I = (w/R^2) / (sum w_k/R_k)^2, D = w/2",
+    .deviations = "none; Table II's row. Wischik's algorithm of the same name is coupled-full.",
     .multipath = 1,
     .options = coupled_options,
     .words = coupled_words,
@@ -72,6 +73,8 @@ const struct rw_control rw_control_coupled_full = {
     .name = "coupled-full",
     .source = "Wischik et al. 2011 (fully coupled)",
     .formula = "I = 1/W, D = W/2, W = sum w_k",
+    .deviations = "w - W/2 is not positive for a subflow with half of the windows or less: a floor (min_ssthresh). A "
+		  "timeout halves.",
     .multipath = 1,
     .options = coupled_full_options,
     .words = coupled_words,

@@ -13,13 +13,11 @@
 
 #include "fixed_point.h"
 #include "options.h"
+#include "ssthresh_estimator.h"
 
-enum { ALPHA0 = COMMON_OPTIONS, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, COUPLED_OPTIONS };
+enum { ALPHA0 = COMMON_OPTIONS, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, SSTHRESH, COUPLED_OPTIONS };
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
 enum { PATH_RTT_NS };
-
-/* CSS IV.A: the default ssthresh of a TCP without an estimate. */
-#define STATIC_SSTHRESH_BYTES 65535
 
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                              \
 	RW_OPTION_MODE_PAPER,                                                                                             \
@@ -31,18 +29,34 @@ enum { PATH_RTT_NS };
 	{"alpha_form", "exponent|product", "exponent", "growth alpha each min RTT needs the exponent; product is TCCC's "  \
 	 "printed line 18, for comparison (C1)", RW_OPTION_CHOICE, 0, 0},                                                 \
 	{"join_weighted", "off|on", "off", "on: windows at a join weighted by min R/R_k (C9)", RW_OPTION_CHOICE, 0, 0},    \
-	{"con_ssthresh", "0 to 1048576 segments", "0", "0: 65535 bytes, the setting of both papers (C6)", RW_OPTION_Q16,   \
-	 0, (int64_t)1 << 36}
+	{"con_ssthresh", "0 to 1048576 segments", "0", "0: what the option ssthresh estimates (C6)", RW_OPTION_Q16,        \
+	 0, (int64_t)1 << 36},                                                                                            \
+	{"ssthresh", "static|hoe|hystart|hystart++", "static", "static: 65535 bytes, the setting of both papers; else the " \
+	 "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",              \
+	 RW_OPTION_CHOICE, 0, 0}
 
 #define COUPLED_SLOW_START_WORDS                                                                                     \
 	{"initial_ss", 0, WORD_INITIAL_SS, 0}, {"alpha", 0, WORD_ALPHA_Q32, 32},                                           \
-	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0}
+	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0},           \
+	RW_ESTIMATOR_PATH_WORDS
 
+/* C6: what was set, or the estimate of the path of the smallest RTT, or the largest one. */
 RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
 {
+	uint64_t least_ns = UINT64_MAX, nearest = 0, largest = 0;
 	if (c->word[WORD_CON_SSTHRESH_Q16] != 0)
 		return c->word[WORD_CON_SSTHRESH_Q16];
-	return ((uint64_t)STATIC_SSTHRESH_BYTES << 16) / (c->mss_bytes ? c->mss_bytes : 1460);
+	for (uint32_t i = 0; c->option[SSTHRESH] != ESTIMATOR_STATIC && i < rw_path_count(c); i++) {
+		const struct rw_path *p = &c->path[i];
+		if (!p->live)
+			continue;
+		largest = rw_max64(largest, p->word[PATH_ESTIMATE_Q16]);
+		if (p->word[PATH_RTT_NS] && p->word[PATH_RTT_NS] < least_ns) {
+			least_ns = p->word[PATH_RTT_NS];
+			nearest = p->word[PATH_ESTIMATE_Q16];
+		}
+	}
+	return nearest ? nearest : largest ? largest : rw_static_ssthresh_q16(c);
 }
 
 RW_INLINE void css_open(struct rw_connection *c)
@@ -55,9 +69,18 @@ RW_INLINE void css_open(struct rw_connection *c)
 /* TCCC line 15: half of each sample, for this purpose only (C4, C5). */
 RW_INLINE void css_rtt(struct rw_connection *c, const struct rw_ack *ack)
 {
-	uint64_t *r = &c->path[ack->path].word[PATH_RTT_NS];
+	struct rw_path *p = &c->path[ack->path];
+	uint64_t *r = &p->word[PATH_RTT_NS];
 	if (ack->rtt_ns)
 		*r = *r ? (*r + ack->rtt_ns) / 2 : ack->rtt_ns;
+	if (p->initial)
+		rw_estimator_rtt(p, c->option[SSTHRESH], ack);
+}
+
+RW_INLINE void css_delivered(struct rw_connection *c, const struct rw_ack *ack)
+{
+	if (c->path[ack->path].initial)
+		rw_estimator_delivered(&c->path[ack->path], c->option[SSTHRESH], ack);
 }
 
 RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)

@@ -31,10 +31,14 @@ const struct rw_control rw_control_css = {
     .name = "css",
     .source = "CSS paper, Algorithms 1-3; RFC 6356 in congestion avoidance",
     .formula = "exit: sum w_k/R_k > con_ssthresh/min R; growth: min(L, (alpha^(R_r/min R) - 1) acked)",
+    .deviations = "The exit test is made on every ACK with the current smallest RTT. A join at or beyond con_ssth ends "
+		  "coupled slow start. A subflow that leaves is the mirror of one that joins. alpha_r is worked out "
+		  "anew on every ACK.",
     .multipath = 1,
     .options = css_options,
     .words = css_words,
     .open = css_open,
+    .delivered = css_delivered,
     .rtt = css_rtt,
     .join = css_join,
     .leave = css_leave,

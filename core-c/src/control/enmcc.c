@@ -83,6 +83,9 @@ const struct rw_control rw_control_enmcc = {
     .name = "enmcc",
     .source = "e-NMCC paper, sections IV and VIII, Algorithm 1",
     .formula = "I as nmcc; D = (w/2) m_th, m_th = max p_k (sum x_k)^2 / sum p_k x_k^2 in [1, 2]",
+    .deviations = "m_th is clamped to 2 as in Algorithm 1, not to the number of subflows as in the text. After a fast "
+		  "retransmit the window is ssthresh, not 2. The largest flight is that between the last two "
+		  "reductions; Linux's max_packets_out is something else. The factor of a timeout is 1.",
     .multipath = 1,
     .options = enmcc_options,
     .words = enmcc_words,
@@ -95,6 +98,7 @@ const struct rw_control rw_control_enmcc_plus = {
     .name = "enmcc+",
     .source = "TCCC paper, section V.B",
     .formula = "slow start as nmcc, then each subflow I = 1/w, D = w/2",
+    .deviations = "none; slow start as nmcc, then NewReno.",
     .multipath = 1,
     .options = plus_options,
     .words = plus_words,

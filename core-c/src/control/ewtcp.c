@@ -52,6 +52,8 @@ const struct rw_control rw_control_ewtcp = {
     .name = "ewtcp",
     .source = "Honda et al. 2009; TCCC paper, Table II",
     .formula = "I = a/w, a = 1/n^2, D = w/2",
+    .deviations = "a = 1/n^2, with which n subflows are one TCP; 1/sqrt(n), as printed, makes them n^(3/4) TCPs "
+		  "(ewtcp_a).",
     .multipath = 1,
     .options = ewtcp_options,
     .words = ewtcp_words,

@@ -83,6 +83,8 @@ const struct rw_control rw_control_lia = {
     .name = "lia",
     .source = "RFC 6356; Linux MPTCP mptcp_coupled",
     .formula = "I = min(max_k(w_k/R_k^2) / (sum w_k/R_k)^2, 1/w), D = w/2",
+    .deviations = "alpha on every ACK, where RFC 6356 allows once a window. A subflow in recovery counts with its "
+		  "ssthresh.",
     .multipath = 1,
     .options = lia_options,
     .words = lia_words,

@@ -47,6 +47,8 @@ const struct rw_control rw_control_mptcp_sbd = {
     .name = "mptcp-sbd",
     .source = "Ferlin et al. 2016, RFC 8382",
     .formula = "in a group: I, D as olia (or lia) over the group; outside: I = 1/w, D = w/2",
+    .deviations = "The paper could not be read here: RFC 8382's grouping, OLIA within each group (inner), NewReno "
+		  "outside.",
     .multipath = 1,
     .detector = "sbd",
     .options = sbd_options,

@@ -91,6 +91,8 @@ const struct rw_control rw_control_olia = {
     .name = "olia",
     .source = "Khalili et al. 2013, draft-khalili-mptcp-congestion-control; Linux MPTCP mptcp_olia",
     .formula = "I = (w/R^2) / (sum w_k/R_k)^2 + alpha/w, D = w/2",
+    .deviations = "The best paths are those of the largest l/R^2, as in the authors' module; the draft prints l^2/R "
+		  "(best). A loss that delivered nothing since the one before is the same interval.",
     .multipath = 1,
     .options = olia_options,
     .words = olia_words,

@@ -105,6 +105,10 @@ const struct rw_control rw_control_sbcc = {
     .name = "sbcc",
     .source = "SB-CC paper, III.A, Algorithms 1-2",
     .formula = "in a final set: I = min(beta max_k(w_k/R_k^2) / (sum w_k/R_k)^2, 1/w), D = w beta/2; outside: I = 1/w, D = w/2",
+    .deviations = "Subflows are coupled in a final set only, where Algorithm 1's input has two states and the text "
+		  "three. beta is 1 outside of a set and where one begins, and is updated once a window of data. With "
+		  "the ECN of RFC 3168 an echo is repeated until it is answered, so that T is near 1; AccECN counts "
+		  "marks.",
     .multipath = 1,
     .detector = "sbcc",
     .options = sbcc_options,

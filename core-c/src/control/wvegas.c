@@ -187,8 +187,9 @@ const struct rw_control rw_control_wvegas = {
     .name = "wvegas",
     .source = "Cao et al. 2012; Linux MPTCP mptcp_wvegas",
     .formula = "once an RTT: w +- 1 as w (rtt - base)/rtt is below or above alpha = total_alpha rate / sum rate",
+    .deviations = "The module's integers in both modes; the paper could not be read here. A path that was idle forgets "
+		  "its smallest RTT.",
     .multipath = 1,
-    .linux_form = 1,
     .options = wvegas_options,
     .words = wvegas_words,
     .begin = wvegas_begin,

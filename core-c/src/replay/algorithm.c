@@ -145,6 +145,8 @@ void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
 	info->name = c->name;
 	info->source = c->source;
 	info->formula = c->formula;
+	info->deviations = c->deviations;
+	info->detector = c->detector;
 	info->multipath = c->multipath;
 	while (c->options[info->options].name)
 		info->options++;
