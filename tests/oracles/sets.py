@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tests.oracles.coupled import Lia, Olia
-from tests.oracles.paths import Oracle, Path, total
+from tests.oracles.paths import Oracle, Path, quadratic, rate, total
 
 
 @dataclass
@@ -45,6 +45,8 @@ class Sbcc(Sets, Lia):
 
     beta_floor: Fraction = Fraction(0)
     literal: bool = True
+    inside_max: bool = False
+    """Where the derivation of eq. 5 puts beta (S10)."""
 
     def beta(self, r: int) -> Fraction:
         p = self.paths[r]
@@ -55,9 +57,12 @@ class Sbcc(Sets, Lia):
         if self.is_alone(r) or not self.paths[r].counts:
             return reno
         members = self.members(r)
-        s = total(q.cwnd / q.rtt for q in members if q.rtt)
-        best = max(q.cwnd / q.rtt**2 for q in members if q.rtt)
-        return min(self.beta(r) * best / s**2, reno)
+        s = total(rate(q) for q in members)
+        if self.inside_max:
+            best = max(max(q.beta, self.beta_floor) * quadratic(q) for q in members)
+        else:
+            best = self.beta(r) * max(quadratic(q) for q in members)
+        return min(best / s**2, reno)
 
     def decrease(self, r: int) -> Fraction:
         beta = self.beta(r) if self.literal else Fraction(1)

@@ -84,11 +84,32 @@ static int is_live(const rw_controller *c, uint32_t path)
 	return path < RW_MAX_PATHS && c->shadow->connection->path[path].live;
 }
 
+/* Fewer than two are no set. In a replay its detector dissolves it; by hand there is none. */
+static void dissolve(rw_controller *c, uint32_t group)
+{
+	struct rw_connection *connection = c->shadow->connection;
+	uint32_t members = 0, last = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (connection->path[i].live && connection->path[i].group == group) {
+			members++;
+			last = i;
+		}
+	if (members != 1)
+		return;
+	connection->path[last].group = 0;
+	connection->path[last].group_state = RW_GROUP_MONITOR;
+	if (c->shadow->control->grouped)
+		c->shadow->control->grouped(connection, last);
+}
+
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
+	uint32_t group = c->shadow->connection->path[path].group;
 	rw_shadow_leave(c->shadow, path);
+	if (group)
+		dissolve(c, group);
 	return RW_OK;
 }
 
