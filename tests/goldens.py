@@ -49,12 +49,17 @@ def text_of(capture: str, algorithm: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def there() -> set[Path]:
+    """The controllers' files that there are."""
+    return {path for capture in CAPTURES for path in GOLDEN.glob(f"{capture}.*.csv")}
+
+
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
     wanted = {
         path_of(capture, a.name): text_of(capture, a.name) for capture in CAPTURES for a in rewindow.algorithms()
     }
-    for path in set(GOLDEN.glob("*.csv")) - set(wanted):
+    for path in there() - set(wanted):
         path.unlink()
         print(f"removed  {path.name}")
     for path, text in sorted(wanted.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rewindow
-from tests.goldens import CAPTURES, GOLDEN, path_of, text_of
+from tests.goldens import CAPTURES, path_of, text_of, there
 
 NAMES = [a.name for a in rewindow.algorithms()]
 
@@ -22,4 +22,4 @@ def test_golden(name: str, capture: str) -> None:
 
 def test_no_golden_is_left_over() -> None:
     wanted = {path_of(capture, name) for capture in CAPTURES for name in NAMES}
-    assert set(GOLDEN.glob("*")) == wanted, "`make golden` removes those of controllers that are gone"
+    assert there() == wanted, "`make golden` removes those of controllers that are gone"
