@@ -56,9 +56,7 @@ def there() -> set[Path]:
 
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
-    wanted = {
-        path_of(capture, a.name): text_of(capture, a.name) for capture in CAPTURES for a in rewindow.algorithms()
-    }
+    wanted = {path_of(capture, a.name): text_of(capture, a.name) for capture in CAPTURES for a in rewindow.algorithms()}
     for path in there() - set(wanted):
         path.unlink()
         print(f"removed  {path.name}")

@@ -1,6 +1,6 @@
 """The kernel's integer forms (algorithms.md 1.3 and 5 to 8), in unbounded integers: equal to the last bit.
 
-Windows are whole segments, RTTs whole microseconds. Times are those of a path driven by hand: a whole window is in flight.
+Windows are whole segments, RTTs whole microseconds. Driven by hand a whole window is in flight.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ class KernelReno:
 
 @dataclass
 class KernelLia(KernelReno):
-    """A = 2^32 w_best/(sum floor(2^10 w_k R_best/R_k))^2 for the connection; T+1 ACKs are a segment, T = max(4096/A, w)."""
+    """A = 2^32 w_best/(sum floor(2^10 w_k R_best/R_k))^2 for the connection.
+
+    T + 1 ACKs are a segment, T = max(4096/A, w).
+    """
 
     scaled: int = 0
     stale: bool = True
@@ -261,7 +264,7 @@ class KernelWvegasPath(KernelPath):
 
 @dataclass
 class KernelWvegas(KernelReno):
-    """wVegas: a decision for each round trip, from the mean of its samples; gamma 1, initial alpha 2, total alpha 10."""
+    """A decision for each round trip, from the mean of its samples; gamma 1, initial alpha 2, total alpha 10."""
 
     path_class = KernelWvegasPath
     paths: list[KernelWvegasPath] = field(default_factory=list)  # type: ignore[assignment]

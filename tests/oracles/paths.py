@@ -1,5 +1,7 @@
-"""What every oracle is made of: paths, sums over them, and the events that a connection has. Exact rationals; logarithms,
-powers and roots in 50 digits. Windows in segments, times in seconds."""
+"""What every oracle is made of: paths, sums over them, and the events that a connection has.
+
+Exact rationals; logarithms, powers and roots in 50 digits. Windows in segments, times in seconds.
+"""
 
 from __future__ import annotations
 

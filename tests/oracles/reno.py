@@ -15,7 +15,10 @@ class NewReno(Oracle):
 
 @dataclass
 class Ewtcp(Oracle):
-    """I = a/w: the aggregate is one TCP with a = 1/n^2; the literal print is 1/sqrt(n). No rate enters: all that joined count."""
+    """I = a/w: the aggregate is one TCP with a = 1/n^2; the literal print is 1/sqrt(n).
+
+    No rate enters: all that joined count.
+    """
 
     weight: str = "inv_n2"
 

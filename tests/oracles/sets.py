@@ -1,4 +1,4 @@
-"""Algorithms that couple within a set of subflows behind one bottleneck, and run NewReno outside (algorithms.md 14 to 16)."""
+"""Algorithms that couple a set of subflows behind one bottleneck, NewReno outside (algorithms.md 14 to 16)."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Sbcc(Sets, Lia):
 
     def increase(self, r: int) -> Fraction:
         reno = 1 / self.paths[r].cwnd
-        if self.is_alone(r) or not self.paths[r].counts:
-            return reno
         members = self.members(r)
+        if not self.paths[r].counts or len(members) < 2:
+            return reno
         s = total(rate(q) for q in members)
         if self.inside_max:
             best = max(max(q.beta, self.beta_floor) * quadratic(q) for q in members)

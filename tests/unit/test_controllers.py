@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,18 @@ from hypothesis import strategies as st
 import rewindow
 from rewindow import Controller
 from tests.driving import (
-    Event, acks, applicable, apply, as_given, at_an_edge, close, compare, drive, events, path_lists, rtts, windows,
+    Event,
+    acks,
+    applicable,
+    apply,
+    as_given,
+    at_an_edge,
+    compare,
+    drive,
+    events,
+    path_lists,
+    rtts,
+    windows,
 )  # fmt: skip
 from tests.oracles import KERNEL, OTHER, PAPER, Path
 

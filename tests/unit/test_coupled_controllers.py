@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewindow import Controller
-from tests.driving import ABSOLUTE, Event, acks, apply, compare, drive, path_lists
+from tests.driving import Event, acks, apply, compare, drive, path_lists
 from tests.oracles import Path
 from tests.oracles.coupled import Olia, olia_sets
 from tests.oracles.linux import KernelOlia, KernelOliaPath
@@ -73,8 +73,10 @@ def test_olia_shrinks_but_never_below_a_segment() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    shapes=st.lists(st.tuples(st.integers(1, 40), st.sampled_from([20_000, 40_000]), st.sampled_from([0, 10**4, 10**7])),
-                    min_size=2, max_size=4),
+    shapes=st.lists(
+        st.tuples(st.integers(1, 40), st.sampled_from([20_000, 40_000]), st.sampled_from([0, 10**4, 10**7])),
+        min_size=2, max_size=4,
+    ),
     happens=st.lists(st.tuples(st.integers(0, 3), acks, st.sampled_from("aaaaaaaal")), max_size=100),
 )  # fmt: skip
 def test_olia_module_with_losses_behind_it(
@@ -128,7 +130,7 @@ def test_enmcc_a_dominant_subflow_falls_to_the_floor() -> None:
 
 @pytest.mark.parametrize("n", range(1, 9))
 def test_alike_subflows_together_grow_as_one(n: int) -> None:
-    """In a round trip by 1 segment where growth rates are added up, by 1/n where windows are (n LIA paths fall by less)."""
+    """In a round trip by 1 segment, or by the 1/n that balances n decreases by a half."""
     path = {"cwnd": 16.0, "rtt": 0.1, "ssthresh": 1.0}
     by_rates, by_windows = ("nmcc", "enmcc", "coupled-full", "tccc"), ("lia", "olia", "balia", "coupled", "ewtcp")
     for name in by_rates + by_windows:

@@ -14,7 +14,9 @@ NAMES = [a.name for a in rewindow.algorithms()]
 @pytest.mark.parametrize("name", NAMES)
 def test_golden(name: str, capture: str) -> None:
     path = path_of(capture, name)
-    assert path.exists(), f"{name} has no golden: `make golden` writes tests/golden/{path.name}; look at it, and commit it"
+    assert path.exists(), (
+        f"{name} has no golden: `make golden` writes tests/golden/{path.name}; look at it, and commit it"
+    )
     assert text_of(capture, name).splitlines() == path.read_text().splitlines(), (
         "the windows changed: when they should, `make golden` and say why in the commit"
     )

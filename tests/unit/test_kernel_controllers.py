@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -52,9 +51,7 @@ def as_given(p: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-happenings = st.lists(
-    st.tuples(st.sampled_from("aaaaaaaaaaletjx"), st.integers(0, 7), st.integers(1, 64)), max_size=60
-)
+happenings = st.lists(st.tuples(st.sampled_from("aaaaaaaaaaletjx"), st.integers(0, 7), st.integers(1, 64)), max_size=60)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -132,7 +129,6 @@ def test_hystart_leaves_slow_start_when_the_delay_grows() -> None:
     assert math.isinf(off.paths[0].ssthresh)
 
 
-
 @settings(max_examples=300, deadline=None)
 @given(
     paths=st.lists(st.tuples(st.integers(1, 200), st.integers(50, 10**6)), min_size=1, max_size=4),
@@ -142,13 +138,13 @@ def test_hystart_leaves_slow_start_when_the_delay_grows() -> None:
         max_size=80,
     ),
 )
-def test_wvegas_rounds(
-    paths: list[tuple[int, int]], slow: bool, happens: list[tuple[str, int, int, int]]
-) -> None:
-    """With samples of a queue that comes and goes: the decision of every round trip, alpha and the smallest queue too."""
+def test_wvegas_rounds(paths: list[tuple[int, int]], slow: bool, happens: list[tuple[str, int, int, int]]) -> None:
+    """With samples of a queue that comes and goes: every decision, alpha and the smallest queue too."""
     ssthresh = None if slow else 1
     oracle = KernelWvegas([KernelWvegasPath(w, us, ssthresh) for w, us in paths])
-    controller = Controller("wvegas", paths=[as_given({"cwnd": w, "rtt_us": us, "ssthresh": ssthresh}) for w, us in paths])
+    controller = Controller(
+        "wvegas", paths=[as_given({"cwnd": w, "rtt_us": us, "ssthresh": ssthresh}) for w, us in paths]
+    )
     for kind, where, acked, queue in happens:
         r = where % len(paths)
         us = paths[r][1] + queue * paths[r][1] // 400

@@ -1,4 +1,4 @@
-"""Algorithms that couple a set of subflows behind one bottleneck: by hand the set is given, in a replay a detector's."""
+"""Algorithms that couple a set of subflows behind one bottleneck; by hand the set is given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ NAMES = sorted(COUPLES_SETS)
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("beta", [0, 1])
 @settings(max_examples=60, deadline=None)
-@given(cwnds=st.lists(windows, min_size=4, max_size=4), rtt=rtts, acked=acks, floor=st.sampled_from([0, Fraction(1, 8)]))
+@given(
+    cwnds=st.lists(windows, min_size=4, max_size=4), rtt=rtts, acked=acks, floor=st.sampled_from([0, Fraction(1, 8)])
+)
 def test_sbcc_extreme_congestion_degrees(
     size: int, beta: int, cwnds: list[Fraction], rtt: Fraction, acked: int, floor: Fraction
 ) -> None:
@@ -119,6 +121,7 @@ def test_sets_do_not_meet(name: str, paths: list[Path], acked: int) -> None:
 @pytest.mark.parametrize("event", ["loss", "ece"])
 def test_dwc_a_loss_halves_the_group(event: str) -> None:
     """Only its members in congestion avoidance; a timeout is its subflow's alone."""
+
     def group() -> Controller:
         paths = [{"cwnd": 20.0, "ssthresh": 4.0, "set": 1}, {"cwnd": 30.0, "ssthresh": 5.0, "set": 1}]
         paths += [{"cwnd": 40.0, "ssthresh": 50.0, "set": 1}, {"cwnd": 50.0, "ssthresh": 5.0, "set": 2}]

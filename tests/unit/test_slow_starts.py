@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 
 import rewindow
 from rewindow import Controller
-from tests.driving import ABSOLUTE, Event, acks, apply, at_an_edge, close, compare, drive, path_lists, rtts, small_windows
+from tests.driving import (
+    ABSOLUTE,
+    Event,
+    acks,
+    apply,
+    at_an_edge,
+    close,
+    compare,
+    drive,
+    path_lists,
+    rtts,
+    small_windows,
+)
 from tests.oracles import PAPER, Path
 from tests.oracles.slow_starts import Css, Lisa, Tccc
 
@@ -215,9 +227,10 @@ def test_aca_safe(paths: list[Path], acked: int, data: st.DataObject) -> None:
     assert safe.paths[r].ssthresh <= reno.paths[0].ssthresh
 
 
-
 @settings(max_examples=200, deadline=None)
-@given(paths=path_lists(least=0, most=7), rtt=st.sampled_from([Fraction(1, 20), None]), happens=st.lists(acks, max_size=8))
+@given(
+    paths=path_lists(least=0, most=7), rtt=st.sampled_from([Fraction(1, 20), None]), happens=st.lists(acks, max_size=8)
+)
 def test_lisa_join(paths: list[Path], rtt: Fraction | None, happens: list[int]) -> None:
     """The sum of windows does not rise, but by what a donor of fewer than four segments lacks."""
     controller, oracle = drive("lisa", paths, mode="paper"), Lisa(paths)

@@ -1,7 +1,7 @@
 """Numbers from the papers' formulas, step by step, through `rewindow.Controller`.
 
-Whole numbers are equal to the last bit (`mode: linux-int`, estimates, counters); windows in fractions within 1e-3, steps
-within 1e-3 of themselves.
+Whole numbers are equal to the last bit (`mode: linux-int`, estimates, counters); windows in fractions within 1e-3,
+steps within 1e-3 of themselves.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ def mode_of(v: Inputs) -> str:
 def paths_of(i: Inputs, **more: Any) -> list[dict[str, Any]]:
     """In congestion avoidance, unless more says otherwise."""
     cwnds = i["cwnd"] if isinstance(i["cwnd"], list) else [i["cwnd"]]
-    if "srtt_us_x8" in i:
-        rtts = [x8 / 8e6 for x8 in i["srtt_us_x8"]]
-    else:
-        rtts = i.get("rtt", [DEFAULT_RTT] * len(cwnds))
+    rtts = i.get("rtt") or [x8 / 8e6 for x8 in i.get("srtt_us_x8", [])] or [DEFAULT_RTT] * len(cwnds)
     return [{"cwnd": w, "rtt": r, "ssthresh": 1.0, **more} for w, r in zip(cwnds, rtts, strict=True)]
 
 
@@ -252,7 +249,13 @@ def wvegas(v: Inputs) -> None:
     own = (i["cwnd"] << 16) // i["rtt"]
     others = i.get("rates") or [own * 65536 // i["weight16"] - own]
     rtt = (i["rtt"] - 1) / 1e6  # the module adds 1 us to each sample
-    path = {"cwnd": i["cwnd"], "ssthresh": 1.0, "base_rtt_us": i["base"], "alpha": i["alpha"], "queue_delay_us": i["qd"]}
+    path = {
+        "cwnd": i["cwnd"],
+        "ssthresh": 1.0,
+        "base_rtt_us": i["base"],
+        "alpha": i["alpha"],
+        "queue_delay_us": i["qd"],
+    }
     rest = [{"cwnd": 10.0, "ssthresh": 1.0, "instant_rate": rate} for rate in others]
     c = Controller("wvegas", paths=[path, *rest], mode=mode_of(v))
     for k in range(1, len(others) + 1):
@@ -283,7 +286,9 @@ def initial_slow_start(v: Inputs) -> None:
 
 def coupled_join(v: Inputs) -> None:
     i, e = v["inputs"], v["expected"]
-    c = Controller("css", paths=[{"cwnd": i["Totcd"], "rtt": DEFAULT_RTT}], alpha=i["alpha"], con_ssthresh=i["con_ssth"])
+    c = Controller(
+        "css", paths=[{"cwnd": i["Totcd"], "rtt": DEFAULT_RTT}], alpha=i["alpha"], con_ssthresh=i["con_ssth"]
+    )
     c.join({"cwnd": i["IW"], "rtt": DEFAULT_RTT})
     if e["action"] == "continue":
         assert near(c.state["alpha"], e["alpha"])
