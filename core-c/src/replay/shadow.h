@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "events.h"
+#include "moves.h"
 #include "rw_control.h"
 
 enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
@@ -38,6 +39,7 @@ struct rw_shadow {
 	const struct rw_control *control;
 	struct rw_connection *connection;
 	struct rw_shadow_path *path;
+	struct rw_observer *observer; /* null: nobody looks */
 	uint8_t gate, losses;
 };
 
@@ -56,6 +58,9 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 /* srtt_ns: after the event. row is filled by an ACK. */
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row);
+
+/* Tells the observer of a step (rw_move_kind) that has been made. */
+void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
 
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
