@@ -94,6 +94,8 @@ def test_a_set_of_which_one_is_left_dissolves(name: str) -> None:
     assert [c.paths[i].set for i in (1, 2)] == [1, 1]
     c.leave(2)
     assert c.paths[1].set is None
+    if name == "sbcc":
+        assert c.state["beta"] == [1.0], "what it enters the next set with"
     newreno = Controller("newreno", paths=[{"cwnd": 30.0, "rtt": 0.1, "ssthresh": 2.0}], mode="paper")
     for event in (Event("a", 1, 5), Event("e", 1), Event("a", 1, 7), Event("l", 1)):
         apply(c, name, event)

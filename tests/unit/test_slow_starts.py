@@ -229,21 +229,42 @@ def test_aca_safe(paths: list[Path], acked: int, data: st.DataObject) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    paths=path_lists(least=0, most=7), rtt=st.sampled_from([Fraction(1, 20), None]), happens=st.lists(acks, max_size=8)
+    paths=path_lists(least=0, most=5),
+    joins=st.lists(st.sampled_from([Fraction(1, 20), None]), min_size=1, max_size=3),
+    happens=st.lists(acks, max_size=8),
 )
-def test_lisa_join(paths: list[Path], rtt: Fraction | None, happens: list[int]) -> None:
-    """The sum of windows does not rise, but by what a donor of fewer than four segments lacks."""
+def test_lisa_joins(paths: list[Path], joins: list[Fraction | None], happens: list[int]) -> None:
+    """The sum of windows does not rise, but by what a donor of fewer than four segments lacks; donors wait in ACKs."""
     controller, oracle = drive("lisa", paths, mode="paper"), Lisa(paths)
-    before = [p.cwnd for p in paths]
-    whole, has_donor = sum(before, Fraction(0)), any(p.initial for p in paths)
-    oracle.join(Path(Fraction(10), rtt))
-    controller.join({"cwnd": 10.0} | ({"rtt": float(rtt)} if rtt else {}))
-    compare(controller, oracle, [*before, Fraction(10)], Event("j"))
-    if has_donor:
-        assert sum(Fraction(p.cwnd) for p in controller.paths) <= whole + 3 + ABSOLUTE
+    for rtt in joins:
+        before = [p.cwnd for p in oracle.paths]
+        has_donor = any(p.initial for p in oracle.paths)
+        oracle.join(Path(Fraction(10), rtt))
+        controller.join({"cwnd": 10.0} | ({"rtt": float(rtt)} if rtt else {}))
+        compare(controller, oracle, [*before, Fraction(10)], Event("j"))
+        if has_donor:
+            assert sum(Fraction(p.cwnd) for p in controller.paths) <= sum(before, Fraction(0)) + 3 + ABSOLUTE
     for acked in happens:
         for r in range(len(oracle.paths)):
             before = [p.cwnd for p in oracle.paths]
             for target in (oracle, controller):
                 apply(target, "lisa", Event("a", r, acked))
             compare(controller, oracle, before, Event("a", r, acked))
+
+
+def test_lisa_after_the_initial_slow_start_nothing_is_given() -> None:
+    c = Controller("lisa", paths=[{"cwnd": 40.0, "rtt": 0.1}])
+    c.timeout(0)  # slow start again, but not the first one
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert [p.cwnd for p in c.paths] == [1.0, 10.0]
+    assert c.state["ignore_acks"] == [0, 0]
+
+
+def test_lisa_the_fastest_of_several_donors_gives() -> None:
+    """By rate, not by window; one that left slow start does not give."""
+    paths = [{"cwnd": 30.0, "rtt": 0.1}, {"cwnd": 24.0, "rtt": 0.05}, {"cwnd": 90.0, "rtt": 0.01, "ssthresh": 20.0}]
+    c = Controller("lisa", paths=paths)
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert [p.cwnd for p in c.paths] == [30, 14, 90, 10]
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert [p.cwnd for p in c.paths] == [20, 14, 90, 10, 10], "30/0.1 is now the highest rate"
