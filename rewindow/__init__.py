@@ -14,9 +14,11 @@ from rewindow.errors import (
     LimitReached,
     RewindowError,
     UnknownAlgorithm,
+    UnknownScheduler,
 )
 from rewindow.fairness import FairnessGroup, FairnessTally, fairness_groups, jain_index
 from rewindow.replays import Batch, Replay, Result, Summary
+from rewindow.schedulers import Decision, Forecast, Scheduler, SchedulerInfo, SendingSubflow, SendQueue, schedulers
 
 __all__ = [
     "Algorithm",
@@ -27,21 +29,29 @@ __all__ = [
     "Choice",
     "Connection",
     "Controller",
+    "Decision",
     "DependencyFailed",
     "DissectorFailed",
     "DissectorMissing",
     "FairnessGroup",
     "FairnessTally",
+    "Forecast",
     "LimitReached",
     "Option",
     "Replay",
     "Result",
     "RewindowError",
+    "Scheduler",
+    "SchedulerInfo",
+    "SendQueue",
+    "SendingSubflow",
     "Subflow",
     "Summary",
     "UnknownAlgorithm",
+    "UnknownScheduler",
     "algorithms",
     "fairness_groups",
     "jain_index",
     "open",
+    "schedulers",
 ]

@@ -79,7 +79,20 @@ def _algorithms(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"algorithms": [a.as_json() for a in found]}))
     else:
-        print(reports.algorithms_markdown(found) if args.markdown else reports.algorithms_text(found))
+        print(
+            reports.algorithms_markdown(found, rewindow.schedulers())
+            if args.markdown
+            else reports.algorithms_text(found)
+        )
+    return DONE
+
+
+def _schedulers(args: argparse.Namespace) -> int:
+    found = rewindow.schedulers()
+    if args.json:
+        print(json.dumps({"schedulers": [s.as_json() for s in found]}))
+    else:
+        print(reports.schedulers_text(found))
     return DONE
 
 
@@ -145,6 +158,10 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--json", action="store_true")
     form.add_argument("--markdown", action="store_true", help="the page docs/algorithms.md")
     p.set_defaults(run=_algorithms)
+
+    p = commands.add_parser("schedulers", help="list the packet schedulers and their options")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_schedulers)
 
     p = commands.add_parser("analyze", help="connections, metrics and fairness of captures")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")

@@ -29,8 +29,12 @@ class UnknownAlgorithm(RewindowError, ValueError):
     """No controller has this name."""
 
 
+class UnknownScheduler(RewindowError, ValueError):
+    """No packet scheduler has this name."""
+
+
 class BadOption(RewindowError, ValueError):
-    """A controller has no such option, or the option does not take this value."""
+    """A controller or scheduler has no such option or state, or it does not take this value."""
 
 
 class LimitReached(RewindowError):

@@ -6,7 +6,7 @@ A new controller has a line in `PAPER`; in `KERNEL` too where it follows Linux's
 from __future__ import annotations
 
 from tests.oracles.coupled import Balia, Coupled, CoupledFull, Lia, Olia
-from tests.oracles.cubic import LinuxCubic
+from tests.oracles.cubic import LinuxCubic, Rfc9438
 from tests.oracles.linux import KernelBalia, KernelLia, KernelOlia, KernelReno, KernelWvegas
 from tests.oracles.normalised import Enmcc, EnmccPlus, Nmcc
 from tests.oracles.paths import Oracle, Path
@@ -46,7 +46,7 @@ KERNEL: dict[str, type[KernelReno]] = {
 }
 """Whole windows: equal to the last bit."""
 
-OTHER = {"cubic": LinuxCubic}
+OTHER = {"cubic": (LinuxCubic, Rfc9438)}
 """With a test of their own."""
 
-__all__ = ["KERNEL", "OTHER", "PAPER", "Css", "LinuxCubic", "NewReno", "Oracle", "Path", "Tccc"]
+__all__ = ["KERNEL", "OTHER", "PAPER", "LinuxCubic", "Oracle", "Path", "Rfc9438"]

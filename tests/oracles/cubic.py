@@ -1,8 +1,14 @@
-"""CUBIC as Linux computes it (algorithms.md 2.2 and 2.3)."""
+"""CUBIC in both forms: RFC 9438's, and Linux's (algorithms.md 2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from tests.oracles.paths import FLOOR, decimal
+
+C_CUBIC = Fraction(2, 5)
 
 
 @dataclass
@@ -81,3 +87,62 @@ class LinuxCubic:
         self.epoch = self.credit = 0
         self.last_max = w * (1024 + 717) // 2048 if w < self.last_max else w
         self.ssthresh = self.cwnd = max(w * 717 // 1024, 2)
+
+
+@dataclass
+class Rfc9438:
+    """CUBIC in congestion avoidance as RFC 9438 has it; seconds and segments, cube roots in 50 digits."""
+
+    cwnd: Fraction
+    rtt: Fraction
+    wmax: Fraction = Fraction(0)
+    w_epoch: Fraction | None = None
+    t: Fraction = Fraction(0)
+    w_est: Fraction = Fraction(0)
+    cwnd_prior: Fraction = Fraction(0)
+    ssthresh: Fraction = Fraction(0)
+
+    @property
+    def k(self) -> Fraction:
+        above = (self.wmax - (self.w_epoch or self.wmax)) / C_CUBIC
+        return Fraction(decimal(above) ** (Decimal(1) / 3)) if above > 0 else Fraction(0)
+
+    def curve(self, t: Fraction) -> Fraction:
+        return C_CUBIC * (t - self.k) ** 3 + self.wmax
+
+    def ack(self, acked: int, after: Fraction = Fraction(0)) -> None:
+        """after: the time since the ACK before, without idle time."""
+        rest = Fraction(acked)
+        if self.cwnd < self.ssthresh:
+            step = min(rest, self.ssthresh - self.cwnd)
+            self.cwnd += step
+            rest -= step
+            if not rest:
+                return
+        if self.w_epoch is None:
+            self.w_epoch = self.w_est = self.cwnd
+            self.t = Fraction(0)
+        else:
+            self.t += after
+        self.wmax = max(self.wmax, self.w_epoch)
+        alpha = Fraction(9, 17) if self.w_est < self.cwnd_prior else Fraction(1)
+        self.w_est += alpha * rest / self.cwnd
+        if self.curve(self.t) < self.w_est:
+            self.cwnd = max(self.cwnd, self.w_est)
+            return
+        target = min(max(self.curve(self.t + self.rtt), self.cwnd), self.cwnd * 3 / 2)
+        self.cwnd += rest * (target - self.cwnd) / self.cwnd
+
+    def near_the_border(self) -> bool:
+        """Whether rounding decides which region it is in."""
+        return self.w_epoch is not None and abs(self.curve(self.t) - self.w_est) < Fraction(1, 1 << 10)
+
+    def loss(self) -> None:
+        self.wmax = self.cwnd * Fraction(17, 20) if self.cwnd < self.wmax else self.cwnd
+        self.cwnd_prior = self.cwnd
+        self.ssthresh = self.cwnd = max(self.cwnd * Fraction(7, 10), FLOOR)
+        self.w_epoch = None
+
+    def timeout(self) -> None:
+        self.loss()
+        self.wmax, self.cwnd = Fraction(0), Fraction(1)
