@@ -95,7 +95,7 @@ static void names_and_state_have_places(void **unused)
 			options++;
 		assert_true(options <= RW_MAX_OPTIONS);
 		for (const struct rw_word_name *w = control->words; w->name; w++)
-			assert_true(w->index < (w->of_path ? RW_PATH_WORDS : RW_CONNECTION_WORDS));
+			assert_true(w->index < (w->of_path ? RW_PATH_WORDS : RW_CONNECTION_WORDS) << w->half);
 	}
 }
 
