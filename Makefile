@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate corpus bench profile docs clean
+.PHONY: help build up down test check golden fuzz validate corpus bench profile docs clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -25,6 +25,10 @@ test: ## install, build and run every test against services of its own
 check: ## formatters, linters, types, import rules
 	@deploy/setup.sh check
 	@deploy/check.sh
+
+golden: ## rewrite tests/golden, each controller's windows on two captures; look at what changed
+	@deploy/setup.sh build
+	@$(PYTHON) -m tests.goldens
 
 fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= picks one, JOBS= run at once
 	@deploy/setup.sh fuzz

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rewindow
 from rewindow import BadOption, Decision, Scheduler, SendingSubflow, SendQueue
-from tests.oracles import Sending, fps_forward, sbfps_forward
+from tests.oracles.schedulers import Sending, fps_forward, sbfps_forward
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "schedulers.json").read_text())["vectors"]
 NAMES = [s.name for s in rewindow.schedulers()]

@@ -152,6 +152,23 @@ static int is_live(const rw_controller *c, uint32_t path)
 	return path < RW_MAX_PATHS && c->shadow->connection->path[path].live;
 }
 
+/* Fewer than two are no set: who would be left alone. In a replay its detector dissolves it; by hand there may be none. */
+static void dissolve(rw_controller *c, uint32_t path)
+{
+	const struct rw_connection *connection = c->shadow->connection;
+	uint32_t group = connection->path[path].group, others = 0, last = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (i != path && connection->path[i].live && connection->path[i].group == group) {
+			others++;
+			last = i;
+		}
+	if (group == 0 || others != 1)
+		return;
+	rw_shadow_set(c->shadow, path, 0, RW_GROUP_MONITOR);
+	rw_shadow_set(c->shadow, last, 0, RW_GROUP_MONITOR);
+	rw_shadow_moved(c->shadow, RW_MOVE_SETS, path, 0);
+}
+
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
@@ -159,6 +176,7 @@ rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 	struct rw_detect_sink sink = {set_changed, sets_complete, c};
 	if (c->detect)
 		rw_detect_leave(c->detect, path, &sink);
+	dissolve(c, path);
 	rw_shadow_leave(c->shadow, path);
 	return RW_OK;
 }
