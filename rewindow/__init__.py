@@ -13,11 +13,14 @@ from rewindow.errors import (
     DissectorFailed,
     DissectorMissing,
     LimitReached,
+    NetworkUnreadable,
     RewindowError,
     UnknownAlgorithm,
+    UnknownScheduler,
 )
 from rewindow.fairness import FairnessGroup, FairnessTally, fairness_groups, jain_index
 from rewindow.replays import Batch, Replay, Result, Summary
+from rewindow.schedulers import Decision, Forecast, Scheduler, SchedulerInfo, SendingSubflow, SendQueue, schedulers
 
 __all__ = [
     "Algorithm",
@@ -29,6 +32,7 @@ __all__ = [
     "Choice",
     "Connection",
     "Controller",
+    "Decision",
     "DependencyFailed",
     "Detector",
     "DissectorFailed",
@@ -36,18 +40,26 @@ __all__ = [
     "FairnessGroup",
     "FairnessTally",
     "FlowVerdict",
+    "Forecast",
     "LimitReached",
+    "NetworkUnreadable",
     "Option",
     "Replay",
     "Result",
     "RewindowError",
+    "Scheduler",
+    "SchedulerInfo",
+    "SendQueue",
+    "SendingSubflow",
     "Subflow",
     "Summary",
     "UnknownAlgorithm",
+    "UnknownScheduler",
     "algorithms",
     "detectors",
     "fairness_groups",
     "group_flows",
     "jain_index",
     "open",
+    "schedulers",
 ]

@@ -73,7 +73,7 @@ static int read_q16(const char *text, int64_t low, int64_t high, int64_t *value)
 }
 
 /* The place of an option in its table; -1: not there. */
-static int find_option(const struct rw_option *table, const char *name, size_t n)
+int rw_option_find(const struct rw_option *table, const char *name, size_t n)
 {
 	for (int i = 0; table[i].name; i++)
 		if (strlen(table[i].name) == n && memcmp(table[i].name, name, n) == 0)
@@ -81,8 +81,7 @@ static int find_option(const struct rw_option *table, const char *name, size_t n
 	return -1;
 }
 
-static rw_status read_option(const char *owner, const struct rw_option *o, const char *text, int64_t *value,
-			     rw_error *error)
+rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value, rw_error *error)
 {
 	int good;
 	if (o->kind == RW_OPTION_CHOICE) {
@@ -115,14 +114,14 @@ static const char *value_in(const char *owner, const char *text, rw_error *error
 static rw_status set_option(const struct rw_control *control, const char *name, size_t n, const char *text,
 			    struct rw_settings *settings, rw_error *error)
 {
-	int place = find_option(control->options, name, n);
+	int place = rw_option_find(control->options, name, n);
 	if (place >= 0)
-		return read_option(control->name, &control->options[place], text, &settings->option[place], error);
-	place = find_option(shadow_options, name, n);
+		return rw_option_read(control->name, &control->options[place], text, &settings->option[place], error);
+	place = rw_option_find(shadow_options, name, n);
 	if (place < 0 || place >= (int)shadow_option_count(control))
 		return no_such_option(control->name, name, n, error);
 	int64_t value;
-	rw_status status = read_option(control->name, &shadow_options[place], text, &value, error);
+	rw_status status = rw_option_read(control->name, &shadow_options[place], text, &value, error);
 	if (status == RW_OK)
 		*(place == SHADOW_GATE ? &settings->gate : place == SHADOW_LOSSES ? &settings->losses : &settings->detector) =
 		    (uint8_t)value;
@@ -134,7 +133,7 @@ static rw_status read_defaults(const char *owner, const struct rw_option *table,
 {
 	rw_status status = RW_OK;
 	for (int i = 0; table[i].name && status == RW_OK; i++)
-		status = read_option(owner, &table[i], table[i].default_value, &option[i], error);
+		status = rw_option_read(owner, &table[i], table[i].default_value, &option[i], error);
 	return status;
 }
 
@@ -178,9 +177,9 @@ rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t 
 		if (!value)
 			return RW_ERROR_BAD_VALUE;
 		size_t n = (size_t)(value - 1 - text);
-		int place = find_option(detector->options, text, n);
+		int place = rw_option_find(detector->options, text, n);
 		status = place < 0 ? no_such_option(detector->name, text, n, error)
-				   : read_option(detector->name, &detector->options[place], value, &option[place], error);
+				   : rw_option_read(detector->name, &detector->options[place], value, &option[place], error);
 	}
 	return status;
 }
