@@ -254,6 +254,8 @@ class Reader:
                     found.depth = int(depth[1].replace(",", ""))
             case 2217 | 2218 | 2122:
                 self._state(code, text)
+            case 2201:  # each report tells all again
+                found.actions = {}
             case 2772:
                 action = _ACTION.match(text)
                 if action:
