@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every test: C under sanitizers, controllers for BPF, Python with real services, the page in a browser.
+# Every test: C under sanitizers, controllers for BPF, specifications, Python with real services, the page in a browser.
 # The last line is `N passed, N failed`; the exit status is 0 when nothing failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -48,6 +48,18 @@ for source in core-c/src/control/*.c core-c/src/bottleneck/*.c core-c/src/schedu
 		-Icore-c/include -Icore-c/src/control -c '$source' -o build/bpf.o &&
 		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|detector|scheduler)_'"
 done
+
+# Every configuration of every specification, and every mutant, is a test.
+python rewindow/specs.py check --junit build/specs.xml >build/specs.log 2>&1
+grep -A20 '^FAILED' build/specs.log
+counted=$(tail -n 1 build/specs.log | sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p')
+[ -n "$counted" ] || {
+	cat build/specs.log
+	counted="0 1"
+}
+echo "specifications: ${counted% *} passed, ${counted#* } failed"
+passed=$((passed + ${counted% *}))
+failed=$((failed + ${counted#* }))
 
 python -m pytest "$@" 2>&1 | tee build/pytest.log
 counts=$(tail -n 1 build/pytest.log)
