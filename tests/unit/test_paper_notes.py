@@ -1249,7 +1249,7 @@ def test_e_2() -> None:
     assert s.w[0] - s.w[0] / 2 * min(m_th, F(2)) == 0
     c = avoiding("enmcc", [20, 20, 20], [0.1, 0.1, 0.1])
     c.loss(path=0)
-    assert (c.paths[0].ssthresh, c.state["m_th"][0]) == (2, near(2))
+    assert (c.paths[0].ssthresh, c.state["m_th_clamped"][0]) == (2, near(2))
 
 
 def test_e_3() -> None:
@@ -1275,7 +1275,7 @@ def test_e_4() -> None:
     c.loss(path=0)
     s = Subflows.of([21, 21], [1, 1])
     p = from_flights([40, 21])
-    assert c.state["m_th"][0] == near(min(2.0, float(threshold_factor(s, p, max(p)))))
+    assert c.state["m_th_clamped"][0] == near(min(2.0, float(threshold_factor(s, p, max(p)))))
 
 
 def test_e_5() -> None:
@@ -1322,7 +1322,7 @@ def test_e_7() -> None:
     c = Controller("enmcc", paths=paths)
     c.loss(path=0)
     near_p = from_flights([28, 20])
-    assert c.state["m_th"][0] == near(float(min(F(2), threshold_factor(s, near_p, max(near_p)))))
+    assert c.state["m_th_clamped"][0] == near(float(min(F(2), threshold_factor(s, near_p, max(near_p)))))
     assert threshold_factor(s, near_p, near_p[0]) < F(5, 4) < threshold_factor(s, near_p, max(near_p))
 
 

@@ -187,6 +187,8 @@ static void check_ordinary_ack(struct step *s)
 {
 	const struct rw_path_look *p = &s->before->path[s->move->path], *q = &s->after->path[s->move->path];
 	double w = segments(p->cwnd_q16), n = s->move->acked_segments, fast = 0;
+	if (option(s, s->at->aca_period))
+		return; /* its step was worked out from windows before these */
 	require(s, q->ssthresh_q16 == p->ssthresh_q16 && !q->initial == !p->initial, RW_CHECK_THRESHOLDS_SPARED);
 	if (p->cwnd_q16 < p->ssthresh_q16)
 		fast = is_set(p->ssthresh_q16) ? fmin(n, segments(p->ssthresh_q16) - w) : n;
@@ -258,6 +260,7 @@ static void check_reduction(struct step *s)
 			eq8 = fmax(eq8, d);
 		if (same)
 			d = eq8;
+		edge |= option(s, s->at->p_est) != 0; /* loss intervals are not in the look: either rule */
 		other = edge ? (same ? w / 2 : eq8) : d;
 	}
 	if (is_control(s, "sbcc") && in_final_set(p) && !(s->move->kind != RW_MOVE_ECE && option(s, s->at->beta_loss)))

@@ -36,6 +36,8 @@ struct rw_places rw_places_of(const struct rw_control *control)
 	    .aca_md = option(control, "aca_md"),
 	    .aca_safe = option(control, "aca_safe"),
 	    .same_loss_ratio = option(control, "same_loss_ratio"),
+	    .aca_period = option(control, "aca_period"),
+	    .p_est = option(control, "p_est"),
 	    .beta_floor = option(control, "sbcc_beta_floor"),
 	    .beta_loss = option(control, "sbcc_loss"),
 	    .beta_inside_max = option(control, "beta_inside_max"),
