@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rewindow import Controller, algorithms
+from rewindow import Controller, algorithms, detectors, schedulers
 from tests.printed import (
     PrintedDetector,
     RepairedDetector,
@@ -1676,7 +1676,9 @@ def proofs(name: str, text: str) -> tuple[list[str], list[str]]:
 def faults(text: str) -> list[str]:
     """What is wrong with the document: entries, table, proofs, options."""
     found = []
-    options = {a.name: {o.name: o for o in a.options} for a in algorithms()}
+    options = {a.name: {o.name: o for o in a.options} for a in (*algorithms(), *schedulers())}
+    for detector in detectors():  # which may have a controller's name
+        options[f"detector {detector.name}"] = {o.name: o for o in detector.options}
     by_name = {o.name: o for of in options.values() for o in of.values()}
     known = entries(text)
     rows = re.findall(r"^\| \[([A-Z]-\d+)\]\(#([a-z]-\d+)\) \| (\w+) \| (.*?) \| ([^|]+) \|$", text, flags=re.MULTILINE)
@@ -1747,7 +1749,7 @@ def test_a_wrong_document_is_found(right: str, wrong: str) -> None:
 def test_what_refers_to_an_entry_finds_it() -> None:
     """`(C-11)` in the reason of an option, in a comment or in another document."""
     known = entries(DOCUMENT)
-    texts = [o.reason for a in algorithms() for o in a.options]
+    texts = [o.reason for a in (*algorithms(), *detectors(), *schedulers()) for o in a.options]
     for folder, kind in (("core-c", "*.[ch]"), ("rewindow", "*.py"), ("docs", "*.md")):
         texts += [path.read_text() for path in (ROOT / folder).rglob(kind)]
     referred = {name for text in texts for name in re.findall(r"\b[CTSEL]-\d{1,2}\b(?!-)", text)}
