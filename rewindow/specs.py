@@ -897,7 +897,8 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
     """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
 
     The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
-    one node, and its steps carry their labels. Nodes and edges are in the order of their names.
+    one node, and its steps carry their labels; a step whose label is empty is not drawn. Nodes and edges are in the
+    order of their names.
     """
     seen: dict[str, tuple[str, str]] = {}
     steps: set[tuple[str, str]] = set()
@@ -915,7 +916,8 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
             first = first or node[1]
     labels: dict[tuple[str, str], set[str]] = {}
     for a, b in steps:
-        labels.setdefault((seen[a][1], seen[b][1]), set()).add(seen[b][0])
+        if seen[b][0]:
+            labels.setdefault((seen[a][1], seen[b][1]), set()).add(seen[b][0])
     nodes = {name: f"n{i}" for i, name in enumerate(sorted({value for _, value in seen.values()}))}
     lines = [
         f"digraph {_quoted(title)} {{",
