@@ -19,5 +19,4 @@ PictureNext ==
     \/ (\E r \in Subflows : Repair(r)) /\ Drawn("Repair")
     \/ (\E r \in Subflows : Close(r)) /\ Drawn("Close")
     \/ (\E r \in Subflows : Halve(r)) /\ Drawn("")
-    \/ AtRest /\ UNCHANGED drawn
 ===============================================================================

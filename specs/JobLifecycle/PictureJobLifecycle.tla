@@ -26,5 +26,4 @@ PictureNext ==
           \/ \E c \in Ids : LoseMessage(c)
           \/ SendAgain \/ SweeperDies \/ Collect
        /\ Drawn("")
-    \/ AtRest /\ UNCHANGED drawn
 ===============================================================================
