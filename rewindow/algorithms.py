@@ -20,33 +20,57 @@ class Algorithm:
     kind: str  # single or multipath
     source: str
     formula: str
+    deviations: str
+    detector: str | None
+    """That places its subflows in sets unless another is chosen; None: it does not use sets."""
     options: tuple[Option, ...]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A C string."""
     return str(ffi.string(value).decode())
+
+
+def options_of(describe: Any, index: int, count: int) -> tuple[Option, ...]:
+    """The options of one entry of a registry, by the function of the core that describes them."""
+    info, found = ffi.new("rw_option_info *"), []
+    for place in range(count):
+        describe(index, place, info)
+        found.append(
+            Option(text_of(info.name), text_of(info.default_value), text_of(info.values), text_of(info.reason))
+        )
+    return tuple(found)
+
+
+def _described(count: int, describe: Any, describe_option: Any) -> list[Algorithm]:
+    found = []
+    info = ffi.new("rw_algorithm_info *")
+    for index in range(count):
+        describe(index, info)
+        options = options_of(describe_option, index, info.options)
+        kind = "multipath" if info.multipath else "single"
+        found.append(
+            Algorithm(
+                name=text_of(info.name),
+                kind=kind,
+                source=text_of(info.source),
+                formula=text_of(info.formula),
+                deviations=text_of(info.deviations),
+                detector=None if info.detector == ffi.NULL else text_of(info.detector),
+                options=options,
+            )
+        )
+    return found
 
 
 def algorithms() -> list[Algorithm]:
     """Every controller, in the registry's order."""
-    found = []
-    info, option = ffi.new("rw_algorithm_info *"), ffi.new("rw_option_info *")
-    for index in range(lib.rw_algorithm_count()):
-        lib.rw_algorithm_describe(index, info)
-        options = []
-        for place in range(info.options):
-            lib.rw_algorithm_option(index, place, option)
-            options.append(
-                Option(
-                    _text(option.name),
-                    _text(option.default_value),
-                    _text(option.values),
-                    _text(option.reason),
-                )
-            )
-        kind = "multipath" if info.multipath else "single"
-        found.append(Algorithm(_text(info.name), kind, _text(info.source), _text(info.formula), tuple(options)))
-    return found
+    return _described(lib.rw_algorithm_count(), lib.rw_algorithm_describe, lib.rw_algorithm_option)
+
+
+def detectors() -> list[Algorithm]:
+    """Every detector of shared bottlenecks, in the registry's order."""
+    return _described(lib.rw_detector_count(), lib.rw_detector_describe, lib.rw_detector_option)

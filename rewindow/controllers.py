@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rewindow.bottlenecks import STATES, BottleneckSet, gathered
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
+from rewindow.steps import Step, step_of
 
 _UNSET = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFFFFFFFFFF
 _GONE = 0xFFFFFFFF
 _PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "set"}
 _FINAL = 2
+_TIME_UNKNOWN = -(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,10 @@ class _Word:
 
 def _q16(segments: float) -> int:
     return round(segments * 65536)
+
+
+def _ns(time: float | None) -> int:
+    return _TIME_UNKNOWN if time is None else round(time * 1e9)
 
 
 class Path:
@@ -60,13 +67,19 @@ class Path:
 
     @property
     def cwnd_cnt(self) -> int:
-        """Linux's additive-increase credit, segments."""
-        return int(self._state()[0].cwnd_cnt)
+        """Linux's additive-increase credit, segments; olia's, in 1/1024 of a segment, may be below 0."""
+        value = int(self._state()[0].cwnd_cnt)
+        return value - (1 << 32) if value >> 31 else value
 
     @property
     def set(self) -> int | None:
         """The set of subflows behind one bottleneck that it belongs to; None: none."""
         return int(self._state()[0].group) or None
+
+    @property
+    def set_state(self) -> str:
+        """Where its detector's decision stands: monitor, judgement or final; a set is coupled when it is final."""
+        return STATES[int(self._state()[0].group_state)]
 
     @property
     def phase(self) -> str:
@@ -78,7 +91,8 @@ class Controller:
 
     paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
     path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
-    is the number of the (final) set of subflows behind one bottleneck, for those that couple sets.
+    is the number of the (final) set of subflows behind one bottleneck, for those that couple sets; a path that is given
+    `beta` is of set 1 unless `set` says otherwise.
     Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
 
     Raises UnknownAlgorithm, BadOption.
@@ -98,7 +112,7 @@ class Controller:
         state = {k: v for k, v in named.items() if k in words and not words[k].of_path}
         options = {k: v for k, v in named.items() if k not in state}
         self._handle = self._open(name, options, mss) if options else probe
-        self._named = words
+        self._named = self._words(self._handle)  # a mode may have names of its own
         self._indices: list[int] = []
         for key, value in state.items():
             self._set(key, 0, value)
@@ -137,6 +151,8 @@ class Controller:
             raise ValueError(f"{self.name}: a path has no {', '.join(sorted(unknown))}")
         ssthresh = values.get("ssthresh")
         unset = ssthresh is None or math.isinf(float(ssthresh))
+        # A mark rate of its own is what a path of a set has.
+        place = int(values.get("set") or ("set" not in values and "beta" in values))
         state = ffi.new(
             "rw_path_state *",
             {
@@ -144,9 +160,9 @@ class Controller:
                 "ssthresh_q16": _UNSET if unset else _q16(float(ssthresh)),  # type: ignore[arg-type]
                 "srtt_ns": round(float(values.get("rtt") or 0) * 1e9),
                 "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
-                "cwnd_cnt": int(values.get("cwnd_cnt") or 0),
-                "group": int(values.get("set") or 0),
-                "group_state": _FINAL if values.get("set") else 0,
+                "cwnd_cnt": int(values.get("cwnd_cnt") or 0) & 0xFFFFFFFF,
+                "group": place,
+                "group_state": _FINAL if place else 0,
             },
         )
         index, error = ffi.new("uint32_t *"), ffi.new("rw_error *")
@@ -183,31 +199,43 @@ class Controller:
     def _place(self, path: int) -> int:
         return self._indices[path]
 
-    def ack(self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float = 0.0, marked: int = 0) -> None:
-        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock;
-        marked: of the segments, how many the ACK reports as marked by ECN."""
+    @property
+    def sets(self) -> list[BottleneckSet]:
+        """Sets of paths that the detector placed behind one bottleneck, or that were given."""
+        there = [(i, Path(self, i)) for i, place in enumerate(self._indices) if place != _GONE]
+        return gathered((i, path.set or 0, path.set_state) for i, path in there)
+
+    def advance(self, time: float) -> None:
+        """Time passes: its detector takes the decisions that were due."""
+        lib.rw_controller_advance(self._handle, round(time * 1e9))
+
+    def ack(
+        self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float | None = None, marked: int = 0
+    ) -> None:
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock, without which
+        a detector is not told; marked: of the segments, how many the ACK reports as marked by ECN."""
         error = ffi.new("rw_error *")
         sample = round(rtt * 1e9) if rtt else 0
         check(
-            lib.rw_controller_ack(self._handle, self._place(path), acked, marked, sample, round(time * 1e9), error),
+            lib.rw_controller_ack(self._handle, self._place(path), acked, marked, sample, _ns(time), error),
             error,
         )
 
-    def _event(self, function: Any, path: int) -> None:
+    def _event(self, function: Any, path: int, *time: int) -> None:
         error = ffi.new("rw_error *")
-        check(function(self._handle, self._place(path), error), error)
+        check(function(self._handle, self._place(path), *time, error), error)
 
-    def loss(self, path: int = 0) -> None:
+    def loss(self, path: int = 0, time: float | None = None) -> None:
         """A fast retransmit: the window is where recovery leaves it."""
-        self._event(lib.rw_controller_loss, path)
+        self._event(lib.rw_controller_loss, path, _ns(time))
 
-    def ece(self, path: int = 0) -> None:
+    def ece(self, path: int = 0, time: float | None = None) -> None:
         """The first ECN echo of a window."""
-        self._event(lib.rw_controller_ece, path)
+        self._event(lib.rw_controller_ece, path, _ns(time))
 
-    def timeout(self, path: int = 0) -> None:
+    def timeout(self, path: int = 0, time: float | None = None) -> None:
         """A retransmission timeout with nothing left in flight."""
-        self._event(lib.rw_controller_timeout, path)
+        self._event(lib.rw_controller_timeout, path, _ns(time))
 
     def leave(self, path: int) -> None:
         self._event(lib.rw_controller_leave, path)
@@ -216,3 +244,13 @@ class Controller:
     def join(self, path: Mapping[str, Any]) -> int:
         """A subflow joins with the window given (10 by default); returns its number."""
         return self._add(path, lib.rw_controller_join)
+
+    def observe(self) -> None:
+        """From now on keeps every step, and checks it where the algorithm has a specification."""
+        lib.rw_controller_observe(self._handle)
+
+    def steps(self) -> list[Step]:
+        """Those since observe()."""
+        count = ffi.new("uint64_t *")
+        rows = lib.rw_controller_moves(self._handle, count)
+        return [step_of(rows[i]) for i in range(count[0])]

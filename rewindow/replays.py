@@ -11,6 +11,7 @@ from rewindow.connections import Connection, SenderAlgorithm, connection_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
 from rewindow.quality import Quality, of_capture
+from rewindow.steps import Step, step_of
 from rewindow.windows import Window
 
 if TYPE_CHECKING:
@@ -69,12 +70,30 @@ class Decoded:
     replaced_link_types: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Violation:
+    """Steps of a controller on one connection that its specification does not allow.
+
+    property_, step, row, time_ns: of the first of them; row: how many rows of the whole replay came before it.
+    """
+
+    connection: int
+    algorithm: str
+    count: int
+    property_: str
+    step: str
+    row: int
+    time_ns: int
+
+
 @dataclass
 class Result:
     """A whole replay in memory."""
 
     acks: pa.Table
     marks: pa.Table
+    sets: pa.Table
+    """What detectors of shared bottlenecks found, over time."""
     summary: Summary
     connections: list[Connection]
 
@@ -83,6 +102,7 @@ class Result:
 class Batch:
     acks: pa.RecordBatch
     marks: pa.RecordBatch
+    sets: pa.RecordBatch
 
 
 class Replay:
@@ -96,7 +116,12 @@ class Replay:
         *,
         batch_rows: int = 65536,
         decoded: Decoded | None = None,
+        detectors: Sequence[Choice] = (),
+        across: Choice | None = None,
+        monitor: bool = False,
+        moves: bool = False,
     ) -> None:
+        """monitor: checks each step of a controller with a specification; moves: keeps those steps in the batches."""
         self.choices = list(choices)
         labels = [c.label for c in self.choices]
         if len(set(labels)) != len(labels):
@@ -105,11 +130,23 @@ class Replay:
         self._names = [names[origin] for origin in self._decoded.origins]
         error, handle = ffi.new("rw_error *"), ffi.new("rw_replay **")
         array, keep = choices_for(self.choices)
-        limits = ffi.new("rw_limits *", {"batch_rows": batch_rows, "copies": self._decoded.copies})
+        limits = ffi.new(
+            "rw_limits *",
+            {
+                "batch_rows": batch_rows,
+                "copies": self._decoded.copies,
+                "monitor": monitor,
+                "moves": moves,
+            },
+        )
+        watching, keep_watching = choices_for(detectors)
+        limits.detector, limits.detectors = watching, len(detectors)
+        over_all, keep_over_all = choices_for([across] if across else [])
+        limits.across = over_all if across else ffi.NULL
         status = lib.rw_replay_open(
             handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
         )
-        del keep
+        del keep, watching, keep_watching, over_all, keep_over_all
         check(status, error, self._names)
         self._handle = ffi.gc(handle[0], lib.rw_replay_close)
         self._ended = False
@@ -145,7 +182,13 @@ class Replay:
         from rewindow import columns
 
         for batch in self._draw():
-            yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch))
+            yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch), columns.sets(batch))
+
+    def steps(self) -> Iterator[Step]:
+        """Draws the rest of the replay for the steps alone; it was opened with moves=True."""
+        for batch in self._draw():
+            for i in range(batch.moves):
+                yield step_of(batch.move[i])
 
     def progress(self) -> float:
         """How much of the replay is done, 0 to 1."""
@@ -162,12 +205,13 @@ class Replay:
     def collect(self) -> Result:
         import pyarrow as pa
 
-        from rewindow.columns import MARKS_SCHEMA
+        from rewindow.columns import MARKS_SCHEMA, SETS_SCHEMA
 
         batches = list(self)
         return Result(
             pa.Table.from_batches([b.acks for b in batches], schema=self.schema),
             pa.Table.from_batches([b.marks for b in batches], schema=MARKS_SCHEMA),
+            pa.Table.from_batches([b.sets for b in batches], schema=SETS_SCHEMA),
             self.summary(),
             self.connections(),
         )
@@ -255,6 +299,27 @@ class Replay:
                 if row.rows:
                     figures = (row.sum_q16 / row.rows / 65536, row.most_q16 / 65536, row.last_q16 / 65536)
                     yield Window(subflow.connection, subflow.id, label, *figures)
+
+    def violations(self) -> Iterator[Violation]:
+        """Of the connections on which a controller took a step that its specification does not allow."""
+        row = ffi.new("rw_violation_row *")
+        for connection in range(lib.rw_replay_connections(self._handle)):
+            for k, choice in enumerate(self.choices):
+                lib.rw_replay_violations(self._handle, connection, k, row)
+                if row.count:
+                    yield Violation(
+                        connection,
+                        choice.label,
+                        row.count,
+                        name_of(lib.rw_check_name, row.first_check) or "unknown",
+                        name_of(lib.rw_move_name, row.first_move) or "unknown",
+                        row.first_row,
+                        row.first_ns,
+                    )
+
+    def monitored(self) -> int:
+        """Steps that the monitor has checked."""
+        return int(lib.rw_replay_monitored(self._handle))
 
     def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
         """Asks the candidates that were replayed with their defaults."""

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from rewindow.algorithms import Algorithm
+from rewindow.algorithms import Algorithm, Option
 from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
 from rewindow.replays import Summary
+from rewindow.schedulers import SchedulerInfo
 from rewindow.windows import Window
 
 
@@ -30,7 +31,8 @@ def write_analysis(
     for number, connection in enumerate(connections):
         tally.add(connection)
         out.write((", " if number else "") + json.dumps(_connection(connection)))
-    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}, "windows": [')
+    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}')
+    out.write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
     for number, window in enumerate(windows):
         out.write((", " if number else "") + json.dumps(vars(window)))
     out.write("]}\n")
@@ -94,6 +96,8 @@ def analysis_text(summary: Summary, connections: Iterable[Connection], tally: Fa
         parts.append(f"and {left_out} connections more: --json has all of them")
     if fairness := tally.groups():
         parts.append(_fairness_text(fairness))
+    if unknown := _unknown_bottlenecks(tally):
+        parts.append(unknown)
     return "\n\n".join(parts)
 
 
@@ -142,6 +146,16 @@ def _fairness_text(fairness: Sequence[FairnessGroup]) -> str:
     return table(rows, right=(2, 3))
 
 
+def _unknown_bottlenecks(tally: FairnessTally) -> str:
+    found = tally.bottlenecks()
+    lines = []
+    if found["undecided"]:
+        lines.append(f"bottleneck undecided: {found['undecided']} flows with too short a time in common with others")
+    if found["not_judged"]:
+        lines.append(f"bottleneck not judged: {found['not_judged']} flows, as others send more")
+    return "\n".join(lines)
+
+
 def _endpoint(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
@@ -181,10 +195,70 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
     return head + "\n\n" + table(rows, right=(0, 2, *range(5, 8 + len(labels))))
 
 
-def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
-    parts = []
+def algorithms_markdown(
+    algorithms: Sequence[Algorithm], detectors: Sequence[Algorithm], schedulers: Sequence[SchedulerInfo]
+) -> str:
+    """The page docs/algorithms.md: what is the same in all of them stands once, at its beginning."""
+    shared = [o for o in algorithms[0].options if all(o in a.options for a in algorithms)]
+    parts = [
+        "# Algorithms",
+        "Written by `make docs` from the code (`rewindow algorithms --markdown`). I: what a window grows by for "
+        "each segment acknowledged, in congestion avoidance. D: what a loss or the first ECN echo of a window "
+        "takes from it. w: window in segments, R: round-trip time, x = w/R, of the subflow itself or, with an "
+        "index, of subflow k. Every algorithm that names nothing else has NewReno's slow start (w += acked up to "
+        "ssthresh), and halves at a timeout.",
+        "Options of every algorithm:",
+        _options_table(shared),
+    ]
     for a in algorithms:
-        lines = [f"{a.name} ({a.kind} path)", f"  {a.formula}", f"  source: {a.source}"]
-        lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in a.options]
+        kind = "single path" if a.kind == "single" else "multipath"
+        parts += [f"## {a.name}", f"{kind[0].upper()}{kind[1:]}. Source: {a.source}.", f"    {a.formula}"]
+        parts.append(f"Deviations from the print: {a.deviations}")
+        own = [o for o in a.options if o not in shared]
+        parts.append(_options_table(own))
+    parts += [
+        "# Detectors of shared bottlenecks",
+        "What places the subflows of a connection in sets (`rewindow detectors`, `rewindow sets`); the option "
+        "`detector` of an algorithm that couples sets chooses one.",
+    ]
+    for d in detectors:
+        parts += [f"## detector {d.name}", f"Source: {d.source}.", f"    {d.formula}"]
+        parts += [f"Deviations from the print: {d.deviations}", _options_table(d.options)]
+    parts += [
+        "# Schedulers",
+        "Which subflow sends next, and which data. j: the subflow that is to send; r: one with a shorter round trip. A "
+        "subflow can send when it is established and not in loss state; backups are used when no other can.",
+    ]
+    for s in schedulers:
+        parts += [f"## {s.name}", f"Source: {s.source}.", f"    {s.rule}", f"Deviations from the print: {s.deviations}"]
+        parts.append(_options_table(s.options))
+    return "\n\n".join(parts)
+
+
+def _options_table(options: Sequence[Option]) -> str:
+    def cell(text: str) -> str:
+        return text.replace("|", "\\|")
+
+    lines = ["| option | default | values | reason |", "| --- | --- | --- | --- |"]
+    lines += [f"| `{o.name}` | {o.default} | {cell(o.values)} | {cell(o.reason)} |" for o in options]
+    return "\n".join(lines)
+
+
+def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
+    kinds = {"single": "single path"}
+    return _entries(
+        (f"{a.name} ({kinds.get(a.kind, a.kind)})", a.formula, a.source, a.deviations, a.options) for a in algorithms
+    )
+
+
+def schedulers_text(schedulers: Sequence[SchedulerInfo]) -> str:
+    return _entries((s.name, s.rule, s.source, s.deviations, s.options) for s in schedulers)
+
+
+def _entries(entries: Iterable[tuple[str, str, str, str, Sequence[Option]]]) -> str:
+    parts = []
+    for title, rule, source, deviations, options in entries:
+        lines = [title, f"  {rule}", f"  source: {source}", f"  deviations: {deviations}"]
+        lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in options]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

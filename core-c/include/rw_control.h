@@ -101,14 +101,16 @@ struct rw_word_name {
 	uint8_t index;
 	uint8_t fraction_bits;
 	uint8_t is_signed;
+	uint8_t half;  /* index counts 32-bit halves, which are not signed */
+	uint8_t modes; /* a bit for each enum rw_mode in which it means this; 0: in all */
 };
 
 struct rw_control {
 	const char *name;
 	const char *source;  /* paper and section, RFC */
 	const char *formula; /* one line, the field's notation */
+	const char *deviations; /* from the print, and why; "none" first where there are none */
 	uint8_t multipath;
-	uint8_t linux_form;  /* its default mode is kernel */
 	const char *detector; /* that places its subflows in sets, unless another is chosen; null: it has no use for sets */
 	const struct rw_option *options; /* ends with a null name; the first is always `mode` */
 	const struct rw_word_name *words; /* ends with a null name */
@@ -118,6 +120,8 @@ struct rw_control {
 	/* Optional: null means the common rule. */
 	void (*ece)(struct rw_connection *c, uint32_t path);     /* the first ECE of a window; null: as a loss */
 	void (*open)(struct rw_connection *c);
+	void (*begin)(struct rw_connection *c, uint32_t path);   /* a path takes its place: first values of its words */
+	void (*grouped)(struct rw_connection *c, uint32_t path); /* its group or the state of that has changed */
 	void (*delivered)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK of new segments, first */
 	void (*rtt)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK with a sample, before ack */
 	void (*idle)(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns); /* it sends again */

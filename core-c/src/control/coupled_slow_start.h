@@ -1,5 +1,5 @@
 /*
- * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, resolutions C1-C14 of algorithms.md 11.
+ * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, as docs/paper-notes.md resolves them (C-1 to C-23).
  *
  *   exit   when sum w_k/R_k > con_ssthresh/min R: every initial subflow gets ssthresh = w, at once
  *   growth w += min(L, (alpha^(R_r/min R) - 1) acked)
@@ -12,38 +12,51 @@
 #define RW_COUPLED_SLOW_START_H
 
 #include "fixed_point.h"
+#include "options.h"
+#include "ssthresh_estimator.h"
 
-enum { MODE, MIN_SSTHRESH, ALPHA0, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, COUPLED_OPTIONS };
+enum { ALPHA0 = COMMON_OPTIONS, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, SSTHRESH, COUPLED_OPTIONS };
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
 enum { PATH_RTT_NS };
 
-/* CSS IV.A: the default ssthresh of a TCP without an estimate. */
-#define STATIC_SSTHRESH_BYTES 65535
-
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                              \
-	{"mode", "kernel|paper", "paper", "paper: ssthresh is reached at once, growth while the recorded sender was not "  \
-	 "limited by application or receiver; kernel: PRR and Linux's own growth gate", RW_OPTION_CHOICE, 0, 0},          \
-	{"min_ssthresh", "1 to 1024 segments", "2", "a floor is mandatory: the printed decrease reaches zero and below",   \
-	 RW_OPTION_Q16, 1 << 16, 1024 << 16},                                                                             \
-	{"alpha0", "above 1 to 4", "1.5", "as printed; 2 is the parity with a TCP that counts bytes (C11)",                \
+	RW_OPTION_MODE_PAPER,                                                                                             \
+	RW_OPTION_FLOOR("2", "a floor is mandatory: the printed decrease reaches zero and below"),                         \
+	{"alpha0", "above 1 to 4", "1.5", "as printed; 2 is the parity with a TCP that counts bytes (C-11)",                \
 	 RW_OPTION_Q16, (1 << 16) + 1, 4 << 16},                                                                          \
 	{"L", "0.125 to 1024 segments", l_default, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},                          \
-	{"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C2)", RW_OPTION_CHOICE, 0, 0},         \
+	{"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C-2)", RW_OPTION_CHOICE, 0, 0},         \
 	{"alpha_form", "exponent|product", "exponent", "growth alpha each min RTT needs the exponent; product is TCCC's "  \
-	 "printed line 18, for comparison (C1)", RW_OPTION_CHOICE, 0, 0},                                                 \
-	{"join_weighted", "off|on", "off", "on: windows at a join weighted by min R/R_k (C9)", RW_OPTION_CHOICE, 0, 0},    \
-	{"con_ssthresh", "0 to 1048576 segments", "0", "0: 65535 bytes, the setting of both papers (C6)", RW_OPTION_Q16,   \
-	 0, (int64_t)1 << 36}
+	 "printed line 18, for comparison (C-1)", RW_OPTION_CHOICE, 0, 0},                                                 \
+	{"join_weighted", "off|on", "off", "on: windows at a join weighted by min R/R_k (C-9)", RW_OPTION_CHOICE, 0, 0},    \
+	{"con_ssthresh", "0 to 1048576 segments", "0", "0: what the option ssthresh estimates (C-6)", RW_OPTION_Q16,        \
+	 0, (int64_t)1 << 36},                                                                                            \
+	{"ssthresh", "static|hoe|hystart|hystart++", "static", "static: 65535 bytes, the setting of both papers; else the " \
+	 "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",              \
+	 RW_OPTION_CHOICE, 0, 0}
 
 #define COUPLED_SLOW_START_WORDS                                                                                     \
 	{"initial_ss", 0, WORD_INITIAL_SS, 0}, {"alpha", 0, WORD_ALPHA_Q32, 32},                                           \
-	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}
+	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0},           \
+	RW_ESTIMATOR_PATH_WORDS
 
+/* C-6: what was set, or the estimate of the path of the smallest RTT, or the largest one. */
 RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
 {
+	uint64_t least_ns = UINT64_MAX, nearest = 0, largest = 0;
 	if (c->word[WORD_CON_SSTHRESH_Q16] != 0)
 		return c->word[WORD_CON_SSTHRESH_Q16];
-	return ((uint64_t)STATIC_SSTHRESH_BYTES << 16) / (c->mss_bytes ? c->mss_bytes : 1460);
+	for (uint32_t i = 0; c->option[SSTHRESH] != ESTIMATOR_STATIC && i < rw_path_count(c); i++) {
+		const struct rw_path *p = &c->path[i];
+		if (!p->live)
+			continue;
+		largest = rw_max64(largest, p->word[PATH_ESTIMATE_Q16]);
+		if (p->word[PATH_RTT_NS] && p->word[PATH_RTT_NS] < least_ns) {
+			least_ns = p->word[PATH_RTT_NS];
+			nearest = p->word[PATH_ESTIMATE_Q16];
+		}
+	}
+	return nearest ? nearest : largest ? largest : rw_static_ssthresh_q16(c);
 }
 
 RW_INLINE void css_open(struct rw_connection *c)
@@ -53,12 +66,21 @@ RW_INLINE void css_open(struct rw_connection *c)
 	c->word[WORD_CON_SSTHRESH_Q16] = (uint64_t)c->option[CON_SSTHRESH];
 }
 
-/* TCCC line 15: half of each sample, for this purpose only (C4, C5). */
+/* TCCC line 15: half of each sample, for this purpose only (C-4, C-5). */
 RW_INLINE void css_rtt(struct rw_connection *c, const struct rw_ack *ack)
 {
-	uint64_t *r = &c->path[ack->path].word[PATH_RTT_NS];
+	struct rw_path *p = &c->path[ack->path];
+	uint64_t *r = &p->word[PATH_RTT_NS];
 	if (ack->rtt_ns)
 		*r = *r ? (*r + ack->rtt_ns) / 2 : ack->rtt_ns;
+	if (p->initial)
+		rw_estimator_rtt(p, c->option[SSTHRESH], ack);
+}
+
+RW_INLINE void css_delivered(struct rw_connection *c, const struct rw_ack *ack)
+{
+	if (c->path[ack->path].initial)
+		rw_estimator_delivered(&c->path[ack->path], c->option[SSTHRESH], ack);
 }
 
 RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)
@@ -179,7 +201,7 @@ RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 	uint64_t after = before + css_weighted_q16(c, p, rtt_min_ns);
 	before = rw_max64(before, 1); /* a weight can round a window away */
 	if (after >= con)
-		css_exit(c); /* C8: the printed logarithm is not positive */
+		css_exit(c); /* C-8: the printed logarithm is not positive */
 	else
 		c->word[WORD_ALPHA_Q32] = css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after);
 }
@@ -201,7 +223,7 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 					   css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after));
 }
 
-/* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C12). */
+/* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C-12). */
 RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 {
 	c->path[path].initial = 0;
@@ -209,6 +231,13 @@ RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 		if (c->path[i].live && c->path[i].initial)
 			return;
 	c->word[WORD_INITIAL_SS] = 0;
+}
+
+/* A loss that the avoidance has no rule of its own for, and every timeout. */
+RW_INLINE void css_halve(struct rw_connection *c, uint32_t path)
+{
+	css_left_by_loss(c, path);
+	rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]);
 }
 
 RW_INLINE uint32_t css_phase(const struct rw_connection *c, uint32_t path)

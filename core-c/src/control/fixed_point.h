@@ -86,6 +86,23 @@ RW_INLINE void rw_grow_q40(struct rw_path *p, uint64_t inc_q40)
 	p->cwnd_rem_q40 = (uint32_t)(fraction & 0xffffff);
 }
 
+/* cwnd -= dec, not below one segment. */
+RW_INLINE void rw_shrink_q40(struct rw_path *p, uint64_t dec_q40)
+{
+	uint64_t whole = dec_q40 >> 24, fraction = dec_q40 & 0xffffff;
+	if (fraction > p->cwnd_rem_q40) {
+		whole++;
+		p->cwnd_rem_q40 += 1 << 24;
+	}
+	p->cwnd_rem_q40 -= (uint32_t)fraction;
+	if (p->cwnd_q16 < RW_Q16_ONE + whole) {
+		p->cwnd_q16 = RW_Q16_ONE;
+		p->cwnd_rem_q40 = 0;
+		return;
+	}
+	p->cwnd_q16 -= whole;
+}
+
 /*
  * Slow start by bytes acked (RFC 3465 with L = infinity, as Linux): up to ssthresh.
  * Returns the segments left over for congestion avoidance, Q16.
@@ -108,6 +125,26 @@ RW_INLINE uint64_t rw_reno_step_q40(uint64_t cwnd_q16)
 	return rw_multiply_divide((uint64_t)1 << 40, RW_Q16_ONE, rw_max64(cwnd_q16, RW_Q16_ONE));
 }
 
+/* What an ACK leaves for congestion avoidance after slow start, segments in Q16. */
+RW_INLINE uint64_t rw_after_slow_start(struct rw_path *p, const struct rw_ack *ack)
+{
+	uint64_t acked_q16 = (uint64_t)ack->acked_segments << 16;
+	return rw_in_slow_start(p) ? rw_slow_start(p, acked_q16) : acked_q16;
+}
+
+/* ssthresh = w / 2: fractional, or whole segments as Linux. */
+RW_INLINE void rw_halve(struct rw_path *p, int whole, int64_t floor_q16)
+{
+	uint64_t w = p->cwnd_q16;
+	rw_set_ssthresh(p, whole ? (w >> 17) << 16 : w - (w >> 1), floor_q16);
+}
+
+/* ssthresh = w - d. */
+RW_INLINE void rw_decrease(struct rw_path *p, uint64_t d_q16, int64_t floor_q16)
+{
+	rw_set_ssthresh(p, p->cwnd_q16 > d_q16 ? p->cwnd_q16 - d_q16 : 0, floor_q16);
+}
+
 RW_INLINE void rw_congestion_avoidance_q40(struct rw_path *p, uint64_t step_q40, uint64_t acked_q16)
 {
 	rw_grow_q40(p, rw_multiply_divide(step_q40, acked_q16, RW_Q16_ONE));
@@ -115,7 +152,7 @@ RW_INLINE void rw_congestion_avoidance_q40(struct rw_path *p, uint64_t step_q40,
 
 /*
  * Linux's integer form: cnt counts acked segments, every `divisor` of them is one segment of window. Credit that a
- * larger divisor left over is paid out as one segment only (algorithms.md 1.3; net/ipv4 behaviour).
+ * larger divisor left over is paid out as one segment only.
  */
 RW_INLINE void rw_additive_increase(struct rw_path *p, uint32_t divisor, uint32_t acked_segments)
 {
@@ -148,25 +185,60 @@ RW_INLINE uint64_t rw_rho_q16(uint64_t rtt_ns, uint64_t rtt_min_ns)
 	return rw_min64(rw_multiply_divide(rtt_ns, RW_Q16_ONE, rw_max64(rtt_min_ns, 1)), RW_RHO_MAX_Q16);
 }
 
-RW_INLINE struct rw_sums rw_sum_paths(const struct rw_connection *c)
+enum { RW_ALL_GROUPS = 0 };
+
+/* The set that it is coupled with: only a final one couples (SB-CC paper, III.A). 0: none. */
+RW_INLINE uint32_t rw_final_group(const struct rw_path *p)
+{
+	return p->group_state == RW_GROUP_FINAL ? p->group : 0;
+}
+
+/* Does it take part in sums over the rates of a group, or of all? */
+RW_INLINE int rw_counts_in(const struct rw_path *p, uint32_t group)
+{
+	return rw_counts(p) && (group == RW_ALL_GROUPS || rw_final_group(p) == group);
+}
+
+/* w_k / rho_k, Q27. */
+RW_INLINE uint64_t rw_rate_q27(const struct rw_path *p, uint64_t rtt_min_ns)
+{
+	return (rw_window_q16(p) << 27) / rw_rho_q16(p->srtt_ns, rtt_min_ns);
+}
+
+/* w_k / rho_k^2, Q27. */
+RW_INLINE uint64_t rw_quad_q27(const struct rw_path *p, uint64_t rtt_min_ns)
+{
+	return rw_multiply_divide(rw_rate_q27(p, rtt_min_ns), RW_Q16_ONE, rw_rho_q16(p->srtt_ns, rtt_min_ns));
+}
+
+RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t group)
 {
 	struct rw_sums t = {0, 0, 0, 0, UINT64_MAX, 0};
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
-		if (rw_counts(&c->path[i]))
+		if (rw_counts_in(&c->path[i], group))
 			t.rtt_min_ns = rw_min64(t.rtt_min_ns, c->path[i].srtt_ns);
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
-		if (!rw_counts(p))
+		if (!rw_counts_in(p, group))
 			continue;
-		uint64_t w = rw_window_q16(p), rho = rw_rho_q16(p->srtt_ns, t.rtt_min_ns);
-		uint64_t rate = (w << 27) / rho, quad = rw_multiply_divide(rate, RW_Q16_ONE, rho);
+		uint64_t rate = rw_rate_q27(p, t.rtt_min_ns);
+		uint64_t quad = rw_multiply_divide(rate, RW_Q16_ONE, rw_rho_q16(p->srtt_ns, t.rtt_min_ns));
 		t.s_q27 += rate;
 		t.q_q27 += quad;
 		t.best_q27 = rw_max64(t.best_q27, quad);
-		t.total_q16 += w;
+		t.total_q16 += rw_window_q16(p);
 		t.paths++;
 	}
 	return t;
+}
+
+RW_INLINE struct rw_sums rw_sum_paths(const struct rw_connection *c) { return rw_sum_group(c, RW_ALL_GROUPS); }
+
+/* (w/R^2) / (sum w_k/R_k)^2 for each acked segment: the step of Kelly and Voice. t must have a path. */
+RW_INLINE uint64_t rw_coupled_step_q40(const struct rw_sums *t, const struct rw_path *p)
+{
+	uint64_t share_q50 = rw_multiply_divide(rw_quad_q27(p, t->rtt_min_ns), (uint64_t)1 << 50, t->s_q27);
+	return rw_multiply_divide(share_q50, 1 << 17, t->s_q27);
 }
 
 /* log2(x) for x >= 1 in Q32, by repeated squaring: each square yields one bit. */

@@ -1,13 +1,13 @@
 /* The registry: a controller is listed once, here. */
 #include "rw_control.h"
 
-extern const struct rw_control rw_control_newreno, rw_control_cubic, rw_control_uncoupled, rw_control_css, rw_control_tccc;
+#define RW_CONTROLS(each)                                                                                            \
+	each(newreno) each(cubic) each(uncoupled) each(tccc) each(tccc_plus) each(css) each(lisa) each(lia) each(olia)     \
+	each(balia) each(ewtcp) each(coupled) each(coupled_full) each(nmcc) each(enmcc) each(enmcc_plus) each(wvegas)      \
+	each(sbcc) each(dwc) each(mptcp_sbd)
 
-const struct rw_control *const rw_control_list[] = {
-    &rw_control_newreno,
-    &rw_control_cubic,
-    &rw_control_uncoupled,
-    &rw_control_css,
-    &rw_control_tccc,
-    0,
-};
+#define DECLARE(name) extern const struct rw_control rw_control_##name;
+#define ENTER(name) &rw_control_##name,
+
+RW_CONTROLS(DECLARE)
+const struct rw_control *const rw_control_list[] = {RW_CONTROLS(ENTER) 0};

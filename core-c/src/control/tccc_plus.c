@@ -1,0 +1,55 @@
+/*
+ * TCCC+: TCCC's coupled slow start, then NewReno on each subflow (TCCC paper, V.B, where detection has ended by then).
+ * With a detector, the subflows of one final set avoid congestion aggressively among themselves.
+ */
+#include "aggressive_avoidance.h"
+
+static const struct rw_option plus_options[] = {
+    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),
+    AGGRESSIVE_AVOIDANCE_OPTIONS,
+    {0}};
+
+static const struct rw_word_name plus_words[] = {COUPLED_SLOW_START_WORDS, {0}};
+
+static void plus_ack(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	if (css_is_coupled(c, p)) {
+		css_ack(c, ack);
+		return;
+	}
+	uint64_t acked_q16 = rw_after_slow_start(p, ack);
+	uint32_t set = rw_final_group(p);
+	if (acked_q16)
+		rw_congestion_avoidance_q40(p, set ? aca_step_q40(c, p, set) : rw_reno_step_q40(p->cwnd_q16), acked_q16);
+}
+
+static void plus_loss(struct rw_connection *c, uint32_t path)
+{
+	struct rw_path *p = &c->path[path];
+	uint32_t set = rw_final_group(p);
+	uint64_t d = css_is_coupled(c, p) || !set ? p->cwnd_q16 >> 1 : aca_decrease_q16(c, p, set);
+	css_left_by_loss(c, path);
+	rw_decrease(p, d, c->option[MIN_SSTHRESH]);
+}
+
+const struct rw_control rw_control_tccc_plus = {
+    .name = "tccc+",
+    .source = "TCCC paper, Algorithm 1 and section V.B",
+    .formula = "slow start as tccc, then I = 1/w, D = w/2; in a final set of a detector as tccc",
+    .deviations = "As tccc in slow start. With detector=none each subflow is NewReno after it, as the paper's "
+		  "experiments have it.",
+    .multipath = 1,
+    .detector = "none",
+    .options = plus_options,
+    .words = plus_words,
+    .open = css_open,
+    .delivered = css_delivered,
+    .rtt = css_rtt,
+    .join = css_join,
+    .leave = css_leave,
+    .ack = plus_ack,
+    .loss = plus_loss,
+    .timeout = css_halve,
+    .phase = css_phase,
+};
