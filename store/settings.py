@@ -22,6 +22,8 @@ class Settings(BaseSettings):
     """Before the second attempt after an error; four times as long before each further one."""
     attempts_max: int = Field(default=3, gt=0)
     sweep_interval_s: float = Field(default=5.0, gt=0)
+    collect_interval_s: float = Field(default=3600.0, gt=0)
+    """Between two searches for objects that no row names."""
     dashboard_folder: str | None = None
     log_json: bool = True
 

@@ -160,7 +160,7 @@ def test_an_update_interval_keeps_the_step_for_a_round_trip() -> None:
 
 
 def test_loss_intervals_decide_which_decrease() -> None:
-    """p_est=interval: losses over packets; three alike subflows go to the floor by eq. 8, to half where rates differ."""
+    """p_est=interval: losses over packets. Alike subflows go to the floor by eq. 8, to half where rates differ."""
 
     def after(packets: tuple[int, int, int], losses: int) -> float:
         paths = [{"cwnd": 40.0, "rtt": 0.1, "ssthresh": 2.0}] * 3
@@ -169,7 +169,7 @@ def test_loss_intervals_decide_which_decrease() -> None:
             for _ in range(losses):
                 c.ack(path=path, acked=n)
                 c.timeout(path=path)
-        for path, n in enumerate(packets):
+        for path in range(3):
             for _ in range(100):
                 if c.paths[path].cwnd < 30:
                     c.ack(path=path, acked=1)
