@@ -1,4 +1,6 @@
-"""Runs another program under limits, without a network: `python -I -S confined.py CPU_S MEMORY_BYTES FILE_BYTES PROGRAM ...`.
+"""Runs another program under limits, without a network.
+
+    python -I -S confined.py CPU_S MEMORY_BYTES FILE_BYTES PROGRAM ...
 
 FILE_BYTES bounds each file that it writes.
 

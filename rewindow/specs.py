@@ -318,7 +318,7 @@ def run_tlc(
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
 
-    disk_bytes_max: of all that it writes there. confinement: a program and arguments that run Java under further limits.
+    disk_bytes_max: of all that it writes there. confinement: a command that runs Java under further limits.
     on_progress is called about once a second with what is known so far, and stops the run by returning False; what it
     raises stops the run too.
     """
@@ -346,9 +346,9 @@ def run_tlc(
         *arguments,
         module,
     ]
-    environment = {
-        k: v for k, v in os.environ.items() if k not in ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
-    }
+    # Neither options for Java nor what its parent keeps secret.
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "JAVA_HOME")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
     reader = Reader()
     began = time.monotonic()
     try:
@@ -520,7 +520,7 @@ class Config:
         for keyword, rest in self.statements:
             if keyword in _CONSTANTS:
                 for name, value in values.items():
-                    rest = _assignment(name).sub(lambda found, value=value: found[1] + value, rest)
+                    rest = _assignment(name).sub(rf"\g<1>{value}", rest)
             lines.append(f"{keyword}{rest}\n")
         return "".join(lines)
 
@@ -772,6 +772,29 @@ def manifests(specs: Path, names: Sequence[str] = ()) -> list[Manifest]:
     if unknown:
         raise UnknownSpec(f"no specification is called {unknown[0]}; there are {', '.join(known)}")
     return [read_manifest(specs / n) for n in names or known]
+
+
+def described(manifest: Manifest) -> dict[str, Any]:
+    """What may be asked of a specification, and what is pinned, as JSON."""
+    return {
+        "title": manifest.title,
+        "windows": manifest.windows,
+        "constants": {
+            c.name: {"min": c.minimum, "max": c.maximum, "meaning": c.meaning} for c in manifest.constants.values()
+        },
+        "configurations": [
+            {
+                "name": c.name,
+                "shows": c.shows,
+                "suite": c.suite,
+                "flags": c.flags,
+                "constants": manifest.chosen(c),
+                "properties": [*manifest.config(c).invariants, *manifest.config(c).properties],
+                "pinned": {"violates": c.violates, "distinct": c.distinct, "depth": c.depth, "states": c.states},
+            }
+            for c in manifest.configurations
+        ],
+    }
 
 
 # Checks
