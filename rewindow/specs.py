@@ -331,6 +331,7 @@ def run_tlc(
         java(),
         "-XX:+UseParallelGC" if workers > 1 else "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
+        "-XX:+ExitOnOutOfMemoryError",  # TLC itself would wait for ever
         f"-Xmx{memory_mb}m",
         "-Xss16m",
         f"-Djava.io.tmpdir={scratch}",

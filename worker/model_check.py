@@ -25,6 +25,8 @@ log = structlog.get_logger()
 COUNTEREXAMPLE_STATES_MAX = 1000
 COUNTEREXAMPLE_BYTES_MAX = 2 << 20
 """Of its JSON."""
+_DISK_SLACK_BYTES = 256 << 20
+"""What may be written between two looks."""
 _REASON_CHARACTERS_MAX = 2000
 _JAVA_BYTES = 4 << 30
 """Address space beside the heap: Java reserves much more than it uses."""
@@ -72,7 +74,7 @@ def _confinement(seconds_max: float) -> list[str]:
     """No network, and limits below which the runner's own on heap, time and disk strike first."""
     cpu_s = 60 + int(2 * seconds_max)  # Java compiles and collects beside the one thread that checks
     memory_bytes = _JAVA_BYTES + (2 * settings().check_memory_mb << 20)
-    limits = (cpu_s, memory_bytes, settings().check_disk_bytes_max)
+    limits = (cpu_s, memory_bytes, settings().check_disk_bytes_max + _DISK_SLACK_BYTES)
     return [sys.executable, "-I", "-S", str(Path(confined.__file__)), *map(str, limits)]
 
 
@@ -157,7 +159,7 @@ def failure(found: specs.Outcome) -> str | None:
         return "no state was reached: with these constants there is no initial state"
     errors = [e for e in found.errors if not e.startswith(confined.NOT_ISOLATED)]
     said = "\n".join(errors)
-    if "OutOfMemory" in said or "ran out of memory" in said:
+    if "OutOfMemory" in said:
         return f"limit: a heap of {settings().check_memory_mb} MB is too small; {reached}"
     if found.exit == -signal.SIGXCPU:
         return f"limit: too much CPU time; {reached}"

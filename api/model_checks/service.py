@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, delete, func, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
@@ -96,7 +96,7 @@ async def latest(session: AsyncSession, caller: Caller) -> list[ModelCheckOut]:
     rows = await session.scalars(
         _without_long(_scoped(caller))
         .where(ModelCheck.state.not_in(WAITING))
-        .distinct(ModelCheck.spec, ModelCheck.configuration)
+        .ext(distinct_on(ModelCheck.spec, ModelCheck.configuration))
         .order_by(ModelCheck.spec, ModelCheck.configuration, ModelCheck.finished_at.desc())
     )
     return [_out(c) for c in rows]
@@ -115,7 +115,7 @@ async def _chosen(session: AsyncSession, wanted: ModelCheckIn) -> tuple[SpecReco
     ranges = record.description["constants"]
     for constant, value in wanted.constants.items():
         if constant not in own:
-            which = ", ".join(own) or "none"
+            which = ", ".join(sorted(own)) or "none"
             raise Unprocessable(f"'{constant[:40]}' may not be chosen for {wanted.spec} {name}; these may: {which}")
         least, most = ranges[constant]["min"], ranges[constant]["max"]
         if not least <= value <= most:
