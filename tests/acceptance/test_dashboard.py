@@ -19,6 +19,8 @@ ARGUMENTS = [
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ]  # fmt: skip
 
+TLC_MS = 30_000
+"""Java alone takes seconds to start."""
 SCREENSHOTS = Path(os.environ.get("REWINDOW_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
 
 
@@ -164,7 +166,7 @@ def test_a_specification_is_checked(page: Page) -> None:
     limit.fill("6")
     page.locator("[data-testid=constant][data-name=Subflows]").fill("3")
     page.get_by_test_id("check").click()
-    expect(page.get_by_test_id("check-state")).to_have_text("violated Bounded")
+    expect(page.get_by_test_id("check-state")).to_have_text("violated Bounded", timeout=TLC_MS)
     expect(page.get_by_test_id("step")).to_have_count(4)
     last = page.get_by_test_id("step").last
     expect(last).to_contain_text("Ack")
@@ -188,8 +190,8 @@ def test_a_check_is_watched_and_cancelled(page: Page) -> None:
     page.locator("[data-testid=constant][data-name=Subflows]").fill("6")
     page.locator("[data-testid=constant][data-name=Limit]").fill("60")
     page.get_by_test_id("check").click()
-    expect(page.get_by_test_id("check-state")).to_have_text("running")
-    expect(page.get_by_test_id("distinct")).to_contain_text(",000")
+    expect(page.get_by_test_id("check-state")).to_have_text("running", timeout=TLC_MS)
+    expect(page.get_by_test_id("distinct")).to_contain_text(",000", timeout=TLC_MS)
     page.screenshot(path=SCREENSHOTS / "check-running.png")
     page.get_by_test_id("cancel").click()
     expect(page.get_by_test_id("check-state")).to_have_text("cancelled")
