@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
+from rewindow.steps import Step, step_of
 
 _UNSET = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFFFFFFFFFF
@@ -100,7 +101,7 @@ class Controller:
         state = {k: v for k, v in named.items() if k in words and not words[k].of_path}
         options = {k: v for k, v in named.items() if k not in state}
         self._handle = self._open(name, options, mss) if options else probe
-        self._named = words
+        self._named = self._words(self._handle)  # a mode may have names of its own
         self._indices: list[int] = []
         for key, value in state.items():
             self._set(key, 0, value)
@@ -220,3 +221,13 @@ class Controller:
     def join(self, path: Mapping[str, Any]) -> int:
         """A subflow joins with the window given (10 by default); returns its number."""
         return self._add(path, lib.rw_controller_join)
+
+    def observe(self) -> None:
+        """From now on keeps every step, and checks it where the algorithm has a specification."""
+        lib.rw_controller_observe(self._handle)
+
+    def steps(self) -> list[Step]:
+        """Those since observe()."""
+        count = ffi.new("uint64_t *")
+        rows = lib.rw_controller_moves(self._handle, count)
+        return [step_of(rows[i]) for i in range(count[0])]

@@ -11,6 +11,7 @@ from rewindow.connections import Connection, SenderAlgorithm, connection_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
 from rewindow.quality import Quality, of_capture
+from rewindow.steps import Step, step_of
 from rewindow.windows import Window
 
 if TYPE_CHECKING:
@@ -69,6 +70,22 @@ class Decoded:
     replaced_link_types: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Violation:
+    """Steps of a controller on one connection that its specification does not allow.
+
+    property_, step, row, time_ns: of the first of them; row: how many rows of the whole replay came before it.
+    """
+
+    connection: int
+    algorithm: str
+    count: int
+    property_: str
+    step: str
+    row: int
+    time_ns: int
+
+
 @dataclass
 class Result:
     """A whole replay in memory."""
@@ -96,7 +113,10 @@ class Replay:
         *,
         batch_rows: int = 65536,
         decoded: Decoded | None = None,
+        monitor: bool = False,
+        moves: bool = False,
     ) -> None:
+        """monitor: checks each step of a controller with a specification; moves: keeps those steps in the batches."""
         self.choices = list(choices)
         labels = [c.label for c in self.choices]
         if len(set(labels)) != len(labels):
@@ -105,7 +125,15 @@ class Replay:
         self._names = [names[origin] for origin in self._decoded.origins]
         error, handle = ffi.new("rw_error *"), ffi.new("rw_replay **")
         array, keep = choices_for(self.choices)
-        limits = ffi.new("rw_limits *", {"batch_rows": batch_rows, "copies": self._decoded.copies})
+        limits = ffi.new(
+            "rw_limits *",
+            {
+                "batch_rows": batch_rows,
+                "copies": self._decoded.copies,
+                "monitor": monitor,
+                "moves": moves,
+            },
+        )
         status = lib.rw_replay_open(
             handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
         )
@@ -146,6 +174,12 @@ class Replay:
 
         for batch in self._draw():
             yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch))
+
+    def steps(self) -> Iterator[Step]:
+        """Draws the rest of the replay for the steps alone; it was opened with moves=True."""
+        for batch in self._draw():
+            for i in range(batch.moves):
+                yield step_of(batch.move[i])
 
     def progress(self) -> float:
         """How much of the replay is done, 0 to 1."""
@@ -255,6 +289,27 @@ class Replay:
                 if row.rows:
                     figures = (row.sum_q16 / row.rows / 65536, row.most_q16 / 65536, row.last_q16 / 65536)
                     yield Window(subflow.connection, subflow.id, label, *figures)
+
+    def violations(self) -> Iterator[Violation]:
+        """Of the connections on which a controller took a step that its specification does not allow."""
+        row = ffi.new("rw_violation_row *")
+        for connection in range(lib.rw_replay_connections(self._handle)):
+            for k, choice in enumerate(self.choices):
+                lib.rw_replay_violations(self._handle, connection, k, row)
+                if row.count:
+                    yield Violation(
+                        connection,
+                        choice.label,
+                        row.count,
+                        name_of(lib.rw_check_name, row.first_check) or "unknown",
+                        name_of(lib.rw_move_name, row.first_move) or "unknown",
+                        row.first_row,
+                        row.first_ns,
+                    )
+
+    def monitored(self) -> int:
+        """Steps that the monitor has checked."""
+        return int(lib.rw_replay_monitored(self._handle))
 
     def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
         """Asks the candidates that were replayed with their defaults."""

@@ -8,6 +8,7 @@
  *   rw_replay_close
  *
  *   rw_controller_*    drives one controller by hand, the same code
+ *   rw_scheduling_*    asks one packet scheduler for a decision
  *
  * No global state: replays in different threads never meet. Every function that can fail returns an rw_status and
  * fills an rw_error. This text, without its preprocessor lines, is the cffi cdef.
@@ -25,7 +26,8 @@ typedef enum rw_status {
 	RW_ERROR_UNKNOWN_ALGORITHM = 4,
 	RW_ERROR_UNKNOWN_OPTION = 5,
 	RW_ERROR_BAD_VALUE = 6,
-	RW_ERROR_LIMIT = 7
+	RW_ERROR_LIMIT = 7,
+	RW_ERROR_UNKNOWN_SCHEDULER = 8
 } rw_status;
 
 typedef struct rw_error {
@@ -92,6 +94,8 @@ typedef struct rw_limits {
 	uint32_t flows_max;       /* [2097152] */
 	uint32_t window_segments; /* unacknowledged segments of one subflow [262144] */
 	uint32_t total_segments;  /* of all subflows together [8388608] */
+	uint32_t monitor;         /* 1: each step of a controller with a specification is checked against its properties [0] */
+	uint32_t moves;           /* 1: batches carry those steps [0] */
 	uint32_t copies;          /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
 } rw_limits;
 
@@ -119,6 +123,71 @@ typedef enum rw_mark {
 	RW_MARK_IDLE             /* restart after an idle period; value: retransmission timeouts that it lasted */
 } rw_mark;
 
+/* What a controller did, one step of its specification. */
+typedef enum rw_move_kind {
+	RW_MOVE_JOIN,
+	RW_MOVE_LEAVE,
+	RW_MOVE_ACK,       /* that the window may grow by */
+	RW_MOVE_LOSS,
+	RW_MOVE_ECE,
+	RW_MOVE_TIMEOUT,
+	RW_MOVE_UNDO,
+	RW_MOVE_RTT,       /* a sample was smoothed in */
+	RW_MOVE_IDLE,      /* restart after an idle period, or decay of a window that was not used */
+	RW_MOVE_MACHINERY, /* rate reduction, or the end of a recovery, in mode=kernel */
+	RW_MOVE_SETS       /* a detector changed its set or the state of that */
+} rw_move_kind;
+
+/* A property of specs/ that the monitor checks on every step. */
+typedef enum rw_check {
+	RW_CHECK_WINDOW_HELD,
+	RW_CHECK_FLOOR_HELD,
+	RW_CHECK_ALPHA_IN_RANGE,
+	RW_CHECK_INITIAL_TOGETHER,
+	RW_CHECK_COUPLED_HAS_NO_THRESHOLD,
+	RW_CHECK_NO_REENTRY,
+	RW_CHECK_COUPLING_ENDS,
+	RW_CHECK_ACK_CAPPED,
+	RW_CHECK_COUPLED_NEVER_SHRINKS,
+	RW_CHECK_GROWS_BY_ALPHA,
+	RW_CHECK_GROWS_WHILE_BELOW,
+	RW_CHECK_EXIT_JUSTIFIED,
+	RW_CHECK_EXIT_FREEZES,
+	RW_CHECK_THRESHOLDS_SPARED,
+	RW_CHECK_LOSS_IS_PRIVATE,
+	RW_CHECK_LOSS_UNCOUPLES,
+	RW_CHECK_JOINS_AT_IW,
+	RW_CHECK_ALPHA_MOVES,
+	RW_CHECK_NO_SLOW_START_ABOVE,
+	RW_CHECK_AVOIDANCE,
+	RW_CHECK_DECREASE,
+	RW_CHECK_OTHERS_SPARED,
+	RW_CHECK_SETS_OF_TWO,
+	RW_CHECK_BETA_IN_RANGE,
+	RW_CHECK_COUNT
+} rw_check;
+
+/* One path of a connection under one controller, after a step; all 0 when it is not live. */
+typedef struct rw_move_path {
+	uint64_t cwnd_q16, ssthresh_q16; /* ssthresh: all ones when it is not set */
+	uint64_t flight_peak_q16;
+	uint64_t srtt_ns;
+	uint64_t coupled_rtt_ns; /* smoothed for coupled slow start */
+	uint64_t estimate_q16;   /* of its ssthresh; 0: none */
+	uint64_t beta_q32;       /* SB-CC */
+	uint8_t live, initial, recovering, group, group_state;
+} rw_move_path;
+
+typedef struct rw_move_row {
+	int64_t time_ns;
+	uint64_t row; /* rows of the whole replay before which, or at which, it happened */
+	uint32_t connection, acked_segments;
+	uint32_t violated; /* a bit for each rw_check, with `monitor` */
+	uint8_t choice, kind, path, initial_ss;
+	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
+	rw_move_path paths[8];
+} rw_move_row;
+
 /* Rows are ACK-carrying packets that reach a data sender after the handshake, in capture order. */
 typedef struct rw_batch {
 	uint64_t rows;
@@ -145,6 +214,8 @@ typedef struct rw_batch {
 	const uint32_t *mark_subflow;
 	const uint8_t *mark_kind;
 	const uint32_t *mark_value;
+	uint64_t moves;
+	const rw_move_row *move;
 } rw_batch;
 
 typedef struct rw_subflow_row {
@@ -231,6 +302,16 @@ void rw_replay_connection(const rw_replay *replay, uint32_t connection, rw_conne
 void rw_replay_subflow(const rw_replay *replay, uint32_t subflow, rw_subflow_row *row);
 /* subflow: its place in the table; choice: in the order chosen. All 0 without a row. */
 void rw_replay_window(const rw_replay *replay, uint32_t subflow, uint32_t choice, rw_window_row *row);
+/* What the monitor found on a connection under a choice; first_row: rows of the whole replay before it. */
+typedef struct rw_violation_row {
+	uint64_t count, first_row;
+	int64_t first_ns;
+	uint32_t first_check, first_move, first_path; /* rw_check, rw_move_kind, place of the subflow */
+} rw_violation_row;
+
+void rw_replay_violations(const rw_replay *replay, uint32_t connection, uint32_t choice, rw_violation_row *row);
+/* Steps that the monitor has checked. */
+uint64_t rw_replay_monitored(const rw_replay *replay);
 void rw_replay_close(rw_replay *replay);
 
 /*
@@ -243,6 +324,9 @@ rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, 
 const char *rw_oddity_name(uint32_t oddity);
 const char *rw_mark_name(uint32_t mark);
 const char *rw_phase_name(uint32_t phase);
+const char *rw_move_name(uint32_t kind);
+/* As specs/ call it. */
+const char *rw_check_name(uint32_t check);
 const char *rw_vantage_name(uint32_t vantage);
 const char *rw_send_times_name(uint32_t send_times);
 const char *rw_ecn_mode_name(uint32_t ecn);
@@ -289,6 +373,10 @@ rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t a
 rw_status rw_controller_loss(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_ece(rw_controller *controller, uint32_t path, rw_error *error);
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, rw_error *error);
+/* From now on every step is checked (algorithms with a specification only) and kept. */
+void rw_controller_observe(rw_controller *controller);
+/* The steps since then, valid until the next one. */
+const rw_move_row *rw_controller_moves(const rw_controller *controller, uint64_t *count);
 rw_status rw_controller_path(const rw_controller *controller, uint32_t path, rw_path_state *state, uint32_t *phase,
 			     rw_error *error);
 /* A value of the algorithm's own: an integer of 64 bits. */
@@ -305,5 +393,66 @@ rw_status rw_controller_word(const rw_controller *controller, uint32_t index, ui
 			     rw_error *error);
 rw_status rw_controller_set_word(rw_controller *controller, uint32_t index, uint32_t path, uint64_t value,
 				 rw_error *error);
+
+/* Packet schedulers: what they decide from, counted in segments. Fields as in rw_scheduler.h, which explains them. */
+typedef struct rw_subflow_view {
+	uint64_t cwnd_q16;
+	uint64_t ssthresh_q16;     /* all ones: not set */
+	uint64_t srtt_ns;          /* 0: none yet */
+	uint64_t since_penalty_ns; /* all ones: never */
+	uint64_t beta_q32;
+	uint32_t in_flight, queued;
+	uint8_t established, lost, backup, recovering;
+	uint8_t group;             /* 0: none */
+} rw_subflow_view;
+
+/* A piece of the data that no subflow has been given. */
+typedef struct rw_span_view {
+	uint64_t first, segments;
+	uint32_t sent_on; /* a bit for each subflow that carried it before */
+} rw_span_view;
+
+typedef struct rw_sending_view {
+	uint32_t subflows; /* at most 8 */
+	uint32_t previous; /* all ones: none */
+	rw_subflow_view subflow[8];
+	rw_span_view span[16];
+	uint32_t spans, oldest_sent_on;
+	uint64_t oldest, window_end, buffer_segments;
+} rw_sending_view;
+
+typedef struct rw_decision_row {
+	uint32_t kind;      /* 0: wait; 1: send; 2: the oldest segment once more */
+	uint32_t subflow;   /* all ones: none */
+	uint64_t first, segments, skipped;
+	uint32_t penalized; /* a bit for each subflow that is halved, to the values below */
+	uint64_t cwnd_q16[8], ssthresh_q16[8];
+} rw_decision_row;
+
+/* What a faster subflow is predicted to send; all 0 for one that is not faster. */
+typedef struct rw_forward_row {
+	uint64_t rounds_q24, m_q24, segments_q24;
+} rw_forward_row;
+
+typedef struct rw_scheduler_info {
+	const char *name, *source, *rule, *deviations;
+	uint32_t options;
+} rw_scheduler_info;
+
+uint32_t rw_scheduler_count(void);
+void rw_scheduler_describe(uint32_t index, rw_scheduler_info *info);
+void rw_scheduler_option(uint32_t index, uint32_t option, rw_option_info *info);
+
+typedef struct rw_scheduling rw_scheduling;
+
+rw_status rw_scheduling_open(rw_scheduling **scheduling, const rw_choice *choice, rw_error *error);
+void rw_scheduling_close(rw_scheduling *scheduling);
+/* RW_ERROR_BAD_VALUE where a number is out of its range, or spans overlap. */
+rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_view *view, rw_decision_row *decision,
+			     rw_error *error);
+/* skipped: segments that this subflow leaves to the faster; each: 8. RW_ERROR_BAD_VALUE also where a scheduler predicts
+   nothing. */
+rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sending_view *view, uint32_t subflow,
+				rw_forward_row *each, uint64_t *skipped, rw_error *error);
 
 #endif

@@ -5,7 +5,7 @@
  *   loss, ECE           same loss rate: w_r -= min R (sum w_k/R_k)^2 / (2 R_r sum w_k/R_k^2); else w_r -= w_r/2
  *
  * "Same packet loss rate" is not defined in print: here p_r = 2/m_r^2, m_r the largest flight between the last two
- * reductions, and the same means max p <= same_loss_ratio min p (algorithms.md 12.2).
+ * reductions, and the same means max p <= same_loss_ratio min p (docs/paper-notes.md, T-3).
  */
 #ifndef RW_AGGRESSIVE_AVOIDANCE_H
 #define RW_AGGRESSIVE_AVOIDANCE_H

@@ -8,7 +8,7 @@
  *   timeout               ssthresh = w / 2
  *
  * The step equals (x + m)(4x + m) / (10 w (sum x_k)^2) with m = max_k x_k, which no ratio of rates overflows.
- * mode=kernel is the arithmetic of the out-of-tree Linux module (algorithms.md 7): a step and a decrease in whole
+ * mode=kernel is the arithmetic of the out-of-tree Linux module: a step and a decrease in whole
  * segments, worked out anew only in slow start, when the window has moved and after a reduction.
  */
 #include "fixed_point.h"

@@ -1,5 +1,5 @@
 /*
- * Two algorithms share the name Coupled (algorithms.md 4).
+ * Two algorithms share the name Coupled.
  *
  *   coupled       Kelly-Voice, Han et al.; what the papers compare with:
  *                 w += acked (w/R^2) / (sum w_k/R_k)^2; loss: ssthresh = w/2

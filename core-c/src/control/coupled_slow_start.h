@@ -1,5 +1,5 @@
 /*
- * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, resolutions C1-C14 of algorithms.md 11.
+ * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, as docs/paper-notes.md resolves them (C-1 to C-23).
  *
  *   exit   when sum w_k/R_k > con_ssthresh/min R: every initial subflow gets ssthresh = w, at once
  *   growth w += min(L, (alpha^(R_r/min R) - 1) acked)
@@ -22,14 +22,14 @@ enum { PATH_RTT_NS };
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                              \
 	RW_OPTION_MODE_PAPER,                                                                                             \
 	RW_OPTION_FLOOR("2", "a floor is mandatory: the printed decrease reaches zero and below"),                         \
-	{"alpha0", "above 1 to 4", "1.5", "as printed; 2 is the parity with a TCP that counts bytes (C11)",                \
+	{"alpha0", "above 1 to 4", "1.5", "as printed; 2 is the parity with a TCP that counts bytes (C-11)",                \
 	 RW_OPTION_Q16, (1 << 16) + 1, 4 << 16},                                                                          \
 	{"L", "0.125 to 1024 segments", l_default, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},                          \
-	{"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C2)", RW_OPTION_CHOICE, 0, 0},         \
+	{"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C-2)", RW_OPTION_CHOICE, 0, 0},         \
 	{"alpha_form", "exponent|product", "exponent", "growth alpha each min RTT needs the exponent; product is TCCC's "  \
-	 "printed line 18, for comparison (C1)", RW_OPTION_CHOICE, 0, 0},                                                 \
-	{"join_weighted", "off|on", "off", "on: windows at a join weighted by min R/R_k (C9)", RW_OPTION_CHOICE, 0, 0},    \
-	{"con_ssthresh", "0 to 1048576 segments", "0", "0: what the option ssthresh estimates (C6)", RW_OPTION_Q16,        \
+	 "printed line 18, for comparison (C-1)", RW_OPTION_CHOICE, 0, 0},                                                 \
+	{"join_weighted", "off|on", "off", "on: windows at a join weighted by min R/R_k (C-9)", RW_OPTION_CHOICE, 0, 0},    \
+	{"con_ssthresh", "0 to 1048576 segments", "0", "0: what the option ssthresh estimates (C-6)", RW_OPTION_Q16,        \
 	 0, (int64_t)1 << 36},                                                                                            \
 	{"ssthresh", "static|hoe|hystart|hystart++", "static", "static: 65535 bytes, the setting of both papers; else the " \
 	 "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",              \
@@ -40,7 +40,7 @@ enum { PATH_RTT_NS };
 	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0},           \
 	RW_ESTIMATOR_PATH_WORDS
 
-/* C6: what was set, or the estimate of the path of the smallest RTT, or the largest one. */
+/* C-6: what was set, or the estimate of the path of the smallest RTT, or the largest one. */
 RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
 {
 	uint64_t least_ns = UINT64_MAX, nearest = 0, largest = 0;
@@ -66,7 +66,7 @@ RW_INLINE void css_open(struct rw_connection *c)
 	c->word[WORD_CON_SSTHRESH_Q16] = (uint64_t)c->option[CON_SSTHRESH];
 }
 
-/* TCCC line 15: half of each sample, for this purpose only (C4, C5). */
+/* TCCC line 15: half of each sample, for this purpose only (C-4, C-5). */
 RW_INLINE void css_rtt(struct rw_connection *c, const struct rw_ack *ack)
 {
 	struct rw_path *p = &c->path[ack->path];
@@ -201,7 +201,7 @@ RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 	uint64_t after = before + css_weighted_q16(c, p, rtt_min_ns);
 	before = rw_max64(before, 1); /* a weight can round a window away */
 	if (after >= con)
-		css_exit(c); /* C8: the printed logarithm is not positive */
+		css_exit(c); /* C-8: the printed logarithm is not positive */
 	else
 		c->word[WORD_ALPHA_Q32] = css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after);
 }
@@ -223,7 +223,7 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 					   css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after));
 }
 
-/* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C12). */
+/* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C-12). */
 RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 {
 	c->path[path].initial = 0;

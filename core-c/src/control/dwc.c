@@ -1,5 +1,5 @@
 /*
- * DWC: dynamic window coupling (Hassayoun et al. 2011, as far as the SB-CC paper and algorithms.md 15 restate it).
+ * DWC: dynamic window coupling (Hassayoun et al. 2011, as far as the SB-CC paper, I-II, restates it).
  * A detector groups subflows that lost, or whose delay rose, in the same period.
  *
  *   in a group          w += acked min(1/W, 1/w), W = sum w_k over the group; outside: w += acked / w
@@ -45,7 +45,7 @@ const struct rw_control rw_control_dwc = {
     .name = "dwc",
     .source = "Hassayoun et al. 2011, as in the SB-CC paper I-II",
     .formula = "in a group: I = min(1/W, 1/w), W = sum w_k, D = w/2 for all of it; outside: I = 1/w, D = w/2",
-    .deviations = "DWC-like: the paper could not be read here. A group gains one segment a round trip in all; its "
+    .deviations = "DWC-like: the paper was not at hand. A group gains one segment a round trip in all; its "
 		  "members that are in congestion avoidance halve together. Grouping is the detector's.",
     .multipath = 1,
     .detector = "dwc",

@@ -5,7 +5,7 @@
  *   loss, ECE, timeout    ssthresh = w / 2
  *
  * The equilibrium is sqrt(2a/p), so that n subflows together are one TCP with a = 1/n^2; printed is 1/sqrt(n), which
- * makes them n^(3/4) TCPs (algorithms.md 3).
+ * makes them n^(3/4) TCPs (docs/paper-notes.md, T-18).
  */
 #include "fixed_point.h"
 #include "options.h"

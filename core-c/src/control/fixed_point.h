@@ -152,7 +152,7 @@ RW_INLINE void rw_congestion_avoidance_q40(struct rw_path *p, uint64_t step_q40,
 
 /*
  * Linux's integer form: cnt counts acked segments, every `divisor` of them is one segment of window. Credit that a
- * larger divisor left over is paid out as one segment only (algorithms.md 1.3; net/ipv4 behaviour).
+ * larger divisor left over is paid out as one segment only.
  */
 RW_INLINE void rw_additive_increase(struct rw_path *p, uint32_t divisor, uint32_t acked_segments)
 {

@@ -5,7 +5,7 @@
  *   congestion avoidance  w += acked min(alpha/W, 1/w), alpha = W max_k(w_k/R_k^2) / (sum w_k/R_k)^2
  *   loss, ECE, timeout    ssthresh = w / 2
  *
- * mode=kernel is the arithmetic of the out-of-tree Linux module (algorithms.md 5): alpha in whole units of 2^-12 for
+ * mode=kernel is the arithmetic of the out-of-tree Linux module: alpha in whole units of 2^-12 for
  * each segment, one segment more on the ACK that finds T of them counted, whatever an ACK covers.
  */
 #include "lia.h"

@@ -1,5 +1,6 @@
 /*
- * LISA: linked slow start (Barik et al. 2016, draft-barik-mptcp-lisa, as far as algorithms.md 10 restates it), then LIA.
+ * LISA: linked slow start (Barik et al. 2016, draft-barik-mptcp-lisa, whose texts were not at hand: the rule follows what
+ * the CSS and TCCC papers say of it), then LIA.
  *
  *   join in the initial slow start   of the subflows in it, the one of the highest rate gives: a window of 20 or more
  *                                    gives 10 segments, a smaller one max(3, w/2); the new subflow starts with them,
@@ -76,8 +77,8 @@ const struct rw_control rw_control_lisa = {
     .name = "lisa",
     .source = "Barik et al. 2016, draft-barik-mptcp-lisa; RFC 6356 in congestion avoidance",
     .formula = "join: the fastest subflow in slow start gives 10 segments, or max(3, w/2) of a window below 20; I, D as lia",
-    .deviations = "The draft and the paper could not be read here: the rule is algorithms' restatement of them. A donor "
-		  "keeps one segment, so that a window below four gives more than it loses.",
+    .deviations = "The draft and the paper were not at hand: the rule follows what the CSS and TCCC papers say of it. "
+		  "A donor keeps one segment, so that a window below four gives more than it loses.",
     .multipath = 1,
     .options = lisa_options,
     .words = lisa_words,

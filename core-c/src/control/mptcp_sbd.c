@@ -1,6 +1,6 @@
 /*
  * MPTCP-SBD (Ferlin et al. 2016): subflows that RFC 8382's detector finds behind one bottleneck are coupled by OLIA or
- * LIA, each group by itself; any other is NewReno (algorithms.md 16).
+ * LIA, each group by itself; any other is NewReno.
  *
  *   loss, ECE, timeout  ssthresh = w / 2
  */
@@ -47,7 +47,7 @@ const struct rw_control rw_control_mptcp_sbd = {
     .name = "mptcp-sbd",
     .source = "Ferlin et al. 2016, RFC 8382",
     .formula = "in a group: I, D as olia (or lia) over the group; outside: I = 1/w, D = w/2",
-    .deviations = "The paper could not be read here: RFC 8382's grouping, OLIA within each group (inner), NewReno "
+    .deviations = "The paper was not at hand: RFC 8382's grouping, OLIA within each group (inner), NewReno "
 		  "outside.",
     .multipath = 1,
     .detector = "sbd",

@@ -5,7 +5,7 @@
  *   congestion avoidance  w += acked / w
  *   loss, ECE, timeout    ssthresh = w / 2
  *
- * mode=kernel keeps the integer window and credit counter of Linux (algorithms.md 1.3); mode=paper keeps fractions.
+ * mode=kernel keeps the integer window and credit counter of Linux; mode=paper keeps fractions.
  */
 #include "fixed_point.h"
 #include "options.h"

@@ -1,5 +1,5 @@
 /*
- * NMCC's increase, in slow start too (e-NMCC paper III; algorithms.md 9).
+ * NMCC's increase, in slow start too (e-NMCC paper III).
  *
  *   Omega_r = w_r/R_r^2 in slow start, 1/R_r^2 in congestion avoidance; m^2 = sum Omega / max Omega
  *   slow start            w += acked / m^2

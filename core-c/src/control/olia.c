@@ -4,7 +4,7 @@
  *   slow start            w += acked
  *   loss, ECE, timeout    ssthresh = w / 2
  *
- * mode=kernel is the arithmetic of the out-of-tree Linux module (algorithms.md 6): one step in units of 2^-10 for each
+ * mode=kernel is the arithmetic of the out-of-tree Linux module: one step in units of 2^-10 for each
  * ACK, whatever it covers; when they make a segment the window moves by one, and the rest is dropped.
  */
 #include "olia.h"

@@ -1,5 +1,5 @@
 /*
- * OLIA's increase (Khalili et al. 2013; algorithms.md 6), over all subflows or over one set of them.
+ * OLIA's increase (Khalili et al. 2013), over all subflows or over one set of them.
  *
  *   l_r      bytes acknowledged between the last two losses, or since the last one, whichever is more
  *   M, B     the subflows with the largest window; with the best l/R^2 (kernel) or l^2/R (draft)

@@ -1,5 +1,5 @@
 /*
- * SB-CC: congestion control by shared bottlenecks (SB-CC paper III.A, Algorithm 2; algorithms.md 14). A detector places
+ * SB-CC: congestion control by shared bottlenecks (SB-CC paper III.A, Algorithm 2; docs/paper-notes.md, S). A detector places
  * subflows in sets; only those of a final set are coupled.
  *
  *   T     marked segments of a window of data over all of it; beta = T/8 + 7/8 beta at its end, 1 where a set begins
@@ -19,12 +19,12 @@ enum { GAIN_BITS = 3 };
 static const struct rw_option sbcc_options[] = {
     RW_OPTION_MODE_PAPER,
     RW_OPTION_FLOOR_LINUX,
-    {"sbcc_beta_floor", "0 to 1", "0", "0: as printed, growth dies away without marks; 0.125 is advised where it is deployed (S9)",
+    {"sbcc_beta_floor", "0 to 1", "0", "0: as printed, growth dies away without marks; 0.125 is advised where it is deployed (S-9)",
      RW_OPTION_Q16, 0, 1 << 16},
-    {"sbcc_loss", "literal|full", "literal", "a lost packet: literal, w beta/2 as for a mark (S12); full, w/2 (RFC 8257)",
+    {"sbcc_loss", "literal|full", "literal", "a lost packet: literal, w beta/2 as for a mark (S-12); full, w/2 (RFC 8257)",
      RW_OPTION_CHOICE, 0, 0},
-    {"beta_inside_max", "off|on", "off", "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: where its "
-     "derivation puts it (S10)", RW_OPTION_CHOICE, 0, 0},
+    {"beta_inside_max", "off|on", "off", "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: each beta "
+     "within it, as one factor for the whole set has it (S-10)", RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 static const struct rw_word_name sbcc_words[] = {{"beta", 1, PATH_BETA_Q32, 32, 0}, {"a", 1, PATH_A_Q32, 32, 0}, {0}};

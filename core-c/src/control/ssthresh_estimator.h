@@ -1,5 +1,5 @@
 /*
- * Estimates of a slow-start threshold (algorithms.md 17), one for each path in its first slow start.
+ * Estimates of a slow-start threshold, one for each path in its first slow start.
  *
  *   static     65535 bytes
  *   hoe        Hoe 1996: the rate of three closely spaced ACKs by least squares, times the RTT; the first one, from the

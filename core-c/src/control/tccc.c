@@ -7,7 +7,7 @@
 #include "aggressive_avoidance.h"
 
 static const struct rw_option tccc_options[] = {
-    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C2)"),
+    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),
     AGGRESSIVE_AVOIDANCE_OPTIONS,
     {0}};
 
@@ -28,7 +28,7 @@ static void tccc_ack(struct rw_connection *c, const struct rw_ack *ack)
 static void tccc_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
-	/* Before the exit there is no avoidance to balance: plain halving (C12). */
+	/* Before the exit there is no avoidance to balance: plain halving (C-12). */
 	uint64_t d = css_is_coupled(c, p) ? p->cwnd_q16 >> 1 : aca_decrease_q16(c, p, RW_ALL_GROUPS);
 	css_left_by_loss(c, path);
 	rw_decrease(p, d, c->option[MIN_SSTHRESH]);

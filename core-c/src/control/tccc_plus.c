@@ -5,7 +5,7 @@
 #include "aggressive_avoidance.h"
 
 static const struct rw_option plus_options[] = {
-    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C2)"),
+    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),
     AGGRESSIVE_AVOIDANCE_OPTIONS,
     {0}};
 

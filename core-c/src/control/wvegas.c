@@ -1,5 +1,5 @@
 /*
- * wVegas: weighted Vegas (Cao et al. 2012), in the form of the out-of-tree Linux module (algorithms.md 8): integers.
+ * wVegas: weighted Vegas (Cao et al. 2012), in the form of the out-of-tree Linux module: integers.
  *
  *   Once a round trip, with base the smallest RTT and rtt the mean of the round's samples, diff = w (rtt - base) / rtt:
  *   slow start            diff > gamma: w = min(w, w base/rtt + 1) and out of it; else w += acked
@@ -186,7 +186,7 @@ const struct rw_control rw_control_wvegas = {
     .name = "wvegas",
     .source = "Cao et al. 2012; Linux MPTCP mptcp_wvegas",
     .formula = "once an RTT: w +- 1 as w (rtt - base)/rtt is below or above alpha = total_alpha rate / sum rate",
-    .deviations = "The module's integers in both modes; the paper could not be read here. A path that was idle forgets "
+    .deviations = "The module's integers in both modes; the paper was not at hand. A path that was idle forgets "
 		  "its smallest RTT.",
     .multipath = 1,
     .options = wvegas_options,

@@ -1,4 +1,4 @@
-/* What an ACK does to its sender: SACK, RTT, loss, recovery and its end, undo, F-RTO (algorithms.md 1.2 to 1.5). */
+/* What an ACK does to its sender: SACK, RTT, loss, recovery and its end, undo, F-RTO. */
 #include "events.h"
 
 #include <string.h>

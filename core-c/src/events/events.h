@@ -1,7 +1,7 @@
 /*
  * A subflow's packets -> what its sender knew and did, ACK by ACK.
  *
- * The sender is rebuilt as Linux runs it (algorithms.md 1.2-1.5): SACK scoreboard, RACK (RFC 8985), tail loss probe,
+ * The sender is rebuilt as Linux runs it: SACK scoreboard, RACK (RFC 8985), tail loss probe,
  * retransmission timeout with F-RTO (RFC 5682), undo by timestamps (RFC 3522) and DSACK (RFC 3708), ECN (RFC 3168).
  * Retransmissions in the capture overrule the reconstruction where the two differ. None of this depends on a window:
  * the same events drive every controller.

@@ -3,11 +3,16 @@
 #include <string.h>
 
 #include "capture.h"
+#include "observed.h"
 #include "shadow.h"
 
 struct rw_controller {
 	struct rw_shadow *shadow;
 	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
+	struct rw_observed observed;  /* when somebody looks */
+	struct rw_observed_by by;
+	struct rw_move_log log;
+	struct rw_violations violations;
 };
 
 static rw_status refuse(rw_error *error, const char *reason)
@@ -43,9 +48,29 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 
 void rw_controller_close(rw_controller *c)
 {
-	if (c)
+	if (c) {
+		free(c->log.row);
 		free(c->shadow);
+	}
 	free(c);
+}
+
+static struct rw_violations *violations_of(void *owner, uint32_t connection, uint8_t choice)
+{
+	(void)connection, (void)choice;
+	return &((rw_controller *)owner)->violations;
+}
+
+void rw_controller_observe(rw_controller *c)
+{
+	c->by = (struct rw_observed_by){.log = &c->log, .owner = c, .violations = violations_of, .monitor = 1};
+	rw_observe(&c->observed, &c->by, c->shadow, 0, 0);
+}
+
+const rw_move_row *rw_controller_moves(const rw_controller *c, uint64_t *count)
+{
+	*count = c->log.count;
+	return c->log.row;
 }
 
 static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t *path, int join, rw_error *error)
@@ -65,6 +90,10 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	p->group_state = state->group_state;
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
+	if (join)
+		rw_shadow_moved(c->shadow, RW_MOVE_JOIN, i, 0);
+	else if (c->shadow->observer)
+		rw_controller_observe(c); /* what is placed was there before */
 	*path = i;
 	return RW_OK;
 }
@@ -122,7 +151,10 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, rw_error *e
 		return refuse(error, "no such path");
 	rw_shadow_reduce(c->shadow, path, marked);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
-	c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
+	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
+		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
+		rw_shadow_moved(c->shadow, RW_MOVE_MACHINERY, path, 0);
+	}
 	return RW_OK;
 }
 
@@ -161,12 +193,16 @@ rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_stat
 	return RW_OK;
 }
 
+/* Names that mean something in the mode that was chosen. */
 static const struct rw_word_name *word_at(const rw_controller *c, uint32_t index)
 {
 	const struct rw_word_name *w = c->shadow->control->words;
-	for (uint32_t i = 0; w[i].name; i++)
-		if (i == index)
-			return &w[i];
+	for (uint32_t i = 0; w->name; w++) {
+		if (w->modes && !(w->modes >> c->shadow->connection->option[0] & 1))
+			continue;
+		if (i++ == index)
+			return w;
+	}
 	return NULL;
 }
 
@@ -183,7 +219,8 @@ rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t pa
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
 		return refuse(error, "no such value");
-	*value = w->of_path ? c->shadow->connection->path[path].word[w->index] : c->shadow->connection->word[w->index];
+	const struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
+	*value = !w->of_path ? c->shadow->connection->word[w->index] : w->half ? p->half[w->index] : p->word[w->index];
 	return RW_OK;
 }
 
@@ -192,9 +229,16 @@ rw_status rw_controller_set_word(rw_controller *c, uint32_t index, uint32_t path
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
 		return refuse(error, "no such value");
-	if (w->of_path)
-		c->shadow->connection->path[path].word[w->index] = value;
-	else
+	struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
+	if (!w->of_path) {
 		c->shadow->connection->word[w->index] = value;
+	} else if (!w->half) {
+		p->word[w->index] = value;
+	} else if (value > UINT32_MAX) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s is a number of 32 bits", w->name);
+		return RW_ERROR_BAD_VALUE;
+	} else {
+		p->half[w->index] = (uint32_t)value;
+	}
 	return RW_OK;
 }

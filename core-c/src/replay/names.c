@@ -92,3 +92,52 @@ const char *rw_vantage_name(uint32_t vantage)
 	};
 	return NAME_OF(names, vantage);
 }
+
+const char *rw_move_name(uint32_t kind)
+{
+	static const char *const names[] = {
+	    [RW_MOVE_JOIN] = "join",
+	    [RW_MOVE_LEAVE] = "leave",
+	    [RW_MOVE_ACK] = "ack",
+	    [RW_MOVE_LOSS] = "loss",
+	    [RW_MOVE_ECE] = "ece",
+	    [RW_MOVE_TIMEOUT] = "timeout",
+	    [RW_MOVE_UNDO] = "undo",
+	    [RW_MOVE_RTT] = "rtt",
+	    [RW_MOVE_IDLE] = "idle",
+	    [RW_MOVE_MACHINERY] = "machinery",
+	    [RW_MOVE_SETS] = "sets",
+	};
+	return NAME_OF(names, kind);
+}
+
+const char *rw_check_name(uint32_t check)
+{
+	static const char *const names[RW_CHECK_COUNT] = {
+	    [RW_CHECK_WINDOW_HELD] = "WindowHeld",
+	    [RW_CHECK_FLOOR_HELD] = "FloorHeld",
+	    [RW_CHECK_ALPHA_IN_RANGE] = "AlphaInRange",
+	    [RW_CHECK_INITIAL_TOGETHER] = "InitialTogether",
+	    [RW_CHECK_COUPLED_HAS_NO_THRESHOLD] = "CoupledHasNoThreshold",
+	    [RW_CHECK_NO_REENTRY] = "NoReentry",
+	    [RW_CHECK_COUPLING_ENDS] = "CouplingEnds",
+	    [RW_CHECK_ACK_CAPPED] = "AckCapped",
+	    [RW_CHECK_COUPLED_NEVER_SHRINKS] = "CoupledNeverShrinks",
+	    [RW_CHECK_GROWS_BY_ALPHA] = "GrowsByAlpha",
+	    [RW_CHECK_GROWS_WHILE_BELOW] = "GrowsWhileBelow",
+	    [RW_CHECK_EXIT_JUSTIFIED] = "ExitJustified",
+	    [RW_CHECK_EXIT_FREEZES] = "ExitFreezes",
+	    [RW_CHECK_THRESHOLDS_SPARED] = "ThresholdsSpared",
+	    [RW_CHECK_LOSS_IS_PRIVATE] = "LossIsPrivate",
+	    [RW_CHECK_LOSS_UNCOUPLES] = "LossUncouples",
+	    [RW_CHECK_JOINS_AT_IW] = "JoinsAtIW",
+	    [RW_CHECK_ALPHA_MOVES] = "AlphaMoves",
+	    [RW_CHECK_NO_SLOW_START_ABOVE] = "NoSlowStartAboveThreshold",
+	    [RW_CHECK_AVOIDANCE] = "AvoidanceAsSpecified",
+	    [RW_CHECK_DECREASE] = "DecreaseAsSpecified",
+	    [RW_CHECK_OTHERS_SPARED] = "OthersSpared",
+	    [RW_CHECK_SETS_OF_TWO] = "SetsOfTwo",
+	    [RW_CHECK_BETA_IN_RANGE] = "BetaInRange",
+	};
+	return NAME_OF(names, check);
+}

@@ -191,6 +191,15 @@ static rw_status correct_vantage(rw_replay *r, rw_error *error)
 	return needed ? rw_early_open(&r->early, r->fds, r->files, &r->survey, r->send_times, error) : RW_OK;
 }
 
+static struct rw_violations *violations_of(void *owner, uint32_t connection, uint8_t choice)
+{
+	rw_replay *r = owner;
+	struct rw_violations **v = &r->live_connection[connection].violations;
+	if (!*v)
+		*v = calloc(r->choices, sizeof **v);
+	return *v ? *v + choice : NULL;
+}
+
 rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices, uint32_t choice_count,
 			 const rw_limits *limits, rw_error *error)
 {
@@ -227,6 +236,10 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		r->live = calloc(r->survey.flows + 1, sizeof *r->live);
 		r->outcome = calloc(r->survey.flows + 1, sizeof *r->outcome);
 		r->live_connection = calloc(r->survey.connections + 1, sizeof *r->live_connection);
+		r->observed_by = (struct rw_observed_by){.log = r->limits.moves ? &r->log : NULL,
+							 .owner = r,
+							 .violations = violations_of,
+							 .monitor = r->limits.monitor != 0};
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    allocate_columns(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
@@ -318,6 +331,27 @@ static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int
 		rw_shadow_join(shadow_of(r, f->connection, k), l->slot, l->sender.srtt_ns);
 }
 
+/* Lets the steps be seen of those controllers that a specification speaks of. */
+static int observe(rw_replay *r, uint32_t connection)
+{
+	struct live_connection *lc = &r->live_connection[connection];
+	lc->observed = calloc(r->choices, sizeof *lc->observed);
+	if (!lc->observed)
+		return 1;
+	for (uint32_t k = 0; k < r->choices; k++)
+		if (rw_is_monitored(r->choice[k].control))
+			rw_observe(&lc->observed[k], &r->observed_by, shadow_of(r, connection, k), connection, (uint8_t)k);
+	return 0;
+}
+
+static void free_shadows(struct live_connection *lc)
+{
+	free(lc->shadows);
+	free(lc->observed);
+	lc->shadows = NULL;
+	lc->observed = NULL;
+}
+
 /*
  * A connection's shadows, made when the first event needs them: most flows of a large capture never acknowledge
  * anything. Until then no window has moved, so that the subflows that are there can join now, in their order.
@@ -344,9 +378,12 @@ static int need_shadows(rw_replay *r, uint32_t connection)
 		if (mss == 0)
 			mss = payload && (announced == 0 || payload < announced) ? payload : announced;
 	}
+	for (uint32_t k = 0; k < r->choices; k++)
+		rw_shadow_open(shadow_of(r, connection, k), r->choice[k].control, &r->choice[k].settings, paths_of(r, connection), mss);
+	if ((r->limits.monitor || r->limits.moves) && observe(r, connection))
+		return 1;
 	for (uint32_t k = 0; k < r->choices; k++) {
 		struct rw_shadow *shadow = shadow_of(r, connection, k);
-		rw_shadow_open(shadow, r->choice[k].control, &r->choice[k].settings, paths_of(r, connection), mss);
 		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
 			if (in_slot[slot])
 				rw_shadow_join(shadow, slot, in_slot[slot]->sender.srtt_ns);
@@ -368,10 +405,8 @@ static void leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t
 		lc->slots_used &= (uint8_t)~(1 << l->slot);
 		l->slot = NO_SLOT;
 	}
-	if (++lc->left == r->survey.connection[f->connection].subflows) {
-		free(lc->shadows); /* no subflow can come any more */
-		lc->shadows = NULL;
-	}
+	if (++lc->left == r->survey.connection[f->connection].subflows)
+		free_shadows(lc); /* no subflow can come any more */
 }
 
 static void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct rw_event *e)
@@ -580,10 +615,8 @@ static void end_flow(rw_replay *r, uint32_t number)
 	r->live[number] = NULL;
 	if (r->early)
 		rw_early_end(r->early, number);
-	if (++lc->over == r->survey.connection[f->connection].subflows) {
-		free(lc->shadows);
-		lc->shadows = NULL;
-	}
+	if (++lc->over == r->survey.connection[f->connection].subflows)
+		free_shadows(lc);
 }
 
 /* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
@@ -647,11 +680,11 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	memset(batch, 0, sizeof *batch);
 	memset(error, 0, sizeof *error);
 	r->rows_before += r->rows;
-	r->rows = r->marks = 0;
+	r->rows = r->marks = r->log.count = 0;
 	struct rw_record record;
 	struct rw_packet packet;
 	/* One packet adds at most one row. */
-	while (!r->ended && r->rows < r->batch_rows && r->marks < r->batch_rows) {
+	while (!r->ended && r->rows < r->batch_rows && r->marks < r->batch_rows && r->log.count < r->batch_rows) {
 		int got = rw_observation_next(r->observation, &record, error);
 		if (got < 0)
 			return (rw_status)-got;
@@ -661,7 +694,8 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 		}
 		r->record++;
 		r->oddities.record = r->record;
-		r->oddities.now_ns = record.time_ns;
+		r->oddities.now_ns = r->observed_by.now_ns = record.time_ns;
+		r->observed_by.row = r->rows_before + r->rows;
 		if (r->early) {
 			rw_status status = rw_early_read(r->early, record.time_ns, error);
 			if (status != RW_OK)
@@ -669,7 +703,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 		}
 		if (rw_packet_parse(&record, &packet, r->fragments, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
 			r->no_memory = 1;
-		if (r->no_memory)
+		if (r->no_memory || r->observed_by.no_memory || r->log.no_memory)
 			return out_of_memory(error);
 	}
 	const struct columns *c = &r->columns;
@@ -677,7 +711,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			    c->acked_segments, c->rtt_us, c->srtt_us, c->in_flight_bytes, c->flags,
 			    (const uint64_t *const *)c->cwnd_before_q16, (const uint64_t *const *)c->cwnd_q16,
 			    (const uint64_t *const *)c->ssthresh_q16, (const uint8_t *const *)c->phase, r->marks,
-			    c->mark_time_ns, c->mark_row, c->mark_connection, c->mark_subflow, c->mark_kind, c->mark_value};
+			    c->mark_time_ns, c->mark_row, c->mark_connection, c->mark_subflow, c->mark_kind, c->mark_value, r->log.count, r->log.row};
 	return RW_OK;
 }
 
@@ -702,11 +736,13 @@ void rw_replay_close(rw_replay *r)
 	free(r->outcome);
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
 		struct live_connection *lc = &r->live_connection[i];
-		free(lc->shadows);
+		free_shadows(lc);
+		free(lc->violations);
 		if (lc->coverage)
 			rw_coverage_free(lc->coverage);
 		free(lc->coverage);
 	}
+	free(r->log.row);
 	free_columns(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_observation_close(r->observation);
 	rw_fragments_close(r->fragments);

@@ -11,6 +11,14 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 /* A recorded flight may be larger than any window. */
 static uint64_t window_of(uint64_t n) { return n < RW_CWND_MAX_Q16 >> 16 ? n << 16 : RW_CWND_MAX_Q16; }
 
+void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
+{
+	if (s->observer) {
+		struct rw_move move = {kind, (uint8_t)path, acked_segments};
+		s->observer->moved(s->observer, s, &move);
+	}
+}
+
 size_t rw_shadow_bytes(uint32_t paths)
 {
 	return sizeof(struct rw_shadow) + paths * sizeof(struct rw_shadow_path) + offsetof(struct rw_connection, path) +
@@ -35,6 +43,13 @@ void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const
 		control->open(s->connection);
 }
 
+static void sample(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
+{
+	s->connection->path[ack->path].srtt_ns = srtt_ns;
+	if (s->control->rtt)
+		s->control->rtt(s->connection, ack);
+}
+
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -48,7 +63,7 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 		s->control->begin(s->connection, path);
 	if (srtt_ns) {
 		struct rw_ack first = {.path = path, .rtt_ns = srtt_ns};
-		rw_shadow_rtt(s, &first, srtt_ns);
+		sample(s, &first, srtt_ns);
 	}
 }
 
@@ -57,6 +72,7 @@ void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
 	if (s->control->join)
 		s->control->join(s->connection, path);
+	rw_shadow_moved(s, RW_MOVE_JOIN, path, 0);
 }
 
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
@@ -64,13 +80,13 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	if (s->control->leave)
 		s->control->leave(s->connection, path);
 	s->connection->path[path].live = 0;
+	rw_shadow_moved(s, RW_MOVE_LEAVE, path, 0);
 }
 
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
-	s->connection->path[ack->path].srtt_ns = srtt_ns;
-	if (s->control->rtt)
-		s->control->rtt(s->connection, ack);
+	sample(s, ack, srtt_ns);
+	rw_shadow_moved(s, RW_MOVE_RTT, ack->path, 0);
 }
 
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack)
@@ -85,6 +101,7 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
 	s->control->ack(s->connection, ack);
+	rw_shadow_moved(s, RW_MOVE_ACK, ack->path, ack->acked_segments);
 }
 
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
@@ -119,6 +136,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
 	}
+	rw_shadow_moved(s, marked ? RW_MOVE_ECE : RW_MOVE_LOSS, path, 0);
 }
 
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
@@ -137,6 +155,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	p->cwnd_q16 = window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
 	p->cwnd_rem_q40 = 0;
 	p->cwnd_cnt = 0;
+	rw_shadow_moved(s, new_episode ? RW_MOVE_TIMEOUT : RW_MOVE_MACHINERY, path, 0);
 }
 
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
@@ -260,20 +279,30 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 	if (e->steps & RW_STEP_TAIL_LOSS) {
 		rw_shadow_reduce(s, path, 0);
 		p->cwnd_q16 = p->ssthresh_q16;
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
 	if (e->steps & RW_STEP_UNDO && h->prior_ssthresh_q16) {
 		p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
 		p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);
+		rw_shadow_moved(s, RW_MOVE_UNDO, path, 0);
 	}
-	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET)
+	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
 		p->cwnd_q16 = p->ssthresh_q16;
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	}
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR))
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
 	if (e->steps & RW_STEP_NO_UNDO)
 		h->prior_ssthresh_q16 = 0;
-	p->recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
-	if (e->steps & RW_STEP_REDUCE && kernel)
+	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
+	if (recovering != p->recovering) {
+		p->recovering = recovering;
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	}
+	if (e->steps & RW_STEP_REDUCE && kernel) {
 		prr(p, h, e);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	}
 }
 
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
@@ -285,8 +314,10 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	case RW_EVENT_SEND:
 		if (e->reducing)
 			h->prr_out += e->segments;
-		if (e->idle_timeouts)
+		if (e->idle_timeouts) {
 			restart_after_idle(p, e->idle_timeouts);
+			rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
+		}
 		if (e->quiet_ns && s->control->idle)
 			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
 		return;
@@ -294,7 +325,10 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		/* What was spared a reduction has not had that of this episode yet. */
 		rw_shadow_timeout(s, path, e->in_flight, e->new_episode || h->spared);
 		h->spared = 0;
-		p->recovering = 0;
+		if (p->recovering) {
+			p->recovering = 0;
+			rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		}
 		return;
 	case RW_EVENT_RECOVERY:
 		apply_steps(s, path, e);
@@ -302,7 +336,10 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	default:
 		break;
 	}
+	uint64_t unvalidated_q16 = p->cwnd_q16;
 	validate(p, h, e);
+	if (p->cwnd_q16 != unvalidated_q16)
+		rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	struct rw_ack ack = {path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before, e->marked};

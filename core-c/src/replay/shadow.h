@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "events.h"
+#include "moves.h"
 #include "rw_control.h"
 
 enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
@@ -38,6 +39,7 @@ struct rw_shadow {
 	const struct rw_control *control;
 	struct rw_connection *connection;
 	struct rw_shadow_path *path;
+	struct rw_observer *observer; /* null: nobody looks */
 	uint8_t gate, losses;
 };
 
@@ -57,6 +59,9 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row);
 
+/* Tells the observer of a step (rw_move_kind) that has been made. */
+void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
+
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns);
@@ -68,6 +73,10 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
 
 /* Options by name: algorithm.c. */
+/* The place of an option in its table; -1: not there. */
+int rw_option_find(const struct rw_option *table, const char *name, size_t n);
+/* owner: whose option it is, for the error. */
+rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value, rw_error *error);
 const struct rw_control *rw_control_find(const char *name);
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error);

@@ -5,6 +5,7 @@
 #include "capture.h"
 #include "coverage.h"
 #include "early.h"
+#include "observed.h"
 #include "shadow.h"
 
 #define NO_SLOT 255
@@ -40,6 +41,8 @@ struct live {
 
 struct live_connection {
 	uint8_t *shadows;             /* a struct rw_shadow of its size for each controller; see shadow_of */
+	struct rw_observed *observed; /* of each controller; null: nobody asked for its steps */
+	struct rw_violations *violations; /* of each controller; null: none yet */
 	struct rw_coverage *coverage; /* null without data sequence numbers */
 	uint32_t left, over;          /* how many of its subflows have left, have had their last packet */
 	uint8_t slots_used;           /* a bit for each */
@@ -83,6 +86,8 @@ struct rw_replay {
 	struct outcome *outcome; /* of each flow */
 	struct live_connection *live_connection;
 	struct columns columns;
+	struct rw_observed_by observed_by;
+	struct rw_move_log log;
 	uint8_t no_memory;
 	uint64_t rows, marks, rows_before;
 	uint8_t ended;

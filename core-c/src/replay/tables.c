@@ -167,3 +167,14 @@ void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_
 	const struct window *w = &o.window[choice];
 	*row = (rw_window_row){o.rows, w->sum_q16, w->most_q16, w->last_q16, o.full_rows, w->matched};
 }
+
+void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choice, rw_violation_row *row)
+{
+	memset(row, 0, sizeof *row);
+	if (connection >= r->survey.connections || choice >= r->choices || !r->live_connection[connection].violations)
+		return;
+	const struct rw_violations *v = &r->live_connection[connection].violations[choice];
+	*row = (rw_violation_row){v->count, v->first_row, v->first_ns, v->first_check, v->first_move, v->first_path};
+}
+
+uint64_t rw_replay_monitored(const rw_replay *r) { return r->observed_by.moves; }

@@ -1,0 +1,436 @@
+/*
+ * The specifications' properties, checked on every step of a replay (specs/CoupledSlowStart, specs/AggressiveAvoidance,
+ * specs/SharedBottleneck). Written from the specifications and the papers in floating point, not from the controllers.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "moves.h"
+
+/* What a window may be off by: four units of Q16, and a share of what it moved (tests/unit/test_controllers.py). */
+#define ABSOLUTE (1.0 / 16384)
+#define RELATIVE (1.0 / 2000)
+/* A comparison of rates, which are rounded. */
+#define RATE_SLACK 1e-6
+#define ALPHA_SLACK 4e-6
+
+struct step {
+	const struct rw_connection *c;
+	const struct rw_control *control;
+	const struct rw_places *at;
+	const struct rw_look *before, *after;
+	const struct rw_move *move;
+	uint32_t violated;
+};
+
+static void require(struct step *s, int holds, enum rw_check check)
+{
+	if (!holds)
+		s->violated |= (uint32_t)1 << check;
+}
+
+static double segments(uint64_t q16) { return (double)q16 / 65536; }
+static int is_set(uint64_t ssthresh_q16) { return ssthresh_q16 != RW_SSTHRESH_UNSET; }
+static int64_t option(const struct step *s, int8_t place) { return place < 0 ? 0 : s->c->option[place]; }
+static double floor_segments(const struct step *s) { return segments((uint64_t)option(s, s->at->min_ssthresh)); }
+static int is_control(const struct step *s, const char *name) { return strcmp(s->control->name, name) == 0; }
+static int has_coupled_start(const struct step *s) { return s->at->initial_ss >= 0; }
+static int is_kernel(const struct step *s) { return option(s, s->at->mode) == RW_MODE_KERNEL; }
+
+/* A subflow in recovery counts with the window that it will leave recovery with. */
+static double counted(const struct rw_path_look *p)
+{
+	double w = segments(p->recovering && is_set(p->ssthresh_q16) ? p->ssthresh_q16 : p->cwnd_q16);
+	return w < 1 ? 1 : w;
+}
+
+static int coupled(const struct rw_look *l, uint32_t i) { return l->initial_ss && l->path[i].live && l->path[i].initial; }
+
+static uint32_t coupled_count(const struct rw_look *l)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		n += (uint32_t)coupled(l, i);
+	return n;
+}
+
+static uint32_t live_count(const struct rw_look *l)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		n += l->path[i].live;
+	return n;
+}
+
+static double coupled_rtt_min(const struct rw_look *l)
+{
+	double least = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		double rtt = (double)l->path[i].coupled_rtt_ns;
+		if (l->path[i].live && rtt > 0 && (least == 0 || rtt < least))
+			least = rtt;
+	}
+	return least;
+}
+
+/* con_ssth: what was set, or the estimate of the path of the smallest RTT, or the largest, or 65535 bytes. */
+static double con_ssthresh(const struct step *s, const struct rw_look *l)
+{
+	if (l->con_ssthresh_q16)
+		return segments(l->con_ssthresh_q16);
+	double nearest = 0, largest = 0, least = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		const struct rw_path_look *p = &l->path[i];
+		double rtt = (double)p->coupled_rtt_ns;
+		if (!p->live)
+			continue;
+		largest = fmax(largest, segments(p->estimate_q16));
+		if (rtt > 0 && (least == 0 || rtt < least)) {
+			least = rtt;
+			nearest = segments(p->estimate_q16);
+		}
+	}
+	if (nearest > 0 || largest > 0)
+		return nearest > 0 ? nearest : largest;
+	return 65535.0 / (s->c->mss_bytes ? s->c->mss_bytes : 1460);
+}
+
+/* sum w_k / R_k as a window at the smallest RTT. */
+static double coupled_rate(const struct rw_look *l)
+{
+	double sum = 0, least = coupled_rtt_min(l);
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (l->path[i].live && l->path[i].coupled_rtt_ns)
+			sum += counted(&l->path[i]) * least / (double)l->path[i].coupled_rtt_ns;
+	return sum;
+}
+
+/* The sums of the rates that avoid congestion together: of all subflows, or of one final set. */
+struct sums {
+	double rate, quad, best, own_rho;
+	uint32_t paths;
+};
+
+static int in_final_set(const struct rw_path_look *p) { return p->group != 0 && p->group_state == RW_GROUP_FINAL; }
+
+static int together(const struct rw_look *l, uint32_t i, uint32_t own, int sets)
+{
+	const struct rw_path_look *p = &l->path[i], *o = &l->path[own];
+	if (!p->live || p->srtt_ns == 0)
+		return 0;
+	return !sets || (in_final_set(p) && in_final_set(o) && p->group == o->group);
+}
+
+/* w: of the subflow itself; weight: SB-CC's beta within the maximum, null for 1. */
+static struct sums sum_up(const struct step *s, double w, int sets, double (*weight)(const struct step *, uint32_t))
+{
+	const struct rw_look *l = s->before;
+	uint32_t own = s->move->path;
+	struct sums t = {0, 0, 0, 0, 0};
+	double least = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (together(l, i, own, sets) && (least == 0 || (double)l->path[i].srtt_ns < least))
+			least = (double)l->path[i].srtt_ns;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (together(l, i, own, sets)) {
+			double rho = (double)l->path[i].srtt_ns / least, window = i == own ? w : counted(&l->path[i]);
+			t.rate += window / rho;
+			t.quad += window / rho / rho;
+			t.best = fmax(t.best, window / rho / rho * (weight ? weight(s, i) : 1));
+			t.paths++;
+		}
+	t.own_rho = least > 0 ? (double)l->path[own].srtt_ns / least : 1;
+	return t;
+}
+
+static double beta(const struct step *s, uint32_t path)
+{
+	return fmax((double)s->before->path[path].beta_q32 / 4294967296.0, segments((uint64_t)option(s, s->at->beta_floor)));
+}
+
+/* What congestion avoidance adds for one segment: with w after slow start. */
+static double avoidance(const struct step *s, double w)
+{
+	uint32_t r = s->move->path;
+	const struct rw_path_look *p = &s->before->path[r];
+	double reno = 1 / fmax(w, 1);
+	if (p->srtt_ns == 0)
+		return reno;
+	if (is_control(s, "tccc") || (is_control(s, "tccc+") && in_final_set(p))) {
+		struct sums t = sum_up(s, w, is_control(s, "tccc+"), NULL);
+		double step = 1 / (t.own_rho * t.quad);
+		return option(s, s->at->aca_safe) ? fmin(step, reno) : step;
+	}
+	if (is_control(s, "css")) {
+		struct sums t = sum_up(s, w, 0, NULL);
+		return fmin(t.best / t.rate / t.rate, reno);
+	}
+	if (is_control(s, "sbcc") && in_final_set(p)) {
+		int inside = option(s, s->at->beta_inside_max) != 0;
+		struct sums t = sum_up(s, w, 1, inside ? beta : NULL);
+		double share = t.best / t.rate / t.rate * (inside ? 1 : beta(s, r));
+		return t.paths < 2 ? reno : fmin(share, reno);
+	}
+	return reno;
+}
+
+static int near(double found, double expected, double change)
+{
+	return fabs(found - expected) <= ABSOLUTE + RELATIVE * fabs(change);
+}
+
+static double limited(double w) { return fmin(w, (double)RW_CWND_MAX_Q16 / 65536); }
+
+static void check_ordinary_ack(struct step *s)
+{
+	const struct rw_path_look *p = &s->before->path[s->move->path], *q = &s->after->path[s->move->path];
+	double w = segments(p->cwnd_q16), n = s->move->acked_segments, fast = 0;
+	require(s, q->ssthresh_q16 == p->ssthresh_q16 && !q->initial == !p->initial, RW_CHECK_THRESHOLDS_SPARED);
+	if (p->cwnd_q16 < p->ssthresh_q16)
+		fast = is_set(p->ssthresh_q16) ? fmin(n, segments(p->ssthresh_q16) - w) : n;
+	else
+		require(s, segments(q->cwnd_q16) - w <= n * avoidance(s, w) * (1 + RELATIVE) + ABSOLUTE, RW_CHECK_NO_SLOW_START_ABOVE);
+	double slow = (n - fast) * avoidance(s, w + fast);
+	require(s, near(segments(q->cwnd_q16), limited(w + fast + slow), slow), RW_CHECK_AVOIDANCE);
+}
+
+static void check_coupled_ack(struct step *s)
+{
+	const struct rw_look *b = s->before, *a = s->after;
+	const struct rw_path_look *p = &b->path[s->move->path], *q = &a->path[s->move->path];
+	double con = con_ssthresh(s, b), rate = coupled_rate(b), n = s->move->acked_segments;
+	double grown = segments(q->cwnd_q16) - segments(p->cwnd_q16);
+	if (!a->initial_ss) {
+		require(s, rate > con * (1 - RATE_SLACK), RW_CHECK_EXIT_JUSTIFIED);
+		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+			if (coupled(b, i))
+				require(s, a->path[i].cwnd_q16 == b->path[i].cwnd_q16 && a->path[i].ssthresh_q16 == b->path[i].cwnd_q16 &&
+						       !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
+		return;
+	}
+	require(s, rate <= con * (1 + RATE_SLACK), RW_CHECK_GROWS_WHILE_BELOW);
+	double cap = segments((uint64_t)option(s, s->at->cap)), least = coupled_rtt_min(b);
+	if (option(s, s->at->cap_scale))
+		cap *= floor((n + 1) / 2);
+	double rho = p->coupled_rtt_ns && least > 0 ? (double)p->coupled_rtt_ns / least : 1, alpha = (double)b->alpha_q32 / 4294967296.0;
+	double growth = option(s, s->at->alpha_form) ? alpha * rho - 1 : pow(alpha, rho) - 1;
+	require(s, grown <= cap + ABSOLUTE, RW_CHECK_ACK_CAPPED);
+	require(s, grown >= 0, RW_CHECK_COUPLED_NEVER_SHRINKS);
+	require(s, near(segments(q->cwnd_q16), limited(segments(p->cwnd_q16) + fmin(cap, growth * n)), fmin(cap, growth * n)),
+		RW_CHECK_GROWS_BY_ALPHA);
+	require(s, q->ssthresh_q16 == p->ssthresh_q16, RW_CHECK_THRESHOLDS_SPARED);
+}
+
+/* "Same packet loss rate": peaks of the flight within a factor, once every subflow has had a reduction. */
+static int same_loss_rate(const struct step *s, uint32_t own, int sets, int *edge)
+{
+	double least = 0, most = 0, ratio = segments((uint64_t)option(s, s->at->same_loss_ratio));
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		if (!together(s->before, i, own, sets))
+			continue;
+		/* The subflow that loses closes an interval with this loss. */
+		double peak = segments(i == own ? s->after->path[i].flight_peak_q16 : s->before->path[i].flight_peak_q16);
+		if (peak == 0)
+			return 0;
+		least = least == 0 ? peak : fmin(least, peak);
+		most = fmax(most, peak);
+	}
+	*edge = fabs(most * most - ratio * least * least) <= RELATIVE * most * most;
+	return most * most <= ratio * least * least;
+}
+
+static void check_reduction(struct step *s)
+{
+	const struct rw_look *b = s->before, *a = s->after;
+	uint32_t r = s->move->path;
+	const struct rw_path_look *p = &b->path[r], *q = &a->path[r];
+	double w = segments(p->cwnd_q16), d = w / 2, other = d, least = floor_segments(s);
+	int timeout = s->move->kind == RW_MOVE_TIMEOUT, was_coupled = coupled(b, r);
+	int sets = is_control(s, "tccc+");
+	if (!timeout && !was_coupled && p->srtt_ns && (is_control(s, "tccc") || (sets && in_final_set(p)))) {
+		struct sums t = sum_up(s, counted(p), sets, NULL);
+		double eq8 = t.rate * t.rate / (2 * t.own_rho * t.quad);
+		int64_t rule = option(s, s->at->aca_md);
+		int edge = 0, same = rule == 1 || (rule == 0 && same_loss_rate(s, r, sets, &edge));
+		if (option(s, s->at->aca_safe))
+			eq8 = fmax(eq8, d);
+		if (same)
+			d = eq8;
+		other = edge ? (same ? w / 2 : eq8) : d;
+	}
+	if (is_control(s, "sbcc") && in_final_set(p) && !(s->move->kind != RW_MOVE_ECE && option(s, s->at->beta_loss)))
+		d = other = w * beta(s, r) / 2;
+	double found = segments(q->ssthresh_q16);
+	require(s, is_set(q->ssthresh_q16) && (near(found, fmax(w - d, least), d) || near(found, fmax(w - other, least), other)),
+		RW_CHECK_DECREASE);
+	if (!is_kernel(s))
+		require(s, q->cwnd_q16 == (timeout ? RW_Q16_ONE : q->ssthresh_q16), RW_CHECK_DECREASE);
+	require(s, !q->initial || !has_coupled_start(s), RW_CHECK_LOSS_UNCOUPLES);
+	if (!was_coupled)
+		return;
+	uint32_t rest = coupled_count(b) - 1;
+	require(s, a->initial_ss == (rest > 0) && a->alpha_q32 == b->alpha_q32 && coupled_count(a) == rest, RW_CHECK_LOSS_IS_PRIVATE);
+}
+
+static double weighted(const struct step *s, const struct rw_look *l, uint32_t i, double least)
+{
+	double w = counted(&l->path[i]), rtt = (double)l->path[i].coupled_rtt_ns;
+	return option(s, s->at->join_weighted) && rtt > 0 && least > 0 ? w * least / rtt : w;
+}
+
+/* ln alpha' = ln alpha ln(con/after) / ln(con/before), and how far the integers may be off. */
+static int rescaled(const struct step *s, double before, double after, double con, double most)
+{
+	double found = (double)s->after->alpha_q32 / 4294967296.0, was = (double)s->before->alpha_q32 / 4294967296.0;
+	double near_con = log(con / fmax(before, 1.0 / 65536));
+	if (fabs(near_con) < 1e-4)
+		return found >= 1 && found <= most + ALPHA_SLACK; /* the quotient of two logarithms near zero */
+	double expected = fmin(most, exp(log(was) * log(con / after) / near_con));
+	return fabs(found - expected) <= ALPHA_SLACK + RELATIVE * (expected - 1);
+}
+
+static void check_join(struct step *s)
+{
+	const struct rw_look *b = s->before, *a = s->after;
+	uint32_t r = s->move->path;
+	double least = coupled_rtt_min(a), con = con_ssthresh(s, a), before = 0;
+	require(s, a->path[r].cwnd_q16 == (uint64_t)RW_INITIAL_WINDOW << 16, RW_CHECK_JOINS_AT_IW);
+	if (live_count(b) == 0) {
+		require(s, !a->path[r].initial == !b->initial_ss && a->alpha_q32 == b->alpha_q32, RW_CHECK_JOINS_AT_IW);
+		return;
+	}
+	if (coupled_count(b) == 0) {
+		require(s, !a->initial_ss && !a->path[r].initial && a->alpha_q32 == b->alpha_q32, RW_CHECK_COUPLING_ENDS);
+		return;
+	}
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (i != r && b->path[i].live)
+			before += weighted(s, b, i, least);
+	double after = before + weighted(s, a, r, least);
+	if (!a->initial_ss) {
+		require(s, after >= con * (1 - RATE_SLACK), RW_CHECK_EXIT_JUSTIFIED);
+		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+			if (coupled(b, i) || i == r)
+				require(s, a->path[i].ssthresh_q16 == a->path[i].cwnd_q16 && !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
+		return;
+	}
+	require(s, after < con * (1 + RATE_SLACK) && a->path[r].initial, RW_CHECK_EXIT_JUSTIFIED);
+	require(s, a->alpha_q32 <= b->alpha_q32 && rescaled(s, before, after, con, 1e9), RW_CHECK_ALPHA_MOVES);
+}
+
+static void check_leave(struct step *s)
+{
+	const struct rw_look *b = s->before, *a = s->after;
+	double con = con_ssthresh(s, b), least = coupled_rtt_min(b), after = 0;
+	double alpha0 = segments((uint64_t)option(s, s->at->alpha0));
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (i != s->move->path && b->path[i].live)
+			after += weighted(s, b, i, least);
+	double before = after + weighted(s, b, s->move->path, least);
+	require(s, a->initial_ss == b->initial_ss && a->alpha_q32 >= b->alpha_q32, RW_CHECK_ALPHA_MOVES);
+	if (!b->initial_ss || before >= con * (1 - RATE_SLACK)) {
+		require(s, !b->initial_ss || after == 0 || before < con * (1 + RATE_SLACK) ? 1 : a->alpha_q32 == b->alpha_q32,
+			RW_CHECK_ALPHA_MOVES);
+		return;
+	}
+	if (after == 0)
+		require(s, a->alpha_q32 == (uint64_t)option(s, s->at->alpha0) << 16, RW_CHECK_ALPHA_MOVES);
+	else
+		require(s, rescaled(s, before, after, con, alpha0), RW_CHECK_ALPHA_MOVES);
+}
+
+/* True of every state. */
+static void check_state(struct step *s)
+{
+	const struct rw_look *a = s->after;
+	uint32_t members[256] = {0};
+	double alpha0 = segments((uint64_t)option(s, s->at->alpha0)), alpha = (double)a->alpha_q32 / 4294967296.0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		const struct rw_path_look *p = &a->path[i];
+		if (!p->live)
+			continue;
+		require(s, p->cwnd_q16 >= RW_Q16_ONE && p->cwnd_q16 <= RW_CWND_MAX_Q16, RW_CHECK_WINDOW_HELD);
+		require(s, !is_set(p->ssthresh_q16) || segments(p->ssthresh_q16) >= fmin(floor_segments(s), 1), RW_CHECK_FLOOR_HELD);
+		require(s, p->beta_q32 <= (uint64_t)1 << 32, RW_CHECK_BETA_IN_RANGE);
+		if (in_final_set(p))
+			members[p->group]++;
+		if (has_coupled_start(s)) {
+			require(s, !p->initial || a->initial_ss, RW_CHECK_INITIAL_TOGETHER);
+			require(s, !coupled(a, i) || !is_set(p->ssthresh_q16), RW_CHECK_COUPLED_HAS_NO_THRESHOLD);
+		}
+	}
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (a->path[i].live && in_final_set(&a->path[i]))
+			require(s, members[a->path[i].group] >= 2, RW_CHECK_SETS_OF_TWO);
+	if (has_coupled_start(s) && coupled_count(a))
+		require(s, alpha > 1 && alpha <= alpha0 + ALPHA_SLACK, RW_CHECK_ALPHA_IN_RANGE);
+}
+
+/* What any step may not do: only its own subflow moves, and what has ended does not begin again. */
+static void check_others(struct step *s)
+{
+	const struct rw_look *b = s->before, *a = s->after;
+	int exits = b->initial_ss && !a->initial_ss;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		const struct rw_path_look *p = &b->path[i], *q = &a->path[i];
+		if (i == s->move->path || !p->live || !q->live)
+			continue;
+		require(s, q->cwnd_q16 == p->cwnd_q16, RW_CHECK_OTHERS_SPARED);
+		require(s, q->ssthresh_q16 == p->ssthresh_q16 || (exits && coupled(b, i)), RW_CHECK_THRESHOLDS_SPARED);
+		require(s, !q->initial == !p->initial || (exits && coupled(b, i)), RW_CHECK_OTHERS_SPARED);
+	}
+	if (!has_coupled_start(s))
+		return;
+	require(s, b->initial_ss || !a->initial_ss, RW_CHECK_NO_REENTRY);
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (b->path[i].live && a->path[i].live)
+			require(s, b->path[i].initial || !a->path[i].initial, RW_CHECK_NO_REENTRY);
+	if (s->move->kind != RW_MOVE_JOIN && s->move->kind != RW_MOVE_LEAVE)
+		require(s, a->alpha_q32 == b->alpha_q32, RW_CHECK_ALPHA_MOVES);
+	/* Who does not grow, join or lose leaves the connection where it is. */
+	if (exits && s->move->kind != RW_MOVE_ACK && s->move->kind != RW_MOVE_JOIN && s->move->kind != RW_MOVE_LOSS &&
+	    s->move->kind != RW_MOVE_ECE && s->move->kind != RW_MOVE_TIMEOUT)
+		require(s, 0, RW_CHECK_EXIT_JUSTIFIED);
+}
+
+int rw_is_monitored(const struct rw_control *control)
+{
+	static const char *const specified[] = {"css", "tccc", "tccc+", "sbcc"};
+	for (uint32_t i = 0; i < sizeof specified / sizeof *specified; i++)
+		if (strcmp(control->name, specified[i]) == 0)
+			return 1;
+	return 0;
+}
+
+uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control, const struct rw_places *places,
+		    const struct rw_look *before, const struct rw_move *move, const struct rw_look *after)
+{
+	struct step s = {c, control, places, before, after, move, 0};
+	check_state(&s);
+	check_others(&s);
+	switch (move->kind) {
+	case RW_MOVE_ACK:
+		if (has_coupled_start(&s) && coupled(before, move->path))
+			check_coupled_ack(&s);
+		else
+			check_ordinary_ack(&s);
+		break;
+	case RW_MOVE_LOSS:
+	case RW_MOVE_ECE:
+	case RW_MOVE_TIMEOUT:
+		check_reduction(&s);
+		break;
+	case RW_MOVE_JOIN:
+		if (has_coupled_start(&s))
+			check_join(&s);
+		break;
+	case RW_MOVE_LEAVE:
+		if (has_coupled_start(&s))
+			check_leave(&s);
+		break;
+	default:
+		break;
+	}
+	return s.violated;
+}

@@ -1,0 +1,75 @@
+#include "moves.h"
+
+#include <string.h>
+
+static int8_t word(const struct rw_control *control, const char *name)
+{
+	for (int i = 0; control->words[i].name; i++)
+		if (strcmp(control->words[i].name, name) == 0)
+			return (int8_t)control->words[i].index;
+	return -1;
+}
+
+static int8_t option(const struct rw_control *control, const char *name)
+{
+	for (int i = 0; control->options[i].name; i++)
+		if (strcmp(control->options[i].name, name) == 0)
+			return (int8_t)i;
+	return -1;
+}
+
+struct rw_places rw_places_of(const struct rw_control *control)
+{
+	struct rw_places p = {
+	    .initial_ss = word(control, "initial_ss"),
+	    .con_ssthresh = word(control, "con_ssthresh"),
+	    .coupled_rtt = word(control, "coupled_rtt"),
+	    .estimate = word(control, "ssth"),
+	    .beta = word(control, "beta"),
+	    .mode = option(control, "mode"),
+	    .min_ssthresh = option(control, "min_ssthresh"),
+	    .alpha0 = option(control, "alpha0"),
+	    .cap = option(control, "L"),
+	    .cap_scale = option(control, "L_scale"),
+	    .alpha_form = option(control, "alpha_form"),
+	    .join_weighted = option(control, "join_weighted"),
+	    .aca_md = option(control, "aca_md"),
+	    .aca_safe = option(control, "aca_safe"),
+	    .same_loss_ratio = option(control, "same_loss_ratio"),
+	    .beta_floor = option(control, "sbcc_beta_floor"),
+	    .beta_loss = option(control, "sbcc_loss"),
+	    .beta_inside_max = option(control, "beta_inside_max"),
+	};
+	/* Others have an alpha that means something else. */
+	p.alpha = p.initial_ss >= 0 ? word(control, "alpha") : -1;
+	return p;
+}
+
+static uint64_t of_connection(const struct rw_connection *c, int8_t place) { return place < 0 ? 0 : c->word[place]; }
+static uint64_t of_path(const struct rw_path *p, int8_t place) { return place < 0 ? 0 : p->word[place]; }
+
+void rw_look_at(const struct rw_connection *c, const struct rw_places *places, struct rw_look *look)
+{
+	memset(look, 0, sizeof *look);
+	look->initial_ss = (uint8_t)of_connection(c, places->initial_ss);
+	look->alpha_q32 = of_connection(c, places->alpha);
+	look->con_ssthresh_q16 = of_connection(c, places->con_ssthresh);
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
+		const struct rw_path *p = &c->path[i];
+		struct rw_path_look *l = &look->path[i];
+		if (!p->live)
+			continue;
+		*l = (struct rw_path_look){.cwnd_q16 = p->cwnd_q16,
+					   .ssthresh_q16 = p->ssthresh_q16,
+					   .flight_peak_q16 = p->flight_peak_q16,
+					   .srtt_ns = p->srtt_ns,
+					   .coupled_rtt_ns = of_path(p, places->coupled_rtt),
+					   .estimate_q16 = of_path(p, places->estimate),
+					   .beta_q32 = of_path(p, places->beta),
+					   .live = 1,
+					   .initial = p->initial,
+					   .recovering = p->recovering,
+					   .group = p->group,
+					   .group_state = p->group_state};
+	}
+}

@@ -1,0 +1,58 @@
+/*
+ * What a shadow does, move by move: for the log that a specification is held against, and for the monitor that runs at
+ * ingest. A look is all of a controller's state that the specifications speak of.
+ */
+#ifndef RW_MOVES_H
+#define RW_MOVES_H
+
+#include "rewindow.h"
+#include "rw_control.h"
+
+struct rw_shadow;
+
+struct rw_path_look {
+	uint64_t cwnd_q16, ssthresh_q16;
+	uint64_t flight_peak_q16;
+	uint64_t srtt_ns;
+	uint64_t coupled_rtt_ns; /* smoothed for coupled slow start (TCCC Algorithm 1, line 15) */
+	uint64_t estimate_q16;   /* of its ssthresh; 0: none */
+	uint64_t beta_q32;       /* SB-CC's share of marked segments */
+	uint8_t live, initial, recovering, group, group_state;
+};
+
+struct rw_look {
+	struct rw_path_look path[RW_MAX_PATHS];
+	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
+	uint8_t initial_ss;
+};
+
+struct rw_move {
+	uint8_t kind; /* rw_move_kind */
+	uint8_t path;
+	uint32_t acked_segments;
+};
+
+struct rw_observer {
+	void (*moved)(struct rw_observer *observer, const struct rw_shadow *s, const struct rw_move *move);
+};
+
+/* Where a controller keeps what a look shows, by its names of words and options; -1: it has none of that name. */
+struct rw_places {
+	int8_t initial_ss, alpha, con_ssthresh, coupled_rtt, estimate, beta;
+	int8_t mode, min_ssthresh, alpha0, cap, cap_scale, alpha_form, join_weighted, aca_md, aca_safe, same_loss_ratio;
+	int8_t beta_floor, beta_loss, beta_inside_max;
+};
+
+/* Is there a specification of it? */
+int rw_is_monitored(const struct rw_control *control);
+struct rw_places rw_places_of(const struct rw_control *control);
+void rw_look_at(const struct rw_connection *c, const struct rw_places *places, struct rw_look *look);
+
+/*
+ * The properties of specs/ on one step: a bit of enum rw_check for each that it violates. Where the arithmetic of a
+ * window is checked, the bounds are those of tests/unit/test_controllers.py.
+ */
+uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control, const struct rw_places *places,
+		    const struct rw_look *before, const struct rw_move *move, const struct rw_look *after);
+
+#endif

@@ -1,0 +1,46 @@
+/* The steps of every controller with a specification, for those who asked: the monitor's count, and the log. */
+#ifndef RW_OBSERVED_H
+#define RW_OBSERVED_H
+
+#include "shadow.h"
+
+/* Rows of the log between two batches. */
+struct rw_move_log {
+	rw_move_row *row;
+	uint64_t count, room;
+	uint8_t no_memory;
+};
+
+/* What the monitor found on one connection under one controller. */
+struct rw_violations {
+	uint64_t count, first_row;
+	int64_t first_ns;
+	uint8_t first_check, first_move, first_path;
+};
+
+struct rw_observed {
+	struct rw_observer observer; /* first: a shadow knows it by this */
+	struct rw_places places;
+	struct rw_look before;
+	struct rw_observed_by *by;
+	uint32_t connection;
+	uint8_t choice;
+	uint8_t monitored;
+};
+
+/* What all of a replay's shadows share. */
+struct rw_observed_by {
+	struct rw_move_log *log; /* null: not asked for */
+	int64_t now_ns;
+	uint64_t row;            /* of the whole replay */
+	void *owner;
+	/* Where a connection's violations under a choice are counted; null when memory is used up. */
+	struct rw_violations *(*violations)(void *owner, uint32_t connection, uint8_t choice);
+	uint8_t monitor, no_memory;
+	uint64_t moves;          /* that the monitor has looked at */
+};
+
+/* s is open, without a subflow yet. */
+void rw_observe(struct rw_observed *o, struct rw_observed_by *by, struct rw_shadow *s, uint32_t connection, uint8_t choice);
+
+#endif

@@ -1,0 +1,80 @@
+"""Steps of a controller, as its specification sees them: joins, ACKs, losses, and all of its state after each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rewindow.core import lib, name_of
+
+UNSET = 0xFFFFFFFFFFFFFFFF
+"""ssthresh_q16 of a path that has none yet."""
+
+CHECKS = [c for i in range(lib.RW_CHECK_COUNT) if (c := name_of(lib.rw_check_name, i))]
+"""Properties of specs/ that the monitor checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathState:
+    """Windows in segments, Q16; times in nanoseconds, 0: none yet."""
+
+    cwnd_q16: int
+    ssthresh_q16: int
+    flight_peak_q16: int
+    srtt_ns: int
+    coupled_rtt_ns: int
+    estimate_q16: int
+    beta_q32: int
+    initial: bool
+    recovering: bool
+    set: int
+    set_state: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """row: rows of the whole replay before it. path: whose step it is. paths: by place; None where no subflow is live.
+
+    violated: the properties that the step violates, where the monitor looked.
+    con_ssthresh_q16: 0 where it is estimated.
+    """
+
+    time_ns: int
+    row: int
+    connection: int
+    choice: int
+    kind: str
+    path: int
+    acked_segments: int
+    violated: tuple[str, ...]
+    initial_ss: bool
+    alpha_q32: int
+    con_ssthresh_q16: int
+    paths: tuple[PathState | None, ...]
+
+
+def _path(p: Any) -> PathState | None:
+    if not p.live:
+        return None
+    return PathState(
+        p.cwnd_q16, p.ssthresh_q16, p.flight_peak_q16, p.srtt_ns, p.coupled_rtt_ns, p.estimate_q16, p.beta_q32,
+        bool(p.initial), bool(p.recovering), p.group, p.group_state,
+    )  # fmt: skip
+
+
+def step_of(row: Any) -> Step:
+    """From the core's rw_move_row."""
+    return Step(
+        time_ns=row.time_ns,
+        row=row.row,
+        connection=row.connection,
+        choice=row.choice,
+        kind=name_of(lib.rw_move_name, row.kind) or "unknown",
+        path=row.path,
+        acked_segments=row.acked_segments,
+        violated=tuple(name for i, name in enumerate(CHECKS) if row.violated >> i & 1),
+        initial_ss=bool(row.initial_ss),
+        alpha_q32=row.alpha_q32,
+        con_ssthresh_q16=row.con_ssthresh_q16,
+        paths=tuple(_path(row.paths[i]) for i in range(8)),
+    )
