@@ -13,7 +13,7 @@ from typing import Any
 
 from celery import Celery
 from kombu.entity import Queue
-from sqlalchemy import Connection, Update, and_, func, or_, select, update
+from sqlalchemy import Connection, Update, and_, case, func, or_, select, update
 
 from store.models import Capture, CheckState, Job, JobKind, ModelCheck, Replay, State
 from store.settings import settings
@@ -153,6 +153,14 @@ def hold(connection: Connection, taken: Claim) -> None:
         raise JobLost
 
 
+def is_done(connection: Connection, taken: Claim) -> bool:
+    """Whether the results of this claim were committed, also when the answer to the commit was lost."""
+    found = connection.execute(
+        select(Job.state, Job.fence).where(Job.id == taken.job_id).with_for_update()
+    ).one_or_none()
+    return found is not None and found.state is State.done and found.fence == taken.fence
+
+
 def finish(connection: Connection, taken: Claim) -> None:
     connection.execute(
         update(Job)
@@ -205,6 +213,7 @@ def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
             attempts=0,
             progress=0.0,
             finished_at=None,
+            queued_at=func.clock_timestamp(),
             sent_at=func.clock_timestamp(),
         )
         .returning(Job.id)
@@ -216,7 +225,7 @@ def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
     now = func.clock_timestamp()
     expired = and_(Job.state == State.running, Job.lease_until < now)
     # Each time twice as late: a job that only waits for a free worker has its message in the queue.
-    patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.created_at)
+    patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.queued_at)
     unheard = and_(Job.state == State.queued, or_(Job.sent_at.is_(None), Job.sent_at + patience < now))
     rows = connection.execute(
         select(Job.id, Job.kind, Job.capture_id, Job.replay_id, Job.check_id, Job.attempts, Job.state, Job.error)
@@ -236,7 +245,13 @@ def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
         connection.execute(
             update(Job)
             .where(Job.id.in_(wake))
-            .values(state=State.queued, stage="queued", lease_until=None, sent_at=func.clock_timestamp())
+            .values(
+                state=State.queued,
+                stage="queued",
+                lease_until=None,
+                queued_at=case((Job.state == State.running, func.clock_timestamp()), else_=Job.queued_at),
+                sent_at=func.clock_timestamp(),
+            )
         )
     return wake
 

@@ -286,6 +286,8 @@ class Job(Base):
     fence: Mapped[int] = mapped_column(server_default="0")
     """Grows with every claim: who holds an older number has lost the job."""
     lease_until: Mapped[datetime | None]
+    queued_at: Mapped[datetime] = _created()
+    """Since when it waits for a worker, or did."""
     sent_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = _created()
     finished_at: Mapped[datetime | None]

@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     check_memory_mb: int = Field(default=1024, ge=64)
     """The heap of a model check."""
     check_disk_bytes_max: int = Field(default=4 << 30, gt=0)
+    collect_interval_s: float = Field(default=3600.0, gt=0)
+    """Between two searches for objects that no row names."""
     dashboard_folder: str | None = None
     log_json: bool = True
 

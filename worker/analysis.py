@@ -19,6 +19,7 @@ from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim
 from store.settings import settings
+from worker import results
 from worker.series import spool
 
 Report = Callable[[str, float], None]
@@ -93,7 +94,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
                     objects.put_file(marks_key, marks)
                     _store_and_finish(taken, summary, replay, spooled.rows_of_connections(), labels)
                 except BaseException:
-                    objects.delete_keys(acks_key, marks_key)  # no row names them
+                    results.discard(taken, acks_key, marks_key)
                     raise
     objects.delete_older_series(taken.subject_id, taken.fence)
 

@@ -13,6 +13,7 @@ from rewindow.windows import of_connections
 from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim, JobLost
+from worker import results
 from worker.series import spool
 
 
@@ -40,7 +41,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
                     objects.put_file(key, acks)
                     _finish(taken, key, windows.get(asked.number, {}).get(asked.label, []))
                 except BaseException:
-                    objects.delete_keys(key)  # no row names it
+                    results.discard(taken, key)
                     raise
 
 

@@ -110,7 +110,10 @@ async def request_replay(
     existing = next((r for r in connection.replays if r.label == label), None)
     if existing is not None and existing.state is State.failed:
         job_id = (await session.execute(jobs.restart(connection.capture_id, existing.id))).scalar_one_or_none()
-        existing.state, existing.error = State.queued, None
+        if job_id is None:  # somebody asked for the same a moment ago: it may even be done by now
+            await session.refresh(existing)
+        else:
+            existing.state, existing.error = State.queued, None
         return replay_out(existing), job_id
     if existing is not None:
         return replay_out(existing), None

@@ -255,7 +255,7 @@ Spec == Init /\ [][Next]_vars /\ Fairness
 TypeOK ==
     /\ rtt \in Rtts /\ cwnd \in [Subflows -> 1..WindowMax] /\ written \in 0..Data
     /\ flight \in [Subflows -> SUBSET (1..written)] /\ acked \subseteq 1..written
-    /\ lost \cap closed = {} /\ \A r \in closed : flight[r] = {}
+    /\ written < Oldest + Buffer /\ lost \cap closed = {} /\ \A r \in closed : flight[r] = {}
 
 \* Every segment is scheduled once: two subflows that can send never carry the same one.
 Once == \A s \in Segments : Cardinality(Carriers(s) \ lost) <= 1
@@ -282,8 +282,12 @@ FastestFirst ==
 
 WithinWindows ==
     [][\A j \in Subflows : Gives(j) => /\ Cardinality(flight'[j]) <= cwnd[j]
-                                       /\ j \in InUse
                                        /\ \A s \in Given(j) : s < Oldest + ReceiveWindow]_vars
+
+\* Nothing is given to a subflow in loss state or closed; to a backup only when no other can send.
+OnlyToThoseInUse ==
+    [][\A j \in Subflows : Gives(j) => /\ j \notin lost \cup closed
+                                       /\ j \in Backup => Subflows \subseteq Backup \cup lost \cup closed]_vars
 
 CappedAtBuffer == \A j \in InUse : Gap(j) <= Buffer
 

@@ -86,11 +86,15 @@ Init ==
 Present(c) == cap[c].state # "absent"
 Row == {c \in Ids : Present(c)}          \* at most one: UniqueConstraint("team_id", "sha256")
 
+\* The steps of an upload that hold the job's row and wait for the capture's; and the other way round.
+JobFirst == {"found"}
+CapFirst == {"merging"}
+
 HoldsJob(c) ==
-    {<<"request", u>> : u \in {u \in Uploads : api[u].pc = "found" /\ api[u].of = c}}
+    {<<"request", u>> : u \in {u \in Uploads : api[u].pc \in JobFirst /\ api[u].of = c}}
     \cup {<<"delete", d>> : d \in {d \in Deletes : del[d].pc = "locked" /\ del[d].of = c}}
     \cup {<<"worker", w>> : w \in {w \in Workers : work[w].pc \in {"claiming", "writing"} /\ work[w].of = c}}
-HoldsCap(c) == {<<"request", u>> : u \in {u \in Uploads : api[u].pc = "merging" /\ api[u].of = c}}
+HoldsCap(c) == {<<"request", u>> : u \in {u \in Uploads : api[u].pc \in CapFirst /\ api[u].of = c}}
 JobFree(c) == HoldsJob(c) = {}
 CapFree(c) == HoldsCap(c) = {}
 
@@ -105,10 +109,9 @@ Held(w) == LET c == work[w].of IN job[c].state = "running" /\ job[c].fence = wor
 HasBytes(c) == Kind = "replay" \/ c \in bytes
 
 \* Objects carry the fencing number in their key: objects.series_key.
-Key(w) == [cap |-> work[w].of, key |-> work[w].fence]
-Put(w) == {s \in series : [cap |-> s.cap, key |-> s.key] # Key(w)}
-          \cup {[cap |-> work[w].of, key |-> work[w].fence, by |-> work[w].claim]}
-Removed(w) == {s \in series : [cap |-> s.cap, key |-> s.key] # Key(w)}
+Key(w) == work[w].fence
+Removed(w) == {s \in series : s.cap # work[w].of \/ s.key # Key(w)}
+Put(w) == Removed(w) \cup {[cap |-> work[w].of, key |-> Key(w), by |-> work[w].claim]}
 
 Worker(w, pc) == [work EXCEPT ![w].pc = pc]
 Idle(w) == [work EXCEPT ![w] = [pc |-> "idle", of |-> None, fence |-> 0, claim |-> 0]]
@@ -139,7 +142,7 @@ Insert(u) ==
     /\ seen' = [seen EXCEPT !.promised = @ \cup {u}, !.since[u] = clock]
     /\ UNCHANGED <<bytes, series, msgs, del, work, sweeper, clock>>
 
-\* The same bytes again: the job's row is locked first, as workers and deletes do (_existing).
+\* The same bytes again: the job's row is locked first, as workers and deletes do (_lock_and_tag).
 Find(u, c) ==
     /\ Kind = "capture" /\ "lock_order" \notin Defects
     /\ api[u].pc = "stored" /\ Present(c) /\ JobFree(c)
@@ -294,7 +297,7 @@ Hold(w) ==
 Commit(w) ==
     LET c == work[w].of IN
     /\ work[w].pc = "writing" /\ CapFree(c)
-    /\ cap' = [cap EXCEPT ![c] = [state |-> "done", named |-> work[w].fence]]
+    /\ cap' = [cap EXCEPT ![c] = [state |-> "done", named |-> Key(w)]]
     /\ job' = [job EXCEPT ![c].state = "done", ![c].lease = "none"]
     /\ seen' = [seen EXCEPT !.written[c] = @ + 1, !.by[c] = work[w].claim]
     /\ \E pc \in {"tidy", "unsure"} : work' = Worker(w, pc)
@@ -306,7 +309,7 @@ RollBack(w) ==
     /\ work' = Worker(w, "unsure")
     /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
-\* jobs.discard: are the series named by a row? The job's row, once locked, tells. It was thought that an error
+\* worker/results.py discard: are the series named by a row? The job's row, once locked, tells (jobs.is_done). It was thought that an error
 \* means that no row names them. Afterwards jobs.release, as in Fault.
 Unsure(w) ==
     LET c == work[w].of
@@ -459,7 +462,7 @@ Next ==
     \/ AtRest
 
 (* What may be relied on, and why.                                                                        *)
-(*  - A process that began a step goes on or dies (WF on its steps; Celery's task_time_limit ends one      *)
+(*  - A process that does not die goes on (WF on its steps; Celery's task_time_limit ends a worker           *)
 (*    that hangs; a broken connection ends a transaction and frees its locks).                             *)
 (*  - A lease runs out by the clock if nobody renews it, and a holder renews only while it lives.          *)
 (*  - The sweeper comes round every sweep_interval_s, to each row that waits.                              *)
@@ -468,8 +471,8 @@ Next ==
 (*  - Nor does every worker that has one die within the claim's transaction, before the attempt counts.   *)
 (* Nothing else is asked of deaths, faults and losses: attempts_max alone bounds them.                     *)
 Fairness ==
-    /\ \A u \in Uploads : WF_vars(Api(u) \/ ApiDies(u))
-    /\ \A d \in Deletes : WF_vars(Delete(d) \/ DeleteDies(d))
+    /\ \A u \in Uploads : WF_vars(Api(u))
+    /\ \A d \in Deletes : WF_vars(Delete(d))
     /\ \A w \in Workers : WF_vars(Work(w))
     /\ \A c \in Ids : /\ WF_vars(Expire(c)) /\ WF_vars(SweepBack(c) \/ GiveUp(c))
                       /\ SF_vars(\E w \in Workers : Claim(w, c))
