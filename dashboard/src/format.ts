@@ -31,8 +31,9 @@ export function value(v: unknown): string {
   return typeof v === "boolean" ? (v ? "TRUE" : "FALSE") : String(v);
 }
 
-// What stands on lines of its own in a cell: a function's values by argument, or the value itself.
+// What stands on lines of its own in a cell: a function's values by argument (TLA+ counts from 1), or the value itself.
 export function parts(v: unknown): [string, string][] {
+  if (Array.isArray(v) && v.some((x) => x !== null && typeof x === "object")) return v.map((x, i) => [`${i + 1}`, value(x)]);
   return v !== null && typeof v === "object" && !Array.isArray(v)
     ? Object.entries(v).map(([k, x]) => [k, value(x)])
     : [["", value(v)]];
