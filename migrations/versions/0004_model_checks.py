@@ -65,7 +65,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.execute("DELETE FROM jobs WHERE kind = 'check'")
-    op.drop_constraint("subject", "jobs")
+    op.drop_constraint("ck_jobs_subject", "jobs")
     op.drop_index("ix_jobs_check_id", "jobs")
     op.drop_column("jobs", "check_id")
     op.alter_column("jobs", "capture_id", nullable=False)
