@@ -69,37 +69,37 @@ Larger(a, b) == IF a > b THEN a ELSE b
 (* The prediction, in exact fractions <<numerator, denominator>>. *)
 
 gcd[a \in Nat, b \in Nat] == IF b = 0 THEN a ELSE gcd[b, a % b]
-Fraction(n, d) == LET g == gcd[n, d] IN <<n \div g, d \div g>>
-Plus(x, y) == LET g == gcd[x[2], y[2]] IN Fraction(x[1] * (y[2] \div g) + y[1] * (x[2] \div g), x[2] * (y[2] \div g))
+DividedBy(g, n, d) == <<n \div g, d \div g>>
+Fraction(n, d) == DividedBy(gcd[n, d], n, d)
+Plus(x, y) == Fraction(x[1] * y[2] + y[1] * x[2], x[2] * y[2])
 AtMost(x, y) == x[1] * y[2] <= y[1] * x[2]
+Lcm(a, b) == a * (b \div gcd[a, b])
+
+\* Over the subflows of S; f may be defined on these alone.
 Last == Greatest(Subflows)
-Sum(f, S) == LET to[k \in 0..Last] == IF k = 0 THEN <<0, 1>> ELSE IF k \in S THEN Plus(to[k - 1], f[k]) ELSE to[k - 1]
+Sum(f, S) == LET to[k \in 0..Last] == IF k = 0 THEN <<0, 1>> ELSE Plus(to[k - 1], IF k \in S THEN f[k] ELSE <<0, 1>>)
              IN to[Last]
-Total(f, S) == LET to[k \in 0..Last] == IF k = 0 THEN 0 ELSE IF k \in S THEN to[k - 1] + f[k] ELSE to[k - 1]
+Total(f, S) == LET to[k \in 0..Last] == IF k = 0 THEN 0 ELSE to[k - 1] + IF k \in S THEN f[k] ELSE 0
                IN to[Last]
 
 (* t: round trips, w: windows, open: subflows that are established, use: those in use. *)
 
 \* Round trips of a set as parts of a common unit: their least common multiple.
 Members(open, r) == {k \in open : Group[k] = Group[r]}
-Multiple(t, S) == LET to[k \in 0..Last] == IF k = 0 THEN 1
-                                           ELSE IF k \in S THEN to[k - 1] * (t[k] \div gcd[t[k], to[k - 1]])
-                                           ELSE to[k - 1]
-                  IN to[Last]
+Unit(t, S) == LET to[k \in 0..Last] == IF k = 0 THEN 1 ELSE Lcm(to[k - 1], IF k \in S THEN t[k] ELSE 1)
+              IN to[Last]
+Rates(t, w, S, unit) == [k \in S |-> w[k] * (unit \div t[k])]
+Best(t, rates, S, unit) == Greatest({rates[k] * (unit \div t[k]) : k \in S})
 
 \* growth_q62: 1/m_r, segments by which w_r grows in a round trip. A set of one is none. Eq. 7 has the bound of 1,
 \* Algorithm 3 line 6 has not.
 One == <<1, 1>>
-Growth(t, w, open, r) ==
-    LET set == Members(open, r)
-        unit == Multiple(t, set)
-        rate == [k \in set |-> w[k] * (unit \div t[k])]
-        best == Greatest({rate[k] * (unit \div t[k]) : k \in set})
-        sum == Total(rate, set)
-        g == Fraction(w[r] * best, sum * sum)
-    IN IF Group[r] = 0 \/ r \notin open THEN One
-       ELSE IF Cardinality(set) < 2 THEN One
-       ELSE IF AtMost(g, One) \/ "no_max" \in Printed THEN g ELSE One
+Bounded(g) == IF AtMost(g, One) \/ "no_max" \in Printed THEN g ELSE One
+Share(own, best, sum) == Fraction(own * best, sum * sum)
+GrowthAt(t, w, r, S, unit, rates) == Bounded(Share(w[r], Best(t, rates, S, unit), Total(rates, S)))
+GrowthIn(t, w, r, S, unit) == GrowthAt(t, w, r, S, unit, Rates(t, w, S, unit))
+GrowthOf(t, w, r, S) == IF Cardinality(S) < 2 THEN One ELSE GrowthIn(t, w, r, S, Unit(t, S))
+Growth(t, w, open, r) == IF Group[r] = 0 \/ r \notin open THEN One ELSE GrowthOf(t, w, r, Members(open, r))
 
 \* Eq. 8 and 9: rounds (2 w - 1)/2 + rounds^2 growth/2.
 Predicted(t, w, j, r, growth) ==
@@ -115,9 +115,9 @@ Faster(t, use, j) ==
     \cup (IF Printed \cap {"own", "ties"} # {} THEN {r \in use : t[r] = t[j] /\ r < j} ELSE {})
 
 \* rw_forward_sum: M is rounded down once.
+Floor(x) == x[1] \div x[2]
 Forward(v, j, faster) ==
-    LET m == Sum([r \in faster |-> Predicted(v.t, v.w, j, r, Growth(v.t, v.w, v.open, r))], faster)
-    IN m[1] \div m[2]
+    Floor(Sum([r \in faster |-> Predicted(v.t, v.w, j, r, Growth(v.t, v.w, v.open, r))], faster))
 
 (* All that depends on round trips, windows and who is there alone, worked out once: TLC keeps it (TLCEval).  *)
 Views == [t: Rtts, w: [Subflows -> 1..WindowMax],
@@ -152,32 +152,27 @@ MayCarry(j, s) == j \notin carried[s] \/ InUse \subseteq carried[s]
 
 \* What j would be given: from the first segment behind the gap on, in one piece, as far as the windows reach.
 \* {}: there is none, and j waits.
-Taken(j) ==
-    LET space == Space(j)
-        queue == Queue
-        gap == Gap(j)
-        end == WindowEnd
-        behind == IF "by_sequence" \in Printed THEN {s \in 1..written : s >= Least(queue) + gap /\ s \notin acked}
-                  ELSE {s \in queue : Cardinality({q \in queue : q < s}) >= gap}
-        first == Least(behind)
-        free == {s \in behind : carried[s] = carried[first] /\ s < end /\ s < first + space}
-    IN IF space = 0 \/ queue = {} THEN {}
-       ELSE IF behind = {} THEN {}
-       ELSE IF ~ MayCarry(j, first) THEN {}
-       ELSE {s \in free : first..s \subseteq free}
+Behind(queue, gap) ==
+    IF "by_sequence" \in Printed THEN {s \in 1..written : s >= Least(queue) + gap /\ s \notin acked}
+    ELSE {s \in queue : Cardinality({q \in queue : q < s}) >= gap}
+InOnePiece(first, free) == {s \in free : first..s \subseteq free}
+From(j, first, behind, end) ==
+    IF ~ MayCarry(j, first) THEN {}
+    ELSE InOnePiece(first, {s \in behind : /\ carried[s] = carried[first] \/ "by_sequence" \in Printed
+                                           /\ s < end /\ s < first + Space(j)})
+FromFirst(j, behind) == IF behind = {} THEN {} ELSE From(j, Least(behind), behind, WindowEnd)
+TakenOf(j, queue) == IF queue = {} THEN {} ELSE FromFirst(j, Behind(queue, Gap(j)))
+Taken(j) == IF Space(j) = 0 THEN {} ELSE TakenOf(j, Queue)
 
 Ready == {j \in InUse : Taken(j) # {}}
 Sooner(i, j) == rtt[i] < rtt[j] \/ (rtt[i] = rtt[j] /\ i <= j)
 
 \* The fastest that finds something.
+Give(j, segments) ==
+    /\ flight' = [flight EXCEPT ![j] = @ \cup segments]
+    /\ carried' = [s \in Segments |-> IF s \in segments THEN carried[s] \cup {j} ELSE carried[s]]
 Send ==
-    LET taken == [j \in InUse |-> Taken(j)]
-        ready == {j \in InUse : taken[j] # {}}
-        picked == CHOOSE j \in ready : \A i \in ready : Sooner(j, i)
-    IN
-    /\ ready # {}
-    /\ flight' = [flight EXCEPT ![picked] = @ \cup taken[picked]]
-    /\ carried' = [s \in Segments |-> IF s \in taken[picked] THEN carried[s] \cup {picked} ELSE carried[s]]
+    /\ \E j \in Ready : (\A i \in Ready : Sooner(j, i)) /\ Give(j, Taken(j))
     /\ UNCHANGED <<rtt, cwnd, written, acked, lost, closed, troubles>>
 
 -----------------------------------------------------------------------------
@@ -265,10 +260,11 @@ OnceEver == troubles = Troubles => \A s \in Segments : Cardinality(carried[s]) <
 \* What is given to j in a step, what of the queue is passed over, and who could fill that gap.
 Given(j) == flight'[j] \ flight[j]
 Gives(j) == flight'[j] # flight[j] /\ Given(j) # {}
-Skipped(j) == LET first == Least(Given(j)) IN {s \in Queue : s < first}
-Fillers(j) == {r \in InUse : rtt[r] < rtt[j]}
+BeforeAll(segments, queue) == {s \in queue : \A g \in segments : s < g}
+Skipped(j) == BeforeAll(Given(j), Queue)
+Fillers(j) == {r \in Subflows \ (lost \cup closed) : rtt[r] < rtt[j]}
 
-\* A gap is left only by a subflow that has faster ones in use to fill it.
+\* A gap is left only by a subflow that has faster ones to fill it.
 GapsOnlyOnSlower == [][\A j \in Subflows : Gives(j) => Skipped(j) = {} \/ Fillers(j) # {}]_vars
 \* And it is what these are predicted to send.
 GapIsPredicted ==
@@ -295,7 +291,8 @@ CappedAtBuffer == \A j \in InUse : Gap(j) <= Buffer
 AtMostAlone == \A r \in InUse : AtMost(Growths[View][r], One)
 
 \* Over whole rounds a lone subflow sends w, w + 1, ... segments: what eq. 9 sums up.
-Rounds(w, k) == LET to[i \in 0..k] == IF i = 0 THEN 0 ELSE to[i - 1] + w + i - 1 IN to[k]
+Rounds(w, k) == LET to[i \in 0..k] == IF i = 0 THEN 0 ELSE to[i - 1] + w + i - 1
+                IN to[k]
 SumsRounds ==
     \A j, r \in InUse : rtt[r] < rtt[j] /\ rtt[j] % (2 * rtt[r]) = 0
                        => Predicted(rtt, cwnd, j, r, One) = <<Rounds(cwnd[r], rtt[j] \div (2 * rtt[r])), 1>>

@@ -10,11 +10,10 @@ OneTwoFour == {<<1, 2, 4>>}
 FarMiddle == {<<1, 8, 16>>}
 Four == {<<1, 2, 3, 4>>}
 TwoEqual == {<<1, 3, 3>>}
-Two == <<2, 2>>
+Three == <<3, 3>>
 OneEach == <<1, 1>>
 OneEach3 == <<1, 1, 1>>
 OneEach4 == <<1, 1, 1, 1>>
-LargeMiddle == <<1, 8, 1>>
 Alone2 == <<0, 0>>
 Together2 == <<1, 1>>
 Alone3 == <<0, 0, 0>>

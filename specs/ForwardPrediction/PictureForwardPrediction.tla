@@ -8,7 +8,7 @@ Look == [segment1 |-> CASE 1 \in acked -> "arrived"
                         [] 1 \in Queue /\ carried[1] = {} -> "waits: nobody has it"
                         [] 1 \in Queue -> "waits: whoever had it is lost or closed"
                         [] OTHER -> "on its way"]
-Drawn(step) == drawn' = <<IF Look' = Look THEN "" ELSE step, Look'>>
+Drawn(step) == drawn' = <<IF Look' = Look THEN "another" ELSE step, Look'>>
 
 PictureInit == Init /\ drawn = <<"", Look>>
 PictureNext ==
@@ -18,6 +18,5 @@ PictureNext ==
     \/ (\E r \in Subflows : Timeout(r)) /\ Drawn("Timeout")
     \/ (\E r \in Subflows : Repair(r)) /\ Drawn("Repair")
     \/ (\E r \in Subflows : Close(r)) /\ Drawn("Close")
-    \/ (\E r \in Subflows : Halve(r)) /\ Drawn("")
-    \/ AtRest /\ UNCHANGED drawn
+    \/ (\E r \in Subflows : Halve(r)) /\ Drawn("another")
 ===============================================================================

@@ -264,11 +264,13 @@ Claim(w, c) ==
 
 \* jobs.claim, second statement and commit.
 Claimed(w) ==
-    LET c == work[w].of IN
+    LET c == work[w].of
+        fence == job[c].fence + 1
+    IN
     /\ work[w].pc = "claiming" /\ CapFree(c)
-    /\ job' = [job EXCEPT ![c].state = "running", ![c].attempts = @ + 1, ![c].fence = @ + 1, ![c].lease = "valid"]
+    /\ job' = [job EXCEPT ![c].state = "running", ![c].attempts = @ + 1, ![c].fence = fence, ![c].lease = "valid"]
     /\ cap' = [cap EXCEPT ![c].state = "running"]
-    /\ work' = [work EXCEPT ![w] = [pc |-> "running", of |-> c, fence |-> job[c].fence + 1,
+    /\ work' = [work EXCEPT ![w] = [pc |-> "running", of |-> c, fence |-> fence,
                                     claim |-> seen.claims[c] + 1]]
     /\ seen' = [seen EXCEPT !.claims[c] = @ + 1]
     /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock>>

@@ -5,7 +5,7 @@ VARIABLE drawn
 
 Look == [subflow1 |-> IF 1 \in live THEN state[1] ELSE "closed",
          with |-> UNION {members[i] : i \in SetsOf(1)} \ {1}]
-Drawn(step) == drawn' = <<IF Look' = Look THEN "" ELSE step, Look'>>
+Drawn(step) == drawn' = <<IF Look' = Look THEN "another" ELSE step, Look'>>
 
 PictureInit == Init /\ drawn = <<"", Look>>
 PictureNext ==
@@ -19,5 +19,5 @@ PictureNext ==
           \/ \E r \in Subflows : Ece(r) \/ Loss(r) \/ Fade(r) \/ (r # 1 /\ Join(r))
           \/ \E r, s \in Subflows : CloseAlone(s, r)
           \/ \E i \in Sets, r \in Subflows : CloseSet(i, r)
-       /\ Drawn("")
+       /\ Drawn("another")
 ===============================================================================

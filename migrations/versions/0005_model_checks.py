@@ -4,8 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0004"
-down_revision = "0003_queued_at"
+revision = "0005"
+down_revision = "0004"
 
 
 def upgrade() -> None:
