@@ -1100,8 +1100,8 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
     """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
 
     The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
-    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes and
-    edges are in the order of their names.
+    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes
+    and edges are in the order of their names.
     """
     seen: dict[str, tuple[str, str]] = {}
     steps: set[tuple[str, str]] = set()
