@@ -85,8 +85,8 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
                 spooled.add(batch)
                 report("replaying", replay.progress() * 0.9)
             summary = replay.summary()
-            acks_key = objects.series_key(taken.capture_id, "acks", taken.fence)
-            marks_key = objects.series_key(taken.capture_id, "marks", taken.fence)
+            acks_key = objects.series_key(taken.subject_id, "acks", taken.fence)
+            marks_key = objects.series_key(taken.subject_id, "marks", taken.fence)
             report("storing", 0.9)
             with spooled.clustered() as acks, spooled.marks() as marks:
                 try:
@@ -96,7 +96,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
                 except BaseException:
                     results.discard(taken, acks_key, marks_key)
                     raise
-    objects.delete_older_series(taken.capture_id, taken.fence)
+    objects.delete_older_series(taken.subject_id, taken.fence)
 
 
 def _store_and_finish(
@@ -108,16 +108,16 @@ def _store_and_finish(
 ) -> None:
     with engine().begin() as database:
         jobs.hold(database, taken)
-        tally = store(database, taken.capture_id, replay, rows, labels)
+        tally = store(database, taken.subject_id, replay, rows, labels)
         database.execute(
             update(models.Capture)
-            .where(models.Capture.id == taken.capture_id)
+            .where(models.Capture.id == taken.subject_id)
             .values(
                 state=models.State.done,
                 error=None,
                 summary={**asdict(summary), "bottlenecks": tally.bottlenecks()},
-                acks_key=objects.series_key(taken.capture_id, "acks", taken.fence),
-                marks_key=objects.series_key(taken.capture_id, "marks", taken.fence),
+                acks_key=objects.series_key(taken.subject_id, "acks", taken.fence),
+                marks_key=objects.series_key(taken.subject_id, "marks", taken.fence),
                 analysed_at=func.clock_timestamp(),
             )
         )

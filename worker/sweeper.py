@@ -24,9 +24,9 @@ def sweep_once() -> int:
     app = jobs.celery_app()
     with engine().begin() as connection:
         wake = jobs.sweep(connection)
-    for job_id in wake:
+    for job_id, kind in wake.items():
         try:
-            jobs.send(app, job_id)
+            jobs.send(app, job_id, kind)
             log.info("job.sent_again", job=str(job_id))
         except (BrokerError, OSError) as e:
             log.warning("job.not_sent", job=str(job_id), reason=str(e))  # a later sweep sends it
