@@ -1,12 +1,12 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate corpus bench profile docs clean
+.PHONY: help build up down test check fuzz validate corpus bench profile docs specs specs-full clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the library, the binding and the command line (.venv/bin/rewindow), no service
 	@deploy/setup.sh build
@@ -48,6 +48,14 @@ profile: ## where the core's time goes, by perf; OPTIONS=--write
 
 docs: build ## write the pages that come from the code (docs/algorithms.md)
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
+
+specs: ## model-check the specifications, and their mutants; SPECS= picks some, OPTIONS="--junit FILE"
+	@deploy/setup.sh specs
+	@$(PYTHON) rewindow/specs.py check $(OPTIONS) $(SPECS)
+
+specs-full: ## the same with more subflows and without symmetry; minutes
+	@deploy/setup.sh specs
+	@$(PYTHON) rewindow/specs.py check --suite full $(OPTIONS) $(SPECS)
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

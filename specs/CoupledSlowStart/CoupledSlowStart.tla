@@ -1,0 +1,380 @@
+-------------------------- MODULE CoupledSlowStart --------------------------
+(***************************************************************************)
+(* Coupled slow start of one MPTCP connection, as rewindow runs it: CSS    *)
+(* (2017), Algorithms 1 to 3, and TCCC, Algorithm 1, with the resolutions  *)
+(* of what print leaves open.  The code is                                 *)
+(* core-c/src/control/coupled_slow_start.h, used by css.c and tccc.c;      *)
+(* what every controller shares is core-c/src/replay/shadow.c.             *)
+(*                                                                         *)
+(* How to read this.  A state is an assignment of values to the VARIABLES. *)
+(* An action, such as Join, says what may happen next: its lines without a *)
+(* prime are conditions on the state before, x' is the value of x after.   *)
+(* TLC walks through every state that some order of actions reaches, and   *)
+(* looks in each for a violation of the properties at the end.             *)
+(*                                                                         *)
+(* Windows are integers, so many to a segment (Segment).  What the code    *)
+(* computes with logarithms and fixed point enters as operators that the   *)
+(* model defines: each gives the set of results that are allowed, so that  *)
+(* a trace of real windows can be held against the same machine with       *)
+(* intervals.                                                              *)
+(***************************************************************************)
+EXTENDS Integers, FiniteSets
+
+CONSTANTS
+    Subflows,     \* their names; each joins once at most
+    Segment,      \* units of a window in one segment
+    IW,           \* window of a subflow that joins (RFC 6928), units
+    ConSsthresh,  \* con_ssth of both papers, units
+    MinSsthresh,  \* floor of ssthresh, units
+    Cap,          \* L: what one ACK adds at most, units (C2: 1 segment in TCCC, 2 in CSS)
+    WindowMax,    \* RW_CWND_MAX_Q16: no window grows beyond
+    AlphaStart,   \* alpha0, in the model's measure of alpha
+    AlphaOne,     \* alpha = 1 in that measure: no growth
+    Rtts,         \* round trips that there are, in some unit
+    FirstRtts,    \* what a handshake may tell of them; NoSample among them when it may tell nothing
+    Acked,        \* segments that one ACK may acknowledge
+    JoinWeighted, \* option join_weighted: windows at a join count as rates (C9)
+    Events,       \* which of {"loss", "timeout", "leave", "rtt", "idle", "undo"} happen
+    RateSlack,    \* how far the sum of rates may be off, rounded as the model rounds; 0 where it is exact
+    Rate(_, _, _),       \* (window, RTT, smallest RTT): its rate, as a window at the smallest RTT, in 1/RateUnit units
+    RateUnit,
+    Growth(_, _, _, _),  \* (alpha, RTT, smallest RTT, segments): units that an ACK may add, before the cap
+    Rescale(_, _, _),    \* (alpha, total before, total after): alphas that keep the time to con_ssth
+    Avoidance(_, _)      \* (window, segments): units that congestion avoidance may add
+
+VARIABLES
+    life,       \* "new", "live" or "gone": has it joined, has it closed    (rw_path.live)
+    cwnd,       \* its window                                               (rw_path.cwnd_q16)
+    ssthresh,   \* its threshold, Unset while it has none                   (rw_path.ssthresh_q16)
+    initial,    \* ini_SS_r: is it in the connection's initial slow start   (rw_path.initial)
+    rtt,        \* its smoothed RTT, NoSample before the first              (word PATH_RTT_NS)
+    before,     \* window and threshold that an undo gives back             (rw_shadow_path.prior_*)
+    conInitial, \* ini_SS: is the connection in initial slow start          (WORD_INITIAL_SS)
+    alpha       \* growth of a window in the smallest RTT                   (WORD_ALPHA_Q32)
+
+vars == <<life, cwnd, ssthresh, initial, rtt, before, conInitial, alpha>>
+
+Unset    == 0
+NoSample == 0
+Nothing  == <<0, 0>>
+
+---------------------------------------------------------------------------
+(* What the actions are made of. *)
+
+Min(a, b) == IF a < b THEN a ELSE b
+Max(a, b) == IF a > b THEN a ELSE b
+
+RECURSIVE Sum(_, _)
+Sum(f, S) == IF S = {} THEN 0 ELSE LET s == CHOOSE s \in S : TRUE IN f[s] + Sum(f, S \ {s})
+
+Live    == {s \in Subflows : life[s] = "live"}
+Coupled == {s \in Live : initial[s]}
+Sampled == {s \in Live : rtt[s] # NoSample}
+
+\* css_rtt_min_ns: the current minimum over subflows, not the smallest ever seen (C4).
+SmallestOf(r, S) == IF S = {} THEN NoSample ELSE CHOOSE m \in {r[s] : s \in S} : \A s \in S : m <= r[s]
+RttMin == SmallestOf(rtt, Sampled)
+
+\* css_rate_q27 against con << 11: sum w_k / R_k > con_ssth / min R. Before any sample nothing exceeds.
+RateSum == Sum([s \in Subflows |-> IF s \in Sampled THEN Rate(cwnd[s], rtt[s], RttMin) ELSE 0], Sampled)
+RateExceeds    == RateSum + RateSlack > ConSsthresh * RateUnit
+RateNotExceeds == RateSum - RateSlack <= ConSsthresh * RateUnit
+
+\* css_weighted_q16: a window as it counts at a join or a leave.
+Weighted(w, r, least) == IF JoinWeighted /\ r # NoSample THEN (w * least) \div r ELSE w
+TotalOf(S, least) == Sum([s \in Subflows |-> Weighted(cwnd[s], rtt[s], least)], S)
+
+\* css_exit: each subflow of S keeps its window as its threshold, at once.
+Exit(S, windows) ==
+    /\ conInitial' = FALSE
+    /\ ssthresh' = [s \in Subflows |-> IF s \in S THEN windows[s] ELSE ssthresh[s]]
+    /\ initial' = [s \in Subflows |-> FALSE]
+
+\* css_left_by_loss: this subflow alone leaves; the connection does when it was the last one.
+LeavesAlone(s) ==
+    /\ initial' = [initial EXCEPT ![s] = FALSE]
+    /\ conInitial' = (conInitial /\ Coupled \ {s} # {})
+
+\* What an undo would give back (shadow.c, current_ssthresh): three quarters of the window at least, if there is a threshold.
+Remember(s) ==
+    before' = IF "undo" \in Events
+              THEN [before EXCEPT ![s] = <<cwnd[s],
+                        IF ssthresh[s] = Unset THEN Unset ELSE Max(ssthresh[s], (3 * cwnd[s]) \div 4)>>]
+              ELSE before
+
+Halved(s) == Max(cwnd[s] - cwnd[s] \div 2, MinSsthresh)
+
+---------------------------------------------------------------------------
+Init ==
+    /\ life = [s \in Subflows |-> "new"]
+    /\ cwnd = [s \in Subflows |-> 0]
+    /\ ssthresh = [s \in Subflows |-> Unset]
+    /\ initial = [s \in Subflows |-> FALSE]
+    /\ rtt = [s \in Subflows |-> NoSample]
+    /\ before = [s \in Subflows |-> Nothing]
+    /\ conInitial = TRUE           \* CSS Algorithm 1 line 1, TCCC Algorithm 1 line 1; css_open
+    /\ alpha = AlphaStart
+
+(* A subflow joins, with the RTT of its handshake or without one.                            *)
+(* CSS Algorithm 2; TCCC Algorithm 1 lines 7-11; css_join.                                   *)
+(* Not in print: total + IW >= con_ssth leaves coupled slow start at once (C8), and a        *)
+(* subflow that joins when no other is coupled any more is not coupled either.               *)
+Join(s, r) ==
+    /\ life[s] = "new"
+    /\ life' = [life EXCEPT ![s] = "live"]
+    /\ cwnd' = [cwnd EXCEPT ![s] = IW]
+    /\ rtt' = [rtt EXCEPT ![s] = r]
+    /\ UNCHANGED before
+    /\ LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
+           total == TotalOf(Live, least)
+           after == total + Weighted(IW, r, least)
+       IN CASE Live = {} ->
+                 /\ initial' = [initial EXCEPT ![s] = conInitial]
+                 /\ UNCHANGED <<ssthresh, conInitial, alpha>>
+            [] Live # {} /\ (~conInitial \/ Coupled = {}) ->
+                 /\ conInitial' = FALSE
+                 /\ UNCHANGED <<initial, ssthresh, alpha>>
+            [] Live # {} /\ conInitial /\ Coupled # {} /\ after >= ConSsthresh ->
+                 /\ Exit(Coupled \cup {s}, cwnd')
+                 /\ UNCHANGED alpha
+            [] OTHER ->
+                 /\ alpha' \in Rescale(alpha, Max(total, 1), after)
+                 /\ initial' = [initial EXCEPT ![s] = TRUE]
+                 /\ UNCHANGED <<ssthresh, conInitial>>
+
+(* An ACK of n segments on a coupled subflow.                                                *)
+(* CSS Algorithm 1 lines 8-17 and Algorithm 3; TCCC Algorithm 1 lines 13-27; css_ack.        *)
+(* The test comes before the growth, with this ACK's minimum RTT (C3), and the ACK that      *)
+(* makes the connection leave grows nothing.                                                 *)
+CoupledAck(s, n) ==
+    /\ s \in Coupled
+    /\ RateNotExceeds
+    /\ \E step \in Growth(alpha, rtt[s], RttMin, n) :
+         cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + Min(step, Cap), WindowMax)]
+    /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
+
+(* The ACK that finds the expected rate exceeded: css_exit, from css_ack.                    *)
+ExitAck(s) ==
+    /\ s \in Coupled
+    /\ RateExceeds
+    /\ Exit(Coupled, cwnd)
+    /\ UNCHANGED <<life, cwnd, rtt, before, alpha>>
+
+(* An ACK on a subflow that is not coupled: ordinary slow start up to its threshold, then    *)
+(* congestion avoidance with what is left of the ACK (C13; css.c and tccc.c, control_ack).   *)
+OrdinaryAck(s, n) ==
+    /\ s \in Live \ Coupled
+    /\ LET room == IF ssthresh[s] = Unset THEN n * Segment ELSE Max(ssthresh[s] - cwnd[s], 0)
+           fast == Min(n * Segment, room)
+           left == (n * Segment - fast) \div Segment
+       IN \E slow \in IF left = 0 THEN {0} ELSE Avoidance(cwnd[s] + fast, left) :
+            cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + fast + slow, WindowMax)]
+    /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
+
+(* A loss found by duplicate ACKs, or a window's first ECE.                                  *)
+(* CSS Algorithm 1 lines 5-7; TCCC prints no rule for this phase (C12); control_loss,        *)
+(* rw_shadow_reduce: the window is the new threshold at once.                                *)
+Loss(s) ==
+    /\ "loss" \in Events
+    /\ s \in Live
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = Halved(s)]
+    /\ cwnd' = [cwnd EXCEPT ![s] = Halved(s)]
+    /\ LeavesAlone(s)
+    /\ Remember(s)
+    /\ UNCHANGED <<life, rtt, alpha>>
+
+(* A retransmission timeout. Not in print; as a loss, and the window is one segment          *)
+(* (control_timeout, rw_shadow_timeout).                                                     *)
+Timeout(s) ==
+    /\ "timeout" \in Events
+    /\ s \in Live
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = Halved(s)]
+    /\ cwnd' = [cwnd EXCEPT ![s] = Segment]
+    /\ LeavesAlone(s)
+    /\ Remember(s)
+    /\ UNCHANGED <<life, rtt, alpha>>
+
+(* The loss turns out to be none (Eifel, DSACK, F-RTO): window and threshold come back, the  *)
+(* coupling does not. Not in print; shadow.c, apply_steps.                                   *)
+Undo(s) ==
+    /\ s \in Live
+    /\ before[s] # Nothing
+    /\ cwnd' = [cwnd EXCEPT ![s] = Max(cwnd[s], before[s][1])]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = IF before[s][2] = Unset THEN Unset ELSE Max(ssthresh[s], before[s][2])]
+    /\ before' = [before EXCEPT ![s] = Nothing]
+    /\ UNCHANGED <<life, initial, rtt, conInitial, alpha>>
+
+(* A subflow closes. Not in print: the mirror of a join, not above alpha0; css_leave.        *)
+Leave(s) ==
+    /\ "leave" \in Events
+    /\ s \in Live
+    /\ life' = [life EXCEPT ![s] = "gone"]
+    /\ cwnd' = [cwnd EXCEPT ![s] = 0]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = Unset]
+    /\ initial' = [initial EXCEPT ![s] = FALSE]
+    /\ rtt' = [rtt EXCEPT ![s] = NoSample]
+    /\ before' = [before EXCEPT ![s] = Nothing]
+    /\ UNCHANGED conInitial
+    /\ LET after == TotalOf(Live \ {s}, RttMin)
+           total == after + Weighted(cwnd[s], rtt[s], RttMin)
+       IN CASE ~conInitial -> UNCHANGED alpha
+            [] conInitial /\ after = 0 -> alpha' = AlphaStart
+            [] conInitial /\ after # 0 /\ total >= ConSsthresh -> UNCHANGED alpha
+            [] OTHER -> alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
+
+(* An ACK brings a sample of the RTT; r is what smoothing made of it (C4, C5).               *)
+(* TCCC Algorithm 1 line 15; css_rtt.                                                        *)
+RttSample(s, r) ==
+    /\ s \in Live
+    /\ rtt[s] = NoSample \/ "rtt" \in Events
+    /\ r # rtt[s]
+    /\ rtt' = [rtt EXCEPT ![s] = r]
+    /\ UNCHANGED <<life, cwnd, ssthresh, initial, before, conInitial, alpha>>
+
+(* The sender was idle for a retransmission timeout: its window halves, not below IW         *)
+(* (RFC 2861). Not in print; shadow.c, restart_after_idle. alpha does not follow.            *)
+Idle(s) ==
+    /\ "idle" \in Events
+    /\ s \in Live
+    /\ cwnd[s] > IW
+    /\ cwnd' = [cwnd EXCEPT ![s] = Max(cwnd[s] \div 2, IW)]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = IF @ = Unset THEN Unset ELSE Max(@, (3 * cwnd[s]) \div 4)]
+    /\ UNCHANGED <<life, initial, rtt, before, conInitial, alpha>>
+
+(* All subflows have closed: the connection is over. *)
+Over ==
+    /\ \A s \in Subflows : life[s] = "gone"
+    /\ UNCHANGED vars
+
+Next ==
+    \/ \E s \in Subflows :
+         \/ \E r \in FirstRtts : Join(s, r)
+         \/ \E n \in Acked : CoupledAck(s, n)
+         \/ ExitAck(s)
+         \/ \E n \in Acked : OrdinaryAck(s, n)
+         \/ Loss(s)
+         \/ Timeout(s)
+         \/ Undo(s)
+         \/ Leave(s)
+         \/ \E r \in Rtts : RttSample(s, r)
+         \/ Idle(s)
+    \/ Over
+
+(***************************************************************************)
+(* Fairness: what must happen sooner or later for anything to end.  A      *)
+(* coupled subflow that stays open is sent data, and its ACKs come; some   *)
+(* ACK brings an RTT sample.  Nothing is asked of losses, joins or closes. *)
+(***************************************************************************)
+Fairness ==
+    \A s \in Subflows :
+        /\ WF_vars((\E n \in Acked : CoupledAck(s, n)) \/ ExitAck(s))
+        /\ WF_vars(rtt[s] = NoSample /\ \E r \in Rtts : RttSample(s, r))
+
+Spec == Init /\ [][Next]_vars /\ Fairness
+
+---------------------------------------------------------------------------
+(* Safety: true in every state. *)
+
+TypeOK ==
+    /\ life \in [Subflows -> {"new", "live", "gone"}]
+    /\ cwnd \in [Subflows -> 0 .. WindowMax]
+    /\ ssthresh \in [Subflows -> 0 .. WindowMax]
+    /\ initial \in [Subflows -> BOOLEAN]
+    /\ rtt \in [Subflows -> Rtts \cup FirstRtts \cup {NoSample}]
+    /\ conInitial \in BOOLEAN
+    /\ alpha \in Int
+
+\* A window is one segment at least: the smallest that can be sent.
+WindowHeld == \A s \in Live : cwnd[s] >= Segment
+
+\* ssthresh never falls below its floor (RFC 5681: two segments).
+FloorHeld == \A s \in Live : ssthresh[s] # Unset => ssthresh[s] >= MinSsthresh
+
+\* alpha is above 1 and not above alpha0 while the connection is in initial slow start: windows grow, none faster than alone.
+AlphaInRange == Coupled # {} => AlphaOne < alpha /\ alpha <= AlphaStart
+
+\* A subflow is in initial slow start only while the connection is.
+InitialTogether == \A s \in Subflows : initial[s] => conInitial /\ s \in Live
+
+\* What is coupled has no threshold of its own: con_ssth is the connection's.
+CoupledHasNoThreshold == \A s \in Coupled : ssthresh[s] = Unset
+
+\* Only one step of one ACK can stand above the expected rate (for constant and equal RTTs).
+OvershootBounded == Coupled # {} => TotalOf(Live, RttMin) <= ConSsthresh + Cap
+
+(* Steps: true of every step from a state to the next. *)
+
+Joins  == {s \in Subflows : life[s] = "new" /\ life'[s] = "live"}
+Stays  == {s \in Subflows : life[s] = "live" /\ life'[s] = "live"}
+Exits  == conInitial /\ ~conInitial'
+Couples(s) == initial[s] /\ initial'[s]
+\* The last coupled subflow lost or timed out: the one way to leave without the connection as a whole leaving.
+LastLost == \E s \in Stays : Coupled = {s} /\ ssthresh'[s] = Halved(s) /\ cwnd'[s] <= ssthresh'[s]
+
+\* Initial slow start comes once, for the connection and for each subflow.
+NoReentry == [][ /\ ~conInitial => ~conInitial'
+                 /\ \A s \in Stays : ~initial[s] => ~initial'[s] ]_vars
+
+\* Once no subflow that is there is coupled, none that joins is.
+CouplingEnds == [][ Live # {} /\ Coupled = {} => Coupled' = {} ]_vars
+
+\* L: what one ACK adds.
+AckCapped == [][ \A s \in Stays : Couples(s) => cwnd'[s] - cwnd[s] <= Cap ]_vars
+
+\* Coupled windows never shrink, but after idle times.
+CoupledNeverShrinks == [][ \A s \in Stays : Couples(s) /\ "idle" \notin Events => cwnd'[s] >= cwnd[s] ]_vars
+
+\* A coupled window grows by alpha^(R_r/min R) in its RTT, and no more.
+GrowsByAlpha ==
+    [][ \A s \in Stays : Couples(s) =>
+          \E n \in Acked : \E most \in Growth(alpha, rtt[s], RttMin, n) : cwnd'[s] - cwnd[s] <= most ]_vars
+
+\* A coupled subflow whose rate is below the expected one can be made to grow by every ACK: an ACK is never in vain.
+GrowsWhileBelow == [][ \A s \in Stays : Couples(s) /\ cwnd'[s] > cwnd[s] => RateNotExceeds ]_vars
+
+\* The connection leaves for one of four reasons.
+ExitJustified ==
+    [][ Exits => \/ RateExceeds
+                 \/ \E s \in Joins : TotalOf(Live, SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample}))
+                                       + Weighted(IW, rtt'[s], SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample}))
+                                       >= ConSsthresh
+                 \/ LastLost
+                 \/ Coupled = {} ]_vars
+
+\* Leaving keeps every coupled window, as its threshold.
+ExitFreezes ==
+    [][ Exits /\ ~LastLost => \A s \in Coupled : cwnd'[s] = cwnd[s] /\ ssthresh'[s] = cwnd[s] ]_vars
+
+\* A threshold that a subflow has is its own: another one's leaving, join or loss does not touch it.
+ThresholdsSpared ==
+    [][ \A s \in Stays : ssthresh[s] # Unset /\ ssthresh'[s] # ssthresh[s] =>
+          \A t \in Stays \ {s} : ssthresh'[t] = ssthresh[t] /\ initial'[t] = initial[t] ]_vars
+
+\* A subflow that leaves alone leaves the others as they are.
+LossIsPrivate ==
+    [][ \A s \in Stays : initial[s] /\ ~initial'[s] /\ conInitial' =>
+          /\ alpha' = alpha
+          /\ \A t \in Subflows \ {s} : initial'[t] = initial[t] /\ cwnd'[t] = cwnd[t] /\ ssthresh'[t] = ssthresh[t] ]_vars
+
+\* A subflow whose window falls is not coupled any more: what lost no longer grows by alpha.
+LossUncouples == [][ \A s \in Stays : cwnd'[s] < cwnd[s] /\ "idle" \notin Events => ~initial'[s] ]_vars
+
+\* A subflow begins with IW, and joins the coupling when there is one and room in it.
+JoinsAtIW == [][ \A s \in Joins : /\ cwnd'[s] = IW
+                                  /\ conInitial' /\ (Live = {} \/ Coupled # {}) => initial'[s] ]_vars
+
+\* alpha changes when a subflow joins or closes, and at no other time; a join lowers it, a close raises it.
+AlphaMoves == [][ /\ alpha' # alpha => Live' # Live
+                  /\ Joins # {} => alpha' <= alpha
+                  /\ Joins = {} => alpha' >= alpha ]_vars
+
+\* Beyond its threshold a window does not grow by what was acknowledged.
+NoSlowStartAboveThreshold ==
+    [][ \A s \in Stays : ssthresh[s] # Unset /\ cwnd[s] >= ssthresh[s] /\ before'[s] = before[s] =>
+          cwnd'[s] - cwnd[s] < Segment ]_vars
+
+(* Liveness: true of every whole behaviour. *)
+
+\* Coupled slow start ends, whatever is lost, joins, closes or changes its RTT.
+CouplingIsLeft == (Coupled # {}) ~> (Coupled = {})
+=============================================================================
