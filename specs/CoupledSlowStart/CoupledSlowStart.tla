@@ -308,6 +308,16 @@ Joins  == {s \in Subflows : life[s] = "new" /\ life'[s] = "live"}
 Stays  == {s \in Subflows : life[s] = "live" /\ life'[s] = "live"}
 Exits  == conInitial /\ ~conInitial'
 Couples(s) == initial[s] /\ initial'[s]
+\* The rate, and whether it is above the expected one, written once more: a mistake in the machine's own is to be seen.
+Least == IF \E s \in Live : rtt[s] # NoSample
+         THEN CHOOSE m \in Rtts : /\ \E s \in Live : rtt[s] = m
+                                  /\ \A s \in Live : rtt[s] # NoSample => m <= rtt[s]
+         ELSE NoSample
+Above == Sum([s \in Subflows |-> IF life[s] = "live" /\ rtt[s] # NoSample THEN Rate(cwnd[s], rtt[s], Least) ELSE 0],
+             Subflows) > ConSsthresh * RateUnit
+Filled(s) == \* a join that leaves no room below con_ssth
+    LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
+    IN TotalOf(Live, least) + Weighted(IW, rtt'[s], least) >= ConSsthresh
 \* The last coupled subflow lost or timed out: the one way to leave without the connection as a whole leaving.
 LastLost == \E s \in Stays : Coupled = {s} /\ ssthresh'[s] = Halved(s) /\ cwnd'[s] <= ssthresh'[s]
 
@@ -329,17 +339,12 @@ GrowsByAlpha ==
     [][ \A s \in Stays : Couples(s) =>
           \E n \in Acked : \E most \in Growth(alpha, rtt[s], RttMin, n) : cwnd'[s] - cwnd[s] <= most ]_vars
 
-\* A coupled subflow whose rate is below the expected one can be made to grow by every ACK: an ACK is never in vain.
-GrowsWhileBelow == [][ \A s \in Stays : Couples(s) /\ cwnd'[s] > cwnd[s] => RateNotExceeds ]_vars
+\* No ACK makes a window grow when the rate is above the expected one: the exit is not missed.
+GrowsWhileBelow == [][ \A s \in Stays : Couples(s) /\ cwnd'[s] > cwnd[s] => ~Above ]_vars
 
 \* The connection leaves for one of four reasons.
 ExitJustified ==
-    [][ Exits => \/ RateExceeds
-                 \/ \E s \in Joins : TotalOf(Live, SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample}))
-                                       + Weighted(IW, rtt'[s], SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample}))
-                                       >= ConSsthresh
-                 \/ LastLost
-                 \/ Coupled = {} ]_vars
+    [][ Exits => Above \/ (\E s \in Joins : Filled(s)) \/ LastLost \/ Coupled = {} ]_vars
 
 \* Leaving keeps every coupled window, as its threshold.
 ExitFreezes ==
@@ -367,6 +372,12 @@ JoinsAtIW == [][ \A s \in Joins : /\ cwnd'[s] = IW
 AlphaMoves == [][ /\ alpha' # alpha => Live' # Live
                   /\ Joins # {} => alpha' <= alpha
                   /\ Joins = {} => alpha' >= alpha ]_vars
+
+\* The first subflow, and one that joins after all others closed, grows as a TCP would.
+FirstIsAlone == [][ Joins # {} /\ Live = {} => alpha' = AlphaStart ]_vars
+
+\* What is below the threshold of a join's total couples; what is not leaves at once.
+JoinsWhileRoom == [][ \A s \in Joins : initial'[s] => Live = {} \/ ~Filled(s) ]_vars
 
 \* Beyond its threshold a window does not grow by what was acknowledged.
 NoSlowStartAboveThreshold ==

@@ -23,13 +23,17 @@ ExpMinusOne(x) ==
 \* of a unit to the next ACK (cwnd_rem_q40), so that every ACK counts.
 MCGrowth(a, r, least, n) ==
     LET x == IF r = NoSample \/ r <= least THEN a ELSE (a * r) \div least
-    IN {Max((ExpMinusOne(x) * n * Segment) \div 1000, IF a > AlphaOne THEN 1 ELSE 0)}
+        units == (ExpMinusOne(x) * n * Segment) \div 1000
+    IN {IF a > AlphaOne THEN Max(units, 1) ELSE units}
 
-MCRescale(a, total, after) == {Max((a * (Ln(ConSsthresh) - Ln(after))) \div (Ln(ConSsthresh) - Ln(total)), 1)}
+\* Rounded up, so that alpha stays above 1 where it is.
+MCRescale(a, total, after) ==
+    LET up == Ln(ConSsthresh) - Ln(after)  down == Ln(ConSsthresh) - Ln(total)
+    IN {(a * up + down - 1) \div down}
 
 \* One unit for an ACK, less than a segment, which is all that this specification asks of it; no more above con_ssth,
 \* so that there are fewer states.
-MCAvoidance(w, n) == IF w < ConSsthresh THEN {1} ELSE {0}
+MCAvoidance(w, n) == IF w < ConSsthresh /\ Segment > 1 THEN {1} ELSE {0}
 
 \* Exact: RateUnit is a multiple of every RTT.
 MCRate(w, r, least) == w * least * (RateUnit \div r)
@@ -38,7 +42,7 @@ MCRate(w, r, least) == w * least * (RateUnit \div r)
 View == <<life, cwnd, ssthresh, initial, before, conInitial, IF conInitial THEN <<rtt, alpha>> ELSE <<>>>>
 
 \* What a join and a close are for: at the new pace the new total takes as long to con_ssth as the old total did.
-\* (alpha is rounded down by up to 1, and not above alpha0.)
+\* (alpha is rounded up by less than 1, and is not above alpha0.)
 LnTo(w) == Ln(ConSsthresh) - Ln(w)
 Rejoined == conInitial /\ conInitial' /\ Live # {} /\ Live' # {} /\ Live # Live' /\ Coupled' # {}
 TimeKept ==
@@ -46,15 +50,16 @@ TimeKept ==
           LET total == TotalOf(Live, NoSample)
               after == Sum([s \in Subflows |-> IF s \in Live' THEN cwnd'[s] ELSE 0], Live')
               miss == alpha' * LnTo(total) - alpha * LnTo(after)
-          IN after > 0 => \/ (miss <= 0 /\ miss >= 0 - LnTo(total)) \/ alpha' = 1 \/ alpha' = AlphaStart ]_vars
+          IN after > 0 => \/ (miss >= 0 /\ miss < LnTo(total)) \/ alpha' = AlphaStart ]_vars
 
-\* C9: joins add windows, the exit adds rates. By rates, a join must not make the way to the exit twice as long ...
-RateAfter == Sum([s \in Subflows |-> IF s \in Live' THEN MCRate(cwnd'[s], rtt'[s], SmallestOf(rtt', Live')) ELSE 0], Live')
+\* C9: joins add windows, the exit adds rates. By rates, at the smallest RTT that there is then, a join must not make
+\* the way to the exit twice as long ...
+RateOf(w, S) == Sum([s \in Subflows |-> IF s \in S THEN MCRate(w[s], rtt'[s], SmallestOf(rtt', Live')) ELSE 0], S)
 JoinKeepsPace ==
     [][ Rejoined /\ Joins # {} =>
-          alpha * LnTo(RateAfter \div RateUnit) <= 2 * alpha' * LnTo(RateSum \div RateUnit) ]_vars
+          alpha * LnTo(RateOf(cwnd', Live') \div RateUnit) <= 2 * alpha' * LnTo(RateOf(cwnd, Live) \div RateUnit) ]_vars
 \* ... nor make the connection leave before the expected rate.
-JoinExitsAtRate == [][ Exits /\ Joins # {} /\ Coupled # {} => RateAfter >= ConSsthresh * RateUnit ]_vars
+JoinExitsAtRate == [][ Exits /\ Joins # {} /\ Coupled # {} => RateOf(cwnd', Live') >= ConSsthresh * RateUnit ]_vars
 
 \* A subflow that has a threshold keeps one.
 ThresholdKept == [][ \A s \in Stays : ssthresh[s] # Unset => ssthresh'[s] # Unset ]_vars
