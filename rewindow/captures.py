@@ -113,25 +113,42 @@ class Capture:
             file.close()
         self._files, self._copies = [], []
 
-    def stream(self, algorithms: Sequence[str | Choice] = (), *, batch_rows: int = 65536) -> Replay:
+    def stream(
+        self,
+        algorithms: Sequence[str | Choice] = (),
+        *,
+        batch_rows: int = 65536,
+        monitor: bool = False,
+        moves: bool = False,
+    ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
+
+        monitor: checks each step of a controller with a specification; moves: keeps those steps in the batches.
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
         Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
         """
         choices = [Choice.of(a) for a in algorithms]
-        replay = self._open(choices, batch_rows)
+        replay = self._open(choices, batch_rows, monitor, moves)
         if self._link_types_decoded or not replay.unknown_link_types():
             return replay
         replay.close()
         self._decode_link_types()
-        return self._open(choices, batch_rows)
+        return self._open(choices, batch_rows, monitor, moves)
 
-    def _open(self, choices: Sequence[Choice], batch_rows: int) -> Replay:
+    def _open(self, choices: Sequence[Choice], batch_rows: int, monitor: bool, moves: bool) -> Replay:
         while True:
             try:
-                return Replay(self.descriptors, self.names, choices, batch_rows=batch_rows, decoded=self._decoded)
+                return Replay(
+                    self.descriptors,
+                    self.names,
+                    choices,
+                    batch_rows=batch_rows,
+                    decoded=self._decoded,
+                    monitor=monitor,
+                    moves=moves,
+                )
             except NotACapture as e:
                 self._replace(e)
 

@@ -193,6 +193,8 @@ class Outcome:
     """How often each action led to a state, by its name and place."""
     counterexample: list[State] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
+    """Tuples that the specification printed."""
     seconds: float = 0.0
     stopped: str | None = None
     """Why it was stopped before its end."""
@@ -226,6 +228,8 @@ class Reader:
             self._code = -1
         elif self._code >= 0:
             self._lines.append(line.rstrip("\n"))
+        elif line.startswith("<<"):
+            self.outcome.printed.append(line.strip())
         elif line.strip() and not line.startswith(("Parsing file", "Semantic processing", "CostModel")):
             self.outcome.errors = [*self.outcome.errors, line.strip()][:ERRORS_MAX]
 
@@ -305,6 +309,7 @@ def run_tlc(
     workers: int = 1,
     memory_mb: int = MEMORY_MB,
     seconds_max: float = SECONDS_MAX,
+    coverage: bool = True,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
@@ -325,7 +330,7 @@ def run_tlc(
         "tlc2.TLC",
         "-tool",
         *("-fp", "0"),
-        *("-coverage", "60"),
+        *(("-coverage", "60") if coverage else ()),
         *("-lncheck", "final"),  # in between, it is checked when TLC finds the time, and finds other counterexamples
         *("-workers", str(workers)),
         *("-metadir", str(scratch / "states")),
