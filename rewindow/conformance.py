@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -404,7 +403,12 @@ CONSTANTS
 CHECK_DEADLOCK FALSE
 """
 
-_SAID = re.compile(r'^<<"(start|refused|broken|allowed)", (\d+), (.*)>>$', re.DOTALL)
+def _said(outcome: specs.Outcome) -> Iterator[tuple[str, int, list[Any]]]:
+    """What the specification printed: what of it, of which piece, and more."""
+    for text in outcome.printed:
+        what, piece, *more = specs.parse_value(text)
+        yield what, piece, more
+
 
 
 def _write(folder: Path, writer: _Writer, pieces: Sequence[_Piece], explaining: bool) -> None:
@@ -444,7 +448,7 @@ def _run(tlc: Path, rules: Rules, shift: int, pieces: Sequence[_Piece], explaini
             tlc=tlc,
             memory_mb=MEMORY_MB,
             seconds_max=SECONDS_MAX,
-            coverage=False,
+            is_trace=True,
         )
     if outcome.exit != 0 or outcome.stopped or outcome.errors:
         reason = outcome.stopped or "; ".join(outcome.errors) or f"exit status {outcome.exit}"
@@ -456,10 +460,8 @@ def _follow(tlc: Path, rules: Rules, shift: int, pieces: Sequence[_Piece]) -> li
     """Which pieces are refused, and at which of their steps."""
     outcome = _run(tlc, rules, shift, pieces)
     refused: dict[int, tuple[str, int]] = {}
-    for line in outcome.printed:
-        said = _SAID.match(line)
-        if said and said[1] != "allowed":
-            refused[int(said[2])] = said[1], int(said[3])
+    for what, n, (at,) in _said(outcome):
+        refused[n] = what, at
     # TraceMatched: every step of every piece that was not refused has been taken.
     expected = sum(len(p.steps) + 1 for p in pieces)
     for n, (why, at) in refused.items():
@@ -479,13 +481,12 @@ def _explain(tlc: Path, rules: Rules, refusals: Sequence[Refusal]) -> None:
     # One unit for all: the largest.
     shift = max(_shift(p) for p in pieces)
     outcome = _run(tlc, rules, shift, pieces, explaining=True)
-    allowed: dict[int, set[str]] = {}
-    for line in outcome.printed:
-        said = _SAID.match(line)
-        if said and said[1] == "allowed":
-            allowed.setdefault(int(said[2]), set()).add(said[3])
+    allowed: dict[int, list[Any]] = {}
+    for what, n, more in _said(outcome):
+        if what == "allowed" and more not in allowed.setdefault(n, []):
+            allowed[n].append(more)
     for n, (piece, refusal) in enumerate(zip(pieces, refusals, strict=True), 1):
-        refusal.expected = _merged([specs.parse_value(f"<<{text}>>") for text in sorted(allowed.get(n, ()))], piece, shift)
+        refusal.expected = _merged(allowed.get(n, []), piece, shift)
 
 
 def _merged(outcomes: Sequence[Any], piece: _Piece, shift: int) -> list[dict[str, Any]]:

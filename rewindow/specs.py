@@ -218,6 +218,7 @@ class Reader:
         self._code = -1
         self._severity = 0
         self._lines: list[str] = []
+        self._printing = ""
 
     def feed(self, line: str) -> None:
         start = _START.match(line)
@@ -228,8 +229,11 @@ class Reader:
             self._code = -1
         elif self._code >= 0:
             self._lines.append(line.rstrip("\n"))
-        elif line.startswith("<<"):
-            self.outcome.printed.append(line.strip())
+        elif line.startswith("<<") or self._printing:
+            self._printing = f"{self._printing} {line.strip()}".strip()
+            if self._printing.count("<<") == self._printing.count(">>"):
+                self.outcome.printed.append(self._printing)
+                self._printing = ""
         elif line.strip() and not line.startswith(("Parsing file", "Semantic processing", "CostModel")):
             self.outcome.errors = [*self.outcome.errors, line.strip()][:ERRORS_MAX]
 
@@ -309,10 +313,12 @@ def run_tlc(
     workers: int = 1,
     memory_mb: int = MEMORY_MB,
     seconds_max: float = SECONDS_MAX,
-    coverage: bool = True,
+    is_trace: bool = False,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
+
+    is_trace: it follows a log; that is over before it pays to compile it well, and needs no coverage.
 
     on_progress is called about once a second with what is known so far, and stops the run by returning False.
     """
@@ -322,6 +328,7 @@ def run_tlc(
         java(),
         "-XX:+UseParallelGC" if workers > 1 else "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
+        *(("-XX:TieredStopAtLevel=1",) if is_trace else ()),
         f"-Xmx{memory_mb}m",
         "-Xss16m",
         f"-Djava.io.tmpdir={scratch}",
@@ -330,7 +337,7 @@ def run_tlc(
         "tlc2.TLC",
         "-tool",
         *("-fp", "0"),
-        *(("-coverage", "60") if coverage else ()),
+        *(() if is_trace else ("-coverage", "60")),
         *("-lncheck", "final"),  # in between, it is checked when TLC finds the time, and finds other counterexamples
         *("-workers", str(workers)),
         *("-metadir", str(scratch / "states")),

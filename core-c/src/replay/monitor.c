@@ -12,7 +12,7 @@
 #define ABSOLUTE (1.0 / 16384)
 #define RELATIVE (1.0 / 2000)
 /* A comparison of rates, which are rounded. */
-#define RATE_SLACK 1e-6
+#define RATE_SLACK 2e-5 /* ratios of RTTs are rounded to 1/65536 */
 #define ALPHA_SLACK 4e-6
 
 struct step {
