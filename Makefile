@@ -46,8 +46,9 @@ profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.profile $(OPTIONS)
 
-docs: build ## write the pages that come from the code (docs/algorithms.md)
+docs: build ## write the pages that come from the code (docs/algorithms.md, docs/fluid.md)
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
+	.venv/bin/python -m bench.fluid --write
 
 specs: ## model-check the specifications, and their mutants; SPECS= picks some, OPTIONS="--junit FILE"
 	@deploy/setup.sh specs

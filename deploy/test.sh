@@ -42,10 +42,11 @@ for target in capture packet flow events shadow replay; do
 		build/Debug/fuzz/${target}_fuzz $inputs >build/test.log 2>&1 || { tail -n 40 build/test.log; exit 1; }"
 done
 
-# What was replayed is what could be deployed: each controller is one file without libc or floating point.
-for source in core-c/src/control/*.c; do
-	step "bpf ${source##*/}" sh -c "clang -target bpf -O2 -std=c11 -ffreestanding -Wall -Werror -Wno-missing-field-initializers \
-		-Icore-c/include -c '$source' -o build/bpf.o && ! llvm-nm build/bpf.o | grep ' U ' | grep -v rw_control_"
+# What was replayed is what could be deployed: each controller and scheduler is one file without libc or floating point.
+for source in core-c/src/control/*.c core-c/src/scheduler/*.c; do
+	step "bpf ${source#core-c/src/}" sh -c "clang -target bpf -O2 -std=c11 -ffreestanding -Wall -Werror -Wno-missing-field-initializers \
+		-Icore-c/include -Icore-c/src/control -c '$source' -o build/bpf.o &&
+		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|scheduler)_'"
 done
 
 python -m pytest "$@" 2>&1 | tee build/pytest.log

@@ -12,11 +12,14 @@ from rewindow.errors import (
     DissectorFailed,
     DissectorMissing,
     LimitReached,
+    NetworkUnreadable,
     RewindowError,
     UnknownAlgorithm,
+    UnknownScheduler,
 )
 from rewindow.fairness import FairnessGroup, FairnessTally, fairness_groups, jain_index
 from rewindow.replays import Batch, Replay, Result, Summary
+from rewindow.schedulers import Decision, Forecast, Scheduler, SchedulerInfo, SendingSubflow, SendQueue, schedulers
 
 __all__ = [
     "Algorithm",
@@ -27,21 +30,30 @@ __all__ = [
     "Choice",
     "Connection",
     "Controller",
+    "Decision",
     "DependencyFailed",
     "DissectorFailed",
     "DissectorMissing",
     "FairnessGroup",
     "FairnessTally",
+    "Forecast",
     "LimitReached",
+    "NetworkUnreadable",
     "Option",
     "Replay",
     "Result",
     "RewindowError",
+    "Scheduler",
+    "SchedulerInfo",
+    "SendQueue",
+    "SendingSubflow",
     "Subflow",
     "Summary",
     "UnknownAlgorithm",
+    "UnknownScheduler",
     "algorithms",
     "fairness_groups",
     "jain_index",
     "open",
+    "schedulers",
 ]

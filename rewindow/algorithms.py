@@ -29,37 +29,39 @@ class Algorithm:
         return asdict(self)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A C string."""
     return str(ffi.string(value).decode())
+
+
+def options_of(describe: Any, index: int, count: int) -> tuple[Option, ...]:
+    """The options of one entry of a registry, by the function of the core that describes them."""
+    info, found = ffi.new("rw_option_info *"), []
+    for place in range(count):
+        describe(index, place, info)
+        found.append(
+            Option(text_of(info.name), text_of(info.default_value), text_of(info.values), text_of(info.reason))
+        )
+    return tuple(found)
 
 
 def algorithms() -> list[Algorithm]:
     """Every controller, in the registry's order."""
     found = []
-    info, option = ffi.new("rw_algorithm_info *"), ffi.new("rw_option_info *")
+    info = ffi.new("rw_algorithm_info *")
     for index in range(lib.rw_algorithm_count()):
         lib.rw_algorithm_describe(index, info)
-        options = []
-        for place in range(info.options):
-            lib.rw_algorithm_option(index, place, option)
-            options.append(
-                Option(
-                    _text(option.name),
-                    _text(option.default_value),
-                    _text(option.values),
-                    _text(option.reason),
-                )
-            )
+        options = options_of(lib.rw_algorithm_option, index, info.options)
         kind = "multipath" if info.multipath else "single"
         found.append(
             Algorithm(
-                name=_text(info.name),
+                name=text_of(info.name),
                 kind=kind,
-                source=_text(info.source),
-                formula=_text(info.formula),
-                deviations=_text(info.deviations),
-                detector=None if info.detector == ffi.NULL else _text(info.detector),
-                options=tuple(options),
+                source=text_of(info.source),
+                formula=text_of(info.formula),
+                deviations=text_of(info.deviations),
+                detector=None if info.detector == ffi.NULL else text_of(info.detector),
+                options=options,
             )
         )
     return found

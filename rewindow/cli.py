@@ -17,7 +17,7 @@ from pathlib import Path
 import rewindow
 from rewindow import exports, reports, specs, uploads
 from rewindow.core import Choice
-from rewindow.errors import BadOption, CaptureUnreadable, RewindowError, UnknownAlgorithm
+from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
@@ -79,7 +79,20 @@ def _algorithms(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"algorithms": [a.as_json() for a in found]}))
     else:
-        print(reports.algorithms_markdown(found) if args.markdown else reports.algorithms_text(found))
+        print(
+            reports.algorithms_markdown(found, rewindow.schedulers())
+            if args.markdown
+            else reports.algorithms_text(found)
+        )
+    return DONE
+
+
+def _schedulers(args: argparse.Namespace) -> int:
+    found = rewindow.schedulers()
+    if args.json:
+        print(json.dumps({"schedulers": [s.as_json() for s in found]}))
+    else:
+        print(reports.schedulers_text(found))
     return DONE
 
 
@@ -120,6 +133,39 @@ def _replay(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _fluid(args: argparse.Namespace) -> int:
+    if bool(args.network) + args.orders + args.table != 1:
+        raise _Usage("fluid: give NETWORK.toml, --orders or --table")
+    suffix = Path(args.plot).suffix if args.plot else ""
+    if args.plot and (suffix not in (".svg", ".png") or args.table):
+        raise _Usage(f"--plot {args.plot}: a network or --orders, to a name that ends in .svg or .png")
+    # SciPy and matplotlib take longer to load than most other commands take.
+    from rewindow.fluid import reports as fluid_reports
+
+    if args.table:
+        print(json.dumps(fluid_reports.table_document()) if args.json else fluid_reports.table_text())
+        return DONE
+    solution = None
+    if args.network:
+        from rewindow.fluid import read_network, solve
+
+        solution = solve(read_network(args.network))
+    if args.plot:
+        from rewindow.fluid import plots
+
+        with _whole_file(args.plot) as path:
+            if solution:
+                plots.plot_solution(solution, path, suffix)
+            else:
+                plots.plot_orders(path, suffix)
+    if solution is None:
+        print(json.dumps(fluid_reports.orders_document()) if args.json else fluid_reports.orders_text())
+        return DONE
+    document, text = fluid_reports.solution_document, fluid_reports.solution_text
+    print(json.dumps(document(solution)) if args.json else text(solution))
+    return DONE if solution.equilibria else NEGATIVE
+
+
 def _upload(args: argparse.Namespace) -> int:
     token = args.token or os.environ.get("REWINDOW_TOKEN")
     if not token:
@@ -146,6 +192,10 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--markdown", action="store_true", help="the page docs/algorithms.md")
     p.set_defaults(run=_algorithms)
 
+    p = commands.add_parser("schedulers", help="list the packet schedulers and their options")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_schedulers)
+
     p = commands.add_parser("analyze", help="connections, metrics and fairness of captures")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
     p.add_argument("--algorithms", metavar="A,B", help="also replay these")
@@ -167,6 +217,14 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}")
     p.set_defaults(run=_replay)
 
+    p = commands.add_parser("fluid", help="equilibria of a network in the fluid model, and the papers' orders")
+    p.add_argument("network", nargs="?", metavar="NETWORK.toml", help="links, users and routes; - is standard input")
+    p.add_argument("--orders", action="store_true", help="instead: where the orders of TCCC's eq. 17 to 20 hold")
+    p.add_argument("--table", action="store_true", help="instead: the papers' tables, with their misprints")
+    p.add_argument("--plot", metavar="OUT.{svg,png}")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_fluid)
+
     p = commands.add_parser("upload", help="send captures to a server")
     p.add_argument("captures", nargs="+", metavar="CAPTURE")
     p.add_argument("--server", required=True, metavar="URL")
@@ -187,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (_Usage, UnknownAlgorithm, BadOption) as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return USAGE
-    except CaptureUnreadable as e:
+    except (CaptureUnreadable, NetworkUnreadable) as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return UNREADABLE
     except uploads.ServerFailed as e:

@@ -101,7 +101,7 @@ class Controller:
         state = {k: v for k, v in named.items() if k in words and not words[k].of_path}
         options = {k: v for k, v in named.items() if k not in state}
         self._handle = self._open(name, options, mss) if options else probe
-        self._named = words
+        self._named = self._words(self._handle)  # a mode may have names of its own
         self._indices: list[int] = []
         for key, value in state.items():
             self._set(key, 0, value)

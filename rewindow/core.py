@@ -11,6 +11,7 @@ from rewindow.errors import (
     NotACapture,
     RewindowError,
     UnknownAlgorithm,
+    UnknownScheduler,
 )
 
 __all__ = ["Choice", "check", "choices_for", "extract", "ffi", "lib", "name_of"]
@@ -62,6 +63,8 @@ def check(status: int, error: Any, names: Sequence[str] = ()) -> None:
         raise NotACapture(name, reason, error.block, error.offset, error.file)
     if status == lib.RW_ERROR_UNKNOWN_ALGORITHM:
         raise UnknownAlgorithm(reason)
+    if status == lib.RW_ERROR_UNKNOWN_SCHEDULER:
+        raise UnknownScheduler(reason)
     if status in (lib.RW_ERROR_UNKNOWN_OPTION, lib.RW_ERROR_BAD_VALUE):
         raise BadOption(reason)
     if status == lib.RW_ERROR_LIMIT:

@@ -25,12 +25,26 @@ class NotACapture(CaptureUnreadable):
         self.file = file
 
 
+class NetworkUnreadable(RewindowError):
+    """A description of a network cannot be read: which file, which key, and why."""
+
+    def __init__(self, name: str, place: str, reason: str) -> None:
+        self.name = name
+        self.place = place
+        self.reason = reason
+        super().__init__(f"{name}: {place}: {reason}" if place else f"{name}: {reason}")
+
+
 class UnknownAlgorithm(RewindowError, ValueError):
     """No controller has this name."""
 
 
+class UnknownScheduler(RewindowError, ValueError):
+    """No packet scheduler has this name."""
+
+
 class BadOption(RewindowError, ValueError):
-    """A controller has no such option, or the option does not take this value."""
+    """A controller or scheduler has no such option or state, or it does not take this value."""
 
 
 class LimitReached(RewindowError):

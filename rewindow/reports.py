@@ -13,6 +13,7 @@ from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
 from rewindow.replays import Summary
+from rewindow.schedulers import SchedulerInfo
 from rewindow.windows import Window
 
 
@@ -181,7 +182,7 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
     return head + "\n\n" + table(rows, right=(0, 2, *range(5, 8 + len(labels))))
 
 
-def algorithms_markdown(algorithms: Sequence[Algorithm]) -> str:
+def algorithms_markdown(algorithms: Sequence[Algorithm], schedulers: Sequence[SchedulerInfo]) -> str:
     """The page docs/algorithms.md: what is the same in all of them stands once, at its beginning."""
     shared = [o for o in algorithms[0].options if all(o in a.options for a in algorithms)]
     parts = [
@@ -200,6 +201,14 @@ def algorithms_markdown(algorithms: Sequence[Algorithm]) -> str:
         parts.append(f"Deviations from the print: {a.deviations}")
         own = [o for o in a.options if o not in shared]
         parts.append(_options_table(own))
+    parts += [
+        "# Schedulers",
+        "Which subflow sends next, and which data. j: the subflow that is to send; r: one with a shorter round trip. A "
+        "subflow can send when it is established and not in loss state; backups are used when no other can.",
+    ]
+    for s in schedulers:
+        parts += [f"## {s.name}", f"Source: {s.source}.", f"    {s.rule}", f"Deviations from the print: {s.deviations}"]
+        parts.append(_options_table(s.options))
     return "\n\n".join(parts)
 
 
@@ -213,14 +222,20 @@ def _options_table(options: Sequence[Option]) -> str:
 
 
 def algorithms_text(algorithms: Sequence[Algorithm]) -> str:
+    kinds = {"single": "single path"}
+    return _entries(
+        (f"{a.name} ({kinds.get(a.kind, a.kind)})", a.formula, a.source, a.deviations, a.options) for a in algorithms
+    )
+
+
+def schedulers_text(schedulers: Sequence[SchedulerInfo]) -> str:
+    return _entries((s.name, s.rule, s.source, s.deviations, s.options) for s in schedulers)
+
+
+def _entries(entries: Iterable[tuple[str, str, str, str, Sequence[Option]]]) -> str:
     parts = []
-    for a in algorithms:
-        lines = [
-            f"{a.name} ({'single path' if a.kind == 'single' else a.kind})",
-            f"  {a.formula}",
-            f"  source: {a.source}",
-            f"  deviations: {a.deviations}",
-        ]
-        lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in a.options]
+    for title, rule, source, deviations, options in entries:
+        lines = [title, f"  {rule}", f"  source: {source}", f"  deviations: {deviations}"]
+        lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in options]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal, getcontext
 from fractions import Fraction
+from math import inf
 
 getcontext().prec = 50
 
@@ -228,3 +229,141 @@ class LinuxCubic:
         self.epoch = self.credit = 0
         self.last_max = w * (1024 + 717) // 2048 if w < self.last_max else w
         self.ssthresh = self.cwnd = max(w * 717 // 1024, 2)
+
+
+@dataclass
+class Sending:
+    """A subflow for forward prediction; ssthresh None: in congestion avoidance."""
+
+    cwnd: Fraction
+    rtt: Fraction
+    ssthresh: Fraction | float | None = None
+    beta: Fraction = Fraction(1)
+    group: int = 0
+    recovering: bool = False
+
+    @property
+    def window(self) -> Fraction:
+        if self.recovering and self.ssthresh is not None and self.ssthresh != inf:
+            return Fraction(self.ssthresh)
+        return self.cwnd
+
+    @property
+    def slow_start(self) -> bool:
+        return not self.recovering and self.ssthresh is not None and self.cwnd < self.ssthresh
+
+
+FORWARD_MAX = Fraction(1 << 37)
+"""What one subflow is predicted to send at most."""
+
+
+def _rounds(subflows: list[Sending], j: int, r: int, horizon: str) -> Fraction:
+    span = subflows[j].rtt if horizon == "half_rtt" else subflows[j].rtt - subflows[r].rtt
+    return span / 2 / subflows[r].rtt
+
+
+def _whole_rounds(p: Sending, rounds: Fraction) -> Fraction:
+    left, w, total = rounds.__floor__(), p.window, Fraction(0)
+    while left and p.slow_start and p.ssthresh is not None and w < p.ssthresh and total < FORWARD_MAX:
+        total += w
+        w = min(2 * w, Fraction(p.ssthresh)) if p.ssthresh != inf else 2 * w
+        left -= 1
+    return min(total + left * w + Fraction(left * (left - 1), 2), FORWARD_MAX)
+
+
+def fps_forward(subflows: list[Sending], j: int, horizon: str) -> list[Fraction | None]:
+    """M_r of each subflow that is faster than j."""
+    return [
+        _whole_rounds(p, _rounds(subflows, j, r, horizon)) if p.rtt < subflows[j].rtt else None
+        for r, p in enumerate(subflows)
+    ]
+
+
+def _rounds_for_one_segment(subflows: list[Sending], p: Sending) -> Fraction | None:
+    """m_r (eq. 7); None: never."""
+    members = [k for k in subflows if p.group and k.group == p.group]
+    if len(members) < 2:
+        return Fraction(1)
+    total = sum((k.window for k in members), Fraction(0))
+    best = max(k.window / k.rtt**2 for k in members)
+    a = p.beta * total * best / sum((k.window / k.rtt for k in members), Fraction(0)) ** 2
+    return max(total / (a * p.window), Fraction(1)) if a else None
+
+
+def sbfps_forward(subflows: list[Sending], j: int, horizon: str) -> list[Fraction | None]:
+    """M_r of each subflow that is faster than j (eq. 8 and 9); in slow start that of FPS."""
+    found: list[Fraction | None] = []
+    for r, p in enumerate(subflows):
+        if p.rtt >= subflows[j].rtt:
+            found.append(None)
+            continue
+        rounds = _rounds(subflows, j, r, horizon)
+        if p.slow_start:
+            found.append(_whole_rounds(p, rounds))
+            continue
+        m = _rounds_for_one_segment(subflows, p)
+        growth = rounds / m if m else Fraction(0)
+        found.append(min(rounds / 2 * (2 * p.window + growth - 1), FORWARD_MAX))
+    return found
+
+
+@dataclass
+class Rfc9438:
+    """CUBIC in congestion avoidance as RFC 9438 has it; seconds and segments, cube roots in 50 digits."""
+
+    cwnd: Fraction
+    rtt: Fraction
+    wmax: Fraction = Fraction(0)
+    w_epoch: Fraction | None = None
+    t: Fraction = Fraction(0)
+    w_est: Fraction = Fraction(0)
+    cwnd_prior: Fraction = Fraction(0)
+    ssthresh: Fraction = Fraction(0)
+
+    @property
+    def k(self) -> Fraction:
+        above = (self.wmax - (self.w_epoch or self.wmax)) / C_CUBIC
+        return Fraction(_decimal(above) ** (Decimal(1) / 3)) if above > 0 else Fraction(0)
+
+    def curve(self, t: Fraction) -> Fraction:
+        return C_CUBIC * (t - self.k) ** 3 + self.wmax
+
+    def ack(self, acked: int, after: Fraction = Fraction(0)) -> None:
+        """after: the time since the ACK before, without idle time."""
+        rest = Fraction(acked)
+        if self.cwnd < self.ssthresh:
+            step = min(rest, self.ssthresh - self.cwnd)
+            self.cwnd += step
+            rest -= step
+            if not rest:
+                return
+        if self.w_epoch is None:
+            self.w_epoch = self.w_est = self.cwnd
+            self.t = Fraction(0)
+        else:
+            self.t += after
+        self.wmax = max(self.wmax, self.w_epoch)
+        alpha = Fraction(9, 17) if self.w_est < self.cwnd_prior else Fraction(1)
+        self.w_est += alpha * rest / self.cwnd
+        if self.curve(self.t) < self.w_est:
+            self.cwnd = max(self.cwnd, self.w_est)
+            return
+        target = min(max(self.curve(self.t + self.rtt), self.cwnd), self.cwnd * 3 / 2)
+        self.cwnd += rest * (target - self.cwnd) / self.cwnd
+
+    def near_the_border(self) -> bool:
+        """Whether rounding decides which region it is in."""
+        return self.w_epoch is not None and abs(self.curve(self.t) - self.w_est) < Fraction(1, 1 << 10)
+
+    def loss(self) -> None:
+        self.wmax = self.cwnd * Fraction(17, 20) if self.cwnd < self.wmax else self.cwnd
+        self.cwnd_prior = self.cwnd
+        self.ssthresh = self.cwnd = max(self.cwnd * Fraction(7, 10), FLOOR)
+        self.w_epoch = None
+
+    def timeout(self) -> None:
+        self.loss()
+        self.wmax, self.cwnd = Fraction(0), Fraction(1)
+
+
+C_CUBIC = Fraction(2, 5)

@@ -8,6 +8,7 @@
  *   rw_replay_close
  *
  *   rw_controller_*    drives one controller by hand, the same code
+ *   rw_scheduling_*    asks one packet scheduler for a decision
  *
  * No global state: replays in different threads never meet. Every function that can fail returns an rw_status and
  * fills an rw_error. This text, without its preprocessor lines, is the cffi cdef.
@@ -25,7 +26,8 @@ typedef enum rw_status {
 	RW_ERROR_UNKNOWN_ALGORITHM = 4,
 	RW_ERROR_UNKNOWN_OPTION = 5,
 	RW_ERROR_BAD_VALUE = 6,
-	RW_ERROR_LIMIT = 7
+	RW_ERROR_LIMIT = 7,
+	RW_ERROR_UNKNOWN_SCHEDULER = 8
 } rw_status;
 
 typedef struct rw_error {
@@ -398,5 +400,66 @@ rw_status rw_controller_word(const rw_controller *controller, uint32_t index, ui
 			     rw_error *error);
 rw_status rw_controller_set_word(rw_controller *controller, uint32_t index, uint32_t path, uint64_t value,
 				 rw_error *error);
+
+/* Packet schedulers: what they decide from, counted in segments. Fields as in rw_scheduler.h, which explains them. */
+typedef struct rw_subflow_view {
+	uint64_t cwnd_q16;
+	uint64_t ssthresh_q16;     /* all ones: not set */
+	uint64_t srtt_ns;          /* 0: none yet */
+	uint64_t since_penalty_ns; /* all ones: never */
+	uint64_t beta_q32;
+	uint32_t in_flight, queued;
+	uint8_t established, lost, backup, recovering;
+	uint8_t group;             /* 0: none */
+} rw_subflow_view;
+
+/* A piece of the data that no subflow has been given. */
+typedef struct rw_span_view {
+	uint64_t first, segments;
+	uint32_t sent_on; /* a bit for each subflow that carried it before */
+} rw_span_view;
+
+typedef struct rw_sending_view {
+	uint32_t subflows; /* at most 8 */
+	uint32_t previous; /* all ones: none */
+	rw_subflow_view subflow[8];
+	rw_span_view span[16];
+	uint32_t spans, oldest_sent_on;
+	uint64_t oldest, window_end, buffer_segments;
+} rw_sending_view;
+
+typedef struct rw_decision_row {
+	uint32_t kind;      /* 0: wait; 1: send; 2: the oldest segment once more */
+	uint32_t subflow;   /* all ones: none */
+	uint64_t first, segments, skipped;
+	uint32_t penalized; /* a bit for each subflow that is halved, to the values below */
+	uint64_t cwnd_q16[8], ssthresh_q16[8];
+} rw_decision_row;
+
+/* What a faster subflow is predicted to send; all 0 for one that is not faster. */
+typedef struct rw_forward_row {
+	uint64_t rounds_q24, m_q24, segments_q24;
+} rw_forward_row;
+
+typedef struct rw_scheduler_info {
+	const char *name, *source, *rule, *deviations;
+	uint32_t options;
+} rw_scheduler_info;
+
+uint32_t rw_scheduler_count(void);
+void rw_scheduler_describe(uint32_t index, rw_scheduler_info *info);
+void rw_scheduler_option(uint32_t index, uint32_t option, rw_option_info *info);
+
+typedef struct rw_scheduling rw_scheduling;
+
+rw_status rw_scheduling_open(rw_scheduling **scheduling, const rw_choice *choice, rw_error *error);
+void rw_scheduling_close(rw_scheduling *scheduling);
+/* RW_ERROR_BAD_VALUE where a number is out of its range, or spans overlap. */
+rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_view *view, rw_decision_row *decision,
+			     rw_error *error);
+/* skipped: segments that this subflow leaves to the faster; each: 8. RW_ERROR_BAD_VALUE also where a scheduler predicts
+   nothing. */
+rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sending_view *view, uint32_t subflow,
+				rw_forward_row *each, uint64_t *skipped, rw_error *error);
 
 #endif

@@ -101,6 +101,8 @@ struct rw_word_name {
 	uint8_t index;
 	uint8_t fraction_bits;
 	uint8_t is_signed;
+	uint8_t half;  /* index counts 32-bit halves, which are not signed */
+	uint8_t modes; /* a bit for each enum rw_mode in which it means this; 0: in all */
 };
 
 struct rw_control {

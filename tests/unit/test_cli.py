@@ -43,6 +43,15 @@ def test_algorithms() -> None:
     assert run("algorithms", "--markdown").stdout == (ROOT / "docs/algorithms.md").read_text(), "make docs"
 
 
+def test_schedulers() -> None:
+    done = run("schedulers", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)["schedulers"]
+    assert [s["name"] for s in found] == ["minrtt", "roundrobin", "fps", "sbfps"]
+    assert {"name", "default", "values", "reason"} <= found[0]["options"][0].keys()
+    assert "sbfps\n" in run("schedulers").stdout
+
+
 def test_analyze_json() -> None:
     done = run("analyze", "--json", SAMPLE, "--algorithms", "tccc,newreno")
     assert done.returncode == 0

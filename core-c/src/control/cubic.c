@@ -1,6 +1,7 @@
 /*
- * CUBIC (RFC 9438) in the form that Linux runs (algorithms.md 2.2, 2.3): integer windows, K in 1/1024 s, the smallest
- * delay in the look-ahead, the Reno-friendly window by credit, HyStart in the first slow start.
+ * CUBIC. mode=paper is RFC 9438: cubic_rfc9438.h. mode=kernel, here, is the form that Linux runs: integer
+ * windows, K in 1/1024 s, the smallest delay in the look-ahead, the Reno-friendly window by credit. HyStart
+ * in the first slow start is part of both.
  *
  *   avoidance  every cnt acked segments w += 1, cnt = w / (C (t + delay_min - K)^3 + W_max - w), at least 2
  *   loss, ECE  W_max = w, or w (1 + beta) / 2 when below the last one; ssthresh = beta w, beta = 717/1024
@@ -8,22 +9,25 @@
  *
  * One thing is not Linux's: its cube root is a table and one Newton step, 0.2 % off; here the root is exact.
  */
+#include "cubic_rfc9438.h"
 #include "fixed_point.h"
+#include "options.h"
 
-enum { MODE, MIN_SSTHRESH, HYSTART, HZ };
+enum { HYSTART = COMMON_OPTIONS, HZ };
 
 static const struct rw_option cubic_options[] = {
-    {"mode", "kernel|paper", "kernel", "kernel: PRR and Linux's growth gate; paper: ssthresh is reached at once",
+    {"mode", "kernel|paper", "kernel", "kernel: Linux's integers, PRR and growth gate; paper: RFC 9438 with fractions, and "
+     "ssthresh is reached at once",
      RW_OPTION_CHOICE, 0, 0},
-    {"min_ssthresh", "1 to 1024 segments", "2", "Linux floor", RW_OPTION_Q16, 1 << 16, 1024 << 16},
+    RW_OPTION_FLOOR_LINUX,
     {"hystart", "on|off", "on", "Linux default: leaves slow start on a long ACK train or a growing delay",
      RW_OPTION_CHOICE, 0, 0},
     {"hz", "250|1000|100", "250", "ticks of the kernel's clock a second, 250 with Debian and most others: the growth rate "
-     "is computed once a tick",
+     "is computed once a tick; of no use to mode=paper",
      RW_OPTION_CHOICE, 0, 0},
     {0}};
 
-/* Halves of the path's words. Times are nanoseconds, in whole words. */
+/* mode=kernel: halves of the path's words. Times are nanoseconds, in whole words. */
 enum {
 	CNT, LAST_MAX, ORIGIN, K_1024, DELAY_MIN_US, ACK_CNT, FRIENDLY, LAST_CWND, /* words 0 to 3 */
 	ROUND_END, ROUND_RTT_US, SAMPLES, FOUND                                   /* words 4 and 5 */
@@ -31,12 +35,40 @@ enum {
 enum { EPOCH_NS = 6, LAST_NS, ROUND_START_NS, LAST_ACK_NS };
 _Static_assert(LAST_ACK_NS < RW_PATH_WORDS, "the state fits");
 
-static const struct rw_word_name cubic_words[] = {{0}};
+#define KERNEL_HALF .of_path = 1, .half = 1, .modes = 1 << RW_MODE_KERNEL
+#define KERNEL_WORD .of_path = 1, .modes = 1 << RW_MODE_KERNEL
+#define PAPER_WORD .of_path = 1, .modes = 1 << RW_MODE_PAPER
+static const struct rw_word_name cubic_words[] = {
+    {"cnt", .index = CNT, KERNEL_HALF},
+    {"last_max_cwnd", .index = LAST_MAX, KERNEL_HALF},
+    {"origin_point", .index = ORIGIN, KERNEL_HALF},
+    {"K_1024", .index = K_1024, KERNEL_HALF},
+    {"delay_min_us", .index = DELAY_MIN_US, KERNEL_HALF},
+    {"ack_cnt", .index = ACK_CNT, KERNEL_HALF},
+    {"tcp_cwnd", .index = FRIENDLY, KERNEL_HALF},
+    {"last_cwnd", .index = LAST_CWND, KERNEL_HALF},
+    {"round_end", .index = ROUND_END, KERNEL_HALF},
+    {"curr_rtt_us", .index = ROUND_RTT_US, KERNEL_HALF},
+    {"samples", .index = SAMPLES, KERNEL_HALF},
+    {"found", .index = FOUND, KERNEL_HALF},
+    {"epoch_ns", .index = EPOCH_NS, KERNEL_WORD},
+    {"last_time_ns", .index = LAST_NS, KERNEL_WORD},
+    {"round_start_ns", .index = ROUND_START_NS, KERNEL_WORD},
+    {"last_ack_ns", .index = LAST_ACK_NS, KERNEL_WORD},
+    {"wmax", .index = PAPER_W_MAX_Q40, .fraction_bits = 40, PAPER_WORD},
+    {"w_epoch", .index = PAPER_W_EPOCH_Q40, .fraction_bits = 40, PAPER_WORD},
+    {"w_est", .index = PAPER_W_EST_Q40, .fraction_bits = 40, PAPER_WORD},
+    {"cwnd_prior", .index = PAPER_CWND_PRIOR_Q40, .fraction_bits = 40, PAPER_WORD},
+    {"K", .index = PAPER_K_Q32, .fraction_bits = 32, PAPER_WORD},
+    {"t", .index = PAPER_T_Q40, .fraction_bits = 40, PAPER_WORD},
+    {0}};
 
 enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410, HYSTART_SAMPLES = 8, HYSTART_LOW_WINDOW = 16 };
 #define HYSTART_TRAIN_NS 2000000
 #define HYSTART_ACK_DELAY_US 1000
 #define SECOND_NS 1000000000ll
+
+static int is_paper(const struct rw_connection *c) { return c->option[MODE] == RW_MODE_PAPER; }
 
 static uint64_t tick_ns(const struct rw_connection *c)
 {
@@ -97,7 +129,7 @@ static void hystart(struct rw_path *p, const struct rw_ack *ack, uint32_t delay_
 static void cubic_rtt(struct rw_connection *c, const struct rw_ack *ack)
 {
 	struct rw_path *p = &c->path[ack->path];
-	if (ack->rtt_newest_ns == 0)
+	if (ack->rtt_newest_ns == 0 || (is_paper(c) && p->word[PAPER_W_EPOCH_Q40]))
 		return;
 	/* The second after a reduction says nothing about the path. */
 	if (p->word[EPOCH_NS] && ack->time_ns - (int64_t)p->word[EPOCH_NS] < SECOND_NS)
@@ -170,6 +202,12 @@ static void update(struct rw_connection *c, struct rw_path *p, const struct rw_a
 		p->half[CNT] = 2;
 }
 
+static void cubic_delivered(struct rw_connection *c, const struct rw_ack *ack)
+{
+	if (is_paper(c))
+		rfc9438_delivered(&c->path[ack->path], ack);
+}
+
 static void cubic_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
 	struct rw_path *p = &c->path[ack->path];
@@ -178,6 +216,10 @@ static void cubic_ack(struct rw_connection *c, const struct rw_ack *ack)
 		acked_q16 = rw_slow_start(p, acked_q16);
 		if (acked_q16 == 0)
 			return;
+	}
+	if (is_paper(c)) {
+		rfc9438_avoidance(p, ack, acked_q16);
+		return;
 	}
 	struct rw_ack rest = *ack;
 	rest.acked_segments = (uint32_t)(acked_q16 >> 16);
@@ -188,6 +230,10 @@ static void cubic_ack(struct rw_connection *c, const struct rw_ack *ack)
 static void cubic_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
+	if (is_paper(c)) {
+		rfc9438_reduce(p, c->option[MIN_SSTHRESH]);
+		return;
+	}
 	uint32_t cwnd = (uint32_t)(p->cwnd_q16 >> 16);
 	p->word[EPOCH_NS] = 0;
 	p->half[LAST_MAX] = cwnd < p->half[LAST_MAX] ? (uint32_t)((uint64_t)cwnd * (1024 + BETA_1024) / 2048) : cwnd;
@@ -196,6 +242,10 @@ static void cubic_loss(struct rw_connection *c, uint32_t path)
 
 static void cubic_timeout(struct rw_connection *c, uint32_t path)
 {
+	if (is_paper(c)) {
+		rfc9438_timeout(&c->path[path], c->option[MIN_SSTHRESH]);
+		return;
+	}
 	cubic_loss(c, path);
 	for (int i = 0; i < RW_PATH_WORDS; i++)
 		c->path[path].word[i] = 0;
@@ -204,6 +254,10 @@ static void cubic_timeout(struct rw_connection *c, uint32_t path)
 /* An idle period is no time on the curve. */
 static void cubic_idle(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns)
 {
+	if (is_paper(c)) {
+		rfc9438_idle(&c->path[path], now_ns, idle_ns);
+		return;
+	}
 	uint64_t *epoch = &c->path[path].word[EPOCH_NS];
 	if (*epoch)
 		*epoch = rw_min64(*epoch + idle_ns, (uint64_t)now_ns);
@@ -213,10 +267,12 @@ const struct rw_control rw_control_cubic = {
     .name = "cubic",
     .source = "RFC 9438; Linux tcp_cubic",
     .formula = "w(t) = 0.4 (t - K)^3 + W_max, K = cbrt((W_max - w)/0.4), D = 0.3 w",
-    .deviations = "mode=kernel takes the cube root exactly, Linux by a table and one Newton step (0.2 % apart).",
+    .deviations = "mode=paper: ssthresh follows the window, not the flight; where W_max is below the window that an epoch "
+		  "begins with, it becomes that window; an undo does not bring W_max back. mode=kernel takes the cube root exactly, Linux by a table and one Newton step (0.2 % apart).",
     .multipath = 0,
     .options = cubic_options,
     .words = cubic_words,
+    .delivered = cubic_delivered,
     .rtt = cubic_rtt,
     .idle = cubic_idle,
     .ack = cubic_ack,

@@ -23,8 +23,8 @@ static const struct rw_option sbcc_options[] = {
      RW_OPTION_Q16, 0, 1 << 16},
     {"sbcc_loss", "literal|full", "literal", "a lost packet: literal, w beta/2 as for a mark (S-12); full, w/2 (RFC 8257)",
      RW_OPTION_CHOICE, 0, 0},
-    {"beta_inside_max", "off|on", "off", "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: where its "
-     "derivation puts it (S-10)", RW_OPTION_CHOICE, 0, 0},
+    {"beta_inside_max", "off|on", "off", "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: each beta "
+     "within it, as one factor for the whole set has it (S-10)", RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 static const struct rw_word_name sbcc_words[] = {{"beta", 1, PATH_BETA_Q32, 32, 0}, {"a", 1, PATH_A_Q32, 32, 0}, {0}};

@@ -61,7 +61,7 @@ static int read_q16(const char *text, int64_t low, int64_t high, int64_t *value)
 }
 
 /* The place of an option in its table; -1: not there. */
-static int find_option(const struct rw_option *table, const char *name, size_t n)
+int rw_option_find(const struct rw_option *table, const char *name, size_t n)
 {
 	for (int i = 0; table[i].name; i++)
 		if (strlen(table[i].name) == n && memcmp(table[i].name, name, n) == 0)
@@ -69,8 +69,7 @@ static int find_option(const struct rw_option *table, const char *name, size_t n
 	return -1;
 }
 
-static rw_status read_option(const struct rw_control *control, const struct rw_option *o, const char *text, int64_t *value,
-			     rw_error *error)
+rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value, rw_error *error)
 {
 	int good;
 	if (o->kind == RW_OPTION_CHOICE) {
@@ -81,21 +80,20 @@ static rw_status read_option(const struct rw_control *control, const struct rw_o
 	}
 	if (good)
 		return RW_OK;
-	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", control->name, o->name, o->values,
-		     text);
+	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", owner, o->name, o->values, text);
 	return RW_ERROR_BAD_VALUE;
 }
 
 static rw_status set_option(const struct rw_control *control, const char *name, size_t n, const char *text,
 			    struct rw_settings *settings, rw_error *error)
 {
-	int place = find_option(control->options, name, n);
+	int place = rw_option_find(control->options, name, n);
 	if (place >= 0)
-		return read_option(control, &control->options[place], text, &settings->option[place], error);
-	place = find_option(shadow_options, name, n);
+		return rw_option_read(control->name, &control->options[place], text, &settings->option[place], error);
+	place = rw_option_find(shadow_options, name, n);
 	if (place >= 0) {
 		int64_t value;
-		rw_status status = read_option(control, &shadow_options[place], text, &value, error);
+		rw_status status = rw_option_read(control->name, &shadow_options[place], text, &value, error);
 		if (status == RW_OK)
 			*(place == SHADOW_GATE ? &settings->gate : &settings->losses) = (uint8_t)value;
 		return status;

@@ -193,12 +193,16 @@ rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_stat
 	return RW_OK;
 }
 
+/* Names that mean something in the mode that was chosen. */
 static const struct rw_word_name *word_at(const rw_controller *c, uint32_t index)
 {
 	const struct rw_word_name *w = c->shadow->control->words;
-	for (uint32_t i = 0; w[i].name; i++)
-		if (i == index)
-			return &w[i];
+	for (uint32_t i = 0; w->name; w++) {
+		if (w->modes && !(w->modes >> c->shadow->connection->option[0] & 1))
+			continue;
+		if (i++ == index)
+			return w;
+	}
 	return NULL;
 }
 
@@ -215,7 +219,8 @@ rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t pa
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
 		return refuse(error, "no such value");
-	*value = w->of_path ? c->shadow->connection->path[path].word[w->index] : c->shadow->connection->word[w->index];
+	const struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
+	*value = !w->of_path ? c->shadow->connection->word[w->index] : w->half ? p->half[w->index] : p->word[w->index];
 	return RW_OK;
 }
 
@@ -224,9 +229,16 @@ rw_status rw_controller_set_word(rw_controller *c, uint32_t index, uint32_t path
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
 		return refuse(error, "no such value");
-	if (w->of_path)
-		c->shadow->connection->path[path].word[w->index] = value;
-	else
+	struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
+	if (!w->of_path) {
 		c->shadow->connection->word[w->index] = value;
+	} else if (!w->half) {
+		p->word[w->index] = value;
+	} else if (value > UINT32_MAX) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s is a number of 32 bits", w->name);
+		return RW_ERROR_BAD_VALUE;
+	} else {
+		p->half[w->index] = (uint32_t)value;
+	}
 	return RW_OK;
 }
