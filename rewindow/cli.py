@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rewindow
-from rewindow import exports, reports, specs, uploads
+from rewindow import conformance, exports, reports, specs, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
@@ -166,6 +166,25 @@ def _fluid(args: argparse.Namespace) -> int:
     return DONE if solution.equilibria else NEGATIVE
 
 
+def _trace(args: argparse.Namespace) -> int:
+    choices = [Choice(name) for name in dict.fromkeys(args.algorithm or conformance.SPECIFIED)]
+    try:
+        tlc = specs.jar(args.jar)
+        with rewindow.open(*args.captures) as capture, capture.stream(choices, moves=True) as replay:
+            with conformance.Checker(choices, tlc) as checker:
+                for step in replay.steps():
+                    checker.add(step)
+                verdicts = checker.verdicts()
+    except specs.CheckerMissing as e:
+        print(f"rewindow: {e}", file=sys.stderr)
+        return FAILED
+    if args.json:
+        print(json.dumps({"connections": [v.as_json() for v in verdicts]}))
+    else:
+        print(reports.conformance_text(verdicts))
+    return DONE if all(v.conforms for v in verdicts) else NEGATIVE
+
+
 def _upload(args: argparse.Namespace) -> int:
     token = args.token or os.environ.get("REWINDOW_TOKEN")
     if not token:
@@ -234,7 +253,18 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_upload)
 
     p = commands.add_parser("specs", help="model checks of the specifications")
-    specs.add_commands(p)
+    p = specs.add_commands(p).add_parser("trace", help="does what a controller does on captures conform to its specification?")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
+    p.add_argument(
+        "--algorithm",
+        action="append",
+        default=[],
+        choices=list(conformance.SPECIFIED),
+        help="may be given several times; default: all with a specification",
+    )
+    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_trace)
     return parser
 
 

@@ -371,10 +371,17 @@ static void check_state(struct step *s)
 static void check_others(struct step *s)
 {
 	const struct rw_look *b = s->before, *a = s->after;
-	int exits = b->initial_ss && !a->initial_ss;
+	uint8_t kind = s->move->kind;
+	int exits = b->initial_ss && !a->initial_ss, still = kind == RW_MOVE_RTT || kind == RW_MOVE_SETS;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
 		const struct rw_path_look *p = &b->path[i], *q = &a->path[i];
-		if (i == s->move->path || !p->live || !q->live)
+		int own = i == s->move->path;
+		require(s, p->live == q->live || (own && kind == (q->live ? RW_MOVE_JOIN : RW_MOVE_LEAVE)), RW_CHECK_OTHERS_SPARED);
+		if (!p->live || !q->live)
+			continue;
+		require(s, p->coupled_rtt_ns == q->coupled_rtt_ns || (own && (kind == RW_MOVE_RTT || kind == RW_MOVE_JOIN)),
+			RW_CHECK_OTHERS_SPARED);
+		if (own && !still)
 			continue;
 		require(s, q->cwnd_q16 == p->cwnd_q16, RW_CHECK_OTHERS_SPARED);
 		require(s, q->ssthresh_q16 == p->ssthresh_q16 || (exits && coupled(b, i)), RW_CHECK_THRESHOLDS_SPARED);
