@@ -93,16 +93,22 @@ static double con_ssthresh(const struct step *s, const struct rw_look *l)
 	}
 	if (nearest > 0 || largest > 0)
 		return nearest > 0 ? nearest : largest;
-	return 65535.0 / (s->c->mss_bytes ? s->c->mss_bytes : 1460);
+	return floor(65535.0 * 65536 / (s->c->mss_bytes ? s->c->mss_bytes : 1460)) / 65536;
 }
 
-/* sum w_k / R_k as a window at the smallest RTT. */
-static double coupled_rate(const struct rw_look *l)
+/* sum w_k / R_k as a window at the smallest RTT, and how far it may be off: nothing is rounded where RTTs are alike. */
+static double coupled_rate(const struct rw_look *l, double *off)
 {
 	double sum = 0, least = coupled_rtt_min(l);
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		if (l->path[i].live && l->path[i].coupled_rtt_ns)
-			sum += counted(&l->path[i]) * least / (double)l->path[i].coupled_rtt_ns;
+	*off = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		if (!l->path[i].live || !l->path[i].coupled_rtt_ns)
+			continue;
+		double rtt = (double)l->path[i].coupled_rtt_ns, rate = counted(&l->path[i]) * least / rtt;
+		sum += rate;
+		if (rtt > least)
+			*off += rate * RATE_SLACK;
+	}
 	return sum;
 }
 
@@ -199,17 +205,17 @@ static void check_coupled_ack(struct step *s)
 {
 	const struct rw_look *b = s->before, *a = s->after;
 	const struct rw_path_look *p = &b->path[s->move->path], *q = &a->path[s->move->path];
-	double con = con_ssthresh(s, b), rate = coupled_rate(b), n = s->move->acked_segments;
+	double con = con_ssthresh(s, b), off, rate = coupled_rate(b, &off), n = s->move->acked_segments;
 	double grown = segments(q->cwnd_q16) - segments(p->cwnd_q16);
 	if (!a->initial_ss) {
-		require(s, rate > con * (1 - RATE_SLACK), RW_CHECK_EXIT_JUSTIFIED);
+		require(s, rate + off > con, RW_CHECK_EXIT_JUSTIFIED);
 		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 			if (coupled(b, i))
 				require(s, a->path[i].cwnd_q16 == b->path[i].cwnd_q16 && a->path[i].ssthresh_q16 == b->path[i].cwnd_q16 &&
 						       !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
 		return;
 	}
-	require(s, rate <= con * (1 + RATE_SLACK), RW_CHECK_GROWS_WHILE_BELOW);
+	require(s, rate - off <= con, RW_CHECK_GROWS_WHILE_BELOW);
 	double cap = segments((uint64_t)option(s, s->at->cap)), least = coupled_rtt_min(b);
 	if (option(s, s->at->cap_scale))
 		cap *= floor((n + 1) / 2);
@@ -295,6 +301,7 @@ static void check_join(struct step *s)
 	const struct rw_look *b = s->before, *a = s->after;
 	uint32_t r = s->move->path;
 	double least = coupled_rtt_min(a), con = con_ssthresh(s, a), before = 0;
+	double off = option(s, s->at->join_weighted) ? con * RATE_SLACK : 0;
 	require(s, a->path[r].cwnd_q16 == (uint64_t)RW_INITIAL_WINDOW << 16, RW_CHECK_JOINS_AT_IW);
 	if (live_count(b) == 0) {
 		require(s, !a->path[r].initial == !b->initial_ss && a->alpha_q32 == b->alpha_q32, RW_CHECK_JOINS_AT_IW);
@@ -309,13 +316,13 @@ static void check_join(struct step *s)
 			before += weighted(s, b, i, least);
 	double after = before + weighted(s, a, r, least);
 	if (!a->initial_ss) {
-		require(s, after >= con * (1 - RATE_SLACK), RW_CHECK_EXIT_JUSTIFIED);
+		require(s, after >= con - off, RW_CHECK_EXIT_JUSTIFIED);
 		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 			if (coupled(b, i) || i == r)
 				require(s, a->path[i].ssthresh_q16 == a->path[i].cwnd_q16 && !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
 		return;
 	}
-	require(s, after < con * (1 + RATE_SLACK) && a->path[r].initial, RW_CHECK_EXIT_JUSTIFIED);
+	require(s, after < con + off && a->path[r].initial, RW_CHECK_EXIT_JUSTIFIED);
 	require(s, a->alpha_q32 <= b->alpha_q32 && rescaled(s, before, after, con, 1e9), RW_CHECK_ALPHA_MOVES);
 }
 
