@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check fuzz validate corpus bench profile docs specs specs-full clean
+.PHONY: help build up down test check golden fuzz validate corpus bench profile docs specs specs-full clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -26,13 +26,17 @@ check: ## formatters, linters, types, import rules
 	@deploy/setup.sh check
 	@deploy/check.sh
 
+golden: ## rewrite tests/golden, each controller's windows on two captures; look at what changed
+	@deploy/setup.sh build
+	@$(PYTHON) -m tests.goldens
+
 fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= picks one, JOBS= run at once
 	@deploy/setup.sh fuzz
 	@SECONDS_EACH=$(SECONDS) TARGET="$(TARGET)" JOBS="$(JOBS)" deploy/fuzz.sh
 
-validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs
+validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs, OPTIONS=--write
 	@deploy/setup.sh build
-	@$(PYTHON) -m bench.validate $(CORPUS)
+	@$(PYTHON) -m bench.validate $(CORPUS) $(OPTIONS)
 
 corpus: ## compare what is found in captures with tshark; CAPTURES= names their folder, OPTIONS="--write FILE"
 	@deploy/setup.sh corpus

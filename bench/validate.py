@@ -2,21 +2,25 @@
 
 DIR holds a folder for each run with `capture.pcap` or `capture.pcapng` and `truth.csv.gz`: the tcp_probe trace point,
 a line for each ACK before it is processed (src, sport, snd_una, snd_cwnd, srtt_us). Rows are matched by subflow and
-snd_una, in order. Prints the table of docs/validation.md.
+snd_una, in order. Prints the tables of docs/validation.md; --write puts them there.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import rewindow
+from bench import bottlenecks
 from rewindow.replays import SENDER_CANDIDATES, Result
+
+DOCUMENT = Path(__file__).parent.parent / "docs/validation.md"
 
 RECOVERING = {"recovery", "loss", "cwr"}
 
@@ -113,17 +117,17 @@ def falls_short(told: str, trusted: bool, s: Score) -> bool:
     return share < least or statistics.median(s.rtt_errors or [0.0]) > 0.02
 
 
-def main(corpus: str) -> int:
-    """1 when a replay falls short."""
+def windows_table(corpus: Path) -> tuple[list[str], list[str]]:
+    """Markdown lines, and which replays fall short."""
     short = []
     columns = ("run", "data sender", "send times", "sender told", "replayed", "ACKs", "exact", "outside recovery")
-    print("|", " | ".join((*columns, "within one", "median error", "median srtt error")), "|")
-    print("|---|---|---|---|---|---:|---:|---:|---:|---:|---:|")
-    for folder in sorted(p.parent for p in Path(corpus).glob("*/truth.csv.gz")):
+    lines = ["| " + " | ".join((*columns, "within one", "median error", "median srtt error")) + " |"]
+    lines.append("|---|---|---|---|---|---:|---:|---:|---:|---:|---:|")
+    for folder in sorted(p.parent for p in corpus.glob("*/truth.csv.gz")):
         for endpoint, send_times, trusted, told, label, s in compare(folder):
             if s.rows:
                 rtt = f"{statistics.median(s.rtt_errors):.4%}" if s.rtt_errors else "–"
-                print(
+                lines.append(
                     f"| {folder.name} | {endpoint} | {send_times} | {told} | {label} | {s.rows} | "
                     f"{s.exact / s.rows:.2%} | {s.outside_exact / max(s.outside, 1):.2%} | "
                     f"{s.within_one / s.rows:.2%} | "
@@ -131,10 +135,32 @@ def main(corpus: str) -> int:
                 )
                 if falls_short(told, trusted, s):
                     short.append(f"{folder.name} {endpoint}")
-    for name in short:
+    return lines, short
+
+
+def write(name: str, text: str) -> None:
+    """Puts a part of the report into its place in the document."""
+    marker = f"<!-- {name} -->"
+    before, _, after = DOCUMENT.read_text().split(marker)
+    DOCUMENT.write_text(f"{marker}\n\n{text}\n\n{marker}".join((before, after)))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """1 when a replay or a detector falls short."""
+    parser = argparse.ArgumentParser(prog="validate", description=__doc__)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--write", action="store_true", help="also put the tables into docs/validation.md")
+    chosen = parser.parse_args(arguments)
+    lines, short = windows_table(chosen.corpus)
+    found, more = bottlenecks.report(chosen.corpus)
+    print("\n".join(lines), found, sep="\n\n")
+    if chosen.write:
+        write("windows", "\n".join(lines))
+        write("bottlenecks", found)
+    for name in short + more:
         print(f"falls short of the goal: {name}", file=sys.stderr)
-    return 1 if short else 0
+    return 1 if short or more else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every test: C under sanitizers, controllers for BPF, Python with real services, the page in a browser.
+# Every test: C under sanitizers, controllers for BPF, specifications, Python with real services, the page in a browser.
 # The last line is `N passed, N failed`; the exit status is 0 when nothing failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -34,7 +34,7 @@ done
 
 # The fuzz targets without a fuzzer: what it once found, and what it begins with.
 step "fuzz seeds are made" python core-c/fuzz/seed.py build/seeds
-for target in capture packet flow events shadow replay; do
+for target in capture packet flow events bottleneck shadow replay; do
 	inputs=build/seeds/$target
 	[ ! -d core-c/fuzz/regressions/$target ] || inputs="$inputs core-c/fuzz/regressions/$target"
 	[ $target != replay ] || inputs="$inputs core-c/tests/regressions"
@@ -42,12 +42,24 @@ for target in capture packet flow events shadow replay; do
 		build/Debug/fuzz/${target}_fuzz $inputs >build/test.log 2>&1 || { tail -n 40 build/test.log; exit 1; }"
 done
 
-# What was replayed is what could be deployed: each controller and scheduler is one file without libc or floating point.
-for source in core-c/src/control/*.c core-c/src/scheduler/*.c; do
+# What was replayed is what could be deployed: each controller, detector and scheduler is one file without libc or floating point.
+for source in core-c/src/control/*.c core-c/src/bottleneck/*.c core-c/src/scheduler/*.c; do
 	step "bpf ${source#core-c/src/}" sh -c "clang -target bpf -O2 -std=c11 -ffreestanding -Wall -Werror -Wno-missing-field-initializers \
 		-Icore-c/include -Icore-c/src/control -c '$source' -o build/bpf.o &&
-		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|scheduler)_'"
+		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|detector|scheduler)_'"
 done
+
+# Every configuration of every specification, and every mutant, is a test.
+python rewindow/specs.py check --junit build/specs.xml >build/specs.log 2>&1
+grep -A20 '^FAILED' build/specs.log
+counted=$(tail -n 1 build/specs.log | sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p')
+[ -n "$counted" ] || {
+	cat build/specs.log
+	counted="0 1"
+}
+echo "specifications: ${counted% *} passed, ${counted#* } failed"
+passed=$((passed + ${counted% *}))
+failed=$((failed + ${counted#* }))
 
 python -m pytest "$@" 2>&1 | tee build/pytest.log
 counts=$(tail -n 1 build/pytest.log)

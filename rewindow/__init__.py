@@ -1,6 +1,7 @@
 """rewindow: what would each Multipath TCP congestion controller have done to this traffic?"""
 
-from rewindow.algorithms import Algorithm, Option, algorithms
+from rewindow.algorithms import Algorithm, Option, algorithms, detectors
+from rewindow.bottlenecks import BottleneckSet, Detector, FlowVerdict, group_flows
 from rewindow.captures import Capture, open
 from rewindow.connections import Connection, Subflow
 from rewindow.controllers import Controller
@@ -25,6 +26,7 @@ __all__ = [
     "Algorithm",
     "BadOption",
     "Batch",
+    "BottleneckSet",
     "Capture",
     "CaptureUnreadable",
     "Choice",
@@ -32,10 +34,12 @@ __all__ = [
     "Controller",
     "Decision",
     "DependencyFailed",
+    "Detector",
     "DissectorFailed",
     "DissectorMissing",
     "FairnessGroup",
     "FairnessTally",
+    "FlowVerdict",
     "Forecast",
     "LimitReached",
     "NetworkUnreadable",
@@ -52,7 +56,9 @@ __all__ = [
     "UnknownAlgorithm",
     "UnknownScheduler",
     "algorithms",
+    "detectors",
     "fairness_groups",
+    "group_flows",
     "jain_index",
     "open",
     "schedulers",

@@ -45,13 +45,12 @@ def options_of(describe: Any, index: int, count: int) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def algorithms() -> list[Algorithm]:
-    """Every controller, in the registry's order."""
+def _described(count: int, describe: Any, describe_option: Any) -> list[Algorithm]:
     found = []
     info = ffi.new("rw_algorithm_info *")
-    for index in range(lib.rw_algorithm_count()):
-        lib.rw_algorithm_describe(index, info)
-        options = options_of(lib.rw_algorithm_option, index, info.options)
+    for index in range(count):
+        describe(index, info)
+        options = options_of(describe_option, index, info.options)
         kind = "multipath" if info.multipath else "single"
         found.append(
             Algorithm(
@@ -65,3 +64,13 @@ def algorithms() -> list[Algorithm]:
             )
         )
     return found
+
+
+def algorithms() -> list[Algorithm]:
+    """Every controller, in the registry's order."""
+    return _described(lib.rw_algorithm_count(), lib.rw_algorithm_describe, lib.rw_algorithm_option)
+
+
+def detectors() -> list[Algorithm]:
+    """Every detector of shared bottlenecks, in the registry's order."""
+    return _described(lib.rw_detector_count(), lib.rw_detector_describe, lib.rw_detector_option)

@@ -29,6 +29,10 @@ EXPANDED_BYTES_MAX = 64 << 30
 XZ_MEMORY_MAX = 256 << 20
 """`xz -9` asks for 65 MiB; the format allows 4 GiB, which a few kilobytes could ask for."""
 
+ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
+"""Of the detector sbd over all flows of a capture, which has one clock for all of them. N: the most recent intervals,
+those that RFC 8382 weighs fully (F); docs/decisions/bottlenecks.md has what this was compared with."""
+
 _CHUNK = 1 << 20
 
 _OTHER_FORMATS = (
@@ -118,37 +122,41 @@ class Capture:
         algorithms: Sequence[str | Choice] = (),
         *,
         batch_rows: int = 65536,
+        detectors: Sequence[str | Choice] = (),
+        bottlenecks: bool | Choice = False,
         monitor: bool = False,
         moves: bool = False,
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
-        monitor: checks each step of a controller with a specification; moves: keeps those steps in the batches.
+        detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
+        bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
+        detector sbd with options of its own.
+        monitor: check each step of a controller with a specification; moves: keep those steps in the batches.
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
         Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
         """
         choices = [Choice.of(a) for a in algorithms]
-        replay = self._open(choices, batch_rows, monitor, moves)
+        asked = {
+            "batch_rows": batch_rows,
+            "detectors": [Choice.of(d) for d in detectors],
+            "across": _across(bottlenecks),
+            "monitor": monitor,
+            "moves": moves,
+        }
+        replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():
             return replay
         replay.close()
         self._decode_link_types()
-        return self._open(choices, batch_rows, monitor, moves)
+        return self._open(choices, asked)
 
-    def _open(self, choices: Sequence[Choice], batch_rows: int, monitor: bool, moves: bool) -> Replay:
+    def _open(self, choices: Sequence[Choice], asked: dict[str, Any]) -> Replay:
         while True:
             try:
-                return Replay(
-                    self.descriptors,
-                    self.names,
-                    choices,
-                    batch_rows=batch_rows,
-                    decoded=self._decoded,
-                    monitor=monitor,
-                    moves=moves,
-                )
+                return Replay(self.descriptors, self.names, choices, decoded=self._decoded, **asked)
             except NotACapture as e:
                 self._replace(e)
 
@@ -201,9 +209,17 @@ class Capture:
         """How many of the descriptors, the last ones, hold records of the captures before them."""
         return len(self._copies)
 
-    def replay(self, algorithms: Sequence[str | Choice] = ()) -> Result:
-        """Replays everything and holds it in memory: `acks` and `marks` as Arrow tables, `connections`, `summary`."""
-        with self.stream(algorithms) as replay:
+    def replay(
+        self,
+        algorithms: Sequence[str | Choice] = (),
+        *,
+        detectors: Sequence[str | Choice] = (),
+        bottlenecks: bool | Choice = False,
+    ) -> Result:
+        """Replays everything and holds it in memory: `acks`, `marks` and `sets` as Arrow tables, `connections`,
+        `summary`. The rest as in `stream`.
+        """
+        with self.stream(algorithms, detectors=detectors, bottlenecks=bottlenecks) as replay:
             return replay.collect()
 
 
@@ -216,6 +232,12 @@ def open(*sources: Source) -> Capture:
     Raises CaptureUnreadable.
     """
     return Capture(sources)
+
+
+def _across(bottlenecks: bool | Choice) -> Choice | None:
+    if isinstance(bottlenecks, Choice):
+        return bottlenecks
+    return Choice("sbd", ACROSS_OPTIONS) if bottlenecks else None
 
 
 def _decoded_link_type(name: str, file: IO[bytes], link_type: int) -> Dissection | None:

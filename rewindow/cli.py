@@ -18,6 +18,7 @@ import rewindow
 from rewindow import conformance, exports, reports, specs, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
+from rewindow.fairness import METHODS
 from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
@@ -74,17 +75,21 @@ def _names(text: str | None) -> list[str]:
     return [n for n in (text or "").split(",") if n]
 
 
+def _described(kind: str, found: list[rewindow.Algorithm], as_json: bool) -> int:
+    print(json.dumps({kind: [a.as_json() for a in found]}) if as_json else reports.algorithms_text(found))
+    return DONE
+
+
 def _algorithms(args: argparse.Namespace) -> int:
     found = rewindow.algorithms()
-    if args.json:
-        print(json.dumps({"algorithms": [a.as_json() for a in found]}))
-    else:
-        print(
-            reports.algorithms_markdown(found, rewindow.schedulers())
-            if args.markdown
-            else reports.algorithms_text(found)
-        )
-    return DONE
+    if args.markdown:
+        print(reports.algorithms_markdown(found, rewindow.detectors(), rewindow.schedulers()))
+        return DONE
+    return _described("algorithms", found, args.json)
+
+
+def _detectors(args: argparse.Namespace) -> int:
+    return _described("detectors", rewindow.detectors(), args.json)
 
 
 def _schedulers(args: argparse.Namespace) -> int:
@@ -96,15 +101,26 @@ def _schedulers(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _tally(bottlenecks: Sequence[str]) -> rewindow.FairnessTally:
+    """What --bottleneck asks for: a method, or what is known of the network."""
+    try:
+        if len(bottlenecks) == 1 and bottlenecks[0] in METHODS:
+            return rewindow.FairnessTally(method=bottlenecks[0])
+        return rewindow.FairnessTally([_names(b) for b in bottlenecks])
+    except ValueError as e:
+        raise _Usage(f"--bottleneck: {e}") from e
+
+
 def _analyze(args: argparse.Namespace) -> int:
     labels = _names(args.algorithms)
     # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
     hidden = [name for name in SENDER_CANDIDATES if name not in labels]
-    try:
-        tally = rewindow.FairnessTally([_names(b) for b in args.bottleneck])
-    except ValueError as e:
-        raise _Usage(f"--bottleneck: {e}") from e
-    with rewindow.open(*args.captures) as capture, capture.stream([*labels, *hidden]) as replay:
+    tally = _tally(args.bottleneck)
+    compared = tally.method == "sbd"
+    with (
+        rewindow.open(*args.captures) as capture,
+        capture.stream([*labels, *hidden], bottlenecks=compared) as replay,
+    ):
         if args.series:
             with _whole_file(args.series) as path:
                 exports.write_series(path, replay.schema, _progress(replay), hidden)
@@ -120,16 +136,43 @@ def _analyze(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _detector_of(choice: Choice, options: dict[str, object]) -> list[Choice]:
+    """The algorithm's detector with options of its own; none without any."""
+    if not options:
+        return []
+    known = {a.name: a.detector for a in rewindow.algorithms()}
+    name = choice.options.get("detector") or known.get(choice.name)
+    if name in (None, "none"):
+        raise _Usage(f"--detector-option: {choice.name} runs without a detector")
+    return [Choice(str(name), options)]
+
+
 def _replay(args: argparse.Namespace) -> int:
     suffix = Path(args.output).suffix
     if suffix not in (".csv", ".parquet"):
         raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
     choice = Choice(args.algorithm, _options(args.option))
-    with rewindow.open(*args.captures) as capture, capture.stream([choice]) as replay:
+    detectors = _detector_of(choice, _options(args.detector_option))
+    with rewindow.open(*args.captures) as capture, capture.stream([choice], detectors=detectors) as replay:
         with _whole_file(args.output) as path:
             exports.write_rows(path, suffix, replay, choice.label, _progress(replay))
         rows = replay.summary().rows
     print(f"{rows} rows: {args.output}", file=sys.stderr)
+    return DONE
+
+
+def _sets(args: argparse.Namespace) -> int:
+    suffix = Path(args.output).suffix if args.output else ".csv"
+    if suffix not in (".csv", ".parquet"):
+        raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
+    choice = Choice(args.detector, _options(args.option))
+    with rewindow.open(*args.captures) as capture, capture.stream(detectors=[choice]) as replay:
+        if args.output:
+            with _whole_file(args.output) as path:
+                exports.write_sets(path, suffix, _progress(replay))
+        else:
+            exports.write_sets(sys.stdout.buffer, suffix, replay)
+            sys.stdout.flush()
     return DONE
 
 
@@ -222,8 +265,9 @@ def _parser() -> argparse.ArgumentParser:
         "--bottleneck",
         action="append",
         default=[],
-        metavar="NET,NET",
-        help="addresses or networks whose flows share a bottleneck; may be given several times",
+        metavar="HOW",
+        help="sbd (default): found by a detector; interface: flows captured on one share one; or NET,NET: addresses or "
+        "networks whose flows share one, may be given several times",
     )
     p.add_argument("--series", metavar="OUT.parquet", help="write every ACK's row")
     p.add_argument("--json", action="store_true")
@@ -233,8 +277,22 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("captures", nargs="+", metavar="CAPTURE")
     p.add_argument("--algorithm", required=True, metavar="NAME")
     p.add_argument("--option", action="append", default=[], metavar="K=V")
+    p.add_argument("--detector-option", action="append", default=[], metavar="K=V", help="of the algorithm's detector")
     p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}")
     p.set_defaults(run=_replay)
+
+    p = commands.add_parser("detectors", help="list the detectors of shared bottlenecks and their options")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_detectors)
+
+    p = commands.add_parser(
+        "sets", help="which subflows of a connection a detector finds behind one bottleneck, over time"
+    )
+    p.add_argument("captures", nargs="+", metavar="CAPTURE")
+    p.add_argument("--detector", default="sbcc", metavar="NAME")
+    p.add_argument("--option", action="append", default=[], metavar="K=V")
+    p.add_argument("--output", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
+    p.set_defaults(run=_sets)
 
     p = commands.add_parser("fluid", help="equilibria of a network in the fluid model, and the papers' orders")
     p.add_argument("network", nargs="?", metavar="NETWORK.toml", help="links, users and routes; - is standard input")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rewindow.bottlenecks import NAMES, STATES
 from rewindow.core import ffi, lib, name_of
 
 FLAG_NAMES = ("dup", "sack", "ece", "retransmit", "app_limited", "rwnd_limited")
@@ -86,6 +87,19 @@ MARKS_SCHEMA = pa.schema(
 )
 
 
+SETS_SCHEMA = pa.schema(
+    [
+        ("time_ns", pa.int64()),
+        ("connection", pa.uint32()),
+        ("subflow", pa.uint32()),
+        ("detector", pa.dictionary(pa.int8(), pa.string())),
+        ("state", pa.dictionary(pa.int8(), pa.string())),
+        ("set", pa.uint8()),
+    ]
+)
+"""When a detector begins to watch a subflow, and each change since; `set` is null outside any."""
+
+
 def acks(batch: Any, schema: pa.Schema, algorithms: int) -> pa.RecordBatch:
     """algorithms: how many were replayed; schema: acks_schema of their labels."""
     n = batch.rows
@@ -119,4 +133,25 @@ def marks(batch: Any) -> pa.RecordBatch:
             pa.array(_column(batch.mark_value, "uint32_t", np.uint32, n)),
         ],
         schema=MARKS_SCHEMA,
+    )
+
+
+def sets(batch: Any) -> pa.RecordBatch:
+    n = batch.sets
+    numbers = _column(batch.set_number, "uint8_t", np.uint8, n)
+    coded = [
+        pa.DictionaryArray.from_arrays(
+            pa.array(_column(codes, "uint8_t", np.uint8, n).astype(np.int8)), pa.array(names)
+        )
+        for codes, names in ((batch.set_detector, NAMES), (batch.set_state, STATES))
+    ]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(_column(batch.set_time_ns, "int64_t", np.int64, n)),
+            pa.array(_column(batch.set_connection, "uint32_t", np.uint32, n)),
+            pa.array(_column(batch.set_subflow, "uint32_t", np.uint32, n)),
+            *coded,
+            pa.array(numbers, mask=numbers == 0),
+        ],
+        schema=SETS_SCHEMA,
     )

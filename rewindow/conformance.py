@@ -413,8 +413,8 @@ def _said(outcome: specs.Outcome) -> Iterator[tuple[str, int, list[Any]]]:
 
 def _write(folder: Path, writer: _Writer, pieces: Sequence[_Piece], explaining: bool) -> None:
     rules, shift = writer.arithmetic.rules, writer.shift
-    for path in (specs.SPECS / "CoupledSlowStart").glob("CoupledSlowStart*.tla"):
-        shutil.copy(path, folder)
+    for name in ("CoupledSlowStart.tla", "CoupledSlowStartLog.tla"):
+        shutil.copy(specs.SPECS / "CoupledSlowStart" / name, folder)
     with (folder / "TraceCoupledSlowStart.tla").open("w", encoding="ascii") as out:
         out.write("---- MODULE TraceCoupledSlowStart ----\nEXTENDS Integers\n")
         for n, piece in enumerate(pieces, 1):

@@ -68,6 +68,10 @@ class Subflow:
     first_unseen_ns: int | None
     """Since when acknowledged data is missing in the capture."""
     sender_algorithm: SenderAlgorithm
+    bottleneck: int | None
+    """Flows of the capture with the same number share one; None: see bottleneck_state."""
+    bottleneck_state: str
+    """not_asked, not_judged (too little data, or too many flows have more), undecided, alone or shared."""
 
 
 @dataclass
@@ -179,6 +183,8 @@ def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]
         unreliable=unreliable(whats),
         first_unseen_ns=row.first_unseen_ns or None,
         sender_algorithm=sender_algorithm,
+        bottleneck=row.bottleneck or None,
+        bottleneck_state=name_of(lib.rw_bottleneck_state_name, row.bottleneck_state) or "not_asked",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rewindow.bottlenecks import STATES, BottleneckSet, gathered
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.steps import Step, step_of
 
@@ -15,6 +16,7 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 _GONE = 0xFFFFFFFF
 _PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "set", "set_state"}
 _SET_STATES = {"monitor": 0, "judgement": 1, "final": 2}
+_TIME_UNKNOWN = -(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class _Word:
 
 def _q16(segments: float) -> int:
     return round(segments * 65536)
+
+
+def _ns(time: float | None) -> int:
+    return _TIME_UNKNOWN if time is None else round(time * 1e9)
 
 
 class Path:
@@ -69,6 +75,11 @@ class Path:
     def set(self) -> int | None:
         """The set of subflows behind one bottleneck that it belongs to; None: none."""
         return int(self._state()[0].group) or None
+
+    @property
+    def set_state(self) -> str:
+        """Where its detector's decision stands: monitor, judgement or final; a set is coupled when it is final."""
+        return STATES[int(self._state()[0].group_state)]
 
     @property
     def phase(self) -> str:
@@ -189,31 +200,43 @@ class Controller:
     def _place(self, path: int) -> int:
         return self._indices[path]
 
-    def ack(self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float = 0.0, marked: int = 0) -> None:
-        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock;
-        marked: of the segments, how many the ACK reports as marked by ECN."""
+    @property
+    def sets(self) -> list[BottleneckSet]:
+        """Sets of paths that the detector placed behind one bottleneck, or that were given."""
+        there = [(i, Path(self, i)) for i, place in enumerate(self._indices) if place != _GONE]
+        return gathered((i, path.set or 0, path.set_state) for i, path in there)
+
+    def advance(self, time: float) -> None:
+        """Time passes: its detector takes the decisions that were due."""
+        lib.rw_controller_advance(self._handle, round(time * 1e9))
+
+    def ack(
+        self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float | None = None, marked: int = 0
+    ) -> None:
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock, without which
+        a detector is not told; marked: of the segments, how many the ACK reports as marked by ECN."""
         error = ffi.new("rw_error *")
         sample = round(rtt * 1e9) if rtt else 0
         check(
-            lib.rw_controller_ack(self._handle, self._place(path), acked, marked, sample, round(time * 1e9), error),
+            lib.rw_controller_ack(self._handle, self._place(path), acked, marked, sample, _ns(time), error),
             error,
         )
 
-    def _event(self, function: Any, path: int) -> None:
+    def _event(self, function: Any, path: int, *time: int) -> None:
         error = ffi.new("rw_error *")
-        check(function(self._handle, self._place(path), error), error)
+        check(function(self._handle, self._place(path), *time, error), error)
 
-    def loss(self, path: int = 0) -> None:
+    def loss(self, path: int = 0, time: float | None = None) -> None:
         """A fast retransmit: the window is where recovery leaves it."""
-        self._event(lib.rw_controller_loss, path)
+        self._event(lib.rw_controller_loss, path, _ns(time))
 
-    def ece(self, path: int = 0) -> None:
+    def ece(self, path: int = 0, time: float | None = None) -> None:
         """The first ECN echo of a window."""
-        self._event(lib.rw_controller_ece, path)
+        self._event(lib.rw_controller_ece, path, _ns(time))
 
-    def timeout(self, path: int = 0) -> None:
+    def timeout(self, path: int = 0, time: float | None = None) -> None:
         """A retransmission timeout with nothing left in flight."""
-        self._event(lib.rw_controller_timeout, path)
+        self._event(lib.rw_controller_timeout, path, _ns(time))
 
     def leave(self, path: int) -> None:
         self._event(lib.rw_controller_leave, path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rewindow.connections import Connection
 
@@ -99,3 +99,23 @@ def _endpoints(connections: Sequence[Connection]) -> dict[str, Any]:
         "sport": pa.array([s.sport for s in subflows], pa.uint16()),
         "dport": pa.array([s.dport for s in subflows], pa.uint16()),
     }
+
+
+def write_sets(out: str | BinaryIO, suffix: str, batches: Iterable[Batch]) -> None:
+    """What detectors found, as it comes; suffix: .csv or .parquet."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    from rewindow.columns import SETS_SCHEMA
+
+    plain = pa.schema([f if not pa.types.is_dictionary(f.type) else (f.name, pa.string()) for f in SETS_SCHEMA])
+    with contextlib.ExitStack() as stack:
+        if suffix == ".csv":
+            quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
+            writer: Any = stack.enter_context(pacsv.CSVWriter(out, plain, write_options=quoting))
+        else:
+            writer = stack.enter_context(pq.ParquetWriter(out, plain, compression="zstd"))
+        for batch in batches:
+            if batch.sets.num_rows:
+                writer.write_table(pa.Table.from_batches([batch.sets]).cast(plain))

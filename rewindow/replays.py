@@ -92,6 +92,8 @@ class Result:
 
     acks: pa.Table
     marks: pa.Table
+    sets: pa.Table
+    """What detectors of shared bottlenecks found, over time."""
     summary: Summary
     connections: list[Connection]
 
@@ -100,6 +102,7 @@ class Result:
 class Batch:
     acks: pa.RecordBatch
     marks: pa.RecordBatch
+    sets: pa.RecordBatch
 
 
 class Replay:
@@ -113,6 +116,8 @@ class Replay:
         *,
         batch_rows: int = 65536,
         decoded: Decoded | None = None,
+        detectors: Sequence[Choice] = (),
+        across: Choice | None = None,
         monitor: bool = False,
         moves: bool = False,
     ) -> None:
@@ -134,10 +139,14 @@ class Replay:
                 "moves": moves,
             },
         )
+        watching, keep_watching = choices_for(detectors)
+        limits.detector, limits.detectors = watching, len(detectors)
+        over_all, keep_over_all = choices_for([across] if across else [])
+        limits.across = over_all if across else ffi.NULL
         status = lib.rw_replay_open(
             handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
         )
-        del keep
+        del keep, watching, keep_watching, over_all, keep_over_all
         check(status, error, self._names)
         self._handle = ffi.gc(handle[0], lib.rw_replay_close)
         self._ended = False
@@ -173,7 +182,7 @@ class Replay:
         from rewindow import columns
 
         for batch in self._draw():
-            yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch))
+            yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch), columns.sets(batch))
 
     def steps(self) -> Iterator[Step]:
         """Draws the rest of the replay for the steps alone; it was opened with moves=True."""
@@ -196,12 +205,13 @@ class Replay:
     def collect(self) -> Result:
         import pyarrow as pa
 
-        from rewindow.columns import MARKS_SCHEMA
+        from rewindow.columns import MARKS_SCHEMA, SETS_SCHEMA
 
         batches = list(self)
         return Result(
             pa.Table.from_batches([b.acks for b in batches], schema=self.schema),
             pa.Table.from_batches([b.marks for b in batches], schema=MARKS_SCHEMA),
+            pa.Table.from_batches([b.sets for b in batches], schema=SETS_SCHEMA),
             self.summary(),
             self.connections(),
         )

@@ -32,7 +32,8 @@ def write_analysis(
     for number, connection in enumerate(connections):
         tally.add(connection)
         out.write((", " if number else "") + json.dumps(_connection(connection)))
-    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}, "windows": [')
+    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}')
+    out.write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
     for number, window in enumerate(windows):
         out.write((", " if number else "") + json.dumps(vars(window)))
     out.write("]}\n")
@@ -96,6 +97,8 @@ def analysis_text(summary: Summary, connections: Iterable[Connection], tally: Fa
         parts.append(f"and {left_out} connections more: --json has all of them")
     if fairness := tally.groups():
         parts.append(_fairness_text(fairness))
+    if unknown := _unknown_bottlenecks(tally):
+        parts.append(unknown)
     return "\n\n".join(parts)
 
 
@@ -144,6 +147,16 @@ def _fairness_text(fairness: Sequence[FairnessGroup]) -> str:
     return table(rows, right=(2, 3))
 
 
+def _unknown_bottlenecks(tally: FairnessTally) -> str:
+    found = tally.bottlenecks()
+    lines = []
+    if found["undecided"]:
+        lines.append(f"bottleneck undecided: {found['undecided']} flows with too short a time in common with others")
+    if found["not_judged"]:
+        lines.append(f"bottleneck not judged: {found['not_judged']} flows, as others send more")
+    return "\n".join(lines)
+
+
 def _endpoint(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
@@ -183,7 +196,9 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
     return head + "\n\n" + table(rows, right=(0, 2, *range(5, 8 + len(labels))))
 
 
-def algorithms_markdown(algorithms: Sequence[Algorithm], schedulers: Sequence[SchedulerInfo]) -> str:
+def algorithms_markdown(
+    algorithms: Sequence[Algorithm], detectors: Sequence[Algorithm], schedulers: Sequence[SchedulerInfo]
+) -> str:
     """The page docs/algorithms.md: what is the same in all of them stands once, at its beginning."""
     shared = [o for o in algorithms[0].options if all(o in a.options for a in algorithms)]
     parts = [
@@ -202,6 +217,14 @@ def algorithms_markdown(algorithms: Sequence[Algorithm], schedulers: Sequence[Sc
         parts.append(f"Deviations from the print: {a.deviations}")
         own = [o for o in a.options if o not in shared]
         parts.append(_options_table(own))
+    parts += [
+        "# Detectors of shared bottlenecks",
+        "What places the subflows of a connection in sets (`rewindow detectors`, `rewindow sets`); the option "
+        "`detector` of an algorithm that couples sets chooses one.",
+    ]
+    for d in detectors:
+        parts += [f"## detector {d.name}", f"Source: {d.source}.", f"    {d.formula}"]
+        parts += [f"Deviations from the print: {d.deviations}", _options_table(d.options)]
     parts += [
         "# Schedulers",
         "Which subflow sends next, and which data. j: the subflow that is to send; r: one with a shorter round trip. A "

@@ -262,6 +262,8 @@ class Reader:
                     found.depth = int(depth[1].replace(",", ""))
             case 2217 | 2218 | 2122:
                 self._state(code, text)
+            case 2201:  # each report tells all again
+                found.actions = {}
             case 2772:
                 action = _ACTION.match(text)
                 if action:
@@ -909,11 +911,12 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
     """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
 
     The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
-    one node, and its steps carry their labels. Nodes and edges are in the order of their names.
+    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes and
+    edges are in the order of their names.
     """
     seen: dict[str, tuple[str, str]] = {}
     steps: set[tuple[str, str]] = set()
-    first: str | None = None
+    first: set[str] = set()
     for line in dump:
         node, edge = _DOT_NODE.match(line), _DOT_EDGE.match(line)
         if edge and 'style="dashed"' in line:
@@ -924,10 +927,13 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
             label = node[2].replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
             action, value = parse_state(label)[variable]
             seen[node[1]] = (action, _shown(value))
-            first = first or node[1]
+            if "style = filled" in line:
+                first.add(seen[node[1]][1])
     labels: dict[tuple[str, str], set[str]] = {}
     for a, b in steps:
-        labels.setdefault((seen[a][1], seen[b][1]), set()).add(seen[b][0])
+        edge_names = (seen[a][1], seen[b][1])
+        if edge_names[0] != edge_names[1] or not seen[b][0].startswith("another"):
+            labels.setdefault(edge_names, set()).add(seen[b][0])
     nodes = {name: f"n{i}" for i, name in enumerate(sorted({value for _, value in seen.values()}))}
     lines = [
         f"digraph {_quoted(title)} {{",
@@ -938,8 +944,7 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
         '\tstart [shape=point, label=""];',
     ]
     lines += [f"\t{place} [label={_quoted(name)}];" for name, place in nodes.items()]
-    if first:
-        lines.append(f"\tstart -> {nodes[seen[first][1]]};")
+    lines += [f"\tstart -> {nodes[name]};" for name in sorted(first)]
     for (a, b), actions in sorted(labels.items()):
         lines.append(f"\t{nodes[a]} -> {nodes[b]} [label={_quoted(chr(10).join(sorted(actions)))}];")
     return "\n".join([*lines, "}", ""])

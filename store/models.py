@@ -241,6 +241,8 @@ class FairnessGroup(Base):
     id: Mapped[uuid.UUID] = _id()
     capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
     bottleneck: Mapped[str]
+    method: Mapped[str]
+    """What decided that they share it."""
     members: Mapped[dict[str, Any]]
     """connections: their numbers; goodput_bps and kinds in the same order."""
     jain: Mapped[float]

@@ -79,7 +79,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
     labels = settings().algorithm_names()
     with rewindow.open(file) as capture:
         capture.names[:] = [name]
-        with capture.stream(labels) as replay, spool(replay.schema) as spooled:
+        with capture.stream(labels, bottlenecks=True) as replay, spool(replay.schema) as spooled:
             for batch in replay:
                 spooled.add(batch)
                 report("replaying", replay.progress() * 0.9)
@@ -107,14 +107,14 @@ def _store_and_finish(
 ) -> None:
     with engine().begin() as database:
         jobs.hold(database, taken)
-        store(database, taken.capture_id, replay, rows, labels)
+        tally = store(database, taken.capture_id, replay, rows, labels)
         database.execute(
             update(models.Capture)
             .where(models.Capture.id == taken.capture_id)
             .values(
                 state=models.State.done,
                 error=None,
-                summary=asdict(summary),
+                summary={**asdict(summary), "bottlenecks": tally.bottlenecks()},
                 acks_key=objects.series_key(taken.capture_id, "acks", taken.fence),
                 marks_key=objects.series_key(taken.capture_id, "marks", taken.fence),
                 analysed_at=func.clock_timestamp(),
@@ -129,7 +129,7 @@ def store(
     replay: rewindow.Replay,
     rows: dict[int, int],
     labels: Sequence[str],
-) -> None:
+) -> rewindow.FairnessTally:
     """Replaces what was stored of the capture. The caller commits."""
     tally = rewindow.FairnessTally()
     database.execute(delete(models.Connection).where(models.Connection.capture_id == capture_id))
@@ -191,12 +191,13 @@ def store(
     copy(
         database,
         "fairness_groups",
-        ("id", "capture_id", "bottleneck", "members", "jain", "mptcp_to_tcp_ratio", "declared", "verdict"),
+        ("id", "capture_id", "bottleneck", "method", "members", "jain", "mptcp_to_tcp_ratio", "declared", "verdict"),
         (
             (
                 uuid.uuid5(capture_id, g.bottleneck),
                 capture_id,
                 g.bottleneck,
+                g.method,
                 Jsonb({"connections": g.members, "goodput_bps": g.goodput_bps, "kinds": g.kinds}),
                 g.jain,
                 g.mptcp_to_tcp_ratio,
@@ -206,6 +207,7 @@ def store(
             for g in tally.groups()
         ),
     )
+    return tally
 
 
 def _tallied(replay: rewindow.Replay, tally: rewindow.FairnessTally) -> Iterator[Connection]:

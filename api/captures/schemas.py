@@ -29,6 +29,8 @@ class CaptureOut(BaseModel):
 
 class FairnessOut(BaseModel):
     bottleneck: str
+    method: str
+    """What decided that its members share it: sbd, declared or interface."""
     connections: list[int]
     kinds: list[str]
     goodput_bps: list[float]

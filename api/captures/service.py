@@ -126,6 +126,7 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
     fairness = [
         FairnessOut(
             bottleneck=g.bottleneck,
+            method=g.method,
             connections=g.members["connections"],
             kinds=g.members["kinds"],
             goodput_bps=g.members["goodput_bps"],

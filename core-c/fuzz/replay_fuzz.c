@@ -11,7 +11,13 @@ static const char *const FLOOR[] = {"min_ssthresh=1024"};
 static const rw_choice CHOICES[] = {
     {"newreno", NULL, 0}, {"cubic", NULL, 0},   {"uncoupled", NULL, 0}, {"css", NULL, 0},  {"tccc", NULL, 0},
     {"css", WEIGHTED, 3}, {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4}, {"newreno", PAPER, 2},
-    {"newreno", FLOOR, 1}};
+    {"newreno", FLOOR, 1}, {"sbcc", NULL, 0}, {"dwc", NULL, 0}, {"mptcp-sbd", NULL, 0}};
+
+/* Short intervals, so that short captures reach decisions. */
+static const char *const EAGER[] = {"T_ms=10", "intervals_min=2", "observations=1", "together=1", "grouping=correlation"};
+static const rw_choice DETECTORS[] = {{"sbcc", NULL, 0}, {"dwc", NULL, 0}, {"sbd", EAGER, 5}};
+
+enum { DETECTOR_COUNT = sizeof DETECTORS / sizeof *DETECTORS };
 
 enum { CHOICE_COUNT = sizeof CHOICES / sizeof *CHOICES, FLOWS_MAX = 40 };
 #define WINDOW_MIN RW_Q16_ONE
@@ -64,6 +70,11 @@ static uint64_t check_batch(const rw_replay *r, uint64_t sum, const rw_batch *b,
 		CHECK(b->mark_row[i] >= rows && b->mark_row[i] <= rows + b->rows);
 		CHECK(b->mark_subflow[i] < subflows_of(r, b->mark_connection[i]));
 	}
+	for (uint64_t i = 0; i < b->sets; i++) {
+		CHECK(b->set_subflow[i] < subflows_of(r, b->set_connection[i]));
+		CHECK(rw_detector_name(b->set_detector[i]) && rw_group_state_name(b->set_state[i]));
+		CHECK((b->set_number[i] == 0) == (b->set_state[i] == RW_GROUP_MONITOR));
+	}
 	return sum;
 }
 
@@ -78,11 +89,21 @@ static uint64_t fold_marks(uint64_t sum, const rw_batch *b)
 	return sum;
 }
 
+static uint64_t fold_sets(uint64_t sum, const rw_batch *b)
+{
+	for (uint64_t i = 0; i < b->sets; i++) {
+		sum = fuzz_fold(sum, (uint64_t)b->set_time_ns[i] ^ (uint64_t)b->set_connection[i] << 32 ^ b->set_subflow[i]);
+		sum = fuzz_fold(sum, (uint64_t)b->set_detector[i] << 16 | b->set_state[i] << 8 | b->set_number[i]);
+	}
+	return sum;
+}
+
 static void check_subflow(const rw_replay *r, const rw_subflow_row *s, uint32_t number)
 {
 	rw_window_row w;
 	CHECK(s->family == 4 || s->family == 6);
 	CHECK(rw_vantage_name(s->vantage));
+	CHECK((s->bottleneck != 0) == (s->bottleneck_state == RW_BOTTLENECK_SHARED));
 	CHECK(s->rtt_median_us <= s->rtt_p95_us);
 	CHECK(s->rtt_samples == 0 || s->rtt_min_us <= s->rtt_median_us);
 	CHECK(s->ece_acks <= s->acks && s->ce_packets <= s->packets);
@@ -125,11 +146,12 @@ static uint64_t check_end(const rw_replay *r, uint64_t rows, size_t size)
 
 static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
 {
-	rw_limits limits = {batch_rows, FLOWS_MAX, 1 << 15, 1 << 16};
+	rw_limits limits = {.batch_rows = batch_rows, .flows_max = FLOWS_MAX, .window_segments = 1 << 15, .total_segments = 1 << 16,
+			    .detectors = DETECTOR_COUNT, .detector = DETECTORS, .across = &DETECTORS[2]};
 	rw_error error;
 	rw_replay *r;
 	rw_batch batch;
-	uint64_t rows = 0, row_sum = 0, mark_sum = 0;
+	uint64_t rows = 0, row_sum = 0, mark_sum = 0, set_sum = 0;
 	int fd = fuzz_file(data, size);
 	rw_status status = rw_replay_open(&r, &fd, 1, CHOICES, CHOICE_COUNT, &limits, &error);
 	if (status != RW_OK) {
@@ -142,18 +164,20 @@ static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows)
 		CHECK(rw_replay_next(r, &batch, &error) == RW_OK);
 		row_sum = check_batch(r, row_sum, &batch, rows);
 		mark_sum = fold_marks(mark_sum, &batch);
+		set_sum = fold_sets(set_sum, &batch);
 		rows += batch.rows;
 	} while (batch.rows || batch.marks);
 	uint64_t sum = check_end(r, rows, size);
 	rw_replay_close(r);
 	close(fd);
-	return fuzz_fold(fuzz_fold(sum, row_sum), mark_sum);
+	return fuzz_fold(fuzz_fold(fuzz_fold(sum, row_sum), mark_sum), set_sum);
 }
 
 /* The same records again, said to be those of the first file, decoded. */
 static void replay_with_copies(const uint8_t *data, size_t size)
 {
-	rw_limits limits = {100, FLOWS_MAX, 1 << 15, 1 << 16, 1};
+	rw_limits limits = {.batch_rows = 100, .flows_max = FLOWS_MAX, .window_segments = 1 << 15, .total_segments = 1 << 16,
+			    .copies = 1};
 	rw_error error;
 	rw_replay *r;
 	rw_batch batch;

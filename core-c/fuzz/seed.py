@@ -457,10 +457,27 @@ def shadow_seeds() -> Iterator[bytes]:
         yield out + b"".join(ack(1, 256, 3, 200, 0) for _ in range(20))
 
 
+def bottleneck_seeds() -> Iterator[bytes]:
+    """Each detector with its options: three paths, coinciding events twice, samples, an end; then statistics."""
+    join = bytes([0, 20, 60])  # srtt 60 * 2^20 ns
+    sample = bytes([0, 1, 0, 0, 20, 80, 20, 70])  # one delivered, none lost, a delay, a smoothed one
+    for choice in range(8):
+        out = bytes([choice]) + join * 3
+        for _ in range(2):
+            for path in range(3):
+                out += bytes([1 << 6 | path | (2 + path % 2) << 3, 5])
+            out += bytes([1 << 6 | 5 << 3, 255])
+        for i in range(60):
+            out += bytes([1 << 6 | i % 3 | 6 << 3, 9]) + sample
+        yield out + bytes([1 << 3, 1 << 3 | 1])
+    flow = bytes([10, 40, 20, 90, 8, 60, 0, 0, 1])  # skew, var, freq, loss; congested before
+    yield bytes([8, 12]) + b"".join(bytes([flow[0], i * 7 % 64]) + flow[2:] for i in range(12))
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     seeds = {"capture": capture_seeds, "packet": packet_seeds, "flow": flow_seeds, "events": events_seeds,
-             "shadow": shadow_seeds, "replay": replay_seeds}  # fmt: skip
+             "bottleneck": bottleneck_seeds, "shadow": shadow_seeds, "replay": replay_seeds}  # fmt: skip
     for target, make in seeds.items():
         place = folder / target
         place.mkdir(parents=True, exist_ok=True)

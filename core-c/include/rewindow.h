@@ -8,6 +8,7 @@
  *   rw_replay_close
  *
  *   rw_controller_*    drives one controller by hand, the same code
+ *   rw_watch_*         drives one detector of shared bottlenecks by hand
  *   rw_scheduling_*    asks one packet scheduler for a decision
  *
  * No global state: replays in different threads never meet. Every function that can fail returns an rw_status and
@@ -88,7 +89,7 @@ typedef struct rw_choice {
 	uint32_t option_count;
 } rw_choice;
 
-/* 0 means the default in brackets. */
+/* 0 or null means the default in brackets. */
 typedef struct rw_limits {
 	uint32_t batch_rows;      /* [16384] */
 	uint32_t flows_max;       /* [2097152] */
@@ -97,6 +98,9 @@ typedef struct rw_limits {
 	uint32_t monitor;         /* 1: each step of a controller with a specification is checked against its properties [0] */
 	uint32_t moves;           /* 1: batches carry those steps [0] */
 	uint32_t copies;          /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
+	uint32_t detectors;       /* of shared bottlenecks that are run, each once; beside them, what controllers need [0] */
+	const rw_choice *detector; /* their names and options */
+	const rw_choice *across;  /* the detector sbd with its options, run over all flows of the captures together [none] */
 } rw_limits;
 
 /* Bits of `flags`. */
@@ -215,9 +219,26 @@ typedef struct rw_batch {
 	const uint32_t *mark_subflow;
 	const uint8_t *mark_kind;
 	const uint32_t *mark_value;
+	/* What detectors found: of a subflow that a detector watches from then on, or whose set or state changed. */
+	uint64_t sets;
+	const int64_t *set_time_ns;
+	const uint32_t *set_connection;
+	const uint32_t *set_subflow;
+	const uint8_t *set_detector; /* its place: rw_detector_describe */
+	const uint8_t *set_state;    /* rw_group_state of rw_control.h */
+	const uint8_t *set_number;   /* within the connection; 0: none */
 	uint64_t moves;
 	const rw_move_row *move;
 } rw_batch;
+
+/* What is known of a flow's bottleneck when all flows of the captures are compared. */
+typedef enum rw_bottleneck_state {
+	RW_BOTTLENECK_NOT_ASKED,
+	RW_BOTTLENECK_NOT_JUDGED, /* too little data, or too many flows have more */
+	RW_BOTTLENECK_UNDECIDED,  /* with no other flow it had enough intervals in common */
+	RW_BOTTLENECK_ALONE,      /* none of the flows that it could be compared with shares it */
+	RW_BOTTLENECK_SHARED
+} rw_bottleneck_state;
 
 typedef struct rw_subflow_row {
 	uint32_t connection, id;
@@ -249,6 +270,8 @@ typedef struct rw_subflow_row {
 	int64_t first_unseen_ns; /* when data was first acknowledged that is not in the capture; 0: never */
 	int64_t first_data_ns, last_ack_ns;  /* first payload of src, last ACK that advanced; 0: none */
 	uint32_t replayed; /* rows of this subflow carry windows */
+	uint32_t bottleneck; /* flows with the same number share one; 0: see bottleneck_state */
+	uint8_t bottleneck_state; /* rw_bottleneck_state, after the end */
 } rw_subflow_row;
 
 typedef struct rw_connection_row {
@@ -332,6 +355,9 @@ const char *rw_vantage_name(uint32_t vantage);
 const char *rw_send_times_name(uint32_t send_times);
 const char *rw_ecn_mode_name(uint32_t ecn);
 const char *rw_link_type_name(uint32_t link_type);
+const char *rw_group_state_name(uint32_t state);
+const char *rw_detector_name(uint32_t detector);
+const char *rw_bottleneck_state_name(uint32_t state);
 
 typedef struct rw_option_info {
 	const char *name, *default_value, *values, *reason;
@@ -347,6 +373,11 @@ typedef struct rw_algorithm_info {
 uint32_t rw_algorithm_count(void);
 void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info);
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info);
+
+/* Detectors of shared bottlenecks: described as controllers are. */
+uint32_t rw_detector_count(void);
+void rw_detector_describe(uint32_t index, rw_algorithm_info *info);
+void rw_detector_option(uint32_t index, uint32_t option, rw_option_info *info);
 
 /* One connection's controller, driven by hand. */
 typedef struct rw_controller rw_controller;
@@ -368,12 +399,16 @@ rw_status rw_controller_place(rw_controller *controller, const rw_path_state *st
 rw_status rw_controller_join(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
 /* RW_ERROR_BAD_VALUE for a path that is not live. */
 rw_status rw_controller_leave(rw_controller *controller, uint32_t path, rw_error *error);
-/* marked_segments: of those acked. rtt_ns: 0 without a sample. time_ns: when, on any clock; 0 where the algorithm does not look at it. */
+/* In place of a time: the controller's detector is not told. */
+#define RW_TIME_UNKNOWN INT64_MIN
+/* marked_segments: of those acked. rtt_ns: 0 without a sample. time_ns: when, on any clock, which does not go back. */
 rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t acked_segments, uint32_t marked_segments,
 			    uint64_t rtt_ns, int64_t time_ns, rw_error *error);
-rw_status rw_controller_loss(rw_controller *controller, uint32_t path, rw_error *error);
-rw_status rw_controller_ece(rw_controller *controller, uint32_t path, rw_error *error);
-rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, rw_error *error);
+rw_status rw_controller_loss(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
+rw_status rw_controller_ece(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
+rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
+/* Time passes for its detector. */
+void rw_controller_advance(rw_controller *controller, int64_t time_ns);
 /* From now on every step is checked (algorithms with a specification only) and kept. */
 void rw_controller_observe(rw_controller *controller);
 /* The steps since then, valid until the next one. */
@@ -400,6 +435,49 @@ rw_status rw_controller_word(const rw_controller *controller, uint32_t index, ui
 			     rw_error *error);
 rw_status rw_controller_set_word(rw_controller *controller, uint32_t index, uint32_t path, uint64_t value,
 				 rw_error *error);
+
+/* One connection's detector of shared bottlenecks, driven by hand. Times are on any clock, which does not go back. */
+typedef struct rw_watch rw_watch;
+
+typedef struct rw_watch_row {
+	uint8_t set;   /* 0: none */
+	uint8_t state; /* rw_group_state of rw_control.h */
+	uint64_t srtt_ns;
+} rw_watch_row;
+
+typedef enum rw_watch_event { RW_WATCH_ECE, RW_WATCH_LOSS, RW_WATCH_TIMEOUT } rw_watch_event;
+
+rw_status rw_watch_open(rw_watch **watch, const rw_choice *choice, rw_error *error);
+void rw_watch_close(rw_watch *watch);
+/* srtt_ns: 0, none yet. path: its number from then on. */
+rw_status rw_watch_join(rw_watch *watch, int64_t time_ns, uint64_t srtt_ns, uint32_t *path, rw_error *error);
+rw_status rw_watch_leave(rw_watch *watch, uint32_t path, int64_t time_ns, rw_error *error);
+rw_status rw_watch_congestion(rw_watch *watch, uint32_t path, uint32_t event, int64_t time_ns, rw_error *error);
+/* delay_ns: 0 without a sample. srtt_ns: 0, smoothed from the samples (RFC 6298's gain). */
+rw_status rw_watch_delivery(rw_watch *watch, uint32_t path, uint32_t delivered_segments, uint32_t lost_segments,
+			    uint64_t delay_ns, uint64_t srtt_ns, int64_t time_ns, rw_error *error);
+void rw_watch_advance(rw_watch *watch, int64_t time_ns);
+rw_status rw_watch_path(const rw_watch *watch, uint32_t path, rw_watch_row *row, rw_error *error);
+
+typedef struct rw_statistic_info {
+	const char *name, *unit; /* unit: "ns" or "" */
+	uint8_t fraction_bits;
+} rw_statistic_info;
+
+/* Signed numbers that the detector decides by. index counts from 0; the name is null after the last. */
+void rw_watch_statistic_describe(const rw_watch *watch, uint32_t index, rw_statistic_info *info);
+rw_status rw_watch_statistic(const rw_watch *watch, uint32_t index, uint32_t path, int64_t *value, rw_error *error);
+
+/* Statistics of one flow (RFC 8382). */
+typedef struct rw_flow_statistics {
+	int64_t skew_q16;
+	uint64_t var_ns, freq_q16, loss_q16;
+	uint8_t bottleneck; /* in: was it congested before; out: is it now */
+	uint8_t group;      /* out: equal numbers share a bottleneck; 0: not congested */
+} rw_flow_statistics;
+
+/* What the detector sbd makes of such statistics, of 64 flows at most. */
+rw_status rw_sbd_group_flows(const rw_choice *choice, rw_flow_statistics *flow, uint32_t flows, rw_error *error);
 
 /* Packet schedulers: what they decide from, counted in segments. Fields as in rw_scheduler.h, which explains them. */
 typedef struct rw_subflow_view {

@@ -38,8 +38,9 @@ void __wrap_free(void *p) { __real_free(let_go(p)); }
 
 static rw_status replay(const int *fds, uint32_t files, uint64_t fail_at, uint64_t *rows)
 {
-	static const rw_choice choices[] = {{"tccc", NULL, 0}, {"cubic", NULL, 0}};
-	rw_limits limits = {.batch_rows = 50};
+	static const rw_choice choices[] = {{"tccc", NULL, 0}, {"sbcc", NULL, 0}};
+	static const rw_choice detectors[] = {{"dwc", NULL, 0}, {"sbd", NULL, 0}};
+	rw_limits limits = {.batch_rows = 50, .detectors = 2, .detector = detectors, .across = &detectors[1]};
 	rw_replay *r;
 	rw_batch batch;
 	rw_error error;

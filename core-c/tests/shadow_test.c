@@ -46,10 +46,10 @@ static uint32_t reduced(uint32_t ssthresh, uint32_t prior, uint32_t delivered, u
 static void proportional_rate_reduction(void **state)
 {
 	(void)state;
-	assert_int_equal(reduced(10, 20, 4, 2, ack(15, 1, 0, 0)), 16); /* proportional */
+	assert_int_equal(reduced(10, 20, 4, 2, ack(15, 1, 0, 0)), 16); /* newreno/prr-proportional */
 	assert_int_equal(shadow.path[0].prr_delivered, 5);
-	assert_int_equal(reduced(10, 20, 12, 8, ack(6, 1, 0, 1)), 10);  /* below ssthresh: a safe ACK adds one */
-	assert_int_equal(reduced(10, 20, 12, 11, ack(6, 1, 2, 1)), 8);  /* not when it showed new losses */
+	assert_int_equal(reduced(10, 20, 12, 8, ack(6, 1, 0, 1)), 10);  /* newreno/prr-ssrb: a safe ACK adds one */
+	assert_int_equal(reduced(10, 20, 12, 11, ack(6, 1, 2, 1)), 8);  /* newreno/prr-ssrb-lost: not when it showed new losses */
 	assert_int_equal(reduced(10, 20, 12, 11, ack(6, 1, 0, 1)), 9);
 	assert_int_equal(reduced(10, 20, 0, 0, ack(19, 1, 1, 0)), 20);  /* the first retransmission always goes out */
 	assert_int_equal(reduced(10, 20, 3, 3, ack(16, 0, 1, 0)), 20);  /* nothing delivered: nothing changes */

@@ -21,6 +21,14 @@ export interface Summary {
   link_types: string[];
   vantage: string;
   quality?: Quality; // captures analysed before it was judged have none
+  bottlenecks?: Bottlenecks; // captures analysed before flows were compared have none
+}
+
+/** How bottlenecks were found, and of how many flows it is not known which one they cross. */
+export interface Bottlenecks {
+  method: string;
+  undecided: number;
+  not_judged: number;
 }
 
 export type Verdict = "good" | "limited" | "poor";
@@ -39,6 +47,7 @@ export interface Quality {
 
 export interface Fairness {
   bottleneck: string;
+  method: string;
   connections: number[];
   kinds: string[];
   goodput_bps: number[];

@@ -203,7 +203,7 @@ ThresholdStopsSlowStart ==
 
 \* Where loss rates differ, or are not known of all, a loss halves as TCP's does (Algorithm 2 line 12).
 HalvesWhereUnlike ==
-    [][ \A s \in Stays : /\ Reduced(s) /\ cwnd'[s] # Segment /\ Decrease = "auto"
+    [][ \A s \in Stays : /\ cwnd'[s] < cwnd[s] /\ cwnd'[s] # Segment /\ Decrease = "auto"
                          /\ \E t \in Live : \/ peak'[t] = 0
                                             \/ \E u \in Live : peak'[t] * peak'[t] > LossRatio * peak'[u] * peak'[u]
                          => cwnd'[s] = Max(cwnd[s] - cwnd[s] \div 2, MinSsthresh) ]_vars

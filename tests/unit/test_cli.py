@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+ECN = ROOT / "tests" / "captures" / "mptcp-ecn.pcap"
 SAMPLE = ROOT / "tests" / "captures" / "mptcp-two-subflows.pcap"
 REWINDOW = Path(sys.executable).parent / "rewindow"
 
@@ -64,7 +65,8 @@ def test_analyze_json() -> None:
     found = [s["sender_algorithm"] for c in document["connections"] for s in c["subflows"]]
     assert [f["name"] for f in found] == ["newreno"] * 3
     assert all(0.9 < f["match"] <= 1 for f in found)
-    assert {"bottleneck", "members", "jain", "mptcp_to_tcp_ratio"} <= document["fairness"][0].keys()
+    assert {"bottleneck", "method", "members", "jain", "mptcp_to_tcp_ratio"} <= document["fairness"][0].keys()
+    assert document["bottlenecks"] == {"method": "sbd", "undecided": 0, "not_judged": 0}
     assert {w["algorithm"] for w in document["windows"]} == {"tccc", "newreno"}
 
 
@@ -74,6 +76,38 @@ def test_analyze_text_and_standard_input() -> None:
     assert piped.returncode == 0
     assert piped.stdout == run("analyze", SAMPLE).stdout
     assert "mptcp v1" in piped.stdout
+
+
+def test_what_finds_bottlenecks_can_be_chosen() -> None:
+    def groups(*how: str) -> list[tuple[str, str]]:
+        found = json.loads(run("analyze", "--json", SAMPLE, *how).stdout)["fairness"]
+        return [(g["bottleneck"], g["method"]) for g in found]
+
+    assert groups() == [("detected: sbd #1", "sbd")] == groups("--bottleneck", "sbd")
+    assert groups("--bottleneck", "interface") == [("interface 0.0", "interface")]
+    assert groups("--bottleneck", "10.0.1.0/24,10.0.11.1") == [("declared 10.0.1.0/24, 10.0.11.1", "declared")]
+
+
+def test_detectors_are_listed() -> None:
+    found = json.loads(run("detectors", "--json").stdout)["detectors"]
+    assert [d["name"] for d in found] == ["sbcc", "dwc", "sbd"]
+    assert {"name": "p_f", "default": "0.1", "values": "0 to 1", "reason": "gap of frequency; RFC 8382"} in found[2][
+        "options"
+    ]
+    assert "trigger_loss=off" in run("detectors").stdout
+
+
+def test_sets(tmp_path: Path) -> None:
+    printed = run("sets", ECN).stdout.splitlines()
+    assert printed[0] == "time_ns,connection,subflow,detector,state,set"
+    last = {line.split(",")[2]: line.split(",")[3:] for line in printed[1:]}
+    assert last == {"0": ["sbcc", "final", "1"], "1": ["sbcc", "final", "1"]}
+    out = tmp_path / "sets.csv"
+    assert run("sets", ECN, "--output", out).returncode == 0
+    assert out.read_text().splitlines() == printed
+    columns = tmp_path / "sets.parquet"
+    assert run("sets", ECN, "--detector", "dwc", "--option", "count_ece=on", "--output", columns).returncode == 0
+    assert set(pq.read_table(columns)["detector"].to_pylist()) == {"dwc"}
 
 
 def test_series(tmp_path: Path) -> None:
@@ -115,6 +149,21 @@ def test_replay_csv_and_parquet(tmp_path: Path) -> None:
         (["analyze", SAMPLE, "--algorithms", "nope"], 2, "unknown algorithm 'nope'"),
         (["analyze", SAMPLE, "--algorithms", "tccc,tccc"], 2, "named twice"),
         (["analyze", SAMPLE, "--bottleneck", "nowhere"], 2, "--bottleneck"),
+        (["analyze", SAMPLE, "--bottleneck", "sbd", "--bottleneck", "interface"], 2, "--bottleneck"),
+        (["sets", SAMPLE, "--detector", "nope"], 2, "unknown detector 'nope'"),
+        (["sets", SAMPLE, "--option", "T_ms=1"], 2, "sbcc has no option 'T_ms'"),
+        (["sets", SAMPLE, "--detector", "sbd", "--option", "T_ms=1"], 2, "option T_ms takes 10 to 10000"),
+        (["sets", SAMPLE, "--output", "x.txt"], 2, ".csv or .parquet"),
+        (
+            ["replay", SAMPLE, "--algorithm", "lia", "--detector-option", "N=9", "--output", "x.csv"],
+            2,
+            "without a detector",
+        ),
+        (
+            ["replay", SAMPLE, "--algorithm", "dwc", "--detector-option", "N=9", "--output", "x.csv"],
+            2,
+            "dwc has no option",
+        ),
         (["replay", SAMPLE, "--algorithm", "tccc", "--output", "x.txt"], 2, ".csv or .parquet"),
         (["replay", SAMPLE, "--algorithm", "tccc", "--output", "/nonexistent/x.csv"], 2, "cannot be written"),
         (["replay", SAMPLE, "--algorithm", "tccc", "--option", "L", "--output", "x.csv"], 2, "name=value"),

@@ -25,14 +25,16 @@ def test_jain_of_known_shares() -> None:
 
 
 def connections() -> list[rewindow.Connection]:
-    with rewindow.open(SAMPLE) as capture, capture.stream() as replay:
+    with rewindow.open(SAMPLE) as capture, capture.stream(bottlenecks=True) as replay:
         replay.run()
         return replay.connections()
 
 
-def test_flows_of_one_interface_are_one_group() -> None:
+@pytest.mark.parametrize(("method", "name"), [("sbd", "detected: sbd #1"), ("interface", "interface 0.0")])
+def test_flows_of_one_bottleneck_are_one_group(method: str, name: str) -> None:
     found = connections()
-    (group,) = fairness_groups(found)
+    (group,) = fairness_groups(found, method=method)
+    assert (group.bottleneck, group.method, group.declared) == (name, method, False)
     assert group.members == [0, 1]
     tcp, mptcp = (c for c in found)
     rates = [tcp.subflows[0].goodput_bps, sum(s.goodput_bps or 0 for s in mptcp.subflows)]
@@ -45,10 +47,33 @@ def test_declared_bottlenecks() -> None:
     found = connections()
     (group,) = fairness_groups(found, [["10.0.1.0/24", "10.0.11.1"]])
     assert group.declared
+    assert (group.method, group.bottleneck) == ("declared", "declared 10.0.1.0/24, 10.0.11.1")
     assert group.goodput_bps[1] == found[1].subflows[0].goodput_bps  # the other subflow goes elsewhere
     assert fairness_groups(found, [["192.0.2.0/24"]]) == []
     with pytest.raises(ValueError, match="does not appear to be"):
         fairness_groups(found, [["nowhere"]])
+
+
+def test_flows_that_were_not_compared_are_no_group() -> None:
+    with rewindow.open(SAMPLE) as capture, capture.stream() as replay:
+        replay.run()
+        found = replay.connections()
+    assert {s.bottleneck_state for c in found for s in c.subflows} == {"not_asked"}
+    with pytest.raises(ValueError, match="bottlenecks=True"):
+        fairness_groups(found)
+    with pytest.raises(ValueError, match="none of sbd, interface"):
+        fairness_groups(found, method="guess")
+
+
+def test_the_tally_says_what_is_not_known() -> None:
+    tally = rewindow.FairnessTally()
+    (first, *_) = connections()[1:]
+    for state in ("undecided", "not_judged", "alone"):
+        first.subflows[0].bottleneck, first.subflows[0].bottleneck_state = None, state
+        first.subflows[1:] = []
+        tally.add(first)
+    assert tally.groups() == []
+    assert tally.bottlenecks() == {"method": "sbd", "undecided": 1, "not_judged": 1}
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=12))

@@ -104,7 +104,7 @@ def test_fairness_carries_the_worst_verdict(tmp_path: Path) -> None:
         other.packet(11.05 + i * 0.06, False, 1001, 1 + (i + 1) * MSS, client="10.0.0.9")
     trace.records += other.records
     found = result(trace.bytes(), tmp_path)
-    (group,) = rewindow.fairness_groups(found.connections)
+    (group,) = rewindow.fairness_groups(found.connections, method="interface")
     assert (sorted(group.members), group.verdict) == ([0, 1], "poor")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rewindow
 from rewindow import BadOption, Decision, Scheduler, SendingSubflow, SendQueue
-from tests.oracles import Sending, fps_forward, sbfps_forward
+from tests.oracles.schedulers import Sending, fps_forward, sbfps_forward
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "schedulers.json").read_text())["vectors"]
 NAMES = [s.name for s in rewindow.schedulers()]
@@ -103,14 +103,14 @@ def views(subflows: list[Sending]) -> list[SendingSubflow]:
 
 
 def compare(name: str, subflows: list[Sending], horizon: str, relative: Fraction) -> None:
-    """M_r within 2^-18 segments and `relative` of the exact; floor(M) that of a number up to 2^-16 above exact M."""
+    """M_r within 2^-16 segments and `relative` of the exact; floor(M) that of a number up to 2^-16 above exact M."""
     j = len(subflows) - 1
     exact = ORACLES[name](subflows, j, horizon)
     forecast = Scheduler(name, horizon=horizon).forward(views(subflows), j)
     for part, expected in zip(forecast.parts, exact, strict=True):
         assert (part is None) is (expected is None)
         if part and expected is not None:
-            assert abs(Fraction(part.segments) - expected) <= Fraction(1, 1 << 18) + relative * expected
+            assert abs(Fraction(part.segments) - expected) <= Fraction(1, 1 << 16) + relative * expected
     total = sum((x for x in exact if x is not None), Fraction(0))
     slack = relative * total
     assert math.floor(total - slack) <= forecast.skipped <= math.floor(total + slack + Fraction(1, 1 << 16))

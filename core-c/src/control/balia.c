@@ -5,7 +5,7 @@
  *   slow start            w += acked
  *   congestion avoidance  w += acked (x/R) / (sum x_k)^2 (1 + alpha)/2 (4 + alpha)/5
  *   loss, ECE             ssthresh = w - (w/2) min(alpha, 1.5)
- *   timeout               ssthresh = w / 2
+ *   timeout               ssthresh = w / 2; mode=kernel: as a loss
  *
  * The step equals (x + m)(4x + m) / (10 w (sum x_k)^2) with m = max_k x_k, which no ratio of rates overflows.
  * mode=kernel is the arithmetic of the out-of-tree Linux module: a step and a decrease in whole
@@ -125,7 +125,7 @@ static void balia_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
 	if (c->option[MODE] == RW_MODE_KERNEL) {
-		if (p->word[PATH_AI] == 0)
+		if (p->word[PATH_STALE] || p->word[PATH_AI] == 0)
 			module_recalculate(c, p);
 		uint64_t w = p->cwnd_q16 >> 16;
 		p->word[PATH_STALE] = 1;
@@ -135,11 +135,13 @@ static void balia_loss(struct rw_connection *c, uint32_t path)
 	rw_decrease(p, decrease_q16(c, p), c->option[MIN_SSTHRESH]);
 }
 
+/* The kernel asks the module for ssthresh on a timeout, too. */
 static void balia_timeout(struct rw_connection *c, uint32_t path)
 {
-	struct rw_path *p = &c->path[path];
-	p->word[PATH_STALE] = 1;
-	rw_halve(p, c->option[MODE] == RW_MODE_KERNEL, c->option[MIN_SSTHRESH]);
+	if (c->option[MODE] == RW_MODE_KERNEL)
+		balia_loss(c, path);
+	else
+		rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]);
 }
 
 const struct rw_control rw_control_balia = {

@@ -11,7 +11,7 @@
 #include "options.h"
 
 enum { MTH_CAP = COMMON_OPTIONS };
-enum { PATH_MTH_Q32 };
+enum { PATH_MTH_Q32, PATH_MTH_CLAMPED_Q32 };
 
 static const struct rw_option enmcc_options[] = {
     RW_OPTION_MODE_PAPER,
@@ -21,7 +21,9 @@ static const struct rw_option enmcc_options[] = {
     {0}};
 static const struct rw_option plus_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, {0}};
 
-static const struct rw_word_name enmcc_words[] = {{"m_th", 1, PATH_MTH_Q32, 32, 0}, {0}};
+static const struct rw_word_name enmcc_words[] = {{"m_th", 1, PATH_MTH_Q32, 32, 0},
+						  {"m_th_clamped", 1, PATH_MTH_CLAMPED_Q32, 32, 0},
+						  {0}};
 static const struct rw_word_name plus_words[] = {{0}};
 
 static uint64_t flight_q16(const struct rw_path *p)
@@ -50,9 +52,15 @@ static uint64_t m_th_q32(const struct rw_connection *c, const struct rw_path *ow
 		uint64_t y_q31 = rw_multiply_divide(share_q31, least, flight_q16(p));
 		sum_q62 += y_q31 * y_q31;
 	}
-	uint64_t cap = rw_min64((uint64_t)c->option[MTH_CAP] << 16, (uint64_t)t.paths << 32);
-	uint64_t m_th = rw_multiply_divide((uint64_t)1 << 62, one, rw_max64(sum_q62, 1));
-	return rw_min64(rw_max64(m_th, one), cap);
+	return rw_multiply_divide((uint64_t)1 << 62, one, rw_max64(sum_q62, 1));
+}
+
+/* Within [1, min(mth_cap, n)]; alone it is 1. */
+static uint64_t clamped_q32(const struct rw_connection *c, uint64_t m_th)
+{
+	uint64_t one = (uint64_t)1 << 32;
+	uint64_t cap = rw_min64((uint64_t)c->option[MTH_CAP] << 16, (uint64_t)rw_sum_paths(c).paths << 32);
+	return rw_max64(rw_min64(m_th, cap), one);
 }
 
 static void enmcc_ack(struct rw_connection *c, const struct rw_ack *ack) { rw_nmcc_ack(c, ack); }
@@ -61,7 +69,8 @@ static void enmcc_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
 	p->word[PATH_MTH_Q32] = m_th_q32(c, p);
-	rw_decrease(p, rw_multiply_divide(p->cwnd_q16, p->word[PATH_MTH_Q32], (uint64_t)1 << 33), c->option[MIN_SSTHRESH]);
+	p->word[PATH_MTH_CLAMPED_Q32] = clamped_q32(c, p->word[PATH_MTH_Q32]);
+	rw_decrease(p, rw_multiply_divide(p->cwnd_q16, p->word[PATH_MTH_CLAMPED_Q32], (uint64_t)1 << 33), c->option[MIN_SSTHRESH]);
 }
 
 static void halve(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }

@@ -23,6 +23,9 @@ enum { OLIA_BETWEEN_LOSSES, OLIA_SINCE_LOSS, OLIA_ALPHA_Q32, OLIA_PATH_WORDS };
 	 "draft-khalili prints l^2/R", RW_OPTION_CHOICE, 0, 0}
 enum { OLIA_BEST_KERNEL, OLIA_BEST_DRAFT };
 
+/* Where the count of bytes stays. */
+#define OLIA_BYTES_MAX ((uint64_t)1 << 62)
+
 /* alpha_r = sign / denominator; 0 / 1 when it is nothing. */
 struct rw_olia_alpha {
 	int sign;
@@ -32,7 +35,7 @@ struct rw_olia_alpha {
 RW_INLINE void rw_olia_delivered(struct rw_connection *c, const struct rw_ack *ack)
 {
 	uint64_t *since = &c->path[ack->path].word[OLIA_SINCE_LOSS];
-	*since = rw_min64(*since + (uint64_t)ack->acked_segments * (c->mss_bytes ? c->mss_bytes : 1460), UINT32_MAX);
+	*since = rw_min64(*since + (uint64_t)ack->acked_segments * (c->mss_bytes ? c->mss_bytes : 1460), OLIA_BYTES_MAX);
 }
 
 /* A second loss without anything delivered in between belongs to the first. */
@@ -44,15 +47,23 @@ RW_INLINE void rw_olia_lost(struct rw_path *p)
 	}
 }
 
-/* a's l/R^2 or l^2/R against b's: -1, 0, 1, exactly. */
+RW_INLINE uint64_t rw_olia_length(const struct rw_path *p)
+{
+	return rw_max64(p->word[OLIA_BETWEEN_LOSSES], p->word[OLIA_SINCE_LOSS]);
+}
+
+/* a's l/R^2 or l^2/R against b's: -1, 0, 1. Exact, but that l^2 keeps 32 bits of the longer l. */
 RW_INLINE int rw_olia_compare(const struct rw_path *a, const struct rw_path *b, int64_t rule)
 {
-	uint64_t la = rw_min64(rw_max64(a->word[OLIA_BETWEEN_LOSSES], a->word[OLIA_SINCE_LOSS]), UINT32_MAX);
-	uint64_t lb = rw_min64(rw_max64(b->word[OLIA_BETWEEN_LOSSES], b->word[OLIA_SINCE_LOSS]), UINT32_MAX);
+	uint64_t la = rw_olia_length(a), lb = rw_olia_length(b);
 	/* Units of 4 ns: 17 s fit 32 bits. */
 	uint64_t ra = rw_min64(a->srtt_ns >> 2, UINT32_MAX), rb = rw_min64(b->srtt_ns >> 2, UINT32_MAX);
 	struct rw_u128 x, y;
 	if (rule == OLIA_BEST_DRAFT) {
+		uint64_t longest = rw_max64(la, lb);
+		int excess = longest >> 32 ? 32 - rw_leading_zeros(longest) : 0;
+		la >>= excess;
+		lb >>= excess;
 		x = rw_multiply_wide(la * la, rb);
 		y = rw_multiply_wide(lb * lb, ra);
 	} else {

@@ -81,11 +81,12 @@ static void reno(struct rw_path *p, const struct rw_ack *ack)
 		rw_additive_increase(p, (uint32_t)whole(p->cwnd_q16), (uint32_t)(acked_q16 >> 16));
 }
 
+/* Of the subflows that have a round trip to tell of in this round. */
 static uint64_t share_q16(const struct rw_connection *c, const struct rw_path *own)
 {
 	uint64_t total = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
-		if (c->path[i].live)
+		if (c->path[i].live && c->path[i].word[PATH_SAMPLES])
 			total += c->path[i].word[PATH_RATE];
 	return total ? rw_multiply_divide(own->word[PATH_RATE], RW_Q16_ONE, total) : RW_Q16_ONE;
 }

@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "capture.h"
+#include "detect.h"
 #include "observed.h"
 #include "shadow.h"
 
 struct rw_controller {
 	struct rw_shadow *shadow;
+	struct rw_detect *detect; /* null: it has no use for sets */
 	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
 	struct rw_observed observed;  /* when somebody looks */
 	struct rw_observed_by by;
@@ -36,8 +38,15 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 	rw_controller *c = calloc(1, sizeof *c);
 	if (c)
 		c->shadow = malloc(rw_shadow_bytes(RW_MAX_PATHS));
-	if (!c || !c->shadow) {
-		free(c);
+	if (c && settings.detector) {
+		int64_t option[RW_MAX_OPTIONS];
+		rw_choice defaults = {rw_detector_name(settings.detector - 1u), NULL, 0};
+		uint32_t which;
+		rw_detector_options(&defaults, &which, option, error);
+		c->detect = rw_detect_open(which, option, INT64_MIN);
+	}
+	if (!c || !c->shadow || (settings.detector && !c->detect)) {
+		rw_controller_close(c);
 		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 		return RW_ERROR_MEMORY;
 	}
@@ -49,10 +58,38 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 void rw_controller_close(rw_controller *c)
 {
 	if (c) {
+		rw_detect_close(c->detect);
 		free(c->log.row);
 		free(c->shadow);
 	}
 	free(c);
+}
+
+static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now)
+{
+	(void)time_ns;
+	rw_shadow_set(((rw_controller *)to)->shadow, path, now->set, now->state);
+}
+
+static void sets_complete(void *to, uint32_t first_path)
+{
+	rw_shadow_moved(((rw_controller *)to)->shadow, RW_MOVE_SETS, first_path, 0);
+}
+
+void rw_controller_advance(rw_controller *c, int64_t time_ns)
+{
+	struct rw_detect_sink sink = {set_changed, sets_complete, c};
+	if (c->detect && time_ns != RW_TIME_UNKNOWN)
+		rw_detect_advance(c->detect, time_ns, &sink);
+}
+
+static void tell_congestion(rw_controller *c, uint32_t path, enum rw_congestion kind, int64_t time_ns)
+{
+	struct rw_detect_sink sink = {set_changed, sets_complete, c};
+	if (!c->detect || time_ns == RW_TIME_UNKNOWN)
+		return;
+	rw_detect_advance(c->detect, time_ns, &sink);
+	rw_detect_congestion(c->detect, path, kind, &sink);
 }
 
 static struct rw_violations *violations_of(void *owner, uint32_t connection, uint8_t choice)
@@ -88,6 +125,8 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	p->flight_peak_q16 = state->flight_peak_q16;
 	p->group = state->group;
 	p->group_state = state->group_state;
+	if (c->detect)
+		rw_detect_join(c->detect, i, state->srtt_ns);
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
 	if (join)
@@ -113,10 +152,31 @@ static int is_live(const rw_controller *c, uint32_t path)
 	return path < RW_MAX_PATHS && c->shadow->connection->path[path].live;
 }
 
+/* Fewer than two are no set: who would be left alone. In a replay its detector dissolves it; by hand there may be none. */
+static void dissolve(rw_controller *c, uint32_t path)
+{
+	const struct rw_connection *connection = c->shadow->connection;
+	uint32_t group = connection->path[path].group, others = 0, last = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (i != path && connection->path[i].live && connection->path[i].group == group) {
+			others++;
+			last = i;
+		}
+	if (group == 0 || others != 1)
+		return;
+	rw_shadow_set(c->shadow, path, 0, RW_GROUP_MONITOR);
+	rw_shadow_set(c->shadow, last, 0, RW_GROUP_MONITOR);
+	rw_shadow_moved(c->shadow, RW_MOVE_SETS, path, 0);
+}
+
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
+	struct rw_detect_sink sink = {set_changed, sets_complete, c};
+	if (c->detect)
+		rw_detect_leave(c->detect, path, &sink);
+	dissolve(c, path);
 	rw_shadow_leave(c->shadow, path);
 	return RW_OK;
 }
@@ -133,22 +193,28 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 	c->acked[path] += acked_segments;
 	/* A whole window is in flight: what ends a round trip is the ACK of what was next at its beginning. */
 	uint32_t next = c->acked[path] + (uint32_t)(c->shadow->connection->path[path].cwnd_q16 >> 16);
-	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns, c->acked[path], next, marked_segments};
+	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns == RW_TIME_UNKNOWN ? 0 : time_ns, c->acked[path], next, marked_segments};
+	uint64_t srtt = c->shadow->connection->path[path].srtt_ns;
+	if (rtt_ns)
+		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
+	rw_controller_advance(c, time_ns);
+	if (c->detect && time_ns != RW_TIME_UNKNOWN) {
+		struct rw_delivery delivery = {path, acked_segments, 0, rtt_ns};
+		rw_detect_delivery(c->detect, &delivery, srtt);
+	}
 	if (acked_segments)
 		rw_shadow_delivered(c->shadow, &ack);
-	if (rtt_ns) {
-		uint64_t srtt = c->shadow->connection->path[path].srtt_ns;
-		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
+	if (rtt_ns)
 		rw_shadow_rtt(c->shadow, &ack, srtt);
-	}
 	rw_shadow_raise(c->shadow, &ack);
 	return RW_OK;
 }
 
-static rw_status reduce(rw_controller *c, uint32_t path, int marked, rw_error *error)
+static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t time_ns, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
+	tell_congestion(c, path, marked ? RW_CONGESTION_ECE : RW_CONGESTION_LOSS, time_ns);
 	rw_shadow_reduce(c->shadow, path, marked);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
 	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
@@ -158,20 +224,21 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, rw_error *e
 	return RW_OK;
 }
 
-rw_status rw_controller_loss(rw_controller *c, uint32_t path, rw_error *error)
+rw_status rw_controller_loss(rw_controller *c, uint32_t path, int64_t time_ns, rw_error *error)
 {
-	return reduce(c, path, 0, error);
+	return reduce(c, path, 0, time_ns, error);
 }
 
-rw_status rw_controller_ece(rw_controller *c, uint32_t path, rw_error *error)
+rw_status rw_controller_ece(rw_controller *c, uint32_t path, int64_t time_ns, rw_error *error)
 {
-	return reduce(c, path, 1, error);
+	return reduce(c, path, 1, time_ns, error);
 }
 
-rw_status rw_controller_timeout(rw_controller *c, uint32_t path, rw_error *error)
+rw_status rw_controller_timeout(rw_controller *c, uint32_t path, int64_t time_ns, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
+	tell_congestion(c, path, RW_CONGESTION_TIMEOUT, time_ns);
 	rw_shadow_timeout(c->shadow, path, 0, 1);
 	return RW_OK;
 }

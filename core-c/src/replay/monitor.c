@@ -150,9 +150,10 @@ static struct sums sum_up(const struct step *s, double w, int sets, double (*wei
 	return t;
 }
 
+/* As it is after the step: deliveries have moved it before the window moves. */
 static double beta(const struct step *s, uint32_t path)
 {
-	return fmax((double)s->before->path[path].beta_q32 / 4294967296.0, segments((uint64_t)option(s, s->at->beta_floor)));
+	return fmax((double)s->after->path[path].beta_q32 / 4294967296.0, segments((uint64_t)option(s, s->at->beta_floor)));
 }
 
 /* What congestion avoidance adds for one segment: with w after slow start. */

@@ -93,6 +93,28 @@ const char *rw_vantage_name(uint32_t vantage)
 	return NAME_OF(names, vantage);
 }
 
+const char *rw_group_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+	    [RW_GROUP_MONITOR] = "monitor",
+	    [RW_GROUP_JUDGEMENT] = "judgement",
+	    [RW_GROUP_FINAL] = "final",
+	};
+	return NAME_OF(names, state);
+}
+
+const char *rw_bottleneck_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+	    [RW_BOTTLENECK_NOT_ASKED] = "not_asked",
+	    [RW_BOTTLENECK_NOT_JUDGED] = "not_judged",
+	    [RW_BOTTLENECK_UNDECIDED] = "undecided",
+	    [RW_BOTTLENECK_ALONE] = "alone",
+	    [RW_BOTTLENECK_SHARED] = "shared",
+	};
+	return NAME_OF(names, state);
+}
+
 const char *rw_move_name(uint32_t kind)
 {
 	static const char *const names[] = {

@@ -155,7 +155,8 @@ static void free_columns(struct columns *c, uint32_t choices)
 	}
 	void *all[] = {c->time_ns, c->connection, c->subflow, c->una, c->ack, c->acked_bytes, c->acked_segments, c->rtt_us,
 		       c->srtt_us, c->in_flight_bytes, c->flags, c->mark_time_ns, c->mark_row, c->mark_connection,
-		       c->mark_subflow, c->mark_value, c->mark_kind, c->cwnd_before_q16, c->cwnd_q16, c->ssthresh_q16,
+		       c->mark_subflow, c->mark_value, c->mark_kind, c->set_time_ns, c->set_connection, c->set_subflow,
+		       c->set_detector, c->set_state, c->set_number, c->cwnd_before_q16, c->cwnd_q16, c->ssthresh_q16,
 		       c->phase};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]);
@@ -174,6 +175,48 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 			return status;
 	}
 	return RW_OK;
+}
+
+/* The detectors that were asked for, then those that controllers need. */
+static rw_status read_detectors(rw_replay *r, rw_error *error)
+{
+	uint32_t which;
+	int64_t option[RW_MAX_OPTIONS];
+	for (uint32_t k = 0; k < r->limits.detectors; k++) {
+		rw_status status = rw_detector_options(&r->limits.detector[k], &which, option, error);
+		if (status != RW_OK)
+			return status;
+		r->detector[which].wanted = r->detects = 1;
+		memcpy(r->detector[which].option, option, sizeof option);
+	}
+	for (uint32_t k = 0; k < r->choices; k++) {
+		which = r->choice[k].settings.detector - 1u;
+		if (r->choice[k].settings.detector == 0 || r->detector[which].wanted)
+			continue;
+		rw_choice defaults = {rw_detector_name(which), NULL, 0};
+		rw_status status = rw_detector_options(&defaults, &which, r->detector[which].option, error);
+		if (status != RW_OK)
+			return status;
+		r->detector[which].wanted = r->detects = 1;
+	}
+	return RW_OK;
+}
+
+static rw_status open_across(rw_replay *r, rw_error *error)
+{
+	uint32_t which;
+	int64_t option[RW_MAX_OPTIONS];
+	if (!r->limits.across)
+		return RW_OK;
+	rw_status status = rw_detector_options(r->limits.across, &which, option, error);
+	if (status != RW_OK)
+		return status;
+	if (which != rw_detector_find("sbd")) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s cannot compare all flows of a capture", rw_detector_name(which));
+		return RW_ERROR_BAD_VALUE;
+	}
+	r->across = rw_across_open(&r->survey, option);
+	return r->across ? RW_OK : out_of_memory(error);
 }
 
 /* Which flows are replayed by when they were sent; the reader ahead of them. */
@@ -223,6 +266,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	r->choice = calloc(choice_count + 1, sizeof *r->choice);
 	int failed = rw_survey_open(&r->survey, r->limits.flows_max ? r->limits.flows_max : FLOWS_MAX);
 	rw_status status = r->fds && r->choice && !failed ? read_choices(r, choices, error) : out_of_memory(error);
+	if (status == RW_OK)
+		status = read_detectors(r, error);
 	if (status == RW_OK) {
 		memcpy(r->fds, fds, files * sizeof *fds);
 		for (uint32_t i = 0; i < files; i++) {
@@ -233,6 +278,9 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	}
 	if (status == RW_OK) {
 		judge_flows(r);
+		status = open_across(r, error);
+	}
+	if (status == RW_OK) {
 		r->live = calloc(r->survey.flows + 1, sizeof *r->live);
 		r->outcome = calloc(r->survey.flows + 1, sizeof *r->outcome);
 		r->live_connection = calloc(r->survey.connections + 1, sizeof *r->live_connection);
@@ -260,28 +308,44 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	return RW_OK;
 }
 
-/* One packet may release as many sends as wait for it, each with marks of its own. 0, or 1 when memory is used up. */
-static int make_room_for_marks(struct columns *c)
-{
-	uint64_t room = c->mark_room ? c->mark_room * 2 : 1024;
-	int failed = 0;
 #define GROW(field)                                                                                                    \
 	do {                                                                                                           \
 		void *grown = realloc(c->field, room * sizeof *c->field);                                              \
 		failed |= !grown;                                                                                      \
 		c->field = grown ? grown : c->field;                                                                   \
 	} while (0)
+
+/* One packet may release as many sends as wait for it, each with marks of its own. 0, or 1 when memory is used up. */
+static int make_room_for_marks(struct columns *c)
+{
+	uint64_t room = c->mark_room ? c->mark_room * 2 : 1024;
+	int failed = 0;
 	GROW(mark_time_ns);
 	GROW(mark_row);
 	GROW(mark_connection);
 	GROW(mark_subflow);
 	GROW(mark_value);
 	GROW(mark_kind);
-#undef GROW
 	if (!failed)
 		c->mark_room = room;
 	return failed;
 }
+
+static int make_room_for_sets(struct columns *c)
+{
+	uint64_t room = c->set_room ? c->set_room * 2 : 256;
+	int failed = 0;
+	GROW(set_time_ns);
+	GROW(set_connection);
+	GROW(set_subflow);
+	GROW(set_detector);
+	GROW(set_state);
+	GROW(set_number);
+	if (!failed)
+		c->set_room = room;
+	return failed;
+}
+#undef GROW
 
 static void add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value)
 {
@@ -312,6 +376,149 @@ static struct rw_shadow *shadow_of(const rw_replay *r, uint32_t connection, uint
 	return (struct rw_shadow *)(void *)(first + choice * rw_shadow_bytes(paths_of(r, connection)));
 }
 
+static void add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
+		    const struct rw_detected_path *now)
+{
+	struct columns *c = &r->columns;
+	if (r->sets == c->set_room && make_room_for_sets(c)) {
+		r->no_memory = 1;
+		return;
+	}
+	uint64_t i = r->sets++;
+	c->set_time_ns[i] = time_ns;
+	c->set_connection[i] = f->connection;
+	c->set_subflow[i] = f->id;
+	c->set_detector[i] = detector;
+	c->set_state[i] = now->state;
+	c->set_number[i] = now->set;
+}
+
+/* What a connection's detector is told to, and whose. */
+struct told {
+	rw_replay *r;
+	uint32_t connection;
+	const struct rw_detect *detect;
+};
+
+/* A path's set changed: a row, and every controller that goes by this detector knows. */
+static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now)
+{
+	const struct told *t = to;
+	rw_replay *r = t->r;
+	const struct rw_flow_connection *c = &r->survey.connection[t->connection];
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		uint32_t number = r->survey.subflow[c->first_subflow + i];
+		if (r->live[number] && r->live[number]->slot == path)
+			add_set(r, &r->survey.flow[number], t->detect->which, time_ns, now);
+	}
+	for (uint32_t k = 0; r->live_connection[t->connection].shadows && k < r->choices; k++)
+		if (r->choice[k].settings.detector == t->detect->which + 1)
+			rw_shadow_set(shadow_of(r, t->connection, k), path, now->set, now->state);
+}
+
+static void sets_complete(void *to, uint32_t first_path)
+{
+	const struct told *t = to;
+	for (uint32_t k = 0; t->r->live_connection[t->connection].shadows && k < t->r->choices; k++)
+		if (t->r->choice[k].settings.detector == t->detect->which + 1)
+			rw_shadow_moved(shadow_of(t->r, t->connection, k), RW_MOVE_SETS, first_path, 0);
+}
+
+static void detect_event(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns)
+{
+	for (struct rw_detect *w = r->live_connection[connection].detect; w; w = w->next) {
+		struct told told = {r, connection, w};
+		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		rw_detect_event(w, slot, e, srtt_ns, &sink);
+	}
+}
+
+static void detect_join(rw_replay *r, const struct rw_flow *f, const struct live *l, int64_t time_ns)
+{
+	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
+		struct told told = {r, f->connection, w};
+		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		rw_detect_advance(w, time_ns, &sink);
+		rw_detect_join(w, l->slot, l->sender.srtt_ns);
+		add_set(r, f, w->which, time_ns, &w->state->path[l->slot]);
+	}
+}
+
+static void close_detectors(struct live_connection *lc)
+{
+	while (lc->detect) {
+		struct rw_detect *next = lc->detect->next;
+		rw_detect_close(lc->detect);
+		lc->detect = next;
+	}
+}
+
+/* Have all subflows that are there sent their FIN? */
+static int is_closing(const rw_replay *r, uint32_t connection)
+{
+	const struct rw_flow_connection *c = &r->survey.connection[connection];
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		const struct live *l = r->live[r->survey.subflow[c->first_subflow + i]];
+		if (l && l->slot != NO_SLOT && !l->fin)
+			return 0;
+	}
+	return 1;
+}
+
+/* What is left of windows stands alone, and no row says so: the last sets were true. */
+static void dissolve_sets(rw_replay *r, uint32_t connection)
+{
+	for (uint32_t k = 0; r->live_connection[connection].shadows && k < r->choices; k++) {
+		struct rw_shadow *s = shadow_of(r, connection, k);
+		uint32_t first = RW_MAX_PATHS;
+		for (uint32_t i = 0; i < paths_of(r, connection); i++)
+			if (s->connection->path[i].group) {
+				first = first == RW_MAX_PATHS ? i : first;
+				rw_shadow_set(s, i, 0, RW_GROUP_MONITOR);
+			}
+		if (first != RW_MAX_PATHS)
+			rw_shadow_moved(s, RW_MOVE_SETS, first, 0);
+	}
+}
+
+static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, int64_t time_ns)
+{
+	struct live_connection *lc = &r->live_connection[f->connection];
+	if (lc->detect && is_closing(r, f->connection)) {
+		lc->closing = 1;
+		close_detectors(lc);
+		dissolve_sets(r, f->connection);
+	}
+	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
+		struct told told = {r, f->connection, w};
+		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		rw_detect_advance(w, time_ns, &sink);
+		rw_detect_leave(w, slot, &sink);
+	}
+}
+
+/* A connection's detectors, made with the first event of several subflows. 0, or 1 when memory is used up. */
+static int open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns)
+{
+	struct live_connection *lc = &r->live_connection[connection];
+	struct rw_detect **last = &lc->detect;
+	const struct rw_flow_connection *c = &r->survey.connection[connection];
+	for (uint32_t which = 0; which < RW_DETECTORS_MAX; which++) {
+		if (!r->detector[which].wanted)
+			continue;
+		*last = rw_detect_open(which, r->detector[which].option, time_ns);
+		if (!*last)
+			return 1;
+		last = &(*last)->next;
+	}
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		uint32_t number = r->survey.subflow[c->first_subflow + i];
+		if (r->live[number] && r->live[number]->slot != NO_SLOT)
+			detect_join(r, &r->survey.flow[number], r->live[number], time_ns);
+	}
+	return 0;
+}
+
 static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
 {
 	struct live_connection *lc = &r->live_connection[f->connection];
@@ -329,6 +536,8 @@ static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int
 	add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
 	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
 		rw_shadow_join(shadow_of(r, f->connection, k), l->slot, l->sender.srtt_ns);
+	lc->closing = 0;
+	detect_join(r, f, l, time_ns);
 }
 
 /* Lets the steps be seen of those controllers that a specification speaks of. */
@@ -400,13 +609,16 @@ static void leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t
 	rw_sender_retire(&l->sender);
 	if (l->slot != NO_SLOT) {
 		add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
+		detect_leave(r, f, l->slot, time_ns);
 		for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
 			rw_shadow_leave(shadow_of(r, f->connection, k), l->slot);
 		lc->slots_used &= (uint8_t)~(1 << l->slot);
 		l->slot = NO_SLOT;
 	}
-	if (++lc->left == r->survey.connection[f->connection].subflows)
+	if (++lc->left == r->survey.connection[f->connection].subflows) {
 		free_shadows(lc); /* no subflow can come any more */
+		close_detectors(lc);
+	}
 }
 
 static void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct rw_event *e)
@@ -463,18 +675,25 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	r->rows++;
 }
 
-static int apply(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_events *events)
+static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_events *events)
 {
+	const struct rw_flow *f = &r->survey.flow[number];
 	struct live_connection *lc = &r->live_connection[f->connection];
 	if (!l->established || l->slot == NO_SLOT)
 		return 0;
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
 		add_event_marks(r, f, e);
+		if (r->across && rw_across_event(r->across, number, e))
+			return 1;
 		if (e->kind == RW_EVENT_SEND && !lc->shadows)
 			continue;
 		if (need_shadows(r, f->connection))
 			return 1;
+		if (r->detects && !lc->detect && !lc->closing && r->survey.connection[f->connection].subflows > 1 &&
+		    open_detectors(r, f->connection, e->time_ns))
+			return 1;
+		detect_event(r, f->connection, l->slot, e, l->sender.srtt_ns);
 		if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
 			return 1;
 		if (e->kind == RW_EVENT_ACK) {
@@ -590,7 +809,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 			rw_sender_acked(&l->sender, p, &events, &r->oddities);
 		}
 	}
-	if (apply(r, f, l, &events))
+	if (apply(r, number, l, &events))
 		return 1;
 	if (from_source && p->flags & RW_TCP_FIN)
 		l->fin = 1;
@@ -615,8 +834,12 @@ static void end_flow(rw_replay *r, uint32_t number)
 	r->live[number] = NULL;
 	if (r->early)
 		rw_early_end(r->early, number);
-	if (++lc->over == r->survey.connection[f->connection].subflows)
+	if (++lc->over == r->survey.connection[f->connection].subflows) {
 		free_shadows(lc);
+		close_detectors(lc);
+	}
+	if (r->across)
+		rw_across_end(r->across, number);
 }
 
 /* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
@@ -664,6 +887,8 @@ static int replay_packet(rw_replay *r, struct rw_packet *p)
 static void finish(rw_replay *r)
 {
 	r->ended = 1;
+	if (r->across)
+		rw_across_finish(r->across);
 	rw_summary *s = &r->summary;
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		s->oddity[i] = r->oddities.count[i];
@@ -680,7 +905,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	memset(batch, 0, sizeof *batch);
 	memset(error, 0, sizeof *error);
 	r->rows_before += r->rows;
-	r->rows = r->marks = r->log.count = 0;
+	r->rows = r->marks = r->sets = r->log.count = 0;
 	struct rw_record record;
 	struct rw_packet packet;
 	/* One packet adds at most one row. */
@@ -711,7 +936,9 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			    c->acked_segments, c->rtt_us, c->srtt_us, c->in_flight_bytes, c->flags,
 			    (const uint64_t *const *)c->cwnd_before_q16, (const uint64_t *const *)c->cwnd_q16,
 			    (const uint64_t *const *)c->ssthresh_q16, (const uint8_t *const *)c->phase, r->marks,
-			    c->mark_time_ns, c->mark_row, c->mark_connection, c->mark_subflow, c->mark_kind, c->mark_value, r->log.count, r->log.row};
+			    c->mark_time_ns, c->mark_row, c->mark_connection, c->mark_subflow, c->mark_kind, c->mark_value,
+			    r->sets, c->set_time_ns, c->set_connection, c->set_subflow, c->set_detector, c->set_state,
+			    c->set_number, r->log.count, r->log.row};
 	return RW_OK;
 }
 
@@ -737,6 +964,7 @@ void rw_replay_close(rw_replay *r)
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
 		struct live_connection *lc = &r->live_connection[i];
 		free_shadows(lc);
+		close_detectors(lc);
 		free(lc->violations);
 		if (lc->coverage)
 			rw_coverage_free(lc->coverage);
@@ -748,6 +976,7 @@ void rw_replay_close(rw_replay *r)
 	rw_fragments_close(r->fragments);
 	rw_copies_close(r->copies);
 	rw_early_close(r->early);
+	rw_across_close(r->across);
 	free(r->send_times);
 	rw_survey_free(&r->survey);
 	free(r->live);

@@ -83,6 +83,14 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	rw_shadow_moved(s, RW_MOVE_LEAVE, path, 0);
 }
 
+void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
+{
+	s->connection->path[path].group = set;
+	s->connection->path[path].group_state = state;
+	if (s->control->grouped)
+		s->control->grouped(s->connection, path);
+}
+
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
 	sample(s, ack, srtt_ns);

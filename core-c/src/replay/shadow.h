@@ -22,6 +22,7 @@ enum rw_losses { RW_LOSSES_RECORDED, RW_LOSSES_REACHED };
 struct rw_settings {
 	int64_t option[RW_MAX_OPTIONS]; /* the controller's own */
 	uint8_t gate, losses;           /* the shadow's */
+	uint8_t detector;               /* 1 + its place in the registry; 0: none */
 };
 
 struct rw_shadow_path {
@@ -59,6 +60,8 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row);
 
+/* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
+void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
 /* Tells the observer of a step (rw_move_kind) that has been made. */
 void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
 

@@ -2,8 +2,10 @@
 #ifndef RW_STATE_H
 #define RW_STATE_H
 
+#include "across.h"
 #include "capture.h"
 #include "coverage.h"
+#include "detect.h"
 #include "early.h"
 #include "observed.h"
 #include "shadow.h"
@@ -44,8 +46,10 @@ struct live_connection {
 	struct rw_observed *observed; /* of each controller; null: nobody asked for its steps */
 	struct rw_violations *violations; /* of each controller; null: none yet */
 	struct rw_coverage *coverage; /* null without data sequence numbers */
+	struct rw_detect *detect;     /* a chain of those wanted; made with the shadows, and null for a single path */
 	uint32_t left, over;          /* how many of its subflows have left, have had their last packet */
 	uint8_t slots_used;           /* a bit for each */
+	uint8_t closing;              /* every subflow has sent its FIN: nothing is left to couple, detectors have ended */
 };
 
 struct columns {
@@ -59,6 +63,10 @@ struct columns {
 	uint32_t *mark_connection, *mark_subflow, *mark_value;
 	uint8_t *mark_kind;
 	uint64_t mark_room;
+	int64_t *set_time_ns;
+	uint32_t *set_connection, *set_subflow;
+	uint8_t *set_detector, *set_state, *set_number;
+	uint64_t set_room;
 };
 
 struct choice {
@@ -66,11 +74,19 @@ struct choice {
 	struct rw_settings settings;
 };
 
+struct detector_choice {
+	uint8_t wanted;
+	int64_t option[RW_MAX_OPTIONS];
+};
+
 struct rw_replay {
 	int *fds;
 	uint32_t files, choices, batch_rows;
 	uint64_t total_bytes;
 	struct choice *choice;
+	struct detector_choice detector[RW_DETECTORS_MAX]; /* by their places in the registry */
+	uint8_t detects;         /* at least one of them is wanted */
+	struct rw_across *across; /* null: nobody asked */
 	rw_limits limits;
 	struct rw_survey survey;
 	struct rw_budget budget;
@@ -89,7 +105,7 @@ struct rw_replay {
 	struct rw_observed_by observed_by;
 	struct rw_move_log log;
 	uint8_t no_memory;
-	uint64_t rows, marks, rows_before;
+	uint64_t rows, marks, sets, rows_before;
 	uint8_t ended;
 };
 

@@ -88,6 +88,8 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	if (sink->mss && row->mss_bytes > sink->mss)
 		row->mss_bytes = sink->mss;
 	row->bytes = source->bytes;
+	if (r->across)
+		row->bottleneck_state = (uint8_t)rw_across_of(r->across, number, &row->bottleneck);
 	if (!o.seen)
 		return;
 	row->bytes = o.bytes;

@@ -1,0 +1,71 @@
+/*
+ * The contract that one shared-bottleneck detector implements: which subflows of a connection meet in one queue.
+ *
+ * A detector is one C file under the rules of a controller (rw_control.h): integers, no libc, no loop without a constant
+ * bound, `clang -target bpf`. What it learns does not depend on a window, so that one run serves every controller. Times
+ * are nanoseconds on any clock.
+ */
+#ifndef RW_BOTTLENECK_H
+#define RW_BOTTLENECK_H
+
+#include "rw_control.h"
+
+/* What a caller may say of time and of a round trip; more is cut, so that sums and squares stay within 64 bits. */
+#define RW_DETECTION_TIME_MAX ((int64_t)1 << 61)
+#define RW_DETECTION_DELAY_MAX ((uint64_t)1 << 40)
+
+/* One subflow as a detector judges it. A slot is used again after its subflow left. */
+struct rw_detected_path {
+	uint64_t srtt_ns; /* 0: none yet */
+	uint8_t live;
+	uint8_t set;   /* from 1 on; 0: none */
+	uint8_t state; /* enum rw_group_state */
+};
+
+/* One connection under one detector: what every detector's own state begins with. */
+struct rw_detection {
+	int64_t option[RW_MAX_OPTIONS]; /* in the order of the detector's option table */
+	int64_t now_ns;
+	struct rw_detected_path path[RW_MAX_PATHS];
+};
+
+enum rw_congestion { RW_CONGESTION_ECE = 0, RW_CONGESTION_LOSS = 1, RW_CONGESTION_TIMEOUT = 2 };
+
+struct rw_delivery {
+	uint32_t path;
+	uint32_t delivered_segments, lost_segments; /* newly */
+	uint64_t delay_ns; /* 0: no sample */
+};
+
+/* A number that a detector decides by, for those who look: of one path. */
+struct rw_statistic {
+	const char *name;
+	const char *unit;
+	uint8_t fraction_bits;
+};
+
+struct rw_detector {
+	const char *name;
+	const char *source;  /* paper and section, RFC */
+	const char *formula; /* one line */
+	const char *deviations; /* from the print */
+	const struct rw_option *options;       /* ends with a null name */
+	const struct rw_statistic *statistics; /* ends with a null name */
+	uint32_t bytes;      /* of its state, a struct that begins with a struct rw_detection; all 0 before open */
+	void (*open)(struct rw_detection *d); /* options and now_ns are set; may be null */
+	void (*join)(struct rw_detection *d, uint32_t path);  /* the path is live, in no set */
+	void (*leave)(struct rw_detection *d, uint32_t path); /* the path is still live */
+	void (*congestion)(struct rw_detection *d, uint32_t path, enum rw_congestion kind); /* at now_ns; null: not used */
+	void (*delivery)(struct rw_detection *d, const struct rw_delivery *delivery);       /* at now_ns; null: not used */
+	/*
+	 * Takes the earliest decision that was due between now_ns and `until`, sets now_ns to when it was due, and returns 1;
+	 * 0 when none is left. Null: decides at events alone.
+	 */
+	int (*decide)(struct rw_detection *d, int64_t until_ns);
+	int64_t (*statistic)(const struct rw_detection *d, uint32_t path, uint32_t index);
+};
+
+/* The registry (list.c): every detector once, ended by a null. */
+extern const struct rw_detector *const rw_detector_list[];
+
+#endif

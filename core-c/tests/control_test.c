@@ -1,0 +1,109 @@
+/* What holds of every controller of the registry, below what a Controller by hand can reach. */
+#include "check.h"
+#include "shadow.h"
+
+#include <string.h>
+
+/* Linux gives a congestion controller 104 bytes for each subflow (icsk_ca_priv). */
+_Static_assert(sizeof((struct rw_path *)0)->word <= 104, "the controller's own state of a path");
+
+static const char *const modes[] = {"mode=paper", "mode=kernel"};
+
+/* The kernel's modules read the raw window of the others (algorithms' own choice, LIA and BALIA). */
+static int reads_raw_windows(const struct rw_control *control, int mode)
+{
+	return mode == RW_MODE_KERNEL &&
+	       (strcmp(control->name, "lia") == 0 || strcmp(control->name, "balia") == 0 || strcmp(control->name, "wvegas") == 0);
+}
+
+static void open_connection(struct rw_connection *c, const struct rw_control *control, const char *mode)
+{
+	struct rw_settings settings;
+	rw_choice choice = {control->name, &mode, 1};
+	rw_error error;
+	assert_int_equal(rw_control_options(&choice, control, &settings, &error), RW_OK);
+	memset(c, 0, sizeof *c);
+	c->paths = RW_MAX_PATHS;
+	c->mss_bytes = 1460;
+	memcpy(c->option, settings.option, sizeof c->option);
+	if (control->open)
+		control->open(c);
+}
+
+static void place(struct rw_connection *c, const struct rw_control *control, uint32_t path, uint32_t cwnd, uint32_t ssthresh)
+{
+	struct rw_path *p = &c->path[path];
+	memset(p, 0, sizeof *p);
+	p->cwnd_q16 = (uint64_t)cwnd << 16;
+	p->ssthresh_q16 = (uint64_t)ssthresh << 16;
+	p->srtt_ns = 100000000;
+	p->live = 1;
+	p->group = 1;
+	p->group_state = RW_GROUP_FINAL;
+	struct rw_ack first = {.path = path, .rtt_ns = p->srtt_ns};
+	if (control->rtt)
+		control->rtt(c, &first);
+	if (control->join)
+		control->join(c, path);
+}
+
+/* Path 0 after an ACK and a loss, beside a path in recovery with a window of its own, or with its ssthresh as window. */
+static struct rw_path beside(const struct rw_control *control, int mode, int recovering)
+{
+	struct rw_connection c;
+	open_connection(&c, control, modes[!mode]);
+	place(&c, control, 0, 40, 20);
+	place(&c, control, 1, 20, 20);
+	if (recovering) {
+		c.path[1].cwnd_q16 = (uint64_t)33 << 16;
+		c.path[1].recovering = 1;
+	}
+	for (uint32_t i = 1; i <= 50; i++) {
+		struct rw_ack ack = {.path = 0, .acked_segments = 2, .una = 2 * i, .next = 2 * i + 40};
+		if (control->delivered)
+			control->delivered(&c, &ack);
+		control->ack(&c, &ack);
+	}
+	control->loss(&c, 0);
+	return c.path[0];
+}
+
+static void a_subflow_in_recovery_counts_with_its_ssthresh(void **unused)
+{
+	(void)unused;
+	for (int i = 0; rw_control_list[i]; i++)
+		for (int mode = RW_MODE_KERNEL; mode <= RW_MODE_PAPER; mode++) {
+			const struct rw_control *control = rw_control_list[i];
+			struct rw_path a = beside(control, mode, 1), b = beside(control, mode, 0);
+			int same = a.cwnd_q16 == b.cwnd_q16 && a.cwnd_rem_q40 == b.cwnd_rem_q40 &&
+				   a.cwnd_cnt == b.cwnd_cnt && a.ssthresh_q16 == b.ssthresh_q16;
+			if (!same && !reads_raw_windows(control, mode))
+				fail_msg("%s, %s: the transient window was counted", control->name, modes[!mode]);
+		}
+}
+
+static void names_and_state_have_places(void **unused)
+{
+	(void)unused;
+	for (int i = 0; rw_control_list[i]; i++) {
+		const struct rw_control *control = rw_control_list[i];
+		assert_ptr_equal(rw_control_find(control->name), control); /* no name twice */
+		assert_true(*control->source && *control->formula);
+		assert_string_equal(control->options[0].name, "mode");
+		int options = 0;
+		while (control->options[options].name)
+			options++;
+		assert_true(options <= RW_MAX_OPTIONS);
+		for (const struct rw_word_name *w = control->words; w->name; w++)
+			assert_true(w->index < (w->of_path ? RW_PATH_WORDS : RW_CONNECTION_WORDS) << w->half);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_subflow_in_recovery_counts_with_its_ssthresh),
+	    cmocka_unit_test(names_and_state_have_places),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

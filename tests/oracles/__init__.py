@@ -1,0 +1,52 @@
+"""What the integers of each controller must equal: its formula over exact rationals, or over unbounded integers.
+
+A new controller has a line in `PAPER`; in `KERNEL` too where it follows Linux's integers.
+"""
+
+from __future__ import annotations
+
+from tests.oracles.coupled import Balia, Coupled, CoupledFull, Lia, Olia
+from tests.oracles.cubic import LinuxCubic, Rfc9438
+from tests.oracles.linux import KernelBalia, KernelLia, KernelOlia, KernelReno, KernelWvegas
+from tests.oracles.normalised import Enmcc, EnmccPlus, Nmcc
+from tests.oracles.paths import Oracle, Path
+from tests.oracles.reno import Ewtcp, NewReno
+from tests.oracles.sets import Dwc, MptcpSbd, Sbcc
+from tests.oracles.slow_starts import Css, Lisa, Tccc, TcccPlus
+
+PAPER: dict[str, type[Oracle]] = {
+    "newreno": NewReno,
+    "uncoupled": NewReno,
+    "ewtcp": Ewtcp,
+    "coupled": Coupled,
+    "coupled-full": CoupledFull,
+    "lia": Lia,
+    "olia": Olia,
+    "balia": Balia,
+    "nmcc": Nmcc,
+    "enmcc": Enmcc,
+    "enmcc+": EnmccPlus,
+    "css": Css,
+    "tccc": Tccc,
+    "tccc+": TcccPlus,
+    "lisa": Lisa,
+    "sbcc": Sbcc,
+    "dwc": Dwc,
+    "mptcp-sbd": MptcpSbd,
+}
+"""Fractional windows: steps within the bound that the tests state."""
+
+KERNEL: dict[str, type[KernelReno]] = {
+    "newreno": KernelReno,
+    "uncoupled": KernelReno,
+    "lia": KernelLia,
+    "olia": KernelOlia,
+    "balia": KernelBalia,
+    "wvegas": KernelWvegas,
+}
+"""Whole windows: equal to the last bit."""
+
+OTHER = {"cubic": (LinuxCubic, Rfc9438)}
+"""With a test of their own."""
+
+__all__ = ["KERNEL", "OTHER", "PAPER", "LinuxCubic", "Oracle", "Path", "Rfc9438"]

@@ -1,0 +1,28 @@
+"""Rules that look at one window: NewReno (RFC 5681), and EWTCP, which weighs its step (algorithms.md 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tests.oracles.paths import Oracle, square_root
+
+
+@dataclass
+class NewReno(Oracle):
+    """Also `uncoupled`: the same on each subflow."""
+
+
+@dataclass
+class Ewtcp(Oracle):
+    """I = a/w: the aggregate is one TCP with a = 1/n^2; the literal print is 1/sqrt(n).
+
+    No rate enters: all that joined count.
+    """
+
+    weight: str = "inv_n2"
+
+    def increase(self, r: int) -> Fraction:
+        n = Fraction(sum(p.live for p in self.paths))
+        a = 1 / n**2 if self.weight == "inv_n2" else 1 / square_root(n)
+        return a / self.paths[r].cwnd

@@ -1,0 +1,157 @@
+"""Rules for the initial slow start: CSS, TCCC, TCCC+ (algorithms.md 11 and 12) and LISA (10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tests.oracles.coupled import Lia
+from tests.oracles.paths import Oracle, Path, decimal, power, quadratic, rate, total
+
+
+@dataclass
+class Css(Lia):
+    """Coupled slow start (CSS Algorithms 1-3), LIA in congestion avoidance."""
+
+    con: Fraction = Fraction(65535, 1460)
+    alpha_now: Fraction = Fraction(3, 2)
+    alpha0: Fraction = Fraction(3, 2)
+    cap: Fraction = Fraction(2)
+    initial_ss: bool = True
+
+    def coupled(self, r: int) -> bool:
+        return self.initial_ss and self.paths[r].initial
+
+    def grow(self, r: int, acked: int) -> None:
+        if not self.coupled(r):
+            super().grow(r, acked)
+            return
+        if self.rate_test() > self.con:
+            self.exit()
+            return
+        p = self.paths[r]
+        ratio = p.rtt / self.least_coupled() if p.rtt else Fraction(1)
+        growth = power(self.alpha_now, ratio) - 1
+        p.cwnd += min(self.cap, growth * acked)
+
+    def least_coupled(self) -> Fraction:
+        return self.least_rtt([p for p in self.paths if p.counts])
+
+    def rate_test(self) -> Fraction:
+        """sum w/R min R: what is compared with con_ssthresh."""
+        members = [p for p in self.paths if p.counts]
+        return total(rate(p) for p in members) * self.least_rtt(members) if members else Fraction(0)
+
+    def exit(self) -> None:
+        self.initial_ss = False
+        for p in self.paths:
+            if p.live and p.initial:
+                p.ssthresh = p.cwnd
+
+    def reduced(self, r: int) -> None:
+        """Only the subflow that lost leaves; the last one takes the connection with it (C12)."""
+        if not any(p.live and p.initial for p in self.paths):
+            self.initial_ss = False
+
+    def join(self, p: Path) -> None:
+        others = [q for q in self.paths if q.live]
+        before = total(q.cwnd for q in others)
+        self.paths.append(p)
+        if not others or not self.initial_ss:
+            return
+        if not any(q.initial for q in others):
+            self.initial_ss = False  # no initial subflow was left
+            return
+        after = before + p.cwnd
+        if after >= self.con:
+            self.exit()
+            return
+        self.rescale(before, after)
+
+    def rescale(self, before: Fraction, after: Fraction) -> None:
+        ratio = decimal(self.con / after).ln() / decimal(self.con / before).ln()
+        self.alpha_now = Fraction((decimal(self.alpha_now).ln() * ratio).exp())
+
+    def leave(self, r: int) -> None:
+        before = total(q.cwnd for q in self.paths if q.live)
+        self.paths[r].live = False
+        after = total(q.cwnd for q in self.paths if q.live)
+        if not self.initial_ss:
+            return
+        if not after:
+            self.alpha_now = self.alpha0
+        elif before < self.con:
+            self.rescale(before, after)
+            self.alpha_now = min(self.alpha_now, self.alpha0)
+
+
+@dataclass
+class Tccc(Css):
+    """Coupled slow start with L = 1, then Aggressive Congestion Avoidance (eq. 6 and 8)."""
+
+    cap: Fraction = Fraction(1)
+    decrease_rule: str = "auto"
+    same_loss_ratio: Fraction = Fraction(4)
+
+    def increase(self, r: int) -> Fraction:
+        p, members = self.paths[r], self.members(r)
+        if p.rtt is None:
+            return 1 / p.cwnd
+        return 1 / (p.rtt * self.least_rtt(members) * total(quadratic(q) for q in members))
+
+    def same_loss(self, r: int) -> bool:
+        peaks = [p.peak for p in self.members(r)]
+        return min(peaks) > 0 and max(peaks) ** 2 <= self.same_loss_ratio * min(peaks) ** 2
+
+    def decrease(self, r: int) -> Fraction:
+        p, members = self.paths[r], self.members(r)
+        half = p.cwnd / 2
+        if p.rtt is None or self.coupled(r) or self.decrease_rule == "half":
+            return half
+        if self.decrease_rule == "auto" and not self.same_loss(r):
+            return half
+        s, q = total(rate(k) for k in members), total(quadratic(k) for k in members)
+        return self.least_rtt(members) * s**2 / (2 * p.rtt * q)
+
+
+@dataclass
+class TcccPlus(Tccc):
+    """TCCC's slow start; afterwards TCCC's avoidance within a set, NewReno outside."""
+
+    def members(self, r: int) -> list[Path]:
+        p = self.paths[r]
+        return [q for q in self.paths if q.counts and p.group and q.group == p.group]
+
+    def increase(self, r: int) -> Fraction:
+        return Tccc.increase(self, r) if self.paths[r].group else Oracle.increase(self, r)
+
+    def decrease(self, r: int) -> Fraction:
+        return Tccc.decrease(self, r) if self.paths[r].group else Oracle.decrease(self, r)
+
+
+@dataclass
+class Lisa(Lia):
+    """A subflow that joins takes its initial window from the fastest subflow that is in the initial slow start."""
+
+    def join(self, p: Path) -> None:
+        donors = [q for q in self.paths if q.live and q.initial]
+        self.paths.append(p)
+        if not donors:
+            return
+        donor = max(donors, key=lambda q: rate(q) if q.rtt else Fraction(0))
+        window = Fraction(10) if donor.cwnd >= 20 else Fraction(max(3, donor.cwnd // 2))
+        p.cwnd = window
+        donor.cwnd = max(donor.cwnd - window, Fraction(1))
+        donor.ignore += int(window)
+
+    def ack(self, r: int, acked: int, marked: int = 0) -> None:
+        p = self.paths[r]
+        unheard = min(p.ignore, acked)
+        p.ignore -= unheard
+        if acked > unheard:
+            super().ack(r, acked - unheard, marked)
+        else:
+            p.flight = max(p.flight, p.cwnd)
+
+    def reduced(self, r: int) -> None:
+        self.paths[r].ignore = 0  # what was given is gone with the window

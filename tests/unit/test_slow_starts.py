@@ -1,0 +1,270 @@
+"""The initial slow start of a connection: CSS, TCCC and LISA, from the first join to the last leave."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rewindow
+from rewindow import Controller
+from tests.driving import (
+    ABSOLUTE,
+    Event,
+    acks,
+    apply,
+    at_an_edge,
+    close,
+    compare,
+    drive,
+    path_lists,
+    rtts,
+    small_windows,
+)
+from tests.oracles import PAPER, Path
+from tests.oracles.slow_starts import Css, Lisa, Tccc
+
+NAMES = {a.name for a in rewindow.algorithms()}
+COUPLED = sorted(name for name, oracle in PAPER.items() if issubclass(oracle, Css) and name in NAMES)
+CON = st.integers(2 << 16, 3000 << 16).map(lambda q: Fraction(q, 1 << 16))
+
+
+def oracle_of(name: str, *args: Any, **named: Any) -> Css:
+    oracle = PAPER[name](*args, **named)
+    assert isinstance(oracle, Css)
+    return oracle
+
+
+@st.composite
+def coupled_starts(draw: st.DrawFn) -> list[Path]:
+    return [Path(draw(small_windows), draw(rtts)) for _ in range(draw(st.integers(1, 8)))]
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=300, deadline=None)
+@given(paths=coupled_starts(), con=CON, acked=acks, data=st.data())
+def test_growth_and_exit(name: str, paths: list[Path], con: Fraction, acked: int, data: st.DataObject) -> None:
+    r = data.draw(st.integers(0, len(paths) - 1))
+    controller, oracle = drive(name, paths, con_ssthresh=float(con)), oracle_of(name, paths, con=con)
+    if at_an_edge(oracle):
+        return
+    before = [p.cwnd for p in paths]
+    for target in (oracle, controller):
+        apply(target, name, Event("a", r, acked))
+    assert bool(controller.state["initial_ss"]) is oracle.initial_ss
+    compare(controller, oracle, before, Event("a", r, acked))
+    if not oracle.initial_ss:
+        assert all(p.ssthresh == p.cwnd for p in controller.paths)
+        assert {p.phase for p in controller.paths} == {"congestion_avoidance"}
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=100, deadline=None)
+@given(acked=acks, rtt=st.integers(500, 200_000).map(lambda ms: Fraction(ms, 1000)))
+def test_a_ratio_of_round_trips_of_500_stops_at_the_cap(name: str, acked: int, rtt: Fraction) -> None:
+    """alpha^(R_r/min R) has no bound of its own."""
+    paths = [Path(Fraction(10), rtt / 500), Path(Fraction(10), rtt)]
+    controller, oracle = drive(name, paths, con_ssthresh=1000), oracle_of(name, paths, con=Fraction(1000))
+    controller.ack(1, acked)
+    assert controller.paths[1].cwnd == 10 + oracle.cap
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=200, deadline=None)
+@given(first=small_windows, joins=st.lists(small_windows, min_size=1, max_size=4), rtt=rtts, con=CON)
+def test_joins(name: str, first: Fraction, joins: list[Fraction], rtt: Fraction, con: Fraction) -> None:
+    """Also joins at and above con_ssthresh, and after an exit: alpha never leaves [1, alpha0], nothing shrinks."""
+    controller, oracle = Controller(name, con_ssthresh=float(con)), oracle_of(name, con=con)
+    controller.join({"cwnd": float(first), "rtt": float(rtt)})
+    oracle.join(Path(first, rtt))
+    for cwnd in joins:
+        before = sum((p.cwnd for p in oracle.paths), Fraction(0))
+        if oracle.initial_ss and con > before and con / before - 1 < Fraction(1, 10**6):
+            return  # the quotient of two logarithms near zero
+        controller.join({"cwnd": float(cwnd), "rtt": float(rtt)})
+        oracle.join(Path(cwnd, rtt))
+        assert bool(controller.state["initial_ss"]) is oracle.initial_ss
+        if not oracle.initial_ss:
+            break
+        alpha = controller.state["alpha"]
+        assert 1.0 <= alpha <= 1.5
+        assert alpha == pytest.approx(float(oracle.alpha_now), abs=2e-6)
+    if not oracle.initial_ss:
+        assert all(p.phase != "coupled_slow_start" for p in controller.paths)
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_three_joins_keep_the_time_to_completion(name: str) -> None:
+    """log_alpha(con/W) is the same before and after each join (C7)."""
+    c = Controller(name, con_ssthresh=200.0)
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    left = math.log(200 / 10) / math.log(1.5)
+    for n in (2, 3, 4):
+        c.join({"cwnd": 10.0, "rtt": 0.1})
+        assert math.log(200 / (10 * n)) / math.log(c.state["alpha"]) == pytest.approx(left, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=150, deadline=None)
+@given(cwnds=st.lists(small_windows, min_size=2, max_size=6), rtt=rtts, con=CON, data=st.data())
+def test_leave(name: str, cwnds: list[Fraction], rtt: Fraction, con: Fraction, data: st.DataObject) -> None:
+    """The mirror of join, never above alpha0; the last one that leaves restores it."""
+    controller, oracle = Controller(name, con_ssthresh=float(con)), oracle_of(name, con=con)
+    for cwnd in cwnds:
+        before = sum((p.cwnd for p in oracle.paths), Fraction(0))
+        if con > before and before and con / before - 1 < Fraction(1, 1000):
+            return
+        controller.join({"cwnd": float(cwnd), "rtt": float(rtt)})
+        oracle.join(Path(cwnd, rtt))
+        if not oracle.initial_ss:
+            return
+    for r in data.draw(st.permutations(range(len(cwnds)))):
+        whole = sum((p.cwnd for p in oracle.paths if p.live), Fraction(0))
+        if abs(con / whole - 1) < Fraction(1, 1000):
+            return
+        controller.leave(r)
+        oracle.leave(r)
+        assert controller.state["alpha"] == pytest.approx(float(oracle.alpha_now), abs=2e-5)
+        assert controller.state["alpha"] <= 1.5
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_leave_is_the_mirror_of_join(name: str) -> None:
+    controller = Controller(name, paths=[{"cwnd": 20.0, "rtt": 0.1}], con_ssthresh=46.81)
+    controller.join({"cwnd": 10.0, "rtt": 0.1})
+    assert controller.state["alpha"] < 1.3
+    controller.leave(path=1)
+    assert controller.state["alpha"] == pytest.approx(1.5, abs=1e-6)
+    with pytest.raises(rewindow.BadOption):
+        _ = controller.paths[1].cwnd
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_the_next_connection_begins_with_alpha0(name: str) -> None:
+    c = Controller(name, con_ssthresh=100.0)
+    for _ in range(2):
+        c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert c.state["alpha"] < 1.5
+    c.leave(path=0)
+    c.leave(path=1)
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert c.state["alpha"] == 1.5
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@pytest.mark.parametrize("event", ["loss", "ece", "timeout"])
+def test_only_the_subflow_that_lost_leaves(name: str, event: str) -> None:
+    c = Controller(name, paths=[{"cwnd": 10.0, "rtt": 0.1}, {"cwnd": 8.0, "rtt": 0.1}], con_ssthresh=100.0)
+    getattr(c, event)(path=0)
+    first = "slow_start" if event == "timeout" else "congestion_avoidance"
+    assert [p.phase for p in c.paths] == [first, "coupled_slow_start"]
+    c.loss(path=1)
+    assert c.state["initial_ss"] == 0
+    assert c.join({"cwnd": 10.0, "rtt": 0.1}) == 2
+    assert c.paths[2].phase == "slow_start"
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=100, deadline=None)
+@given(paths=path_lists(avoidance=True), rule=st.sampled_from(["auto", "eq8", "half"]))
+def test_a_loss_before_the_exit_halves(name: str, paths: list[Path], rule: str) -> None:
+    """Whatever the decrease of avoidance is (C12)."""
+    for p in paths:
+        p.ssthresh = None
+    controller = drive(name, paths, **({"aca_md": rule} if name == "tccc" else {}))
+    controller.loss(path=0)
+    close(controller.paths[0].cwnd, max(paths[0].cwnd / 2, Fraction(2)), Fraction(0))
+
+
+@pytest.mark.parametrize("rule", ["auto", "eq8", "half"])
+@settings(max_examples=200, deadline=None)
+@given(paths=path_lists(avoidance=True), data=st.data())
+def test_tccc_decrease(rule: str, paths: list[Path], data: st.DataObject) -> None:
+    r = data.draw(st.integers(0, len(paths) - 1))
+    controller, oracle = drive("tccc", paths, aca_md=rule), Tccc(paths, decrease_rule=rule)
+    before = [p.cwnd for p in paths]
+    for target in (oracle, controller):
+        target.loss(r)
+    compare(controller, oracle, before, Event("l", r))
+    assert controller.paths[r].cwnd >= 2.0
+
+
+def test_identical_subflows_stop_at_the_floor() -> None:
+    """The printed decrease of n identical subflows is n w/2: zero or negative windows without a floor."""
+    for n in (2, 3, 8):
+        controller = Controller("tccc", paths=[{"cwnd": 20.0, "rtt": 0.1, "ssthresh": 10.0}] * n, aca_md="eq8")
+        controller.loss(path=1)
+        assert controller.paths[1].cwnd == 2.0
+        assert controller.paths[0].cwnd == 20.0
+
+
+def test_by_hand_the_peaks_are_learnt() -> None:
+    """Once every path has had a reduction from a like window, TCCC takes the decrease of eq. 8."""
+    c = Controller("tccc", paths=[{"cwnd": 20.0, "rtt": 0.1, "ssthresh": 2.0}] * 2)
+    for path in (0, 1):
+        c.ack(path=path)
+        c.loss(path=path)
+    assert c.paths[0].cwnd == pytest.approx(10.0, abs=0.1), "the other path had none yet: half"
+    assert c.paths[1].cwnd == pytest.approx(20 - (10 + 20) / 2, abs=0.1), "equal RTTs: less half of the sum"
+
+
+@settings(max_examples=100, deadline=None)
+@given(paths=path_lists(avoidance=True, least=2), acked=acks, data=st.data())
+def test_aca_safe(paths: list[Path], acked: int, data: st.DataObject) -> None:
+    """Against the long-RTT hazard: a step is never longer than Reno's, a decrease never smaller (12.1)."""
+    r = data.draw(st.integers(0, len(paths) - 1))
+    safe, reno = drive("tccc", paths, aca_safe="on", aca_md="eq8"), drive("newreno", [paths[r]], mode="paper")
+    safe.ack(r, acked)
+    reno.ack(0, acked)
+    assert safe.paths[r].cwnd <= reno.paths[0].cwnd
+    safe, reno = drive("tccc", paths, aca_safe="on", aca_md="eq8"), drive("newreno", [paths[r]], mode="paper")
+    safe.loss(r)
+    reno.loss(0)
+    assert safe.paths[r].ssthresh <= reno.paths[0].ssthresh
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    paths=path_lists(least=0, most=5),
+    joins=st.lists(st.sampled_from([Fraction(1, 20), None]), min_size=1, max_size=3),
+    happens=st.lists(acks, max_size=8),
+)
+def test_lisa_joins(paths: list[Path], joins: list[Fraction | None], happens: list[int]) -> None:
+    """The sum of windows does not rise, but by what a donor of fewer than four segments lacks; donors wait in ACKs."""
+    controller, oracle = drive("lisa", paths, mode="paper"), Lisa(paths)
+    for rtt in joins:
+        before = [p.cwnd for p in oracle.paths]
+        has_donor = any(p.initial for p in oracle.paths)
+        oracle.join(Path(Fraction(10), rtt))
+        controller.join({"cwnd": 10.0} | ({"rtt": float(rtt)} if rtt else {}))
+        compare(controller, oracle, [*before, Fraction(10)], Event("j"))
+        if has_donor:
+            assert sum(Fraction(p.cwnd) for p in controller.paths) <= sum(before, Fraction(0)) + 3 + ABSOLUTE
+    for acked in happens:
+        for r in range(len(oracle.paths)):
+            before = [p.cwnd for p in oracle.paths]
+            for target in (oracle, controller):
+                apply(target, "lisa", Event("a", r, acked))
+            compare(controller, oracle, before, Event("a", r, acked))
+
+
+def test_lisa_after_the_initial_slow_start_nothing_is_given() -> None:
+    c = Controller("lisa", paths=[{"cwnd": 40.0, "rtt": 0.1}])
+    c.timeout(0)  # slow start again, but not the first one
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert [p.cwnd for p in c.paths] == [1.0, 10.0]
+    assert c.state["ignore_acks"] == [0, 0]
+
+
+def test_lisa_the_fastest_of_several_donors_gives() -> None:
+    """By rate, not by window; one that left slow start does not give."""
+    paths = [{"cwnd": 30.0, "rtt": 0.1}, {"cwnd": 24.0, "rtt": 0.05}, {"cwnd": 90.0, "rtt": 0.01, "ssthresh": 20.0}]
+    c = Controller("lisa", paths=paths)
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert [p.cwnd for p in c.paths] == [30, 14, 90, 10]
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert [p.cwnd for p in c.paths] == [20, 14, 90, 10, 10], "30/0.1 is now the highest rate"

@@ -1,0 +1,291 @@
+"""The runner of the specifications: what it reads of TLC, and what it does not let pass."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rewindow import cli, specs
+
+COUNTER = r"""
+---- MODULE Counter ----
+EXTENDS Naturals
+CONSTANT Most
+VARIABLES count, seen
+vars == <<count, seen>>
+Init == count = 0 /\ seen = [odd |-> {}, last |-> <<>>]
+Up ==
+    /\ count < Most
+    /\ count' = count + 1
+    /\ seen' = [odd |-> IF count % 2 = 1 THEN seen.odd \cup {count} ELSE seen.odd, last |-> <<count, "up">>]
+Reset == count = Most /\ count' = 0 /\ seen' = [odd |-> {}, last |-> <<>>]
+Never == count > Most /\ UNCHANGED vars
+Next == Up \/ Reset \/ Never
+Spec == Init /\ [][Next]_vars /\ WF_vars(Next)
+InRange == count <= Most
+BelowMost == count < Most
+OneByOne == [][count' = count + 1]_vars
+ComesBack == (count = Most) ~> (count = 0)
+Settles == <>[](count = Most)
+====
+"""
+HOLDS = "SPECIFICATION Spec\nCONSTANT Most = 4\nINVARIANT InRange\nPROPERTY ComesBack\n"
+
+
+def configuration(**changed):
+    return {
+        "name": "counts",
+        "module": "Counter.tla",
+        "config": "counts.cfg",
+        "suite": "quick",
+        "distinct": 5,
+        "depth": 5,
+        "untaken": {"Never": "count is in range"},
+    } | changed
+
+
+def mutant(**changed):
+    return {
+        "name": "too-far",
+        "file": "Counter.tla",
+        "text": "/\\ count < Most",
+        "replacement": "/\\ count <= Most",
+        "configuration": "counts",
+        "killed_by": "InRange",
+    } | changed
+
+
+@pytest.fixture
+def counter(tmp_path, monkeypatch):
+    """Writes a folder with one specification and gives its results, by configuration."""
+    monkeypatch.setattr(specs, "MUTANTS_MIN", 0)
+
+    def check(configurations, mutants=(), config=HOLDS, suite="quick", module=COUNTER):
+        folder = tmp_path / "Counter"
+        folder.mkdir(exist_ok=True)
+        (folder / "Counter.tla").write_text(module)
+        (folder / "counts.cfg").write_text(config)
+        manifest = {"title": "counts", "configurations": configurations, "mutants": list(mutants)}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        before = sorted(folder.rglob("*"))
+        results = specs.check(specs.manifests(tmp_path), specs.jar(), suite)
+        assert sorted(folder.rglob("*")) == before, "nothing is left behind"
+        return {r.configuration: r for r in results}
+
+    check.folder = tmp_path
+    return check
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-3", -3),
+        ("TRUE", True),
+        ('"a \\"quoted\\" \\\\ one"', 'a "quoted" \\ one'),
+        ("s1", "s1"),
+        ("{}", []),
+        ("<<>>", []),
+        ("{1, {2}, <<3, FALSE>>}", [1, [2], [3, False]]),
+        ("1..3", [1, 2, 3]),
+        ('[cwnd |-> 10, "odd" |-> {}]', {"cwnd": 10, '"odd"': []}),
+        ("(s1 :> 4 @@ s2 :> [w |-> <<0, 0>>])", {"s1": 4, "s2": {"w": [0, 0]}}),
+        ("(0 :> 1 @@ <<1, 2>> :> 3)", {"0": 1, "[1, 2]": 3}),
+    ],
+)
+def test_values_become_json(text, value):
+    assert specs.parse_value(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "{1", "<<1 2>>", "[a |-> ]", "(1 :> )", "1 2", "?", "[a |-> 1", "{1,"])
+def test_what_is_no_value_is_said(text):
+    with pytest.raises(ValueError, match="no TLA"):
+        specs.parse_value(text)
+
+
+def test_states_hold_values_over_several_lines():
+    text = '/\\ life = ( s1 :> "live" @@\n  s2 :> "gone" )\n/\\ alpha = 405'
+    assert specs.parse_state(text) == {"life": {"s1": "live", "s2": "gone"}, "alpha": 405}
+    assert specs.parse_state("x = 1") == {"x": 1}
+
+
+def test_a_specification_that_holds(counter):
+    result = counter([configuration()])["counts"]
+    assert result.passed, result.differences
+    assert (result.found, result.outcome.distinct, result.outcome.depth) == ("holds", 5, 5)
+    assert result.outcome.temporal
+    assert {name.split()[0] for name in result.outcome.actions} == {"Up", "Reset", "Never"}
+    assert result.outcome.untaken() == ["Never"]
+
+
+def test_a_violation_and_its_states(counter):
+    config = HOLDS.replace("InRange", "InRange BelowMost").replace("PROPERTY ComesBack\n", "")
+    pinned = {"exit": 12, "violates": "BelowMost", "states": 5, "untaken": {}}
+    result = counter([configuration(**pinned)], config=config)["counts"]
+    assert result.passed, result.differences
+    assert [s.action for s in result.outcome.counterexample] == ["Initial predicate", "Up", "Up", "Up", "Up"]
+    assert result.outcome.counterexample[-1].values == {"count": 4, "seen": {"odd": [1, 3], "last": [3, "up"]}}
+
+
+@pytest.mark.parametrize(("name", "states", "back_to"), [("OneByOne", 6, None), ("Settles", 5, 1)])
+def test_violations_of_steps_and_of_behaviours(counter, name, states, back_to):
+    config = f"SPECIFICATION Spec\nCONSTANT Most = 4\nPROPERTY {name}\n"
+    depth = 5 if name == "OneByOne" else None
+    pinned = {"exit": 13, "violates": name, "states": states, "depth": depth, "untaken": {}}
+    result = counter([configuration(**pinned)], config=config)["counts"]
+    assert result.passed, result.differences
+    assert result.outcome.counterexample[-1].back_to == back_to
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        ({"distinct": 6}, "distinct states: 6 is pinned, 5 found"),
+        ({"depth": 4}, "depth: 4 is pinned, 5 found"),
+        ({"exit": 12, "violates": "InRange"}, "violated: InRange is pinned, None found"),
+        ({"untaken": {}}, "action Never was never taken"),
+        ({"untaken": {"Never": "-", "Up": "-"}}, "action Up was taken after all"),
+        ({"seconds_max": 0.05}, "not finished in 0.05 s"),
+    ],
+)
+def test_every_difference_fails(counter, changed, difference):
+    result = counter([configuration(**changed)])["counts"]
+    assert difference in result.differences
+
+
+def test_no_state_is_a_failure(counter):
+    module = COUNTER.replace("Init == count = 0", "Init == count = 0 /\\ count = 1")
+    result = counter([configuration(distinct=0, depth=0)], module=module)["counts"]
+    assert result.outcome.exit == 0, "TLC lets it pass"
+    assert "no state was reached" in result.differences
+
+
+def test_a_broken_module_says_what_is_wrong(counter):
+    result = counter([configuration()], module=COUNTER.replace("Reset ==", "Reset == undefined /\\"))["counts"]
+    assert result.outcome.exit == 150
+    assert any("undefined" in line for line in result.differences)
+
+
+def test_liveness_under_symmetry_is_refused(counter):
+    module = COUNTER.replace("EXTENDS Naturals", "EXTENDS Naturals, TLC\nCONSTANT Names\nSame == Permutations(Names)")
+    config = HOLDS + "CONSTANTS Names = {a, b}\na = a\nb = b\nSYMMETRY Same\n"
+    results = counter([configuration(flags=["symmetry"])], config=config, module=module)
+    assert "a temporal property is not sound under symmetry or a view" in results["counts"].differences
+    assert not any("flags" in d for d in results["manifest"].differences)
+    results = counter([configuration()], config=config, module=module)
+    assert "counts.cfg: flags are ['symmetry'], [] are pinned" in results["manifest"].differences
+
+
+def test_mutants_are_killed_by_their_property(counter):
+    killed = mutant()
+    wrong = mutant(name="wrong", replacement="/\\ count < Most - 1")
+    equal = mutant(name="equal", replacement="/\\ count < Most + 0", killed_by=None, survives_because="the same")
+    silent = mutant(name="silent", replacement="/\\ count < Most + 0", killed_by=None)
+    gone = mutant(name="gone", text="no such text")
+    results = counter([configuration()], [killed, wrong, equal, silent, gone])
+    assert results["mutant too-far"].passed
+    assert "killed by InRange is pinned, survives found" in results["mutant wrong"].differences
+    assert results["mutant equal"].passed
+    assert "mutant silent survives without a reason" in results["manifest"].differences
+    assert results["mutant gone"].differences == ["its text is found 0 times in Counter.tla, not once"]
+
+
+def test_a_property_without_mutant_is_said(counter, monkeypatch):
+    differences = counter([configuration()], [mutant()])["manifest"].differences
+    assert differences == ["property ComesBack is killed by no mutant"]
+    monkeypatch.setattr(specs, "MUTANTS_MIN", 2)
+    differences = counter([configuration()], [mutant()])["manifest"].differences
+    assert "1 mutants, at least 2 are asked for" in differences
+
+
+def test_only_the_full_suite_runs_everything(counter):
+    both = [configuration(), configuration(name="again", suite="full")]
+    assert "again" not in counter(both)
+    assert counter(both, suite="full")["again"].passed
+
+
+@pytest.mark.parametrize(
+    ("manifest", "reason"),
+    [
+        ("{", "manifest.json"),
+        ("[]", "an object is expected"),
+        ('{"title": "x"}', "configurations is missing"),
+        ('{"title": "x", "configurations": [], "colour": 1}', "unknown: colour"),
+        ('{"title": "x", "configurations": [{"name": 1}]}', "configuration 0: name is of the wrong kind"),
+    ],
+)
+def test_broken_manifests_are_named(tmp_path, manifest, reason):
+    (tmp_path / "A").mkdir()
+    (tmp_path / "A" / "manifest.json").write_text(manifest)
+    with pytest.raises(specs.SpecUnreadable, match=reason):
+        specs.manifests(tmp_path)
+
+
+def test_the_command_line_and_its_exit_status(counter, tmp_path, capsys):
+    counter([configuration()], [mutant(), mutant(name="b", text="'= 0 /\\ seen'", killed_by="ComesBack")])
+    arguments = ["specs", "check", "--folder", str(tmp_path), "--junit", str(tmp_path / "junit.xml"), "--json"]
+    assert cli.main(arguments) == specs.DIFFERENT
+    found = {r["configuration"]: r for r in json.loads(capsys.readouterr().out)["specs"]}
+    assert set(found) == {"manifest", "counts", "mutant too-far", "mutant b"}
+    assert {"spec", "configuration", "expected", "found", "distinct", "depth", "seconds"} <= set(found["counts"])
+    assert found["mutant too-far"]["counterexample"][0]["state"]["count"] == 0
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("Counter", "4", "1")
+    assert [case.get("name") for case in suite if len(case)] == ["mutant b"]
+    assert cli.main(["specs", "check", "NoSuch", "--folder", str(tmp_path)]) == specs.USAGE
+    assert cli.main(["specs", "check", "--folder", str(tmp_path / "empty")]) == specs.UNREADABLE
+    assert cli.main(["specs", "check", "--jar", "/no/such.jar"]) == specs.FAILED
+    assert "/no/such.jar: TLC is missing" in capsys.readouterr().err
+
+
+def test_it_needs_nothing_but_the_standard_library(tmp_path):
+    copy = shutil.copy(specs.__file__, tmp_path / "specs.py")
+    run = subprocess.run([sys.executable, "-I", "-S", str(copy), "check", "-h"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "--junit" in run.stdout
+
+
+def test_a_run_can_be_watched_and_cancelled(tmp_path):
+    (tmp_path / "Counter.tla").write_text(COUNTER)
+    (tmp_path / "long.cfg").write_text(HOLDS.replace("= 4", "= 100000000"))
+    asked = []
+
+    def watch(outcome):
+        asked.append(outcome.distinct)
+        return len(asked) < 2
+
+    outcome = specs.run_tlc(tmp_path, "Counter.tla", "long.cfg", tlc=specs.jar(), on_progress=watch)
+    assert outcome.stopped == "cancelled"
+    assert len(asked) == 2
+    assert outcome.seconds < 60
+
+
+def test_pictures_merge_states_that_look_the_same():
+    dump = [
+        '1 [label="/\\\\ drawn = <<\\"\\", [flow |-> \\"new\\"]>>\\n/\\\\ x = 0",style = filled]',
+        '2 [label="/\\\\ drawn = <<\\"Join\\", [flow |-> \\"live\\"]>>\\n/\\\\ x = 1"];',
+        '3 [label="/\\\\ drawn = <<\\"another\'s Loss\\", [flow |-> \\"live\\"]>>\\n/\\\\ x = 2"];',
+        '1 -> 2 [label="",color="black",fontcolor="black"];',
+        '2 -> 3 [label="",color="black",fontcolor="black"];',
+        '2 -> 2 [style="dashed"];',
+    ]
+    graph = specs.state_machine(dump, "drawn", "Flow").splitlines()
+    assert [line.strip() for line in graph if "label" in line and "flow" in line] == [
+        'n0 [label="flow: live"];',
+        'n1 [label="flow: new"];',
+    ]
+    assert [line.strip() for line in graph if "->" in line] == ["start -> n1;", 'n1 -> n0 [label="Join"];']
+
+
+@pytest.mark.parametrize("spec", [m.spec for m in specs.manifests(specs.SPECS) if m.picture])
+def test_pictures_are_of_their_specifications(spec):
+    assert specs.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
+
+
+def test_every_configuration_is_in_a_manifest():
+    for manifest in specs.manifests(specs.SPECS):
+        used = {c.config for c in manifest.configurations} | {(manifest.picture or {}).get("config", "")}
+        assert {p.name for p in Path(manifest.folder).glob("*.cfg")} == used - {""}
