@@ -119,7 +119,7 @@ def _analyze(args: argparse.Namespace) -> int:
     compared = tally.method == "sbd"
     with (
         rewindow.open(*args.captures) as capture,
-        capture.stream([*labels, *hidden], bottlenecks=compared) as replay,
+        capture.stream([*labels, *hidden], bottlenecks=compared, monitor=True) as replay,
     ):
         if args.series:
             with _whole_file(args.series) as path:
@@ -128,11 +128,15 @@ def _analyze(args: argparse.Namespace) -> int:
             replay.run(_show_progress)
         summary, connections = replay.summary(), replay.each_connection()
         if args.json:
-            reports.write_analysis(sys.stdout, summary, connections, tally, replay.windows(labels))
+            windows, violations = replay.windows(labels), replay.violations()
+            reports.write_analysis(sys.stdout, summary, connections, tally, windows, violations)
             return DONE
         print(reports.analysis_text(summary, connections, tally))
         if labels:
             print("\n" + reports.windows_text(replay.windows(labels)))
+        violations_text = reports.violations_text(replay.violations())
+        if violations_text:
+            print("\n" + violations_text)
     return DONE
 
 

@@ -13,7 +13,7 @@ from rewindow.conformance import Verdict
 from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
-from rewindow.replays import Summary
+from rewindow.replays import Summary, Violation
 from rewindow.schedulers import SchedulerInfo
 from rewindow.windows import Window
 
@@ -25,7 +25,12 @@ def _connection(connection: Connection) -> dict[str, Any]:
 
 
 def write_analysis(
-    out: TextIO, summary: Summary, connections: Iterable[Connection], tally: FairnessTally, windows: Iterable[Window]
+    out: TextIO,
+    summary: Summary,
+    connections: Iterable[Connection],
+    tally: FairnessTally,
+    windows: Iterable[Window],
+    violations: Iterable[Violation],
 ) -> None:
     """What `rewindow analyze --json` prints, one connection after the other: a capture may have a million."""
     out.write(f'{{"capture": {json.dumps(asdict(summary))}, "connections": [')
@@ -36,6 +41,9 @@ def write_analysis(
     out.write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
     for number, window in enumerate(windows):
         out.write((", " if number else "") + json.dumps(vars(window)))
+    out.write('], "violations": [')
+    for number, violation in enumerate(violations):
+        out.write((", " if number else "") + json.dumps(violation.as_json()))
     out.write("]}\n")
 
 
@@ -263,6 +271,16 @@ def _entries(entries: Iterable[tuple[str, str, str, str, Sequence[Option]]]) -> 
         lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in options]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def violations_text(violations: Iterable[Violation]) -> str:
+    """Empty when every step was as specified; of a capture with many connections, the first twenty."""
+    lines = [
+        f"connection {v.connection}, {v.algorithm}: {v.count} steps are none of its specification's, the first against"
+        f" {v.property_}: {v.step} at row {v.row}"
+        for v in itertools.islice(violations, 21)
+    ]
+    return "\n".join(lines[:20] + ["and more"] * (len(lines) > 20))
 
 
 def conformance_text(verdicts: Sequence[Verdict]) -> str:

@@ -334,8 +334,9 @@ typedef struct rw_violation_row {
 } rw_violation_row;
 
 void rw_replay_violations(const rw_replay *replay, uint32_t connection, uint32_t choice, rw_violation_row *row);
-/* Steps that the monitor has checked. */
+/* Steps that the monitor has checked: of all, of one connection. */
 uint64_t rw_replay_monitored(const rw_replay *replay);
+uint64_t rw_replay_monitored_of(const rw_replay *replay, uint32_t connection);
 void rw_replay_close(rw_replay *replay);
 
 /*

@@ -50,7 +50,7 @@ static int coupled(const struct rw_look *l, uint32_t i) { return l->initial_ss &
 static uint32_t coupled_count(const struct rw_look *l)
 {
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		n += (uint32_t)coupled(l, i);
 	return n;
 }
@@ -58,7 +58,7 @@ static uint32_t coupled_count(const struct rw_look *l)
 static uint32_t live_count(const struct rw_look *l)
 {
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		n += l->path[i].live;
 	return n;
 }
@@ -66,7 +66,7 @@ static uint32_t live_count(const struct rw_look *l)
 static double coupled_rtt_min(const struct rw_look *l)
 {
 	double least = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < l->paths; i++) {
 		double rtt = (double)l->path[i].coupled_rtt_ns;
 		if (l->path[i].live && rtt > 0 && (least == 0 || rtt < least))
 			least = rtt;
@@ -80,7 +80,7 @@ static double con_ssthresh(const struct step *s, const struct rw_look *l)
 	if (l->con_ssthresh_q16)
 		return segments(l->con_ssthresh_q16);
 	double nearest = 0, largest = 0, least = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < l->paths; i++) {
 		const struct rw_path_look *p = &l->path[i];
 		double rtt = (double)p->coupled_rtt_ns;
 		if (!p->live)
@@ -101,7 +101,7 @@ static double coupled_rate(const struct rw_look *l, double *off)
 {
 	double sum = 0, least = coupled_rtt_min(l);
 	*off = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < l->paths; i++) {
 		if (!l->path[i].live || !l->path[i].coupled_rtt_ns)
 			continue;
 		double rtt = (double)l->path[i].coupled_rtt_ns, rate = counted(&l->path[i]) * least / rtt;
@@ -135,10 +135,10 @@ static struct sums sum_up(const struct step *s, double w, int sets, double (*wei
 	uint32_t own = s->move->path;
 	struct sums t = {0, 0, 0, 0, 0};
 	double least = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		if (together(l, i, own, sets) && (least == 0 || (double)l->path[i].srtt_ns < least))
 			least = (double)l->path[i].srtt_ns;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		if (together(l, i, own, sets)) {
 			double rho = (double)l->path[i].srtt_ns / least, window = i == own ? w : counted(&l->path[i]);
 			t.rate += window / rho;
@@ -210,7 +210,7 @@ static void check_coupled_ack(struct step *s)
 	double grown = segments(q->cwnd_q16) - segments(p->cwnd_q16);
 	if (!a->initial_ss) {
 		require(s, rate + off > con, RW_CHECK_EXIT_JUSTIFIED);
-		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		for (uint32_t i = 0; i < b->paths; i++)
 			if (coupled(b, i))
 				require(s, a->path[i].cwnd_q16 == b->path[i].cwnd_q16 && a->path[i].ssthresh_q16 == b->path[i].cwnd_q16 &&
 						       !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
@@ -233,7 +233,7 @@ static void check_coupled_ack(struct step *s)
 static int same_loss_rate(const struct step *s, uint32_t own, int sets, int *edge)
 {
 	double least = 0, most = 0, ratio = segments((uint64_t)option(s, s->at->same_loss_ratio));
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < s->before->paths; i++) {
 		if (!together(s->before, i, own, sets))
 			continue;
 		/* The subflow that loses closes an interval with this loss. */
@@ -312,13 +312,13 @@ static void check_join(struct step *s)
 		require(s, !a->initial_ss && !a->path[r].initial && a->alpha_q32 == b->alpha_q32, RW_CHECK_COUPLING_ENDS);
 		return;
 	}
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < b->paths; i++)
 		if (i != r && b->path[i].live)
 			before += weighted(s, b, i, least);
 	double after = before + weighted(s, a, r, least);
 	if (!a->initial_ss) {
 		require(s, after >= con - off, RW_CHECK_EXIT_JUSTIFIED);
-		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		for (uint32_t i = 0; i < b->paths; i++)
 			if (coupled(b, i) || i == r)
 				require(s, a->path[i].ssthresh_q16 == a->path[i].cwnd_q16 && !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
 		return;
@@ -332,7 +332,7 @@ static void check_leave(struct step *s)
 	const struct rw_look *b = s->before, *a = s->after;
 	double con = con_ssthresh(s, b), least = coupled_rtt_min(b), after = 0;
 	double alpha0 = segments((uint64_t)option(s, s->at->alpha0));
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < b->paths; i++)
 		if (i != s->move->path && b->path[i].live)
 			after += weighted(s, b, i, least);
 	double before = after + weighted(s, b, s->move->path, least);
@@ -354,7 +354,7 @@ static void check_state(struct step *s)
 	const struct rw_look *a = s->after;
 	uint32_t members[256] = {0};
 	double alpha0 = segments((uint64_t)option(s, s->at->alpha0)), alpha = (double)a->alpha_q32 / 4294967296.0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < a->paths; i++) {
 		const struct rw_path_look *p = &a->path[i];
 		if (!p->live)
 			continue;
@@ -368,7 +368,7 @@ static void check_state(struct step *s)
 			require(s, !coupled(a, i) || !is_set(p->ssthresh_q16), RW_CHECK_COUPLED_HAS_NO_THRESHOLD);
 		}
 	}
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < a->paths; i++)
 		if (a->path[i].live && in_final_set(&a->path[i]))
 			require(s, members[a->path[i].group] >= 2, RW_CHECK_SETS_OF_TWO);
 	if (has_coupled_start(s) && coupled_count(a))
@@ -381,7 +381,7 @@ static void check_others(struct step *s)
 	const struct rw_look *b = s->before, *a = s->after;
 	uint8_t kind = s->move->kind;
 	int exits = b->initial_ss && !a->initial_ss, still = kind == RW_MOVE_RTT || kind == RW_MOVE_SETS;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < b->paths; i++) {
 		const struct rw_path_look *p = &b->path[i], *q = &a->path[i];
 		int own = i == s->move->path;
 		require(s, p->live == q->live || (own && kind == (q->live ? RW_MOVE_JOIN : RW_MOVE_LEAVE)), RW_CHECK_OTHERS_SPARED);
@@ -398,7 +398,7 @@ static void check_others(struct step *s)
 	if (!has_coupled_start(s))
 		return;
 	require(s, b->initial_ss || !a->initial_ss, RW_CHECK_NO_REENTRY);
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < b->paths; i++)
 		if (b->path[i].live && a->path[i].live)
 			require(s, b->path[i].initial || !a->path[i].initial, RW_CHECK_NO_REENTRY);
 	if (s->move->kind != RW_MOVE_JOIN && s->move->kind != RW_MOVE_LEAVE)

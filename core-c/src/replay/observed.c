@@ -51,7 +51,7 @@ static void write_down(struct rw_observed *o, uint32_t mss_bytes, const struct r
 	r->alpha_q32 = look->alpha_q32;
 	r->con_ssthresh_q16 = look->con_ssthresh_q16;
 	r->initial_ss = look->initial_ss;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < look->paths; i++) {
 		const struct rw_path_look *p = &look->path[i];
 		r->paths[i] = (rw_move_path){p->cwnd_q16, p->ssthresh_q16, p->flight_peak_q16, p->srtt_ns, p->coupled_rtt_ns,
 					     p->estimate_q16, p->beta_q32, p->live, p->initial, p->recovering, p->group,
@@ -62,18 +62,25 @@ static void write_down(struct rw_observed *o, uint32_t mss_bytes, const struct r
 static void moved(struct rw_observer *observer, const struct rw_shadow *s, const struct rw_move *move)
 {
 	struct rw_observed *o = (struct rw_observed *)observer;
-	struct rw_look now;
+	struct rw_look *before = &o->look[o->turn], *now = &o->look[!o->turn];
 	uint32_t violated = 0;
-	rw_look_at(s->connection, &o->places, &now);
 	if (o->monitored) {
 		o->by->moves++;
-		violated = rw_monitor(s->connection, s->control, &o->places, &o->before, move, &now);
+		if (o->steps)
+			++*o->steps;
+	}
+	/* Every other step is one of these. */
+	if (move->kind == RW_MOVE_RTT && !o->by->log && rw_look_again(s->connection, &o->places, move->path, before))
+		return;
+	rw_look_at(s->connection, &o->places, now);
+	if (o->monitored) {
+		violated = rw_monitor(s->connection, s->control, &o->places, before, move, now);
 		if (violated)
 			count(o, move, violated);
 	}
 	if (o->by->log)
-		write_down(o, s->connection->mss_bytes, move, &now, violated);
-	o->before = now;
+		write_down(o, s->connection->mss_bytes, move, now, violated);
+	o->turn = !o->turn;
 }
 
 void rw_observe(struct rw_observed *o, struct rw_observed_by *by, struct rw_shadow *s, uint32_t connection, uint8_t choice)
@@ -84,7 +91,8 @@ void rw_observe(struct rw_observed *o, struct rw_observed_by *by, struct rw_shad
 	o->connection = connection;
 	o->choice = choice;
 	o->monitored = by->monitor && rw_is_monitored(s->control);
-	rw_look_at(s->connection, &o->places, &o->before);
+	o->turn = 0;
+	rw_look_at(s->connection, &o->places, &o->look[0]);
 	s->observer = &o->observer;
 }
 
@@ -94,6 +102,7 @@ static void read_back(const rw_move_row *r, struct rw_look *look)
 	look->alpha_q32 = r->alpha_q32;
 	look->con_ssthresh_q16 = r->con_ssthresh_q16;
 	look->initial_ss = r->initial_ss;
+	look->paths = RW_MAX_PATHS;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
 		const rw_move_path *p = &r->paths[i];
 		look->path[i] = (struct rw_path_look){.cwnd_q16 = p->cwnd_q16,
