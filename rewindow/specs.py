@@ -197,6 +197,8 @@ class Outcome:
     """How often each action led to a state, by its name and place."""
     counterexample: list[State] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
+    """Tuples that the specification printed."""
     temporal: bool = False
     """Whether it looked for behaviours that never do what they must: liveness, more than steps."""
     seconds: float = 0.0
@@ -223,6 +225,7 @@ class Reader:
         self._code = -1
         self._severity = 0
         self._lines: list[str] = []
+        self._printing = ""
 
     def feed(self, line: str) -> None:
         start = _START.match(line)
@@ -235,6 +238,11 @@ class Reader:
             self.outcome.distinct, self.outcome.queued, self.outcome.depth = (int(n) for n in watched.groups())
         elif self._code >= 0:
             self._lines.append(line.rstrip("\n"))
+        elif line.startswith("<<") or self._printing:
+            self._printing = f"{self._printing} {line.strip()}".strip()
+            if self._printing.count("<<") == self._printing.count(">>"):
+                self.outcome.printed.append(self._printing)
+                self._printing = ""
         elif line.strip() and not line.startswith(("Parsing file", "Semantic processing", "CostModel")):
             self.outcome.errors = [*self.outcome.errors, line.strip()][:ERRORS_MAX]
 
@@ -320,11 +328,13 @@ def run_tlc(
     seconds_max: float = SECONDS_MAX,
     disk_bytes_max: int | None = None,
     confinement: Sequence[str] = (),
+    is_trace: bool = False,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
 
     disk_bytes_max: of all that it writes there. confinement: a command that runs Java under further limits.
+    is_trace: it follows a log; that is over before it pays to compile it well, and needs no coverage.
     on_progress is called about once a second with what is known so far, and stops the run by returning False; what it
     raises stops the run too.
     """
@@ -338,6 +348,7 @@ def run_tlc(
         "-XX:+UseParallelGC" if workers > 1 else "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
         "-XX:+ExitOnOutOfMemoryError",  # TLC itself would wait for ever
+        *(("-XX:TieredStopAtLevel=1",) if is_trace else ()),
         f"-Xmx{memory_mb}m",
         "-Xss16m",
         f"-Djava.io.tmpdir={scratch}",
@@ -346,7 +357,7 @@ def run_tlc(
         "tlc2.TLC",
         "-tool",
         *("-fp", "0"),
-        *("-coverage", "60"),
+        *(() if is_trace else ("-coverage", "60")),
         *("-lncheck", "final"),  # in between, it is checked when TLC finds the time, and finds other counterexamples
         *("-workers", str(workers)),
         *("-metadir", str(scratch / "states")),
@@ -1185,7 +1196,8 @@ def is_drawn(manifest: Manifest, tlc: Path) -> bool:
 # The command line, which `rewindow specs` shares
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
+def add_commands(parser: argparse.ArgumentParser) -> Any:
+    """Adds what this file can do; returns what further commands are added to."""
     commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
     for name, text, action in (
         ("check", "run TLC and compare with what the manifests pin", _check),
@@ -1202,6 +1214,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
         p.add_argument("--json", action="store_true")
         p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    return commands
 
 
 def _check(args: argparse.Namespace) -> int:

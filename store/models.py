@@ -166,6 +166,8 @@ class Connection(Base):
     unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
     """Results that rest on what is wrong with it."""
     details: Mapped[dict[str, Any]]
+    conformance: Mapped[dict[str, Any] | None]
+    """What the monitor found: steps, violations, the first. None: analysed before there was one."""
 
     capture: Mapped[Capture] = relationship(back_populates="connections")
     subflows: Mapped[list[Subflow]] = relationship(

@@ -80,7 +80,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
     labels = settings().algorithm_names()
     with rewindow.open(file) as capture:
         capture.names[:] = [name]
-        with capture.stream(labels, bottlenecks=True) as replay, spool(replay.schema) as spooled:
+        with capture.stream(labels, bottlenecks=True, monitor=True) as replay, spool(replay.schema) as spooled:
             for batch in replay:
                 spooled.add(batch)
                 report("replaying", replay.progress() * 0.9)
@@ -139,7 +139,7 @@ def store(
     copy(
         database,
         "connections",
-        ("id", "capture_id", "team_id", "number", "rows", "details", *_CONNECTION_COLUMNS),
+        ("id", "capture_id", "team_id", "number", "rows", "details", "conformance", *_CONNECTION_COLUMNS),
         (
             (
                 connection_id(capture_id, c.id),
@@ -148,6 +148,7 @@ def store(
                 c.id,
                 rows.get(c.id, 0),
                 Jsonb({"fallback": c.fallback, "checksum": c.checksum, "fast_closed": c.fast_closed}),
+                Jsonb(replay.conformance(c.id)),
                 *(getattr(c, n) for n in _CONNECTION_COLUMNS),
             )
             for c in _tallied(replay, tally)

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import selectinload
 
 from api import pages
-from api.connections.schemas import ConnectionDetail, ConnectionOut, ReplayIn, ReplayOut, SubflowOut
+from api.connections.schemas import ConformanceOut, ConnectionDetail, ConnectionOut, ReplayIn, ReplayOut, SubflowOut
 from api.errors import BadRequest, NotFound, Unprocessable
 from api.pages import Page
 from api.security import Caller
@@ -67,6 +67,7 @@ async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -
     return ConnectionDetail(
         **_fields(row),
         details=connection.details,
+        conformance=None if connection.conformance is None else ConformanceOut(**connection.conformance),
         capture_filename=connection.capture.filename,
         subflows=[
             SubflowOut(

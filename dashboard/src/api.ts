@@ -110,7 +110,14 @@ export interface Replay {
   windows: { subflow: number; mean: number; max: number; last: number }[] | null;
 }
 
+export interface Conformance {
+  steps: number;
+  violations: number;
+  first: { algorithm: string; property: string; step: string; path: number; row: number; time_ns: number } | null;
+}
+
 export interface ConnectionDetail extends Connection {
+  conformance: Conformance | null; // analysed before steps were checked: none
   capture_filename: string;
   subflows: Subflow[];
   replays: Replay[];
