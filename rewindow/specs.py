@@ -311,10 +311,12 @@ def run_tlc(
     workers: int = 1,
     memory_mb: int = MEMORY_MB,
     seconds_max: float = SECONDS_MAX,
+    short: bool = False,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
 
+    short: it is expected to end soon, and Java not to compile for speed.
     on_progress is called about once a second with what is known so far, and stops the run by returning False.
     """
     scratch = folder / ".tlc"
@@ -323,6 +325,7 @@ def run_tlc(
         java(),
         "-XX:+UseParallelGC" if workers > 1 else "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
+        *(("-XX:TieredStopAtLevel=1",) if short else ()),
         f"-Xmx{memory_mb}m",
         "-Xss16m",
         f"-Djava.io.tmpdir={scratch}",
@@ -716,6 +719,7 @@ def check_configuration(manifest: Manifest, expected: Expected, tlc: Path) -> Re
             workers=expected.workers,
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
+            short=expected.exit != 0,
         )
     _name_violated(outcome, config)
     differences = [outcome.stopped] if outcome.stopped else []
@@ -773,6 +777,7 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path) -> Result:
             tlc=tlc,
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
+            short=mutant.killed_by is not None,
         )
     if outcome.violated == "":
         outcome.violated = mutant.killed_by or "a temporal property"
@@ -899,8 +904,8 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
     """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
 
     The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
-    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes and
-    edges are in the order of their names.
+    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes
+    and edges are in the order of their names.
     """
     seen: dict[str, tuple[str, str]] = {}
     steps: set[tuple[str, str]] = set()

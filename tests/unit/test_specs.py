@@ -285,6 +285,16 @@ def test_pictures_are_of_their_specifications(spec):
     assert specs.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
 
 
+def test_the_table_of_violations_is_the_manifests():
+    """specs/README.md says of each expected violation what the manifests pin."""
+    text = (specs.SPECS / "README.md").read_text()
+    for manifest in specs.manifests(specs.SPECS):
+        for c in manifest.configurations:
+            if c.violates:
+                row = [line for line in text.splitlines() if line.startswith(f"| `{c.name}` |")]
+                assert [line.split(" | ")[-2:] for line in row] == [[f"`{c.violates}`", f"{c.states} |"]], c.name
+
+
 def test_every_configuration_is_in_a_manifest():
     for manifest in specs.manifests(specs.SPECS):
         used = {c.config for c in manifest.configurations} | {(manifest.picture or {}).get("config", "")}
