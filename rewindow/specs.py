@@ -312,11 +312,13 @@ def run_tlc(
     memory_mb: int = MEMORY_MB,
     seconds_max: float = SECONDS_MAX,
     short: bool = False,
+    stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
 
     short: it is expected to end soon, and Java not to compile for speed.
+    stop: set from another thread, it ends the run.
     on_progress is called about once a second with what is known so far, and stops the run by returning False.
     """
     scratch = folder / ".tlc"
@@ -371,7 +373,7 @@ def run_tlc(
                 break
             if time.monotonic() - began > seconds_max:
                 reader.outcome.stopped = f"not finished in {seconds_max:g} s"
-            elif on_progress and not on_progress(reader.outcome):
+            elif (stop and stop.is_set()) or (on_progress and not on_progress(reader.outcome)):
                 reader.outcome.stopped = "cancelled"
             if reader.outcome.stopped:
                 break
@@ -706,7 +708,9 @@ def _name_violated(outcome: Outcome, config: Config) -> None:
         )
 
 
-def check_configuration(manifest: Manifest, expected: Expected, tlc: Path) -> Result:
+def check_configuration(
+    manifest: Manifest, expected: Expected, tlc: Path, stop: threading.Event | None = None
+) -> Result:
     config = manifest.config(expected)
     with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
         for path in _sources(manifest.folder):
@@ -720,6 +724,7 @@ def check_configuration(manifest: Manifest, expected: Expected, tlc: Path) -> Re
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
             short=expected.exit != 0,
+            stop=stop,
         )
     _name_violated(outcome, config)
     differences = [outcome.stopped] if outcome.stopped else []
@@ -753,7 +758,7 @@ def check_configuration(manifest: Manifest, expected: Expected, tlc: Path) -> Re
     )
 
 
-def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path) -> Result:
+def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.Event | None = None) -> Result:
     """Whether the property that is to kill this mutant does, alone."""
     expected = manifest.configuration(mutant.configuration)
     config = manifest.config(expected)
@@ -778,6 +783,7 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path) -> Result:
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
             short=mutant.killed_by is not None,
+            stop=stop,
         )
     if outcome.violated == "":
         outcome.violated = mutant.killed_by or "a temporal property"
@@ -828,15 +834,16 @@ def check(
     found: Sequence[Manifest], tlc: Path, suite: str = "quick", on_result: Callable[[Result], None] | None = None
 ) -> list[Result]:
     """Checks specifications, two processes at a time, the long ones first; results in the manifests' order."""
+    stop = threading.Event()
     tasks: list[tuple[int, int, Callable[[], Result]]] = []
     for m in found:
         tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
         for c in m.configurations:
             if suite == "full" or c.suite == "quick":
-                tasks.append((c.distinct, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc)))  # type: ignore[misc]
+                tasks.append((c.distinct, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
         for mutant in m.mutants:
             if suite == "full" or mutant.suite == "quick":
-                tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc)))  # type: ignore[misc]
+                tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc, stop)))  # type: ignore[misc]
     results: dict[int, Result] = {}
     with concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool:
         running = {pool.submit(task): place for _, place, task in sorted(tasks, key=lambda t: (-t[0], t[1]))}
@@ -847,6 +854,7 @@ def check(
                 if on_result:
                     on_result(result)
         except BaseException:
+            stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return [results[place] for place in sorted(results)]
@@ -1051,6 +1059,8 @@ def run(args: argparse.Namespace) -> int:
         status, reason = UNREADABLE, str(e)
     except (CheckerMissing, OSError) as e:
         status, reason = FAILED, str(e)
+    except KeyboardInterrupt:
+        return 130
     print(f"rewindow: {reason}", file=sys.stderr)
     return status
 

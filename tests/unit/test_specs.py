@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -262,6 +263,23 @@ def test_a_run_can_be_watched_and_cancelled(tmp_path):
     assert outcome.stopped == "cancelled"
     assert len(asked) == 2
     assert outcome.seconds < 60
+
+
+def test_an_interrupt_ends_what_runs(counter, tmp_path):
+    manifest = json.dumps({"title": "long", "configurations": [configuration(config="long.cfg")]})
+    folder = tmp_path / "Counter"
+    folder.mkdir()
+    (folder / "manifest.json").write_text(manifest)
+    (folder / "Counter.tla").write_text(COUNTER)
+    (folder / "long.cfg").write_text(HOLDS.replace("= 4", "= 100000000"))
+
+    def interrupted(result):
+        raise KeyboardInterrupt  # at the first result, the manifest's, while TLC runs
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        specs.check(specs.manifests(tmp_path), specs.jar(), on_result=interrupted)
+    assert time.monotonic() - began < 60
 
 
 def test_pictures_merge_states_that_look_the_same():
