@@ -50,6 +50,10 @@ profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.profile $(OPTIONS)
 
+docs: build ## write the pages that come from the code (docs/algorithms.md, docs/fluid.md)
+	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
+	.venv/bin/python -m bench.fluid --write
+
 specs: ## model-check the specifications, and their mutants; SPECS= picks some, OPTIONS="--junit FILE"
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check $(OPTIONS) $(SPECS)
@@ -57,10 +61,6 @@ specs: ## model-check the specifications, and their mutants; SPECS= picks some, 
 specs-full: ## the same with more subflows and without symmetry; minutes
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check --suite full $(OPTIONS) $(SPECS)
-
-docs: build ## write the pages that come from the code (docs/algorithms.md, docs/fluid.md)
-	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
-	.venv/bin/python -m bench.fluid --write
 
 clean: ## remove what was built; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

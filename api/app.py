@@ -18,6 +18,8 @@ from api.algorithms import endpoints as algorithms
 from api.captures import endpoints as captures
 from api.connections import endpoints as connections
 from api.health import endpoints as health
+from api.model_checks import endpoints as model_checks
+from api.specs import endpoints as specs
 from api.teams import endpoints as teams
 from store import logs
 from store.database import async_engine
@@ -51,7 +53,7 @@ def create() -> FastAPI:
         title="rewindow", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None, lifespan=_lifespan
     )
     errors.install(app)
-    for module in (captures, connections, algorithms, teams, health):
+    for module in (captures, connections, algorithms, specs, model_checks, teams, health):
         app.include_router(module.router)
     folder = settings().dashboard_folder
     if folder:

@@ -59,6 +59,10 @@ class Unprocessable(Problem):
     status = 422
 
 
+class TooMany(Problem):
+    status = 429
+
+
 class Unavailable(Problem):
     status = 503
 

@@ -11,6 +11,7 @@ from kombu.exceptions import OperationalError
 from starlette.concurrency import run_in_threadpool
 
 from store import jobs
+from store.models import JobKind
 
 log = structlog.get_logger()
 
@@ -20,8 +21,8 @@ def _app() -> Celery:
     return jobs.celery_app()
 
 
-async def wake(job_id: uuid.UUID) -> None:
+async def wake(job_id: uuid.UUID, kind: JobKind) -> None:
     try:
-        await run_in_threadpool(jobs.send, _app(), job_id)
+        await run_in_threadpool(jobs.send, _app(), job_id, kind)
     except (OperationalError, OSError) as e:
         log.warning("job.not_sent", job=str(job_id), reason=str(e))

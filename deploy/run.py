@@ -244,9 +244,16 @@ class Services:
         return process
 
     def start_worker(self, concurrency: int = 2) -> subprocess.Popen[bytes]:
+        return self._start_celery("worker", "rewindow", concurrency)
+
+    def start_checker(self) -> subprocess.Popen[bytes]:
+        """The worker of model checks, one at a time: each takes a core and a gigabyte."""
+        return self._start_celery("checker", "rewindow-checks", 1)
+
+    def _start_celery(self, name: str, queue: str, concurrency: int) -> subprocess.Popen[bytes]:
         return self.launch(
-            "worker", "celery", "-A", "worker.app", "worker", "--concurrency", str(concurrency),
-            "--loglevel", "WARNING", "--without-gossip", "--without-mingle", "--hostname", f"rewindow-{os.getpid()}@%h",
+            name, "celery", "-A", "worker.app", "worker", "--queues", queue, "--concurrency", str(concurrency),
+            "--loglevel", "WARNING", "--without-gossip", "--without-mingle", "--hostname", f"{name}-{os.getpid()}@%h",
         )  # fmt: skip
 
     def start_sweeper(self) -> subprocess.Popen[bytes]:
@@ -271,11 +278,12 @@ class Services:
         self.start_dependencies()
         self.migrate()
         self.start_worker()
+        self.start_checker()
         self.start_sweeper()
         self.start_api()
 
     def stop(self) -> None:
-        for name in ("api", "sweeper", "worker", "redis"):
+        for name in ("api", "sweeper", "checker", "worker", "redis"):
             process = self.processes.pop(name, None)
             if process is not None:
                 stop_process(process)

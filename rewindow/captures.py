@@ -124,12 +124,15 @@ class Capture:
         batch_rows: int = 65536,
         detectors: Sequence[str | Choice] = (),
         bottlenecks: bool | Choice = False,
+        monitor: bool = False,
+        moves: bool = False,
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
         detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
         bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
         detector sbd with options of its own.
+        monitor: check each step of a controller with a specification; moves: keep those steps in the batches.
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
@@ -140,6 +143,8 @@ class Capture:
             "batch_rows": batch_rows,
             "detectors": [Choice.of(d) for d in detectors],
             "across": _across(bottlenecks),
+            "monitor": monitor,
+            "moves": moves,
         }
         replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rewindow
-from rewindow import exports, reports, specs, uploads
+from rewindow import conformance, exports, reports, specs, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.fairness import METHODS
@@ -119,7 +119,7 @@ def _analyze(args: argparse.Namespace) -> int:
     compared = tally.method == "sbd"
     with (
         rewindow.open(*args.captures) as capture,
-        capture.stream([*labels, *hidden], bottlenecks=compared) as replay,
+        capture.stream([*labels, *hidden], bottlenecks=compared, monitor=True) as replay,
     ):
         if args.series:
             with _whole_file(args.series) as path:
@@ -128,11 +128,15 @@ def _analyze(args: argparse.Namespace) -> int:
             replay.run(_show_progress)
         summary, connections = replay.summary(), replay.each_connection()
         if args.json:
-            reports.write_analysis(sys.stdout, summary, connections, tally, replay.windows(labels))
+            windows, violations = replay.windows(labels), replay.violations()
+            reports.write_analysis(sys.stdout, summary, connections, tally, windows, violations)
             return DONE
         print(reports.analysis_text(summary, connections, tally))
         if labels:
             print("\n" + reports.windows_text(replay.windows(labels)))
+        violations_text = reports.violations_text(replay.violations())
+        if violations_text:
+            print("\n" + violations_text)
     return DONE
 
 
@@ -207,6 +211,25 @@ def _fluid(args: argparse.Namespace) -> int:
     document, text = fluid_reports.solution_document, fluid_reports.solution_text
     print(json.dumps(document(solution)) if args.json else text(solution))
     return DONE if solution.equilibria else NEGATIVE
+
+
+def _trace(args: argparse.Namespace) -> int:
+    choices = [Choice(name) for name in dict.fromkeys(args.algorithm or conformance.SPECIFIED)]
+    try:
+        tlc = specs.jar(args.jar)
+        with rewindow.open(*args.captures) as capture, capture.stream(choices, moves=True) as replay:
+            with conformance.Checker(choices, tlc) as checker:
+                for step in replay.steps():
+                    checker.add(step)
+                verdicts = checker.verdicts()
+    except specs.CheckerMissing as e:
+        print(f"rewindow: {e}", file=sys.stderr)
+        return FAILED
+    if args.json:
+        print(json.dumps({"connections": [v.as_json() for v in verdicts]}))
+    else:
+        print(reports.conformance_text(verdicts))
+    return DONE if all(v.conforms for v in verdicts) else NEGATIVE
 
 
 def _upload(args: argparse.Namespace) -> int:
@@ -292,7 +315,20 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_upload)
 
     p = commands.add_parser("specs", help="model checks of the specifications")
-    specs.add_commands(p)
+    p = specs.add_commands(p).add_parser(
+        "trace", help="does what a controller does on captures conform to its specification?"
+    )
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
+    p.add_argument(
+        "--algorithm",
+        action="append",
+        default=[],
+        choices=list(conformance.SPECIFIED),
+        help="may be given several times; default: all with a specification",
+    )
+    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_trace)
     return parser
 
 

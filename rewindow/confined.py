@@ -1,4 +1,8 @@
-"""Runs another program under limits, without a network: `python -I -S confined.py CPU_S MEMORY_BYTES PROGRAM ...`.
+"""Runs another program under limits, without a network.
+
+    python -I -S confined.py CPU_S MEMORY_BYTES FILE_BYTES PROGRAM ...
+
+FILE_BYTES bounds each file that it writes.
 
 It is a program of its own because what happens between fork and exec in a process with threads may deadlock; it
 imports only the standard library, to start at once. A line on standard error that begins with `NOT_ISOLATED` says that
@@ -14,9 +18,6 @@ import signal
 import sys
 
 NOT_ISOLATED = "network not isolated"
-ERROR_BYTES_MAX = 1 << 16
-"""What the program may write to a file: only its standard error is one."""
-
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _CPU_GRACE_S = 2
@@ -32,7 +33,7 @@ def _leave_network(libc: ctypes.CDLL) -> str | None:
 
 
 def main(arguments: list[str]) -> None:
-    cpu_s, memory_bytes, command = int(arguments[0]), int(arguments[1]), arguments[2:]
+    cpu_s, memory_bytes, file_bytes, command = int(arguments[0]), int(arguments[1]), int(arguments[2]), arguments[3:]
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> None:
         print(f"{NOT_ISOLATED}: {reason}", file=sys.stderr, flush=True)
     for limit, soft, hard in (
         (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_FSIZE, ERROR_BYTES_MAX, ERROR_BYTES_MAX),
+        (resource.RLIMIT_FSIZE, file_bytes, file_bytes),
         (resource.RLIMIT_NOFILE, _FILES_MAX, _FILES_MAX),
         (resource.RLIMIT_CPU, cpu_s, cpu_s + _CPU_GRACE_S),  # first a signal that tells why, then the end
         (resource.RLIMIT_AS, memory_bytes, memory_bytes),

@@ -14,8 +14,8 @@ from rewindow.steps import Step, step_of
 _UNSET = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFFFFFFFFFF
 _GONE = 0xFFFFFFFF
-_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "set"}
-_FINAL = 2
+_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "set", "set_state"}
+_SET_STATES = {"monitor": 0, "judgement": 1, "final": 2}
 _TIME_UNKNOWN = -(1 << 63)
 
 
@@ -91,7 +91,8 @@ class Controller:
 
     paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
     path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
-    is the number of the (final) set of subflows behind one bottleneck, for those that couple sets; a path that is given
+    is the number of the set of subflows behind one bottleneck, for those that couple sets, and `set_state` how far its
+    decision is: monitor, judgement or final, which it is by default; a path that is given
     `beta` is of set 1 unless `set` says otherwise.
     Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
 
@@ -162,7 +163,7 @@ class Controller:
                 "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
                 "cwnd_cnt": int(values.get("cwnd_cnt") or 0) & 0xFFFFFFFF,
                 "group": place,
-                "group_state": _FINAL if place else 0,
+                "group_state": _SET_STATES[str(values.get("set_state", "final"))] if place else 0,
             },
         )
         index, error = ffi.new("uint32_t *"), ffi.new("rw_error *")

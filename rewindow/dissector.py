@@ -48,6 +48,8 @@ _FIELDS = (
     "tcp.hdr_len", "tcp.len", "tcp.options",
 )  # fmt: skip
 
+_ERROR_BYTES_MAX = 1 << 16
+"""What tshark may write to a file: only its standard error is one."""
 _NOT_THE_FILES_FAULT = (1, 126, 127)
 """Exit statuses: an option that it does not know; it could not be started."""
 _TCP, _FRAGMENT = 6, 44
@@ -171,7 +173,8 @@ class _Run:
             launcher = [sys.executable, "-I", "-S", str(Path(confined.__file__))]
             self._process = stack.enter_context(
                 subprocess.Popen(
-                    [*launcher, str(self._limits.cpu_s), str(self._limits.memory_bytes), *self._command],
+                    [*launcher, str(self._limits.cpu_s), str(self._limits.memory_bytes), str(_ERROR_BYTES_MAX),
+                     *self._command],
                     stdin=self._capture, stdout=subprocess.PIPE, stderr=self._errors, env=_environment(home), cwd=home,
                     start_new_session=True,
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,9 @@ class Violation:
     step: str
     row: int
     time_ns: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {k.rstrip("_"): v for k, v in asdict(self).items()}
 
 
 @dataclass
@@ -316,6 +319,27 @@ class Replay:
                         row.first_row,
                         row.first_ns,
                     )
+
+    def conformance(self, connection: int) -> dict[str, Any]:
+        """What the monitor says of a connection: `steps` that it checked, `violations`, and the `first` of them by row."""
+        row = ffi.new("rw_violation_row *")
+        count, first = 0, None
+        for k, choice in enumerate(self.choices):
+            lib.rw_replay_violations(self._handle, connection, k, row)
+            if not row.count:
+                continue
+            count += row.count
+            if first is None or row.first_row < first["row"]:
+                first = {
+                    "algorithm": choice.label,
+                    "property": name_of(lib.rw_check_name, row.first_check) or "unknown",
+                    "step": name_of(lib.rw_move_name, row.first_move) or "unknown",
+                    "path": int(row.first_path),
+                    "row": int(row.first_row),
+                    "time_ns": int(row.first_ns),
+                }
+        steps = int(lib.rw_replay_monitored_of(self._handle, connection))
+        return {"steps": steps, "violations": count, "first": first}
 
     def monitored(self) -> int:
         """Steps that the monitor has checked."""

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from rewindow.algorithms import Algorithm, Option
+from rewindow.conformance import Verdict
 from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
-from rewindow.replays import Summary
+from rewindow.replays import Summary, Violation
 from rewindow.schedulers import SchedulerInfo
 from rewindow.windows import Window
 
@@ -24,7 +25,12 @@ def _connection(connection: Connection) -> dict[str, Any]:
 
 
 def write_analysis(
-    out: TextIO, summary: Summary, connections: Iterable[Connection], tally: FairnessTally, windows: Iterable[Window]
+    out: TextIO,
+    summary: Summary,
+    connections: Iterable[Connection],
+    tally: FairnessTally,
+    windows: Iterable[Window],
+    violations: Iterable[Violation],
 ) -> None:
     """What `rewindow analyze --json` prints, one connection after the other: a capture may have a million."""
     out.write(f'{{"capture": {json.dumps(asdict(summary))}, "connections": [')
@@ -35,6 +41,9 @@ def write_analysis(
     out.write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
     for number, window in enumerate(windows):
         out.write((", " if number else "") + json.dumps(vars(window)))
+    out.write('], "violations": [')
+    for number, violation in enumerate(violations):
+        out.write((", " if number else "") + json.dumps(violation.as_json()))
     out.write("]}\n")
 
 
@@ -262,3 +271,57 @@ def _entries(entries: Iterable[tuple[str, str, str, str, Sequence[Option]]]) -> 
         lines += [f"  {o.name}={o.default}  [{o.values}]  {o.reason}" for o in options]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def violations_text(violations: Iterable[Violation]) -> str:
+    """Empty when every step was as specified; of a capture with many connections, the first twenty."""
+    lines = [
+        f"connection {v.connection}, {v.algorithm}: {v.count} steps are none of its specification's, the first against"
+        f" {v.property_}: {v.step} at row {v.row}"
+        for v in itertools.islice(violations, 21)
+    ]
+    return "\n".join(lines[:20] + ["and more"] * (len(lines) > 20))
+
+
+def conformance_text(verdicts: Sequence[Verdict]) -> str:
+    """What `rewindow specs trace` prints."""
+    rows = [["connection", "algorithm", "specification", "events", "verdict"]]
+    for v in verdicts:
+        shown = v.as_json()
+        verdict = "conforms" if v.conforms else "does not conform"
+        rows.append([str(v.connection), v.algorithm, shown["specification"], str(v.events), verdict])
+    parts = [table(rows, right=(0, 3)) if verdicts else "no steps: nothing was acknowledged"]
+    parts += [_violation_text(v) for v in verdicts if not v.conforms]
+    return "\n\n".join(parts)
+
+
+def _violation_text(verdict: Verdict) -> str:
+    f = verdict.as_json()["first_violation"]
+    of = f" of {f['acked_segments']} segments" if f["step"] == "ack" else ""
+    lines = [
+        f"connection {verdict.connection}, {verdict.algorithm}: event {f['event']} is no step of the specification:"
+        f" {f['step']}{of} on subflow {f['path']}, at {f['time_ns']} ns (row {f['row']})"
+    ]
+    lines += _state_lines("before", f["before"]) if f["before"] else ["  before    nothing: it is the first"]
+    for allowed in f["expected"]:
+        lines += _state_lines("expected", allowed)
+    if not f["expected"]:
+        lines.append("  expected  no such step here")
+    return "\n".join([*lines, *_state_lines("found", f["found"])])
+
+
+def _state_lines(name: str, state: dict[str, Any]) -> list[str]:
+    def shown(value: Any) -> str:
+        if isinstance(value, list):
+            low, high = value
+            return f"{low:.6g}" if low == high else f"{low:.9g} to {high:.9g}"
+        return "-" if value is None else f"{value:.9g}"
+
+    phase = "initial slow start" if state["initial_slow_start"] else "beyond initial slow start"
+    lines = [f"  {name:<8}  {phase}, alpha {shown(state['alpha'])}"]
+    for s in state["subflows"]:
+        coupled = ", coupled" if s["coupled"] else ""
+        lines.append(
+            f"            subflow {s['path']}: cwnd {shown(s['cwnd'])}, ssthresh {shown(s['ssthresh'])}{coupled}"
+        )
+    return lines

@@ -57,6 +57,10 @@ class UnknownSpec(Exception):
     """No folder of specifications has this name."""
 
 
+class BadConstant(Exception):
+    """A constant that may not be chosen, or a value outside its range."""
+
+
 # TLA+ values, as TLC prints them
 
 
@@ -193,6 +197,8 @@ class Outcome:
     """How often each action led to a state, by its name and place."""
     counterexample: list[State] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
+    """Tuples that the specification printed."""
     temporal: bool = False
     """Whether it looked for behaviours that never do what they must: liveness, more than steps."""
     seconds: float = 0.0
@@ -207,6 +213,7 @@ class Outcome:
 _START = re.compile(r"@!@!@STARTMSG (\d+):(\d) @!@!@")
 _END = re.compile(r"@!@!@ENDMSG \d+ @!@!@")
 _ACTION = re.compile(r"<(\S+) line (\d+), col (\d+) to line \d+, col \d+ of module (\w+)[^>]*>: (\d+):(\d+)")
+_WATCHED = re.compile(r'<<"rewindow", (\d+), (\d+), (\d+)>>')
 _COUNTS = re.compile(r"([\d,]+) states generated.*?([\d,]+) distinct states found.*?([\d,]+) states left")
 
 
@@ -218,6 +225,7 @@ class Reader:
         self._code = -1
         self._severity = 0
         self._lines: list[str] = []
+        self._printing = ""
 
     def feed(self, line: str) -> None:
         start = _START.match(line)
@@ -226,8 +234,15 @@ class Reader:
         elif _END.match(line):
             self._message(self._code, "\n".join(self._lines).strip())
             self._code = -1
+        elif watched := _WATCHED.match(line):
+            self.outcome.distinct, self.outcome.queued, self.outcome.depth = (int(n) for n in watched.groups())
         elif self._code >= 0:
             self._lines.append(line.rstrip("\n"))
+        elif line.startswith("<<") or self._printing:
+            self._printing = f"{self._printing} {line.strip()}".strip()
+            if self._printing.count("<<") == self._printing.count(">>"):
+                self.outcome.printed.append(self._printing)
+                self._printing = ""
         elif line.strip() and not line.startswith(("Parsing file", "Semantic processing", "CostModel")):
             self.outcome.errors = [*self.outcome.errors, line.strip()][:ERRORS_MAX]
 
@@ -311,23 +326,32 @@ def run_tlc(
     workers: int = 1,
     memory_mb: int = MEMORY_MB,
     seconds_max: float = SECONDS_MAX,
+    disk_bytes_max: int | None = None,
+    confinement: Sequence[str] = (),
+    is_trace: bool = False,
     short: bool = False,
     stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
 
-    short: it is expected to end soon, and Java not to compile for speed.
-    stop: set from another thread, it ends the run.
-    on_progress is called about once a second with what is known so far, and stops the run by returning False.
+    disk_bytes_max: of all that it writes there. confinement: a command that runs Java under further limits.
+    is_trace: it follows a log; that is over before it pays to compile it well, and needs no coverage.
+    short: it is expected to end soon, too. stop: set from another thread, it ends the run.
+    on_progress is called about once a second with what is known so far, and stops the run by returning False; what it
+    raises stops the run too.
     """
     scratch = folder / ".tlc"
     scratch.mkdir()
+    if on_progress:
+        module, config = _watched(folder, module, config)
     command = [
+        *confinement,
         java(),
         "-XX:+UseParallelGC" if workers > 1 else "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
-        *(("-XX:TieredStopAtLevel=1",) if short else ()),
+        "-XX:+ExitOnOutOfMemoryError",  # TLC itself would wait for ever
+        *(("-XX:TieredStopAtLevel=1",) if is_trace or short else ()),
         f"-Xmx{memory_mb}m",
         "-Xss16m",
         f"-Djava.io.tmpdir={scratch}",
@@ -336,7 +360,7 @@ def run_tlc(
         "tlc2.TLC",
         "-tool",
         *("-fp", "0"),
-        *("-coverage", "60"),
+        *(() if is_trace else ("-coverage", "60")),
         *("-lncheck", "final"),  # in between, it is checked when TLC finds the time, and finds other counterexamples
         *("-workers", str(workers)),
         *("-metadir", str(scratch / "states")),
@@ -344,9 +368,9 @@ def run_tlc(
         *arguments,
         module,
     ]
-    environment = {
-        k: v for k, v in os.environ.items() if k not in ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
-    }
+    # Neither options for Java nor what its parent keeps secret.
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "JAVA_HOME")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
     reader = Reader()
     began = time.monotonic()
     try:
@@ -371,8 +395,11 @@ def run_tlc(
             watch.join(1.0 if on_progress else min(1.0, seconds_max))
             if not watch.is_alive():
                 break
-            if time.monotonic() - began > seconds_max:
+            reader.outcome.seconds = time.monotonic() - began
+            if reader.outcome.seconds > seconds_max:
                 reader.outcome.stopped = f"not finished in {seconds_max:g} s"
+            elif disk_bytes_max is not None and _bytes_below(scratch) > disk_bytes_max:
+                reader.outcome.stopped = f"wrote more than {disk_bytes_max} bytes"
             elif (stop and stop.is_set()) or (on_progress and not on_progress(reader.outcome)):
                 reader.outcome.stopped = "cancelled"
             if reader.outcome.stopped:
@@ -386,6 +413,36 @@ def run_tlc(
     reader.outcome.exit = process.returncode
     reader.outcome.seconds = time.monotonic() - began
     return reader.outcome
+
+
+def _watched(folder: Path, module: str, config: str) -> tuple[str, str]:
+    """The same module and configuration with an invariant, always true, that prints every 500 states where TLC is.
+
+    TLC itself says so after three seconds, then once a minute, and no option changes that.
+    """
+    text = (folder / config).read_text(encoding="utf-8")
+    (folder / "Watched__.cfg").write_text(f"{text}\nINVARIANT Watched__\n", encoding="utf-8")
+    (folder / "Watched__.tla").write_text(
+        f"""---- MODULE Watched__ ----
+EXTENDS {Path(module).stem}
+LOCAL TLC__ == INSTANCE TLC
+Watched__ ==
+    IF TLC__!TLCGet("distinct") % 500 # 0 THEN TRUE
+    ELSE TLC__!PrintT(<<"rewindow", TLC__!TLCGet("distinct"), TLC__!TLCGet("queue"), TLC__!TLCGet("level")>>)
+====
+""",
+        encoding="utf-8",
+    )
+    return "Watched__.tla", "Watched__.cfg"
+
+
+def _bytes_below(folder: Path) -> int:
+    found = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # TLC deletes what it has read
+                found += os.stat(os.path.join(place, name)).st_size
+    return found
 
 
 def _read(lines: IO[str], reader: Reader) -> None:
@@ -410,10 +467,12 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 _INVARIANTS = ("INVARIANT", "INVARIANTS")
 _PROPERTIES = ("PROPERTY", "PROPERTIES")
+_CONSTANTS = ("CONSTANT", "CONSTANTS")
 _STATEMENTS = {
     *_INVARIANTS,
     *_PROPERTIES,
-    *("SPECIFICATION", "INIT", "NEXT", "CONSTANT", "CONSTANTS", "CONSTRAINT", "CONSTRAINTS"),
+    *_CONSTANTS,
+    *("SPECIFICATION", "INIT", "NEXT", "CONSTRAINT", "CONSTRAINTS"),
     *("ACTION_CONSTRAINT", "ACTION_CONSTRAINTS", "SYMMETRY", "VIEW", "CHECK_DEADLOCK"),
 }
 _WEAKENS = {
@@ -424,6 +483,10 @@ _WEAKENS = {
     "ACTION_CONSTRAINT": "action-constraint",
     "ACTION_CONSTRAINTS": "action-constraint",
 }
+
+
+def _assignment(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(\b{re.escape(name)}\s*=\s*)(\{{[^}}]*\}}|\S+)")
 
 
 @dataclass
@@ -466,6 +529,23 @@ class Config:
             found.add("no-deadlock")
         return sorted(found)
 
+    def constant(self, name: str) -> str | None:
+        """What this constant is, as it is written; None when it is not set here, or is an operator's name."""
+        for keyword, rest in self.statements:
+            if keyword in _CONSTANTS and (found := _assignment(name).search(rest)):
+                return found[2].strip()
+        return None
+
+    def with_constants(self, values: dict[str, str]) -> str:
+        """Its text with these constants in place of its own."""
+        lines = []
+        for keyword, rest in self.statements:
+            if keyword in _CONSTANTS:
+                for name, value in values.items():
+                    rest = _assignment(name).sub(rf"\g<1>{value}", rest)
+            lines.append(f"{keyword}{rest}\n")
+        return "".join(lines)
+
     def only(self, name: str) -> str:
         """Its text with no property but this one; with none at all for `Deadlock`."""
         kept = []
@@ -503,6 +583,7 @@ class Expected:
     memory_mb: int
     flags: list[str]
     untaken: dict[str, str]
+    shows: str | None
 
 
 @dataclass
@@ -520,6 +601,37 @@ class Mutant:
 
 
 @dataclass
+class Constant:
+    """A constant that may be chosen: an integer, or how many members a set has.
+
+    members: what comes before a member's number, None for an integer.
+    """
+
+    name: str
+    minimum: int
+    maximum: int
+    meaning: str
+    members: str | None
+
+    def text(self, value: int) -> str:
+        """As it is written in a configuration. BadConstant when it is out of range."""
+        if not self.minimum <= value <= self.maximum:
+            raise BadConstant(f"{self.name} is {value}: it may be {self.minimum} to {self.maximum} ({self.meaning})")
+        if self.members is None:
+            return str(value)
+        return "{" + ", ".join(f"{self.members}{i}" for i in range(1, value + 1)) + "}"
+
+    def value(self, text: str) -> int:
+        """The reverse. ValueError when it is written in another way."""
+        if self.members is None:
+            return int(text)
+        size = len(text.strip("{} ").split(",")) if text.strip("{} ") else 0
+        if re.sub(r"\s", "", self.text(size)) != re.sub(r"\s", "", text):
+            raise ValueError(f"{text} is not {self.text(size)}")
+        return size
+
+
+@dataclass
 class Manifest:
     spec: str
     folder: Path
@@ -527,6 +639,8 @@ class Manifest:
     configurations: list[Expected]
     mutants: list[Mutant]
     picture: dict[str, str] | None
+    constants: dict[str, Constant]
+    windows: str | None
 
     def configuration(self, name: str) -> Expected:
         for c in self.configurations:
@@ -539,6 +653,27 @@ class Manifest:
             return Config.parse((self.folder / expected.config).read_text(encoding="utf-8"))
         except (OSError, ValueError) as e:
             raise SpecUnreadable(f"{self.spec}/{expected.config}: {e}") from e
+
+    def chosen(self, expected: Expected) -> dict[str, int]:
+        """The constants that may be chosen for a configuration, with what its *.cfg says of each."""
+        config, found = self.config(expected), {}
+        for name, constant in self.constants.items():
+            text = config.constant(name)
+            if text is not None:
+                try:
+                    found[name] = constant.value(text)
+                    constant.text(found[name])
+                except (ValueError, BadConstant) as e:
+                    raise SpecUnreadable(f"{self.spec}/{expected.config}: {name}: {e}") from e
+        return found
+
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, of all that TLC reads of it."""
+        found = hashlib.sha256()
+        for path in _sources(self.folder):
+            content = path.read_bytes()
+            found.update(f"{path.name} {len(content)}\n".encode() + content)
+        return found.hexdigest()
 
 
 def _take(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[type, ...], Any]]) -> dict[str, Any]:
@@ -578,8 +713,21 @@ def read_manifest(folder: Path) -> Manifest:
             "configurations": (list, ...),
             "mutants": (list, []),
             "picture": ((dict, type(None)), None),
+            "constants": (dict, {}),
+            "windows": (_OPTIONAL_TEXT, None),
         },
     )
+    constants = {}
+    for name, entry in taken["constants"].items():
+        place = f"{path}: constant {name}"
+        c = _take(
+            place,
+            entry,
+            {"min": (int, ...), "max": (int, ...), "meaning": (str, ...), "members": (_OPTIONAL_TEXT, None)},
+        )
+        if not re.fullmatch(r"[A-Za-z]\w*", name) or c["min"] > c["max"] or (c["members"] is not None and c["min"] < 0):
+            raise SpecUnreadable(f"{place}: a name and a range are expected")
+        constants[name] = Constant(name, c["min"], c["max"], c["meaning"], c["members"])
     configurations = []
     for i, entry in enumerate(taken["configurations"]):
         c = _take(
@@ -603,7 +751,6 @@ def read_manifest(folder: Path) -> Manifest:
                 "shows": (_OPTIONAL_TEXT, None),
             },
         )
-        c.pop("shows")
         configurations.append(Expected(**c))
     mutants = []
     for i, entry in enumerate(taken["mutants"]):
@@ -622,7 +769,9 @@ def read_manifest(folder: Path) -> Manifest:
             },
         )
         mutants.append(Mutant(**m))
-    manifest = Manifest(folder.name, folder, taken["title"], configurations, mutants, taken["picture"])
+    manifest = Manifest(
+        folder.name, folder, taken["title"], configurations, mutants, taken["picture"], constants, taken["windows"]
+    )
     suites = {c.name: c.suite for c in configurations} | {m.name: m.suite for m in mutants}
     for name, suite in suites.items():
         if suite not in ("quick", "full"):
@@ -645,6 +794,29 @@ def manifests(specs: Path, names: Sequence[str] = ()) -> list[Manifest]:
     if unknown:
         raise UnknownSpec(f"no specification is called {unknown[0]}; there are {', '.join(known)}")
     return [read_manifest(specs / n) for n in names or known]
+
+
+def described(manifest: Manifest) -> dict[str, Any]:
+    """What may be asked of a specification, and what is pinned, as JSON."""
+    return {
+        "title": manifest.title,
+        "windows": manifest.windows,
+        "constants": {
+            c.name: {"min": c.minimum, "max": c.maximum, "meaning": c.meaning} for c in manifest.constants.values()
+        },
+        "configurations": [
+            {
+                "name": c.name,
+                "shows": c.shows,
+                "suite": c.suite,
+                "flags": c.flags,
+                "constants": manifest.chosen(c),
+                "properties": [*manifest.config(c).invariants, *manifest.config(c).properties],
+                "pinned": {"violates": c.violates, "distinct": c.distinct, "depth": c.depth, "states": c.states},
+            }
+            for c in manifest.configurations
+        ],
+    }
 
 
 # Checks
@@ -708,13 +880,34 @@ def _name_violated(outcome: Outcome, config: Config) -> None:
         )
 
 
-def check_configuration(
-    manifest: Manifest, expected: Expected, tlc: Path, stop: threading.Event | None = None
-) -> Result:
+def run_configuration(
+    manifest: Manifest,
+    expected: Expected,
+    tlc: Path,
+    *,
+    constants: dict[str, int] | None = None,
+    disk_bytes_max: int | None = None,
+    confinement: Sequence[str] = (),
+    stop: threading.Event | None = None,
+    on_progress: Callable[[Outcome], bool] | None = None,
+) -> Outcome:
+    """Runs TLC on a configuration, with these constants in place of its own.
+
+    Raises BadConstant, and what `run_tlc` raises.
+    """
     config = manifest.config(expected)
+    own = manifest.chosen(expected)
+    texts = {}
+    for name, value in (constants or {}).items():
+        if name not in own:
+            raise BadConstant(f"{name} may not be chosen for {expected.name}; {', '.join(own) or 'nothing'} may")
+        if value != own[name]:
+            texts[name] = manifest.constants[name].text(value)
     with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
         for path in _sources(manifest.folder):
             shutil.copy(path, temporary)
+        if texts:
+            (Path(temporary) / expected.config).write_text(config.with_constants(texts), encoding="utf-8")
         outcome = run_tlc(
             Path(temporary),
             expected.module,
@@ -723,10 +916,35 @@ def check_configuration(
             workers=expected.workers,
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
+            disk_bytes_max=disk_bytes_max,
+            confinement=confinement,
             short=expected.exit != 0,
             stop=stop,
+            on_progress=on_progress,
         )
     _name_violated(outcome, config)
+    return outcome
+
+
+def check_configuration(
+    manifest: Manifest, expected: Expected, tlc: Path, stop: threading.Event | None = None
+) -> Result:
+    outcome = run_configuration(manifest, expected, tlc, stop=stop)
+    differences = differences_of(expected, outcome)
+    if differences:
+        differences += outcome.errors
+    return Result(
+        manifest.spec,
+        expected.name,
+        _verdict(expected.violates, expected.exit),
+        outcome.stopped or _verdict(outcome.violated, outcome.exit),
+        differences,
+        outcome,
+    )
+
+
+def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
+    """What is not as the manifest pins it."""
     differences = [outcome.stopped] if outcome.stopped else []
     pinned: list[tuple[str, Any, Any]] = [
         ("exit status", expected.exit, outcome.exit),
@@ -746,16 +964,7 @@ def check_configuration(
         untaken = outcome.untaken()
         differences += [f"action {name} was never taken" for name in untaken if name not in expected.untaken]
         differences += [f"action {name} was taken after all" for name in expected.untaken if name not in untaken]
-    if differences:
-        differences += outcome.errors
-    return Result(
-        manifest.spec,
-        expected.name,
-        _verdict(expected.violates, expected.exit),
-        outcome.stopped or _verdict(outcome.violated, outcome.exit),
-        differences,
-        outcome,
-    )
+    return differences
 
 
 def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.Event | None = None) -> Result:
@@ -814,6 +1023,8 @@ def check_manifest(manifest: Manifest) -> Result:
             differences.append(f"{c.module}: no such module")
         if c.violates is not None and not {c.violates} <= {*config.invariants, *config.properties, "Deadlock"}:
             differences.append(f"{c.config}: {c.violates} is not checked there")
+    offered = {name for c in manifest.configurations for name in manifest.chosen(c)}
+    differences += [f"constant {name} is in no configuration" for name in manifest.constants if name not in offered]
     differences += [f"property {p} is killed by no mutant" for p in sorted(properties - killed)]
     for m in manifest.mutants:
         config = manifest.config(manifest.configuration(m.configuration))
@@ -997,7 +1208,8 @@ def is_drawn(manifest: Manifest, tlc: Path) -> bool:
 # The command line, which `rewindow specs` shares
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
+def add_commands(parser: argparse.ArgumentParser) -> Any:
+    """Adds what this file can do; returns what further commands are added to."""
     commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
     for name, text, action in (
         ("check", "run TLC and compare with what the manifests pin", _check),
@@ -1014,6 +1226,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
         p.add_argument("--json", action="store_true")
         p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    return commands
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rewindow.core import lib, name_of
+from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 
 UNSET = 0xFFFFFFFFFFFFFFFF
 """ssthresh_q16 of a path that has none yet."""
 
 CHECKS = [c for i in range(lib.RW_CHECK_COUNT) if (c := name_of(lib.rw_check_name, i))]
 """Properties of specs/ that the monitor checks."""
+
+KINDS = [k for i in range(lib.RW_MOVE_SETS + 1) if (k := name_of(lib.rw_move_name, i))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Step:
     initial_ss: bool
     alpha_q32: int
     con_ssthresh_q16: int
+    mss_bytes: int
     paths: tuple[PathState | None, ...]
 
 
@@ -76,5 +80,38 @@ def step_of(row: Any) -> Step:
         initial_ss=bool(row.initial_ss),
         alpha_q32=row.alpha_q32,
         con_ssthresh_q16=row.con_ssthresh_q16,
+        mss_bytes=row.mss_bytes,
         paths=tuple(_path(row.paths[i]) for i in range(8)),
     )
+
+
+def _row(step: Step) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "time_ns": step.time_ns, "row": step.row, "connection": step.connection, "choice": step.choice,
+        "kind": KINDS.index(step.kind), "path": step.path, "acked_segments": step.acked_segments,
+        "initial_ss": step.initial_ss, "alpha_q32": step.alpha_q32, "con_ssthresh_q16": step.con_ssthresh_q16,
+        "mss_bytes": step.mss_bytes,
+    }  # fmt: skip
+    row["paths"] = [
+        {
+            "cwnd_q16": p.cwnd_q16, "ssthresh_q16": p.ssthresh_q16, "flight_peak_q16": p.flight_peak_q16,
+            "srtt_ns": p.srtt_ns, "coupled_rtt_ns": p.coupled_rtt_ns, "estimate_q16": p.estimate_q16,
+            "beta_q32": p.beta_q32, "live": 1, "initial": p.initial, "recovering": p.recovering, "group": p.set,
+            "group_state": p.set_state,
+        } if p else {}
+        for p in step.paths
+    ]  # fmt: skip
+    return row
+
+
+def monitored(choice: Choice, steps: Sequence[Step]) -> list[Step]:
+    """The same steps with what the monitor says of each; they are all of one connection under `choice`.
+
+    Raises BadOption for an algorithm that no specification speaks of.
+    """
+    rows, error = ffi.new("rw_move_row[]", [_row(s) for s in steps]), ffi.new("rw_error *")
+    array, keep = choices_for([choice])
+    status = lib.rw_monitor_rows(array, rows, len(steps), error)
+    del keep
+    check(status, error)
+    return [replace(s, violated=step_of(row).violated) for s, row in zip(steps, rows, strict=True)]

@@ -9,16 +9,20 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from celery import Celery
 from kombu.entity import Queue
-from sqlalchemy import Connection, Update, and_, func, or_, select, update
+from sqlalchemy import Connection, Update, and_, case, func, or_, select, update
 
-from store.models import Capture, Job, JobKind, Replay, State
+from store.models import Capture, CheckState, Job, JobKind, ModelCheck, Replay, State
 from store.settings import settings
 
 RUN_JOB = "rewindow.run_job"
 QUEUE = "rewindow"
+CHECKS_QUEUE = "rewindow-checks"
+"""A model check may take minutes: captures do not wait behind it, its worker is another."""
+QUEUES = (QUEUE, CHECKS_QUEUE)
 
 RESEND_AFTER = timedelta(seconds=10)
 """A wake-up that nobody followed for so long was lost."""
@@ -31,7 +35,7 @@ def celery_app() -> Celery:
     """The one configuration of broker and queue, for those who send and those who run."""
     app = Celery("rewindow", broker=str(settings().redis_url))
     app.conf.update(
-        task_queues=[Queue(QUEUE)],
+        task_queues=[Queue(name) for name in QUEUES],
         task_default_queue=QUEUE,
         task_ignore_result=True,
         task_acks_late=True,
@@ -61,9 +65,29 @@ class JobLost(Exception):
 class Claim:
     job_id: uuid.UUID
     kind: JobKind
-    capture_id: uuid.UUID
-    replay_id: uuid.UUID | None
+    subject_id: uuid.UUID
+    """Of the capture, replay or model check that it is about."""
+    capture_id: uuid.UUID | None
     fence: int
+
+
+def _subject_id(row: Any) -> uuid.UUID:
+    return uuid.UUID(str(row.check_id or row.replay_id or row.capture_id))
+
+
+def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: State, **values: Any) -> None:
+    """The state of what a job is about."""
+    change: Update
+    match kind:
+        case JobKind.analyze:
+            change = update(Capture).where(Capture.id == subject_id).values(state=state, **values)
+        case JobKind.replay:
+            change = update(Replay).where(Replay.id == subject_id).values(state=state, **values)
+        case JobKind.check:
+            change = update(ModelCheck).where(ModelCheck.id == subject_id).values(state=CheckState(state), **values)
+            if state is State.failed:
+                change = change.values(finished_at=func.clock_timestamp())
+    connection.execute(change)
 
 
 def _lease() -> object:
@@ -89,15 +113,12 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
             fence=Job.fence + 1,
             lease_until=_lease(),
         )
-        .returning(Job.kind, Job.capture_id, Job.replay_id, Job.fence)
+        .returning(Job.kind, Job.capture_id, Job.replay_id, Job.check_id, Job.fence)
     ).one_or_none()
     if row is None:
         return None
-    if row.kind is JobKind.analyze:
-        connection.execute(update(Capture).where(Capture.id == row.capture_id).values(state=State.running))
-    else:
-        connection.execute(update(Replay).where(Replay.id == row.replay_id).values(state=State.running))
-    return Claim(job_id, row.kind, row.capture_id, row.replay_id, row.fence)
+    _mark(connection, row.kind, _subject_id(row), State.running)
+    return Claim(job_id, row.kind, _subject_id(row), row.capture_id, row.fence)
 
 
 def report(connection: Connection, taken: Claim, stage: str, progress: float) -> None:
@@ -132,6 +153,14 @@ def hold(connection: Connection, taken: Claim) -> None:
         raise JobLost
 
 
+def is_done(connection: Connection, taken: Claim) -> bool:
+    """Whether the results of this claim were committed, also when the answer to the commit was lost."""
+    found = connection.execute(
+        select(Job.state, Job.fence).where(Job.id == taken.job_id).with_for_update()
+    ).one_or_none()
+    return found is not None and found.state is State.done and found.fence == taken.fence
+
+
 def finish(connection: Connection, taken: Claim) -> None:
     connection.execute(
         update(Job)
@@ -143,17 +172,10 @@ def finish(connection: Connection, taken: Claim) -> None:
 def fail(connection: Connection, taken: Claim, reason: str) -> None:
     """Ends a job for good: its input is at fault, another attempt would end the same."""
     hold(connection, taken)
-    _mark_failed(connection, taken.job_id, taken.kind, taken.capture_id, taken.replay_id, reason)
+    _mark_failed(connection, taken.job_id, taken.kind, taken.subject_id, reason)
 
 
-def _mark_failed(
-    connection: Connection,
-    job_id: uuid.UUID,
-    kind: JobKind,
-    capture_id: uuid.UUID,
-    replay_id: uuid.UUID | None,
-    reason: str,
-) -> None:
+def _mark_failed(connection: Connection, job_id: uuid.UUID, kind: JobKind, subject_id: uuid.UUID, reason: str) -> None:
     connection.execute(
         update(Job)
         .where(Job.id == job_id)
@@ -165,10 +187,7 @@ def _mark_failed(
             finished_at=func.clock_timestamp(),
         )
     )
-    if kind is JobKind.analyze:
-        connection.execute(update(Capture).where(Capture.id == capture_id).values(state=State.failed, error=reason))
-    else:
-        connection.execute(update(Replay).where(Replay.id == replay_id).values(state=State.failed, error=reason))
+    _mark(connection, kind, subject_id, State.failed, error=reason)
 
 
 def release(connection: Connection, taken: Claim, reason: str) -> None:
@@ -194,42 +213,50 @@ def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
             attempts=0,
             progress=0.0,
             finished_at=None,
+            queued_at=func.clock_timestamp(),
             sent_at=func.clock_timestamp(),
         )
         .returning(Job.id)
     )
 
 
-def sweep(connection: Connection) -> list[uuid.UUID]:
-    """Which jobs to wake: those whose wake-up was lost and those whose lease has run out."""
+def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
+    """Which jobs to wake, with their kinds: those whose wake-up was lost and those whose lease has run out."""
     now = func.clock_timestamp()
     expired = and_(Job.state == State.running, Job.lease_until < now)
     # Each time twice as late: a job that only waits for a free worker has its message in the queue.
-    patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.created_at)
+    patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.queued_at)
     unheard = and_(Job.state == State.queued, or_(Job.sent_at.is_(None), Job.sent_at + patience < now))
     rows = connection.execute(
-        select(Job.id, Job.kind, Job.capture_id, Job.replay_id, Job.attempts, Job.state, Job.error)
+        select(Job.id, Job.kind, Job.capture_id, Job.replay_id, Job.check_id, Job.attempts, Job.state, Job.error)
         .where(or_(expired, unheard))
         .order_by(Job.created_at)
         .limit(100)
         .with_for_update(skip_locked=True)
     ).all()
-    wake = []
+    wake = {}
     for row in rows:
         if row.attempts >= settings().attempts_max:
             reason = row.error or f"given up after {row.attempts} attempts: the worker stopped each time"
-            _mark_failed(connection, row.id, row.kind, row.capture_id, row.replay_id, reason)
+            _mark_failed(connection, row.id, row.kind, _subject_id(row), reason)
         else:
-            wake.append(row.id)
+            wake[row.id] = row.kind
     if wake:
         connection.execute(
             update(Job)
             .where(Job.id.in_(wake))
-            .values(state=State.queued, stage="queued", lease_until=None, sent_at=func.clock_timestamp())
+            .values(
+                state=State.queued,
+                stage="queued",
+                lease_until=None,
+                queued_at=case((Job.state == State.running, func.clock_timestamp()), else_=Job.queued_at),
+                sent_at=func.clock_timestamp(),
+            )
         )
     return wake
 
 
-def send(app: Celery, job_id: uuid.UUID) -> None:
+def send(app: Celery, job_id: uuid.UUID, kind: JobKind) -> None:
     """Wakes a worker. Only after the row is committed."""
-    app.send_task(RUN_JOB, args=[str(job_id)], queue=QUEUE, retry=False)
+    queue = CHECKS_QUEUE if kind is JobKind.check else QUEUE
+    app.send_task(RUN_JOB, args=[str(job_id)], queue=queue, retry=False)

@@ -54,6 +54,15 @@ class State(enum.StrEnum):
 class JobKind(enum.StrEnum):
     analyze = "analyze"
     replay = "replay"
+    check = "check"
+
+
+class CheckState(enum.StrEnum):
+    queued = "queued"
+    running = "running"
+    done = "done"
+    failed = "failed"
+    cancelled = "cancelled"
 
 
 def _enum(kind: type[enum.Enum], name: str) -> Enum:
@@ -157,6 +166,8 @@ class Connection(Base):
     unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
     """Results that rest on what is wrong with it."""
     details: Mapped[dict[str, Any]]
+    conformance: Mapped[dict[str, Any] | None]
+    """What the monitor found: steps, violations, the first. None: analysed before there was one."""
 
     capture: Mapped[Capture] = relationship(back_populates="connections")
     subflows: Mapped[list[Subflow]] = relationship(
@@ -260,12 +271,17 @@ class Job(Base):
         Index("ix_jobs_capture_id", "capture_id"),
         CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
         CheckConstraint("state <> 'running' OR lease_until IS NOT NULL", name="lease"),
+        Index("ix_jobs_check_id", "check_id"),
+        CheckConstraint(
+            "(capture_id IS NULL) = (kind = 'check') AND (check_id IS NULL) = (kind <> 'check')", name="of"
+        ),
     )
 
     id: Mapped[uuid.UUID] = _id()
     kind: Mapped[JobKind] = mapped_column(_enum(JobKind, "job_kind"))
-    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    capture_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
     replay_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("replays.id", ondelete="CASCADE"))
+    check_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("model_checks.id", ondelete="CASCADE"))
     state: Mapped[State] = mapped_column(_state, server_default="queued")
     stage: Mapped[str] = mapped_column(server_default="queued")
     progress: Mapped[float] = mapped_column(server_default="0")
@@ -274,11 +290,64 @@ class Job(Base):
     fence: Mapped[int] = mapped_column(server_default="0")
     """Grows with every claim: who holds an older number has lost the job."""
     lease_until: Mapped[datetime | None]
+    queued_at: Mapped[datetime] = _created()
+    """Since when it waits for a worker, or did."""
     sent_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = _created()
     finished_at: Mapped[datetime | None]
 
-    capture: Mapped[Capture] = relationship(back_populates="jobs")
+    capture: Mapped[Capture | None] = relationship(back_populates="jobs")
+
+
+class ModelCheck(Base):
+    """A run of TLC on one configuration of a specification, with the constants that a team chose."""
+
+    __tablename__ = "model_checks"
+    __table_args__ = (
+        UniqueConstraint("team_id", "spec", "configuration", "constants", "digest", name="uq_model_checks_asked"),
+        Index("ix_model_checks_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
+        CheckConstraint("verdict IN ('holds', 'violated')", name="verdict"),
+        CheckConstraint("(verdict IS NOT NULL) = (state = 'done')", name="done"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    spec: Mapped[str]
+    configuration: Mapped[str]
+    constants: Mapped[dict[str, Any]]
+    """All that may be chosen, also where they are the configuration's own."""
+    digest: Mapped[str]
+    """Of the specification's text: another text is another check."""
+    seconds_max: Mapped[float]
+    state: Mapped[CheckState] = mapped_column(_enum(CheckState, "check_state"), server_default="queued")
+    error: Mapped[str | None]
+    created_at: Mapped[datetime] = _created()
+    finished_at: Mapped[datetime | None]
+    verdict: Mapped[str | None]
+    violated: Mapped[str | None]
+    """The property that does not hold."""
+    as_pinned: Mapped[bool | None]
+    """Is the result what the manifest pins; None with constants that nothing is pinned for."""
+    generated: Mapped[int | None]
+    distinct: Mapped[int | None]
+    queued: Mapped[int | None]
+    depth: Mapped[int | None]
+    seconds: Mapped[float | None]
+    coverage: Mapped[list[Any] | None] = mapped_column(JSONB)
+    counterexample: Mapped[list[Any] | None] = mapped_column(JSONB)
+    counterexample_states: Mapped[int | None]
+    """How many it has: of a very long one the last are kept."""
+
+
+class SpecRecord(Base):
+    """The specifications that the workers can check, as they published them when they started."""
+
+    __tablename__ = "specs"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+    digest: Mapped[str]
+    description: Mapped[dict[str, Any]]
 
 
 class AlgorithmRecord(Base):

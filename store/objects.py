@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import IO, Any
 
@@ -66,7 +66,11 @@ def delete_older_series(capture_id: object, fence: int) -> None:
     _delete(f"captures/{capture_id}", older)
 
 
+def pages(prefix: str) -> Iterator[Any]:
+    """What is below a prefix, some at a time: mappings with path, last_modified, size."""
+    yield from obstore.list(object_store(), prefix=prefix)
+
+
 def _delete(prefix: str, chosen: Callable[[str], bool]) -> None:
-    store = object_store()
-    for page in obstore.list(store, prefix=prefix):
+    for page in pages(prefix):
         delete_keys(*(entry["path"] for entry in page if chosen(entry["path"])))

@@ -22,6 +22,15 @@ class Settings(BaseSettings):
     """Before the second attempt after an error; four times as long before each further one."""
     attempts_max: int = Field(default=3, gt=0)
     sweep_interval_s: float = Field(default=5.0, gt=0)
+    specs_folder: str = "specs"
+    """The specifications that workers check."""
+    check_seconds_max: float = Field(default=900.0, gt=0)
+    """The most time that a model check may be given."""
+    check_memory_mb: int = Field(default=1024, ge=64)
+    """The heap of a model check."""
+    check_disk_bytes_max: int = Field(default=4 << 30, gt=0)
+    collect_interval_s: float = Field(default=3600.0, gt=0)
+    """Between two searches for objects that no row names."""
     dashboard_folder: str | None = None
     log_json: bool = True
 

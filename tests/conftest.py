@@ -12,6 +12,7 @@ import pytest
 from deploy.run import Services
 
 CAPTURES = Path(__file__).parent / "captures"
+SPECS = Path(__file__).parent / "specs"
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         os.environ.pop(name, None)
     started = Services(folder, durable=False)
     started.environment |= {"REWINDOW_LEASE_S": "3", "REWINDOW_SWEEP_INTERVAL_S": "0.5"}
+    started.environment["REWINDOW_SPECS_FOLDER"] = str(SPECS)
     try:
         started.start_dependencies()
         started.migrate()

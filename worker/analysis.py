@@ -19,6 +19,7 @@ from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim
 from store.settings import settings
+from worker import results
 from worker.series import spool
 
 Report = Callable[[str, float], None]
@@ -79,13 +80,13 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
     labels = settings().algorithm_names()
     with rewindow.open(file) as capture:
         capture.names[:] = [name]
-        with capture.stream(labels, bottlenecks=True) as replay, spool(replay.schema) as spooled:
+        with capture.stream(labels, bottlenecks=True, monitor=True) as replay, spool(replay.schema) as spooled:
             for batch in replay:
                 spooled.add(batch)
                 report("replaying", replay.progress() * 0.9)
             summary = replay.summary()
-            acks_key = objects.series_key(taken.capture_id, "acks", taken.fence)
-            marks_key = objects.series_key(taken.capture_id, "marks", taken.fence)
+            acks_key = objects.series_key(taken.subject_id, "acks", taken.fence)
+            marks_key = objects.series_key(taken.subject_id, "marks", taken.fence)
             report("storing", 0.9)
             with spooled.clustered() as acks, spooled.marks() as marks:
                 try:
@@ -93,9 +94,9 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
                     objects.put_file(marks_key, marks)
                     _store_and_finish(taken, summary, replay, spooled.rows_of_connections(), labels)
                 except BaseException:
-                    objects.delete_keys(acks_key, marks_key)  # no row names them
+                    results.discard(taken, acks_key, marks_key)
                     raise
-    objects.delete_older_series(taken.capture_id, taken.fence)
+    objects.delete_older_series(taken.subject_id, taken.fence)
 
 
 def _store_and_finish(
@@ -107,16 +108,16 @@ def _store_and_finish(
 ) -> None:
     with engine().begin() as database:
         jobs.hold(database, taken)
-        tally = store(database, taken.capture_id, replay, rows, labels)
+        tally = store(database, taken.subject_id, replay, rows, labels)
         database.execute(
             update(models.Capture)
-            .where(models.Capture.id == taken.capture_id)
+            .where(models.Capture.id == taken.subject_id)
             .values(
                 state=models.State.done,
                 error=None,
                 summary={**asdict(summary), "bottlenecks": tally.bottlenecks()},
-                acks_key=objects.series_key(taken.capture_id, "acks", taken.fence),
-                marks_key=objects.series_key(taken.capture_id, "marks", taken.fence),
+                acks_key=objects.series_key(taken.subject_id, "acks", taken.fence),
+                marks_key=objects.series_key(taken.subject_id, "marks", taken.fence),
                 analysed_at=func.clock_timestamp(),
             )
         )
@@ -138,7 +139,7 @@ def store(
     copy(
         database,
         "connections",
-        ("id", "capture_id", "team_id", "number", "rows", "details", *_CONNECTION_COLUMNS),
+        ("id", "capture_id", "team_id", "number", "rows", "details", "conformance", *_CONNECTION_COLUMNS),
         (
             (
                 connection_id(capture_id, c.id),
@@ -147,6 +148,7 @@ def store(
                 c.id,
                 rows.get(c.id, 0),
                 Jsonb({"fallback": c.fallback, "checksum": c.checksum, "fast_closed": c.fast_closed}),
+                Jsonb(replay.conformance(c.id)),
                 *(getattr(c, n) for n in _CONNECTION_COLUMNS),
             )
             for c in _tallied(replay, tally)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -11,9 +12,11 @@ from sqlalchemy import Connection, delete
 from sqlalchemy.dialects.postgresql import insert
 
 import rewindow
+from rewindow import specs
 from store import jobs, logs
 from store.database import engine
-from store.models import AlgorithmRecord
+from store.models import AlgorithmRecord, SpecRecord
+from store.settings import settings
 from worker.tasks import run_job
 
 app = jobs.celery_app()
@@ -36,9 +39,10 @@ def _fresh_connections(**_: Any) -> None:
 
 
 @signals.worker_init.connect  # type: ignore[untyped-decorator]
-def _publish_algorithms(**_: Any) -> None:
+def _publish(**_: Any) -> None:
     with engine().begin() as connection:
         publish_algorithms(connection)
+        publish_specs(connection)
     engine().dispose()
 
 
@@ -53,3 +57,21 @@ def publish_algorithms(connection: Connection) -> None:
             .on_conflict_do_update(index_elements=["name"], set_=values)
         )
     connection.execute(delete(AlgorithmRecord).where(AlgorithmRecord.name.not_in([a.name for a in found])))
+
+
+def publish_specs(connection: Connection) -> None:
+    """Tells the API which specifications there are, with what may be chosen and what is pinned."""
+    try:
+        found = specs.manifests(Path(settings().specs_folder))
+        rows = [
+            {"name": m.spec, "position": i, "digest": m.digest(), "description": specs.described(m)}
+            for i, m in enumerate(found)
+        ]
+    except (specs.SpecUnreadable, OSError) as e:
+        log.warning("specs.not_published", reason=str(e))
+        return
+    for values in rows:
+        connection.execute(
+            insert(SpecRecord).values(values).on_conflict_do_update(index_elements=["name"], set_=values)
+        )
+    connection.execute(delete(SpecRecord).where(SpecRecord.name.not_in([m.spec for m in found])))

@@ -13,6 +13,7 @@ from rewindow.windows import of_connections
 from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim, JobLost
+from worker import results
 from worker.series import spool
 
 
@@ -21,7 +22,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
         asked = connection.execute(
             select(models.Replay.algorithm, models.Replay.options, models.Replay.label, models.Connection.number)
             .join(models.Connection)
-            .where(models.Replay.id == taken.replay_id)
+            .where(models.Replay.id == taken.subject_id)
         ).one_or_none()
     if asked is None:
         raise JobLost
@@ -33,14 +34,14 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
                 spooled.add(batch)
                 report("replaying", replay.progress() * 0.9)
             windows = of_connections(replay.windows([asked.label]))
-            key = objects.series_key(taken.capture_id, f"replay-{taken.replay_id}", taken.fence)
+            key = objects.series_key(taken.capture_id, f"replay-{taken.subject_id}", taken.fence)
             report("storing", 0.9)
             with spooled.clustered(only=asked.number) as acks:
                 try:
                     objects.put_file(key, acks)
                     _finish(taken, key, windows.get(asked.number, {}).get(asked.label, []))
                 except BaseException:
-                    objects.delete_keys(key)  # no row names it
+                    results.discard(taken, key)
                     raise
 
 
@@ -49,7 +50,7 @@ def _finish(taken: Claim, key: str, windows: list[dict[str, float]]) -> None:
         jobs.hold(connection, taken)
         connection.execute(
             update(models.Replay)
-            .where(models.Replay.id == taken.replay_id)
+            .where(models.Replay.id == taken.subject_id)
             .values(state=models.State.done, error=None, acks_key=key, windows=windows)
         )
         jobs.finish(connection, taken)

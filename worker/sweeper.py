@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import structlog
 from kombu.exceptions import OperationalError as BrokerError
+from obstore.exceptions import BaseError
 from sqlalchemy.exc import SQLAlchemyError
 
 from store import jobs, logs
 from store.database import engine
 from store.settings import settings
+from worker.collector import collect_once
 
 log = structlog.get_logger()
 
@@ -21,9 +24,9 @@ def sweep_once() -> int:
     app = jobs.celery_app()
     with engine().begin() as connection:
         wake = jobs.sweep(connection)
-    for job_id in wake:
+    for job_id, kind in wake.items():
         try:
-            jobs.send(app, job_id)
+            jobs.send(app, job_id, kind)
             log.info("job.sent_again", job=str(job_id))
         except (BrokerError, OSError) as e:
             log.warning("job.not_sent", job=str(job_id), reason=str(e))  # a later sweep sends it
@@ -35,10 +38,14 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    collected = float("-inf")
     while not stop.is_set():
         try:
             sweep_once()
-        except (SQLAlchemyError, OSError) as e:
+            if time.monotonic() - collected >= settings().collect_interval_s:
+                collected = time.monotonic()
+                log.info("strays.collected", objects=collect_once())
+        except (SQLAlchemyError, BaseError, OSError) as e:
             log.warning("sweep.failed", reason=str(e))
         stop.wait(settings().sweep_interval_s)
 

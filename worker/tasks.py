@@ -20,11 +20,18 @@ from store.database import engine
 from store.jobs import Claim, JobLost
 from store.models import Capture, JobKind
 from store.settings import settings
-from worker import analysis, single_replay
+from worker import analysis, model_check, single_replay
 
 log = structlog.get_logger()
 
-INPUT_AT_FAULT = (CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorFailed)
+INPUT_AT_FAULT = (
+    CaptureUnreadable,
+    UnknownAlgorithm,
+    BadOption,
+    LimitReached,
+    DissectorFailed,
+    model_check.CannotCheck,
+)
 
 
 def run_job(job_id: uuid.UUID) -> None:
@@ -96,6 +103,10 @@ class Reporter:
 
 
 def _run(taken: Claim) -> None:
+    if taken.kind is JobKind.check:
+        with Reporter(taken):
+            model_check.run(taken)
+        return
     with Reporter(taken) as report, _capture_file(taken, report) as (file, capture_name):
         if taken.kind is JobKind.analyze:
             analysis.run(taken, file, capture_name, report)

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import asyncio
-import json
 import uuid
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated
 
@@ -15,20 +12,17 @@ from api import connections, wakeups
 from api.captures import service
 from api.captures.schemas import CaptureDetail, CaptureOut
 from api.connections.schemas import ConnectionOut
-from api.errors import BadRequest, NotFound
+from api.errors import BadRequest
+from api.events import changes
 from api.pages import Cursor, Limit, Page
-from api.security import Caller, Reader, Session, Writer
+from api.security import Reader, Session, Writer
 from api.uploads import Upload
-from store.database import async_engine
-from store.models import State
+from store.models import JobKind, State
 from store.settings import settings
 
 router = APIRouter(prefix="/v1/captures", tags=["captures"])
 
 Tags = Annotated[list[str], Query(description="key=value; may be given several times")]
-
-_EVENT_INTERVAL_S = 0.3
-_EVENTS_S = 600
 
 
 def _tags(pairs: list[str]) -> dict[str, str]:
@@ -74,7 +68,7 @@ async def upload(
     received = Upload(request, settings().upload_bytes_max)
     capture_id, job_id = await service.receive(session, caller, received, filename, _tags(tag))
     if job_id:
-        background.add_task(wakeups.wake, job_id)  # runs after the commit
+        background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
     response.headers["Location"] = f"/v1/captures/{capture_id}"
     response.headers["Retry-After"] = "1"
     return await service.get(session, caller, capture_id)
@@ -122,23 +116,10 @@ async def capture_connections(
 async def events(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:
     """Server-sent progress: an event for each change, until the capture is done or failed."""
     await service.get(session, caller, capture_id)
-    return StreamingResponse(
-        _progress(caller, capture_id), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-    )
 
-
-async def _progress(caller: Caller, capture_id: uuid.UUID) -> AsyncIterator[str]:
-    last = None
-    for _ in range(int(_EVENTS_S / _EVENT_INTERVAL_S)):
-        async with AsyncSession(async_engine()) as session:
-            try:
-                capture = await service.get(session, caller, capture_id)
-            except NotFound:
-                return
+    async def current(session: AsyncSession) -> tuple[dict[str, object], bool]:
+        capture = await service.get(session, caller, capture_id)
         shown = capture.model_dump(mode="json", include={"state", "stage", "progress", "error"})
-        if shown != last:
-            yield f"event: progress\ndata: {json.dumps(shown)}\n\n"
-            last = shown
-        if capture.state in (State.done, State.failed):
-            return
-        await asyncio.sleep(_EVENT_INTERVAL_S)
+        return shown, capture.state in (State.done, State.failed)
+
+    return StreamingResponse(changes(current), media_type="text/event-stream", headers={"Cache-Control": "no-store"})

@@ -36,36 +36,54 @@ async def receive(
     kept = False
     try:
         await obstore.put_async(objects.object_store(), key, upload.chunks(), chunk_size=objects.CHUNK_BYTES)
-        found = (
-            await session.execute(
-                insert(Capture)
-                .values(
-                    id=capture_id,
-                    team_id=caller.team_id,
-                    sha256=upload.sha256,
-                    bytes=upload.size,
-                    filename=_clean_name(filename or upload.filename),
-                    tags=tags,
-                    object_key=key,
+        values = {
+            "id": capture_id,
+            "team_id": caller.team_id,
+            "sha256": upload.sha256,
+            "bytes": upload.size,
+            "filename": _clean_name(filename or upload.filename),
+            "tags": tags,
+            "object_key": key,
+        }
+        while True:
+            kept = (
+                await session.execute(
+                    insert(Capture)
+                    .values(values)
+                    .on_conflict_do_nothing(index_elements=["team_id", "sha256"])
+                    .returning(Capture.id)
                 )
-                .on_conflict_do_update(index_elements=["team_id", "sha256"], set_={"tags": Capture.tags.op("||")(tags)})
-                .returning(Capture.id, Capture.state)
-            )
-        ).one()
-        kept = found.id == capture_id
-        if kept:
-            job_id: uuid.UUID | None = uuid.uuid4()
-            await session.execute(
-                insert(Job).values(
-                    id=job_id, kind=JobKind.analyze, capture_id=capture_id, sent_at=func.clock_timestamp()
-                )
-            )
-        else:
-            job_id = await _begin_anew(session, found.id) if found.state is State.failed else None
-        return found.id, job_id
+            ).one_or_none() is not None
+            if kept:
+                return capture_id, await _insert_job(session, capture_id)
+            found = await _lock_and_tag(session, caller, upload.sha256, tags)
+            if found is not None:
+                return found.id, await _begin_anew(session, found.id) if found.state is State.failed else None
+            # It was deleted a moment ago: then ours is the first.
     finally:
         if not kept:
             await _forget(key)
+
+
+async def _insert_job(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID:
+    job_id = uuid.uuid4()
+    await session.execute(
+        insert(Job).values(id=job_id, kind=JobKind.analyze, capture_id=capture_id, sent_at=func.clock_timestamp())
+    )
+    return job_id
+
+
+async def _lock_and_tag(session: AsyncSession, caller: Caller, sha256: bytes, tags: dict[str, str]) -> Any:
+    """The capture that has these bytes; None when it is gone. Its job is locked first, as in `remove`."""
+    same = (Capture.team_id == caller.team_id, Capture.sha256 == sha256)
+    await session.execute(
+        select(Job.id).join(Capture).where(*same, Job.kind == JobKind.analyze).with_for_update(of=Job)
+    )
+    return (
+        await session.execute(
+            update(Capture).where(*same).values(tags=Capture.tags.op("||")(tags)).returning(Capture.id, Capture.state)
+        )
+    ).one_or_none()
 
 
 async def _begin_anew(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID | None:

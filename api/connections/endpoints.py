@@ -12,6 +12,7 @@ from api.connections import series, service
 from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut
 from api.errors import NotFound
 from api.security import Reader, Session, Writer, transaction
+from store.models import JobKind
 
 router = APIRouter(prefix="/v1/connections", tags=["connections"])
 
@@ -103,7 +104,7 @@ async def post_replay(
     """Replays the connection with an algorithm and options; the same request twice is one replay."""
     replay, job_id = await service.request_replay(session, caller, connection_id, wanted)
     if job_id:
-        background.add_task(wakeups.wake, job_id)
+        background.add_task(wakeups.wake, job_id, JobKind.replay)
     response.headers["Location"] = f"/v1/connections/{connection_id}"
     response.headers["Retry-After"] = "1"
     return replay

@@ -75,8 +75,29 @@ class ReplayOut(BaseModel):
     windows: list[dict[str, Any]] | None
 
 
+class FirstViolation(BaseModel):
+    algorithm: str
+    property: str
+    """As the specification calls it."""
+    step: str
+    path: int
+    row: int
+    """Rows of the capture before it."""
+    time_ns: int
+
+
+class ConformanceOut(BaseModel):
+    """What the monitor found of the controllers' steps, when the capture was analysed."""
+
+    steps: int
+    violations: int
+    first: FirstViolation | None
+
+
 class ConnectionDetail(ConnectionOut):
     details: dict[str, Any]
+    conformance: ConformanceOut | None
+    """None: analysed before steps were checked."""
     capture_filename: str
     subflows: list[SubflowOut]
     replays: list[ReplayOut]

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import selectinload
 
 from api import pages
-from api.connections.schemas import ConnectionDetail, ConnectionOut, ReplayIn, ReplayOut, SubflowOut
+from api.connections.schemas import ConformanceOut, ConnectionDetail, ConnectionOut, ReplayIn, ReplayOut, SubflowOut
 from api.errors import BadRequest, NotFound, Unprocessable
 from api.pages import Page
 from api.security import Caller
@@ -67,6 +67,7 @@ async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -
     return ConnectionDetail(
         **_fields(row),
         details=connection.details,
+        conformance=None if connection.conformance is None else ConformanceOut(**connection.conformance),
         capture_filename=connection.capture.filename,
         subflows=[
             SubflowOut(
@@ -110,7 +111,10 @@ async def request_replay(
     existing = next((r for r in connection.replays if r.label == label), None)
     if existing is not None and existing.state is State.failed:
         job_id = (await session.execute(jobs.restart(connection.capture_id, existing.id))).scalar_one_or_none()
-        existing.state, existing.error = State.queued, None
+        if job_id is None:  # somebody asked for the same a moment ago: it may even be done by now
+            await session.refresh(existing)
+        else:
+            existing.state, existing.error = State.queued, None
         return replay_out(existing), job_id
     if existing is not None:
         return replay_out(existing), None

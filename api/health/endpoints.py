@@ -75,6 +75,7 @@ async def metrics() -> Response:
     for state in State:
         _jobs.labels(state.value).set(counts.get(state, 0))
     async with redis.asyncio.from_url(str(settings().redis_url), socket_timeout=2) as client:
-        # Redis has no key for an empty queue: the name is ours, so that zero is zero.
-        _queue.labels(jobs.QUEUE).set(await client.llen(jobs.QUEUE))
+        # Redis has no key for an empty queue: the names are ours, so that zero is zero.
+        for name in jobs.QUEUES:
+            _queue.labels(name).set(await client.llen(name))
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -187,6 +187,7 @@ typedef struct rw_move_row {
 	uint64_t row; /* rows of the whole replay before which, or at which, it happened */
 	uint32_t connection, acked_segments;
 	uint32_t violated; /* a bit for each rw_check, with `monitor` */
+	uint32_t mss_bytes; /* that the controller turns byte thresholds into segments with */
 	uint8_t choice, kind, path, initial_ss;
 	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
 	rw_move_path paths[8];
@@ -333,8 +334,9 @@ typedef struct rw_violation_row {
 } rw_violation_row;
 
 void rw_replay_violations(const rw_replay *replay, uint32_t connection, uint32_t choice, rw_violation_row *row);
-/* Steps that the monitor has checked. */
+/* Steps that the monitor has checked: of all, of one connection. */
 uint64_t rw_replay_monitored(const rw_replay *replay);
+uint64_t rw_replay_monitored_of(const rw_replay *replay, uint32_t connection);
 void rw_replay_close(rw_replay *replay);
 
 /*
@@ -412,6 +414,12 @@ void rw_controller_advance(rw_controller *controller, int64_t time_ns);
 void rw_controller_observe(rw_controller *controller);
 /* The steps since then, valid until the next one. */
 const rw_move_row *rw_controller_moves(const rw_controller *controller, uint64_t *count);
+/*
+ * The monitor on steps that were written down: sets `violated` of each. They are one connection's under one controller,
+ * which was opened before the first. RW_ERROR_BAD_VALUE for an algorithm without a specification and for a row that no
+ * step can be (its path or kind out of range).
+ */
+rw_status rw_monitor_rows(const rw_choice *choice, rw_move_row *rows, uint64_t count, rw_error *error);
 rw_status rw_controller_path(const rw_controller *controller, uint32_t path, rw_path_state *state, uint32_t *phase,
 			     rw_error *error);
 /* A value of the algorithm's own: an integer of 64 bits. */

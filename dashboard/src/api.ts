@@ -110,7 +110,14 @@ export interface Replay {
   windows: { subflow: number; mean: number; max: number; last: number }[] | null;
 }
 
+export interface Conformance {
+  steps: number;
+  violations: number;
+  first: { algorithm: string; property: string; step: string; path: number; row: number; time_ns: number } | null;
+}
+
 export interface ConnectionDetail extends Connection {
+  conformance: Conformance | null; // analysed before steps were checked: none
   capture_filename: string;
   subflows: Subflow[];
   replays: Replay[];
@@ -136,6 +143,66 @@ export interface Algorithm {
   formula: string;
   source: string;
   options: { name: string; default: string; values: string; reason: string }[];
+}
+
+export interface Constant {
+  min: number;
+  max: number;
+  meaning: string;
+}
+
+export interface Configuration {
+  name: string;
+  shows: string | null;
+  suite: string;
+  flags: string[];
+  properties: string[];
+  constants: Record<string, number>;
+  pinned: { violates: string | null; distinct: number; depth: number | null; states: number | null };
+  last: { id: string; verdict: CheckVerdict; violated: string | null; constants: Record<string, number>; as_pinned: boolean | null } | null;
+}
+
+export interface Spec {
+  name: string;
+  title: string;
+  windows: string | null;
+  constants: Record<string, Constant>;
+  configurations: Configuration[];
+}
+
+export type CheckVerdict = "holds" | "violated" | "failed" | "cancelled";
+
+export interface ModelCheck {
+  id: string;
+  spec: string;
+  configuration: string;
+  constants: Record<string, number>;
+  seconds_max: number;
+  state: "queued" | "running" | "done" | "failed" | "cancelled";
+  verdict: CheckVerdict | null;
+  violated: string | null;
+  as_pinned: boolean | null;
+  error: string | null;
+  created_at: string;
+  generated: number | null;
+  distinct: number | null;
+  queued: number | null;
+  depth: number | null;
+  seconds: number | null;
+}
+
+export interface Step {
+  number: number;
+  action: string;
+  state: Record<string, unknown>;
+  back_to: number | null;
+}
+
+export interface ModelCheckDetail extends ModelCheck {
+  coverage: { action: string; place: string; taken: number }[] | null;
+  counterexample: Step[] | null;
+  counterexample_states: number | null;
+  windows: string | null;
 }
 
 export interface Page<T> {
@@ -187,6 +254,16 @@ export const api = {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ algorithm, options }),
+    }),
+  specs: () => ask<{ specs: Spec[] }>("/v1/specs"),
+  modelChecks: (cursor?: string) => ask<Page<ModelCheck>>(`/v1/model-checks?limit=20${cursor ? `&cursor=${cursor}` : ""}`),
+  modelCheck: (id: string) => ask<ModelCheckDetail>(`/v1/model-checks/${id}`),
+  cancelModelCheck: (id: string) => ask<ModelCheckDetail>(`/v1/model-checks/${id}/cancel`, { method: "POST" }),
+  askModelCheck: (wanted: { spec: string; configuration: string; constants: Record<string, number>; seconds_max: number }) =>
+    ask<ModelCheck>("/v1/model-checks", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(wanted),
     }),
 };
 

@@ -15,3 +15,26 @@ export const endpoint = (address: string, port: number) => (address.includes(":"
 export const words = (name: string) => name.replaceAll("_", " ");
 export const kind = (c: { kind: string; version: number | null }) =>
   c.kind === "mptcp" ? `MPTCP${c.version === null ? "" : ` v${c.version}`}` : "TCP";
+export const count = (n: number | null) => (n === null ? "–" : n.toLocaleString("en"));
+export const assignments = (constants: Record<string, number>) =>
+  Object.entries(constants)
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(", ");
+
+// A TLA+ value as JSON, in TLA+'s own brackets as far as JSON still tells.
+export function value(v: unknown): string {
+  if (Array.isArray(v)) return `[${v.map(value).join(", ")}]`;
+  if (v !== null && typeof v === "object")
+    return `(${Object.entries(v)
+      .map(([k, x]) => `${k}: ${value(x)}`)
+      .join(", ")})`;
+  return typeof v === "boolean" ? (v ? "TRUE" : "FALSE") : String(v);
+}
+
+// What stands on lines of its own in a cell: a function's values by argument (TLA+ counts from 1), or the value itself.
+export function parts(v: unknown): [string, string][] {
+  if (Array.isArray(v) && v.some((x) => x !== null && typeof x === "object")) return v.map((x, i) => [`${i + 1}`, value(x)]);
+  return v !== null && typeof v === "object" && !Array.isArray(v)
+    ? Object.entries(v).map(([k, x]) => [k, value(x)])
+    : [["", value(v)]];
+}

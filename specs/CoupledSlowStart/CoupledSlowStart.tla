@@ -40,7 +40,7 @@ CONSTANTS
     RateUnit,
     Growth(_, _, _, _),  \* (alpha, RTT, smallest RTT, segments): units that an ACK may add, before the cap
     Rescale(_, _, _),    \* (alpha, total before, total after): alphas that keep the time to con_ssth
-    Avoidance(_, _)      \* (window, segments): units that congestion avoidance may add
+    Avoidance(_, _)      \* (window, units acknowledged): units that congestion avoidance may add
 
 VARIABLES
     life,       \* "new", "live" or "gone": has it joined, has it closed    (rw_path.live)
@@ -166,7 +166,7 @@ OrdinaryAck(s, n) ==
     /\ s \in Live \ Coupled
     /\ LET room == IF ssthresh[s] = Unset THEN n * Segment ELSE Max(ssthresh[s] - cwnd[s], 0)
            fast == Min(n * Segment, room)
-           left == (n * Segment - fast) \div Segment
+           left == n * Segment - fast
        IN \E slow \in IF left = 0 THEN {0} ELSE Avoidance(cwnd[s] + fast, left) :
             cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + fast + slow, WindowMax)]
     /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>

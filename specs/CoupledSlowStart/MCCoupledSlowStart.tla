@@ -32,8 +32,8 @@ MCRescale(a, total, after) ==
     IN {(a * up + down - 1) \div down}
 
 \* One unit for an ACK, less than a segment, which is all that this specification asks of it; no more above con_ssth,
-\* so that there are fewer states.
-MCAvoidance(w, n) == IF w < ConSsthresh /\ Segment > 1 THEN {1} ELSE {0}
+\* nor for less than a segment, so that there are fewer states.
+MCAvoidance(w, left) == IF w < ConSsthresh /\ Segment > 1 /\ left >= Segment THEN {1} ELSE {0}
 
 \* Exact: RateUnit is a multiple of every RTT.
 MCRate(w, r, least) == w * least * (RateUnit \div r)

@@ -19,6 +19,8 @@ ARGUMENTS = [
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ]  # fmt: skip
 
+TLC_MS = 30_000
+"""Java alone takes seconds to start."""
 SCREENSHOTS = Path(os.environ.get("REWINDOW_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
 
 
@@ -41,16 +43,21 @@ def lines(page: Page) -> int:
 
 
 def drawn_colours(page: Page) -> set[tuple[int, int, int]]:
+    return colours_of(page, "chart")
+
+
+def colours_of(page: Page, test_id: str) -> set[tuple[int, int, int]]:
     """The colours on the canvas, coarse: what is drawn, not what was meant to be."""
     found = page.evaluate(
-        """() => {
-            const c = document.querySelector('[data-testid=chart] canvas');
+        """(id) => {
+            const c = document.querySelector(`[data-testid=${id}] canvas`);
             const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
             const seen = {};
             for (let i = 0; i < d.length; i += 4)
                 if (d[i + 3] > 250) { const k = [d[i], d[i+1], d[i+2]].join(','); seen[k] = (seen[k] ?? 0) + 1; }
             return Object.entries(seen).filter(([, n]) => n > 30).map(([k]) => k.split(',').map(Number));
-        }"""
+        }""",
+        test_id,
     )
     return {tuple(c) for c in found}
 
@@ -144,4 +151,49 @@ def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> No
     expect(page.get_by_test_id("findings")).to_contain_text("completion")
     expect(page.get_by_test_id("verdict").first).to_be_visible()
     page.screenshot(path=SCREENSHOTS / "quality.png")
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_a_specification_is_checked(page: Page) -> None:
+    page.get_by_role("link", name="specifications").click()
+    expect(page.get_by_test_id("configuration-row")).to_have_count(2)
+    page.get_by_test_id("configuration").select_option("asprinted")
+    limit = page.locator("[data-testid=constant][data-name=Limit]")
+    expect(limit).to_have_value("4")
+    limit.fill("61")
+    page.get_by_test_id("check").click()
+    assert limit.evaluate("e => e.validity.rangeOverflow"), "the page asks for the range itself"
+    limit.fill("6")
+    page.locator("[data-testid=constant][data-name=Subflows]").fill("3")
+    page.get_by_test_id("check").click()
+    expect(page.get_by_test_id("check-state")).to_have_text("violated Bounded", timeout=TLC_MS)
+    expect(page.get_by_test_id("step")).to_have_count(4)
+    last = page.get_by_test_id("step").last
+    expect(last).to_contain_text("Ack")
+    expect(last.locator(".changed")).to_have_count(1)
+    expect(page.get_by_test_id("step").first.locator(".changed")).to_have_count(0)
+    expect(page.get_by_test_id("windows")).to_have_attribute("data-lines", "3")
+    assert {(11, 95, 174), (200, 80, 28), (27, 138, 90)} <= colours_of(page, "windows"), "a line for each subflow"
+    expect(page.get_by_test_id("coverage")).to_contain_text("Loss")
+    page.screenshot(path=SCREENSHOTS / "counterexample.png", full_page=True)
+    page.get_by_role("link", name="specifications").first.click()
+    row = page.locator("[data-testid=configuration-row][data-name=asprinted]")
+    expect(row).to_contain_text("violated Bounded")
+    expect(row).to_contain_text("violates Bounded")
+    expect(page.locator("[data-testid=configuration-row][data-name=holds]")).to_contain_text("not yet checked")
+    page.screenshot(path=SCREENSHOTS / "specifications.png", full_page=True)
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_a_check_is_watched_and_cancelled(page: Page) -> None:
+    page.get_by_test_id("configuration").select_option("holds")
+    page.locator("[data-testid=constant][data-name=Subflows]").fill("6")
+    page.locator("[data-testid=constant][data-name=Limit]").fill("60")
+    page.get_by_test_id("check").click()
+    expect(page.get_by_test_id("check-state")).to_have_text("running", timeout=TLC_MS)
+    expect(page.get_by_test_id("distinct")).to_contain_text(",000", timeout=TLC_MS)
+    page.screenshot(path=SCREENSHOTS / "check-running.png")
+    page.get_by_test_id("cancel").click()
+    expect(page.get_by_test_id("check-state")).to_have_text("cancelled")
+    expect(page.get_by_test_id("cancel")).to_have_count(0)
     assert page.troubles == []  # type: ignore[attr-defined]

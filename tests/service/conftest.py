@@ -14,10 +14,11 @@ from tests.conftest import make_token
 def application(services: Services) -> Iterator[TestClient]:
     from api.app import create
     from store.database import engine
-    from worker.app import publish_algorithms
+    from worker.app import publish_algorithms, publish_specs
 
-    with engine().begin() as connection:
-        publish_algorithms(connection)  # as a worker does when it starts
+    with engine().begin() as connection:  # as a worker does when it starts
+        publish_algorithms(connection)
+        publish_specs(connection)
     with TestClient(create(), raise_server_exceptions=False) as client:
         yield client
 

@@ -223,6 +223,143 @@ def test_delete_while_a_worker_writes(client: TestClient, job: uuid.UUID, monkey
     assert not [path for path in stored() if str(capture) in path]
 
 
+def test_a_commit_whose_answer_was_lost_keeps_its_series(
+    job: uuid.UUID, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker sees an error and the results are there: what they name must stay."""
+    from worker import analysis, tasks
+
+    real = analysis._store_and_finish
+
+    def cut_off(*arguments: Any) -> None:
+        real(*arguments)
+        raise ConnectionError("the connection broke before the answer came")
+
+    monkeypatch.setattr(analysis, "_store_and_finish", cut_off)
+    tasks.run_job(job)
+    assert state(job).state == "done"
+    connection = mptcp(client, {"id": str(state(job).capture_id)})
+    assert client.get(f"/v1/connections/{connection['id']}/acks.parquet").status_code == 200
+
+
+def failed_replay(client: TestClient, job: uuid.UUID, run_jobs: Run) -> tuple[str, dict[str, Any], uuid.UUID]:
+    """A connection's address, what was asked, and the job that failed at it."""
+    from store.database import engine
+    from store.models import Job, Replay, State
+
+    run_jobs()
+    url = f"/v1/connections/{mptcp(client, {'id': str(state(job).capture_id)})['id']}"
+    wanted = {"algorithm": "tccc", "options": {"aca_safe": True}}
+    replay = uuid.UUID(client.post(f"{url}/replays", json=wanted).json()["id"])
+    with engine().begin() as connection:
+        connection.execute(update(Replay).where(Replay.id == replay).values(state=State.failed, error="once"))
+        return (
+            url,
+            wanted,
+            connection.scalars(
+                update(Job).where(Job.replay_id == replay).values(state=State.failed).returning(Job.id)
+            ).one(),
+        )
+
+
+def test_a_replay_that_another_request_restarted_is_left_alone(
+    client: TestClient, job: uuid.UUID, run_jobs: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read as failed; until its job was asked for, another had restarted it and it was done."""
+    from store import jobs
+    from worker.tasks import run_job
+
+    url, wanted, again = failed_replay(client, job, run_jobs)
+    real = jobs.restart
+
+    def another_was_first(*arguments: Any) -> Any:
+        in_transaction(lambda connection: connection.execute(real(*arguments)))
+        run_job(again)
+        return real(*arguments)
+
+    monkeypatch.setattr(jobs, "restart", another_was_first)
+    assert client.post(f"{url}/replays", json=wanted).json()["state"] == "done"
+    assert {r["state"] for r in client.get(url).json()["replays"]} == {"done"}
+
+
+def test_an_upload_meets_the_delete_of_its_failed_twin(client: TestClient, job: uuid.UUID) -> None:
+    """They wait for each other's rows in one order: neither fails."""
+    import threading
+
+    from sqlalchemy import delete
+
+    from store.database import engine
+    from store.models import Capture, Job, State
+
+    capture = state(job).capture_id
+    age(job, state=State.failed)
+    answers: list[Any] = []
+    with engine().begin() as connection:
+        connection.execute(update(Capture).where(Capture.id == capture).values(state=State.failed))
+    with engine().begin() as connection:  # as api.captures.service.remove does
+        connection.execute(select(Job.id).where(Job.capture_id == capture).with_for_update())
+        thread = threading.Thread(target=lambda: answers.append(upload(client)))
+        thread.start()
+        wait_for("the upload to wait for the job's row", lambda: waiting_for_a_lock() > 0)
+        connection.execute(delete(Capture).where(Capture.id == capture))
+    thread.join()
+    assert answers[0]["id"] != str(capture), "the one was gone: these bytes are a new capture"
+    assert answers[0]["state"] == "queued"
+    assert [path for path in stored() if answers[0]["id"] in path]
+
+
+def test_a_lost_wake_up_of_an_old_job_is_sent_again_as_soon(client: TestClient, job: uuid.UUID) -> None:
+    from store import jobs
+    from store.models import Capture, State
+
+    age(job, state=State.failed, created_at=func.now() - timedelta(days=7))
+    in_transaction(lambda c: c.execute(update(Capture).values(state=State.failed)))
+    upload(client)
+    assert state(job).state == "queued"
+    minute = timedelta(minutes=1)
+    age(job, sent_at=state(job).sent_at - minute, queued_at=state(job).queued_at - minute)
+    assert job in in_transaction(jobs.sweep)
+    in_transaction(jobs.claim, job)
+    age(job, queued_at=func.now() - timedelta(days=7), lease_until=func.now() - timedelta(seconds=1))
+    assert job in in_transaction(jobs.sweep)
+    assert state(job).sent_at - state(job).queued_at < minute
+
+
+def test_objects_that_no_row_names_are_collected(client: TestClient, job: uuid.UUID, run_jobs: Run) -> None:
+    import io
+    import os
+    from urllib.parse import urlsplit
+
+    from store import objects
+    from store.settings import settings
+    from worker.collector import collect_once
+
+    def put(key: str, age_s: int) -> str:
+        objects.put_file(key, io.BytesIO(b"x"))
+        path = f"{urlsplit(settings().store_url).path}/{key}"
+        past = os.stat(path).st_mtime - age_s
+        os.utime(path, (past, past))
+        return key
+
+    run_jobs()
+    capture, nobody = state(job).capture_id, uuid.uuid4()
+    for path in [path for path in stored() if str(capture) in path]:
+        put(path, 7200)  # named, and old
+    left = put(objects.series_key(capture, "acks", 7), 7200)
+    deleted = put(objects.capture_key(nobody), 7200)
+    arriving = put(objects.capture_key(uuid.uuid4()), 60)
+    foreign = put("captures/readme", 7200)
+    before = stored()
+    collect_once()
+    assert before - stored() == {left, deleted}
+    assert {arriving, foreign} <= stored()
+    age(job, state="running", lease_until=func.now())
+    put(left, 7200)
+    collect_once()
+    assert left in stored(), "its worker may be about to name it"
+    objects.delete_keys(left, arriving, foreign)
+
+
 def test_upload_while_redis_is_away(
     client: TestClient, services: Services, monkeypatch: pytest.MonkeyPatch, run_jobs: Run
 ) -> None:

@@ -138,3 +138,46 @@ def test_alike_subflows_together_grow_as_one(n: int) -> None:
         c.ack(0, 16)
         grown = n * (c.paths[0].cwnd - 16)
         assert grown == pytest.approx(1 if name in by_rates else 1 / n, rel=1e-3), name
+
+
+def test_an_update_interval_keeps_the_step_for_a_round_trip() -> None:
+    """aca_period=rtt: the step of an ACK is that of the interval's first, until the smallest RTT has passed."""
+    paths = [{"cwnd": 20.0, "rtt": 0.1, "ssthresh": 2.0}, {"cwnd": 10.0, "rtt": 0.05, "ssthresh": 2.0}]
+    c = Controller("tccc", paths=paths, aca_period="rtt")
+
+    def step(path: int, time: float) -> float:
+        before = c.paths[path].cwnd
+        c.ack(path=path, acked=1, time=time)
+        return c.paths[path].cwnd - before
+
+    first = step(1, 1.0)
+    c.ack(path=0, acked=64, time=1.01)
+    assert step(1, 1.04) == first, "the windows have grown, the step is the interval's"
+    assert step(1, 1.06) < first
+    c.join({"cwnd": 10.0, "rtt": 0.05})
+    joined = step(1, 1.07)
+    assert joined < first * 0.9, "a join is counted at once"
+
+
+def test_loss_intervals_decide_which_decrease() -> None:
+    """p_est=interval: losses over packets. Alike subflows go to the floor by eq. 8, to half where rates differ."""
+
+    def after(packets: tuple[int, int, int], losses: int) -> float:
+        paths = [{"cwnd": 40.0, "rtt": 0.1, "ssthresh": 2.0}] * 3
+        c = Controller("tccc", paths=paths, p_est="interval")
+        for path, n in enumerate(packets):
+            for _ in range(losses):
+                c.ack(path=path, acked=n)
+                c.timeout(path=path)
+        for path in range(3):
+            for _ in range(100):
+                if c.paths[path].cwnd < 30:
+                    c.ack(path=path, acked=1)
+        before = c.paths[0].cwnd
+        c.ack(path=0, acked=packets[0])
+        c.loss(path=0)
+        return c.paths[0].cwnd / before
+
+    assert after((100, 120, 90), 8) < 0.3, "the same"
+    assert after((100, 100, 1000), 8) >= 0.5, "a tenth of the losses"
+    assert after((100, 100, 1000), 1) < 0.3, "one loss each says little"

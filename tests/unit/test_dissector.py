@@ -420,7 +420,7 @@ def test_no_profile_is_read(sample: list[Record], tmp_path: Path) -> None:
 
 
 def confine(*command: str, cpu_s: int = 5, memory_bytes: int = 1 << 30) -> subprocess.CompletedProcess[str]:
-    launcher = [sys.executable, "-I", "-S", confined.__file__, str(cpu_s), str(memory_bytes)]
+    launcher = [sys.executable, "-I", "-S", confined.__file__, str(cpu_s), str(memory_bytes), str(1 << 16)]
     return subprocess.run([*launcher, *command], capture_output=True, text=True, check=False)
 
 

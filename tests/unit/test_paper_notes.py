@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rewindow import Controller, algorithms
+from rewindow import Controller, algorithms, detectors, schedulers
 from tests.printed import (
     PrintedDetector,
     RepairedDetector,
@@ -1249,7 +1249,7 @@ def test_e_2() -> None:
     assert s.w[0] - s.w[0] / 2 * min(m_th, F(2)) == 0
     c = avoiding("enmcc", [20, 20, 20], [0.1, 0.1, 0.1])
     c.loss(path=0)
-    assert (c.paths[0].ssthresh, c.state["m_th"][0]) == (2, near(2))
+    assert (c.paths[0].ssthresh, c.state["m_th_clamped"][0]) == (2, near(2))
 
 
 def test_e_3() -> None:
@@ -1275,7 +1275,7 @@ def test_e_4() -> None:
     c.loss(path=0)
     s = Subflows.of([21, 21], [1, 1])
     p = from_flights([40, 21])
-    assert c.state["m_th"][0] == near(min(2.0, float(threshold_factor(s, p, max(p)))))
+    assert c.state["m_th_clamped"][0] == near(min(2.0, float(threshold_factor(s, p, max(p)))))
 
 
 def test_e_5() -> None:
@@ -1322,7 +1322,7 @@ def test_e_7() -> None:
     c = Controller("enmcc", paths=paths)
     c.loss(path=0)
     near_p = from_flights([28, 20])
-    assert c.state["m_th"][0] == near(float(min(F(2), threshold_factor(s, near_p, max(near_p)))))
+    assert c.state["m_th_clamped"][0] == near(float(min(F(2), threshold_factor(s, near_p, max(near_p)))))
     assert threshold_factor(s, near_p, near_p[0]) < F(5, 4) < threshold_factor(s, near_p, max(near_p))
 
 
@@ -1676,7 +1676,9 @@ def proofs(name: str, text: str) -> tuple[list[str], list[str]]:
 def faults(text: str) -> list[str]:
     """What is wrong with the document: entries, table, proofs, options."""
     found = []
-    options = {a.name: {o.name: o for o in a.options} for a in algorithms()}
+    options = {a.name: {o.name: o for o in a.options} for a in (*algorithms(), *schedulers())}
+    for detector in detectors():  # which may have a controller's name
+        options[f"detector {detector.name}"] = {o.name: o for o in detector.options}
     by_name = {o.name: o for of in options.values() for o in of.values()}
     known = entries(text)
     rows = re.findall(r"^\| \[([A-Z]-\d+)\]\(#([a-z]-\d+)\) \| (\w+) \| (.*?) \| ([^|]+) \|$", text, flags=re.MULTILINE)
@@ -1747,7 +1749,7 @@ def test_a_wrong_document_is_found(right: str, wrong: str) -> None:
 def test_what_refers_to_an_entry_finds_it() -> None:
     """`(C-11)` in the reason of an option, in a comment or in another document."""
     known = entries(DOCUMENT)
-    texts = [o.reason for a in algorithms() for o in a.options]
+    texts = [o.reason for a in (*algorithms(), *detectors(), *schedulers()) for o in a.options]
     for folder, kind in (("core-c", "*.[ch]"), ("rewindow", "*.py"), ("docs", "*.md")):
         texts += [path.read_text() for path in (ROOT / folder).rglob(kind)]
     referred = {name for text in texts for name in re.findall(r"\b[CTSEL]-\d{1,2}\b(?!-)", text)}

@@ -12,8 +12,13 @@
 
 #include "coupled_slow_start.h"
 
-enum { ACA_MD = COUPLED_OPTIONS, ACA_SAFE, SAME_LOSS_RATIO };
+enum { ACA_MD = COUPLED_OPTIONS, ACA_SAFE, SAME_LOSS_RATIO, ACA_PERIOD, P_EST };
 enum { ACA_MD_AUTO, ACA_MD_EQ8, ACA_MD_HALF };
+enum { P_EST_FLIGHT, P_EST_INTERVAL };
+/* When the steps were worked out last, and the step of each path; where they are kept. */
+enum { WORD_ACA_NS = WORD_CON_SSTHRESH_Q16 + 1 };
+enum { PATH_ACA_STEP_Q40 = RW_PATH_WORDS - 1 };
+_Static_assert((int)WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 
 #define AGGRESSIVE_AVOIDANCE_OPTIONS                                                                                 \
 	{"aca_md", "auto|eq8|half", "auto", "which decrease: auto asks whether the loss rates are the same",               \
@@ -21,7 +26,12 @@ enum { ACA_MD_AUTO, ACA_MD_EQ8, ACA_MD_HALF };
 	{"aca_safe", "off|on", "off", "on: step <= 1/w and decrease >= w/2, against the long-RTT hazard; off reproduces "  \
 	 "the paper", RW_OPTION_CHOICE, 0, 0},                                                                            \
 	{"same_loss_ratio", "1 to 1024", "4", "peaks within a factor of two; near 1 the branch would almost never be "     \
-	 "taken", RW_OPTION_Q16, 1 << 16, 1024 << 16}
+	 "taken", RW_OPTION_Q16, 1 << 16, 1024 << 16},                                                                     \
+	{"aca_period", "ack|rtt", "ack", "how often the step is worked out: on every ACK, or once in the smallest RTT, as "  \
+	 "the paper's update interval, for which it gives no value (T-20)", RW_OPTION_CHOICE, 0, 0},                       \
+	{"p_est", "flight|interval", "flight", "a loss rate: flight, 2/m^2 of the largest flight (T-3); interval, losses "   \
+	 "over packets of the last eight loss intervals, the same where all 95 % Poisson intervals overlap",               \
+	 RW_OPTION_CHOICE, 0, 0}
 
 RW_INLINE uint64_t aca_step_q40(const struct rw_connection *c, const struct rw_path *p, uint32_t group)
 {
@@ -34,10 +44,108 @@ RW_INLINE uint64_t aca_step_q40(const struct rw_connection *c, const struct rw_p
 	return c->option[ACA_SAFE] ? rw_min64(step, reno) : step;
 }
 
+/* The step of an ACK: of all subflows (sets: 0) or of its final set, NewReno's outside of one. */
+RW_INLINE uint64_t aca_step_in_q40(const struct rw_connection *c, const struct rw_path *p, int sets)
+{
+	uint32_t set = rw_final_group(p);
+	if (sets && !set)
+		return rw_reno_step_q40(p->cwnd_q16);
+	return aca_step_q40(c, p, sets ? set : RW_ALL_GROUPS);
+}
+
+/* The same, worked out as often as aca_period says. */
+RW_INLINE uint64_t aca_current_step_q40(struct rw_connection *c, const struct rw_ack *ack, int sets)
+{
+	struct rw_path *own = &c->path[ack->path];
+	if (!c->option[ACA_PERIOD])
+		return aca_step_in_q40(c, own, sets);
+	uint64_t elapsed_ns = (uint64_t)ack->time_ns - c->word[WORD_ACA_NS];
+	if (c->word[WORD_ACA_NS] == 0 || own->word[PATH_ACA_STEP_Q40] == 0 || elapsed_ns >= css_rtt_min_ns(c)) {
+		c->word[WORD_ACA_NS] = (uint64_t)ack->time_ns;
+		for (uint32_t i = 0; i < rw_path_count(c); i++)
+			if (c->path[i].live)
+				c->path[i].word[PATH_ACA_STEP_Q40] = aca_step_in_q40(c, &c->path[i], sets);
+	}
+	return own->word[PATH_ACA_STEP_Q40];
+}
+
+RW_INLINE void aca_join(struct rw_connection *c, uint32_t path)
+{
+	css_join(c, path);
+	c->word[WORD_ACA_NS] = 0; /* the sums have changed */
+}
+
+RW_INLINE void aca_leave(struct rw_connection *c, uint32_t path)
+{
+	css_leave(c, path);
+	c->word[WORD_ACA_NS] = 0;
+}
+
+/* Loss intervals, kept where the estimator of ssthresh was. */
+enum { LOSS_INTERVALS = 8 };
+
+struct __attribute__((may_alias)) rw_loss_intervals {
+	uint32_t packets[LOSS_INTERVALS];
+	uint32_t since;  /* the last loss */
+	uint32_t losses; /* so far; at most twice LOSS_INTERVALS, the places go around */
+};
+_Static_assert(sizeof(struct rw_loss_intervals) <= (PATH_ACA_STEP_Q40 - PATH_ESTIMATOR) * sizeof(uint64_t), "the state fits");
+
+RW_INLINE void aca_delivered(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	struct rw_loss_intervals *l = (struct rw_loss_intervals *)&p->word[PATH_ESTIMATOR];
+	css_delivered(c, ack);
+	if (!p->initial)
+		l->since = (uint32_t)rw_min64((uint64_t)l->since + ack->acked_segments, 1 << 28);
+}
+
+RW_INLINE void aca_lost(struct rw_path *p)
+{
+	struct rw_loss_intervals *l = (struct rw_loss_intervals *)&p->word[PATH_ESTIMATOR];
+	if (p->initial)
+		return;
+	l->packets[l->losses % LOSS_INTERVALS] = l->since;
+	l->losses = l->losses < 2 * LOSS_INTERVALS - 1 ? l->losses + 1 : LOSS_INTERVALS;
+	l->since = 0;
+}
+
+RW_INLINE void aca_timeout(struct rw_connection *c, uint32_t path)
+{
+	aca_lost(&c->path[path]);
+	css_halve(c, path);
+}
+
+/* Do the 95 % intervals of all loss rates have a point in common, once every subflow has had a loss? */
+RW_INLINE int aca_same_intervals(const struct rw_connection *c, uint32_t group)
+{
+	/* Of the mean of a Poisson number that came out as 1 to 8, Q16. */
+	static const uint32_t lower_q16[LOSS_INTERVALS] = {1659, 15873, 40546, 71428, 106396, 144303, 184447, 226351};
+	static const uint32_t upper_q16[LOSS_INTERVALS] = {365143, 473477, 574577, 671196, 764691, 855869, 945208, 1033062};
+	uint64_t most_lower = 0, least_upper = UINT64_MAX;
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
+		const struct rw_path *p = &c->path[i];
+		const struct rw_loss_intervals *l = (const struct rw_loss_intervals *)&p->word[PATH_ESTIMATOR];
+		if (!rw_counts_in(p, group))
+			continue;
+		if (p->initial || l->losses == 0)
+			return 0;
+		uint64_t n = rw_min64(l->losses, LOSS_INTERVALS), packets = 0;
+		for (uint32_t k = 0; k < LOSS_INTERVALS; k++)
+			packets += l->packets[k];
+		packets = rw_max64(packets, 1);
+		most_lower = rw_max64(most_lower, ((uint64_t)lower_q16[(n - 1) % LOSS_INTERVALS] << 32) / packets);
+		least_upper = rw_min64(least_upper, ((uint64_t)upper_q16[(n - 1) % LOSS_INTERVALS] << 32) / packets);
+	}
+	return most_lower <= least_upper;
+}
+
 /* max p <= ratio min p with p = 2/m^2, once every subflow has had a reduction. */
 RW_INLINE int aca_same_loss_rate(const struct rw_connection *c, uint32_t group)
 {
 	uint64_t least = UINT64_MAX, most = 0;
+	if (c->option[P_EST] == P_EST_INTERVAL)
+		return aca_same_intervals(c, group);
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
 		if (!rw_counts_in(p, group))

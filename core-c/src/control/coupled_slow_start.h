@@ -109,6 +109,14 @@ RW_INLINE int css_is_coupled(const struct rw_connection *c, const struct rw_path
 	return c->word[WORD_INITIAL_SS] && p->initial;
 }
 
+/* What an estimator kept is not needed any more: the words are free for avoidance. */
+RW_INLINE void css_leave_initial(struct rw_path *p)
+{
+	p->initial = 0;
+	for (int i = PATH_ESTIMATOR; i < RW_PATH_WORDS; i++)
+		p->word[i] = 0;
+}
+
 RW_INLINE void css_exit(struct rw_connection *c)
 {
 	c->word[WORD_INITIAL_SS] = 0;
@@ -116,7 +124,7 @@ RW_INLINE void css_exit(struct rw_connection *c)
 		struct rw_path *p = &c->path[i];
 		if (p->live && p->initial) {
 			p->ssthresh_q16 = p->cwnd_q16;
-			p->initial = 0;
+			css_leave_initial(p);
 		}
 	}
 }
@@ -149,7 +157,7 @@ RW_INLINE int css_ack(struct rw_connection *c, const struct rw_ack *ack)
 		cap_q16 *= ((uint64_t)ack->acked_segments + 1) / 2;
 	rw_grow_q40(p, rw_min64(step_q32, cap_q16 << 16) << 8);
 	if (p->cwnd_q16 > p->ssthresh_q16)
-		p->initial = 0; /* CSS Algorithm 1, line 17: enters congestion avoidance by itself */
+		css_leave_initial(p); /* CSS Algorithm 1, line 17: enters congestion avoidance by itself */
 	return 0;
 }
 
@@ -226,7 +234,8 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 /* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C-12). */
 RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 {
-	c->path[path].initial = 0;
+	if (c->path[path].initial)
+		css_leave_initial(&c->path[path]);
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (c->path[i].live && c->path[i].initial)
 			return;

@@ -22,12 +22,13 @@ static void tccc_ack(struct rw_connection *c, const struct rw_ack *ack)
 	}
 	uint64_t acked_q16 = rw_after_slow_start(p, ack);
 	if (acked_q16)
-		rw_congestion_avoidance_q40(p, aca_step_q40(c, p, RW_ALL_GROUPS), acked_q16);
+		rw_congestion_avoidance_q40(p, aca_current_step_q40(c, ack, 0), acked_q16);
 }
 
 static void tccc_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
+	aca_lost(p);
 	/* Before the exit there is no avoidance to balance: plain halving (C-12). */
 	uint64_t d = css_is_coupled(c, p) ? p->cwnd_q16 >> 1 : aca_decrease_q16(c, p, RW_ALL_GROUPS);
 	css_left_by_loss(c, path);
@@ -47,12 +48,12 @@ const struct rw_control rw_control_tccc = {
     .options = tccc_options,
     .words = tccc_words,
     .open = css_open,
-    .delivered = css_delivered,
+    .delivered = aca_delivered,
     .rtt = css_rtt,
-    .join = css_join,
-    .leave = css_leave,
+    .join = aca_join,
+    .leave = aca_leave,
     .ack = tccc_ack,
     .loss = tccc_loss,
-    .timeout = css_halve,
+    .timeout = aca_timeout,
     .phase = css_phase,
 };

@@ -19,15 +19,15 @@ static void plus_ack(struct rw_connection *c, const struct rw_ack *ack)
 		return;
 	}
 	uint64_t acked_q16 = rw_after_slow_start(p, ack);
-	uint32_t set = rw_final_group(p);
 	if (acked_q16)
-		rw_congestion_avoidance_q40(p, set ? aca_step_q40(c, p, set) : rw_reno_step_q40(p->cwnd_q16), acked_q16);
+		rw_congestion_avoidance_q40(p, aca_current_step_q40(c, ack, 1), acked_q16);
 }
 
 static void plus_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
 	uint32_t set = rw_final_group(p);
+	aca_lost(p);
 	uint64_t d = css_is_coupled(c, p) || !set ? p->cwnd_q16 >> 1 : aca_decrease_q16(c, p, set);
 	css_left_by_loss(c, path);
 	rw_decrease(p, d, c->option[MIN_SSTHRESH]);
@@ -44,12 +44,12 @@ const struct rw_control rw_control_tccc_plus = {
     .options = plus_options,
     .words = plus_words,
     .open = css_open,
-    .delivered = css_delivered,
+    .delivered = aca_delivered,
     .rtt = css_rtt,
-    .join = css_join,
-    .leave = css_leave,
+    .join = aca_join,
+    .leave = aca_leave,
     .ack = plus_ack,
     .loss = plus_loss,
-    .timeout = css_halve,
+    .timeout = aca_timeout,
     .phase = css_phase,
 };

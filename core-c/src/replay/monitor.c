@@ -12,7 +12,7 @@
 #define ABSOLUTE (1.0 / 16384)
 #define RELATIVE (1.0 / 2000)
 /* A comparison of rates, which are rounded. */
-#define RATE_SLACK 1e-6
+#define RATE_SLACK 2e-5 /* ratios of RTTs are rounded to 1/65536 */
 #define ALPHA_SLACK 4e-6
 
 struct step {
@@ -50,7 +50,7 @@ static int coupled(const struct rw_look *l, uint32_t i) { return l->initial_ss &
 static uint32_t coupled_count(const struct rw_look *l)
 {
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		n += (uint32_t)coupled(l, i);
 	return n;
 }
@@ -58,7 +58,7 @@ static uint32_t coupled_count(const struct rw_look *l)
 static uint32_t live_count(const struct rw_look *l)
 {
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		n += l->path[i].live;
 	return n;
 }
@@ -66,7 +66,7 @@ static uint32_t live_count(const struct rw_look *l)
 static double coupled_rtt_min(const struct rw_look *l)
 {
 	double least = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < l->paths; i++) {
 		double rtt = (double)l->path[i].coupled_rtt_ns;
 		if (l->path[i].live && rtt > 0 && (least == 0 || rtt < least))
 			least = rtt;
@@ -80,7 +80,7 @@ static double con_ssthresh(const struct step *s, const struct rw_look *l)
 	if (l->con_ssthresh_q16)
 		return segments(l->con_ssthresh_q16);
 	double nearest = 0, largest = 0, least = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < l->paths; i++) {
 		const struct rw_path_look *p = &l->path[i];
 		double rtt = (double)p->coupled_rtt_ns;
 		if (!p->live)
@@ -93,16 +93,22 @@ static double con_ssthresh(const struct step *s, const struct rw_look *l)
 	}
 	if (nearest > 0 || largest > 0)
 		return nearest > 0 ? nearest : largest;
-	return 65535.0 / (s->c->mss_bytes ? s->c->mss_bytes : 1460);
+	return floor(65535.0 * 65536 / (s->c->mss_bytes ? s->c->mss_bytes : 1460)) / 65536;
 }
 
-/* sum w_k / R_k as a window at the smallest RTT. */
-static double coupled_rate(const struct rw_look *l)
+/* sum w_k / R_k as a window at the smallest RTT, and how far it may be off: nothing is rounded where RTTs are alike. */
+static double coupled_rate(const struct rw_look *l, double *off)
 {
 	double sum = 0, least = coupled_rtt_min(l);
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		if (l->path[i].live && l->path[i].coupled_rtt_ns)
-			sum += counted(&l->path[i]) * least / (double)l->path[i].coupled_rtt_ns;
+	*off = 0;
+	for (uint32_t i = 0; i < l->paths; i++) {
+		if (!l->path[i].live || !l->path[i].coupled_rtt_ns)
+			continue;
+		double rtt = (double)l->path[i].coupled_rtt_ns, rate = counted(&l->path[i]) * least / rtt;
+		sum += rate;
+		if (rtt > least)
+			*off += rate * RATE_SLACK;
+	}
 	return sum;
 }
 
@@ -129,10 +135,10 @@ static struct sums sum_up(const struct step *s, double w, int sets, double (*wei
 	uint32_t own = s->move->path;
 	struct sums t = {0, 0, 0, 0, 0};
 	double least = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		if (together(l, i, own, sets) && (least == 0 || (double)l->path[i].srtt_ns < least))
 			least = (double)l->path[i].srtt_ns;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < l->paths; i++)
 		if (together(l, i, own, sets)) {
 			double rho = (double)l->path[i].srtt_ns / least, window = i == own ? w : counted(&l->path[i]);
 			t.rate += window / rho;
@@ -187,6 +193,8 @@ static void check_ordinary_ack(struct step *s)
 {
 	const struct rw_path_look *p = &s->before->path[s->move->path], *q = &s->after->path[s->move->path];
 	double w = segments(p->cwnd_q16), n = s->move->acked_segments, fast = 0;
+	if (option(s, s->at->aca_period))
+		return; /* its step was worked out from windows before these */
 	require(s, q->ssthresh_q16 == p->ssthresh_q16 && !q->initial == !p->initial, RW_CHECK_THRESHOLDS_SPARED);
 	if (p->cwnd_q16 < p->ssthresh_q16)
 		fast = is_set(p->ssthresh_q16) ? fmin(n, segments(p->ssthresh_q16) - w) : n;
@@ -200,17 +208,17 @@ static void check_coupled_ack(struct step *s)
 {
 	const struct rw_look *b = s->before, *a = s->after;
 	const struct rw_path_look *p = &b->path[s->move->path], *q = &a->path[s->move->path];
-	double con = con_ssthresh(s, b), rate = coupled_rate(b), n = s->move->acked_segments;
+	double con = con_ssthresh(s, b), off, rate = coupled_rate(b, &off), n = s->move->acked_segments;
 	double grown = segments(q->cwnd_q16) - segments(p->cwnd_q16);
 	if (!a->initial_ss) {
-		require(s, rate > con * (1 - RATE_SLACK), RW_CHECK_EXIT_JUSTIFIED);
-		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		require(s, rate + off > con, RW_CHECK_EXIT_JUSTIFIED);
+		for (uint32_t i = 0; i < b->paths; i++)
 			if (coupled(b, i))
 				require(s, a->path[i].cwnd_q16 == b->path[i].cwnd_q16 && a->path[i].ssthresh_q16 == b->path[i].cwnd_q16 &&
 						       !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
 		return;
 	}
-	require(s, rate <= con * (1 + RATE_SLACK), RW_CHECK_GROWS_WHILE_BELOW);
+	require(s, rate - off <= con, RW_CHECK_GROWS_WHILE_BELOW);
 	double cap = segments((uint64_t)option(s, s->at->cap)), least = coupled_rtt_min(b);
 	if (option(s, s->at->cap_scale))
 		cap *= floor((n + 1) / 2);
@@ -227,7 +235,7 @@ static void check_coupled_ack(struct step *s)
 static int same_loss_rate(const struct step *s, uint32_t own, int sets, int *edge)
 {
 	double least = 0, most = 0, ratio = segments((uint64_t)option(s, s->at->same_loss_ratio));
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < s->before->paths; i++) {
 		if (!together(s->before, i, own, sets))
 			continue;
 		/* The subflow that loses closes an interval with this loss. */
@@ -258,6 +266,7 @@ static void check_reduction(struct step *s)
 			eq8 = fmax(eq8, d);
 		if (same)
 			d = eq8;
+		edge |= option(s, s->at->p_est) != 0; /* loss intervals are not in the look: either rule */
 		other = edge ? (same ? w / 2 : eq8) : d;
 	}
 	if (is_control(s, "sbcc") && in_final_set(p) && !(s->move->kind != RW_MOVE_ECE && option(s, s->at->beta_loss)))
@@ -296,6 +305,7 @@ static void check_join(struct step *s)
 	const struct rw_look *b = s->before, *a = s->after;
 	uint32_t r = s->move->path;
 	double least = coupled_rtt_min(a), con = con_ssthresh(s, a), before = 0;
+	double off = option(s, s->at->join_weighted) ? con * RATE_SLACK : 0;
 	require(s, a->path[r].cwnd_q16 == (uint64_t)RW_INITIAL_WINDOW << 16, RW_CHECK_JOINS_AT_IW);
 	if (live_count(b) == 0) {
 		require(s, !a->path[r].initial == !b->initial_ss && a->alpha_q32 == b->alpha_q32, RW_CHECK_JOINS_AT_IW);
@@ -305,18 +315,18 @@ static void check_join(struct step *s)
 		require(s, !a->initial_ss && !a->path[r].initial && a->alpha_q32 == b->alpha_q32, RW_CHECK_COUPLING_ENDS);
 		return;
 	}
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < b->paths; i++)
 		if (i != r && b->path[i].live)
 			before += weighted(s, b, i, least);
 	double after = before + weighted(s, a, r, least);
 	if (!a->initial_ss) {
-		require(s, after >= con * (1 - RATE_SLACK), RW_CHECK_EXIT_JUSTIFIED);
-		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		require(s, after >= con - off, RW_CHECK_EXIT_JUSTIFIED);
+		for (uint32_t i = 0; i < b->paths; i++)
 			if (coupled(b, i) || i == r)
 				require(s, a->path[i].ssthresh_q16 == a->path[i].cwnd_q16 && !a->path[i].initial, RW_CHECK_EXIT_FREEZES);
 		return;
 	}
-	require(s, after < con * (1 + RATE_SLACK) && a->path[r].initial, RW_CHECK_EXIT_JUSTIFIED);
+	require(s, after < con + off && a->path[r].initial, RW_CHECK_EXIT_JUSTIFIED);
 	require(s, a->alpha_q32 <= b->alpha_q32 && rescaled(s, before, after, con, 1e9), RW_CHECK_ALPHA_MOVES);
 }
 
@@ -325,7 +335,7 @@ static void check_leave(struct step *s)
 	const struct rw_look *b = s->before, *a = s->after;
 	double con = con_ssthresh(s, b), least = coupled_rtt_min(b), after = 0;
 	double alpha0 = segments((uint64_t)option(s, s->at->alpha0));
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < b->paths; i++)
 		if (i != s->move->path && b->path[i].live)
 			after += weighted(s, b, i, least);
 	double before = after + weighted(s, b, s->move->path, least);
@@ -347,7 +357,7 @@ static void check_state(struct step *s)
 	const struct rw_look *a = s->after;
 	uint32_t members[256] = {0};
 	double alpha0 = segments((uint64_t)option(s, s->at->alpha0)), alpha = (double)a->alpha_q32 / 4294967296.0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < a->paths; i++) {
 		const struct rw_path_look *p = &a->path[i];
 		if (!p->live)
 			continue;
@@ -361,7 +371,7 @@ static void check_state(struct step *s)
 			require(s, !coupled(a, i) || !is_set(p->ssthresh_q16), RW_CHECK_COUPLED_HAS_NO_THRESHOLD);
 		}
 	}
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < a->paths; i++)
 		if (a->path[i].live && in_final_set(&a->path[i]))
 			require(s, members[a->path[i].group] >= 2, RW_CHECK_SETS_OF_TWO);
 	if (has_coupled_start(s) && coupled_count(a))
@@ -372,10 +382,17 @@ static void check_state(struct step *s)
 static void check_others(struct step *s)
 {
 	const struct rw_look *b = s->before, *a = s->after;
-	int exits = b->initial_ss && !a->initial_ss;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	uint8_t kind = s->move->kind;
+	int exits = b->initial_ss && !a->initial_ss, still = kind == RW_MOVE_RTT || kind == RW_MOVE_SETS;
+	for (uint32_t i = 0; i < b->paths; i++) {
 		const struct rw_path_look *p = &b->path[i], *q = &a->path[i];
-		if (i == s->move->path || !p->live || !q->live)
+		int own = i == s->move->path;
+		require(s, p->live == q->live || (own && kind == (q->live ? RW_MOVE_JOIN : RW_MOVE_LEAVE)), RW_CHECK_OTHERS_SPARED);
+		if (!p->live || !q->live)
+			continue;
+		require(s, p->coupled_rtt_ns == q->coupled_rtt_ns || (own && (kind == RW_MOVE_RTT || kind == RW_MOVE_JOIN)),
+			RW_CHECK_OTHERS_SPARED);
+		if (own && !still)
 			continue;
 		require(s, q->cwnd_q16 == p->cwnd_q16, RW_CHECK_OTHERS_SPARED);
 		require(s, q->ssthresh_q16 == p->ssthresh_q16 || (exits && coupled(b, i)), RW_CHECK_THRESHOLDS_SPARED);
@@ -384,7 +401,7 @@ static void check_others(struct step *s)
 	if (!has_coupled_start(s))
 		return;
 	require(s, b->initial_ss || !a->initial_ss, RW_CHECK_NO_REENTRY);
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+	for (uint32_t i = 0; i < b->paths; i++)
 		if (b->path[i].live && a->path[i].live)
 			require(s, b->path[i].initial || !a->path[i].initial, RW_CHECK_NO_REENTRY);
 	if (s->move->kind != RW_MOVE_JOIN && s->move->kind != RW_MOVE_LEAVE)

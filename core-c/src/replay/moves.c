@@ -36,6 +36,8 @@ struct rw_places rw_places_of(const struct rw_control *control)
 	    .aca_md = option(control, "aca_md"),
 	    .aca_safe = option(control, "aca_safe"),
 	    .same_loss_ratio = option(control, "same_loss_ratio"),
+	    .aca_period = option(control, "aca_period"),
+	    .p_est = option(control, "p_est"),
 	    .beta_floor = option(control, "sbcc_beta_floor"),
 	    .beta_loss = option(control, "sbcc_loss"),
 	    .beta_inside_max = option(control, "beta_inside_max"),
@@ -50,15 +52,17 @@ static uint64_t of_path(const struct rw_path *p, int8_t place) { return place < 
 
 void rw_look_at(const struct rw_connection *c, const struct rw_places *places, struct rw_look *look)
 {
-	memset(look, 0, sizeof *look);
+	look->paths = (uint8_t)rw_path_count(c);
 	look->initial_ss = (uint8_t)of_connection(c, places->initial_ss);
 	look->alpha_q32 = of_connection(c, places->alpha);
 	look->con_ssthresh_q16 = of_connection(c, places->con_ssthresh);
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
 		struct rw_path_look *l = &look->path[i];
-		if (!p->live)
+		if (!p->live) {
+			memset(l, 0, sizeof *l);
 			continue;
+		}
 		*l = (struct rw_path_look){.cwnd_q16 = p->cwnd_q16,
 					   .ssthresh_q16 = p->ssthresh_q16,
 					   .flight_peak_q16 = p->flight_peak_q16,
@@ -72,4 +76,18 @@ void rw_look_at(const struct rw_connection *c, const struct rw_places *places, s
 					   .group = p->group,
 					   .group_state = p->group_state};
 	}
+}
+
+int rw_look_again(const struct rw_connection *c, const struct rw_places *places, uint32_t path, struct rw_look *look)
+{
+	const struct rw_path *p = &c->path[path];
+	struct rw_path_look *l = &look->path[path];
+	if (!l->live || p->cwnd_q16 != l->cwnd_q16 || p->ssthresh_q16 != l->ssthresh_q16 || p->initial != l->initial ||
+	    look->alpha_q32 != of_connection(c, places->alpha) || look->initial_ss != of_connection(c, places->initial_ss))
+		return 0;
+	l->srtt_ns = p->srtt_ns;
+	l->coupled_rtt_ns = of_path(p, places->coupled_rtt);
+	l->estimate_q16 = of_path(p, places->estimate);
+	l->beta_q32 = of_path(p, places->beta);
+	return 1;
 }

@@ -21,9 +21,10 @@ struct rw_path_look {
 };
 
 struct rw_look {
-	struct rw_path_look path[RW_MAX_PATHS];
 	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
 	uint8_t initial_ss;
+	uint8_t paths; /* places that there are; what is beyond is not looked at */
+	struct rw_path_look path[RW_MAX_PATHS];
 };
 
 struct rw_move {
@@ -39,7 +40,7 @@ struct rw_observer {
 /* Where a controller keeps what a look shows, by its names of words and options; -1: it has none of that name. */
 struct rw_places {
 	int8_t initial_ss, alpha, con_ssthresh, coupled_rtt, estimate, beta;
-	int8_t mode, min_ssthresh, alpha0, cap, cap_scale, alpha_form, join_weighted, aca_md, aca_safe, same_loss_ratio;
+	int8_t mode, min_ssthresh, alpha0, cap, cap_scale, alpha_form, join_weighted, aca_md, aca_safe, same_loss_ratio, aca_period, p_est;
 	int8_t beta_floor, beta_loss, beta_inside_max;
 };
 
@@ -47,6 +48,8 @@ struct rw_places {
 int rw_is_monitored(const struct rw_control *control);
 struct rw_places rw_places_of(const struct rw_control *control);
 void rw_look_at(const struct rw_connection *c, const struct rw_places *places, struct rw_look *look);
+/* After a sample of the RTT: takes over the path's times; 0 when more than those has changed. */
+int rw_look_again(const struct rw_connection *c, const struct rw_places *places, uint32_t path, struct rw_look *look);
 
 /*
  * The properties of specs/ on one step: a bit of enum rw_check for each that it violates. Where the arithmetic of a

@@ -1,5 +1,7 @@
 #include "observed.h"
 
+#include "capture.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +23,8 @@ static void count(struct rw_observed *o, const struct rw_move *move, uint32_t vi
 	v->count++;
 }
 
-static void write_down(struct rw_observed *o, const struct rw_move *move, const struct rw_look *look, uint32_t violated)
+static void write_down(struct rw_observed *o, uint32_t mss_bytes, const struct rw_move *move, const struct rw_look *look,
+		       uint32_t violated)
 {
 	struct rw_move_log *log = o->by->log;
 	if (log->count == log->room) {
@@ -43,11 +46,12 @@ static void write_down(struct rw_observed *o, const struct rw_move *move, const 
 	r->kind = move->kind;
 	r->path = move->path;
 	r->acked_segments = move->acked_segments;
+	r->mss_bytes = mss_bytes;
 	r->violated = violated;
 	r->alpha_q32 = look->alpha_q32;
 	r->con_ssthresh_q16 = look->con_ssthresh_q16;
 	r->initial_ss = look->initial_ss;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+	for (uint32_t i = 0; i < look->paths; i++) {
 		const struct rw_path_look *p = &look->path[i];
 		r->paths[i] = (rw_move_path){p->cwnd_q16, p->ssthresh_q16, p->flight_peak_q16, p->srtt_ns, p->coupled_rtt_ns,
 					     p->estimate_q16, p->beta_q32, p->live, p->initial, p->recovering, p->group,
@@ -58,18 +62,25 @@ static void write_down(struct rw_observed *o, const struct rw_move *move, const 
 static void moved(struct rw_observer *observer, const struct rw_shadow *s, const struct rw_move *move)
 {
 	struct rw_observed *o = (struct rw_observed *)observer;
-	struct rw_look now;
+	struct rw_look *before = &o->look[o->turn], *now = &o->look[!o->turn];
 	uint32_t violated = 0;
-	rw_look_at(s->connection, &o->places, &now);
 	if (o->monitored) {
 		o->by->moves++;
-		violated = rw_monitor(s->connection, s->control, &o->places, &o->before, move, &now);
+		if (o->steps)
+			++*o->steps;
+	}
+	/* Every other step is one of these. */
+	if (move->kind == RW_MOVE_RTT && !o->by->log && rw_look_again(s->connection, &o->places, move->path, before))
+		return;
+	rw_look_at(s->connection, &o->places, now);
+	if (o->monitored) {
+		violated = rw_monitor(s->connection, s->control, &o->places, before, move, now);
 		if (violated)
 			count(o, move, violated);
 	}
 	if (o->by->log)
-		write_down(o, move, &now, violated);
-	o->before = now;
+		write_down(o, s->connection->mss_bytes, move, now, violated);
+	o->turn = !o->turn;
 }
 
 void rw_observe(struct rw_observed *o, struct rw_observed_by *by, struct rw_shadow *s, uint32_t connection, uint8_t choice)
@@ -80,6 +91,67 @@ void rw_observe(struct rw_observed *o, struct rw_observed_by *by, struct rw_shad
 	o->connection = connection;
 	o->choice = choice;
 	o->monitored = by->monitor && rw_is_monitored(s->control);
-	rw_look_at(s->connection, &o->places, &o->before);
+	o->turn = 0;
+	rw_look_at(s->connection, &o->places, &o->look[0]);
 	s->observer = &o->observer;
+}
+
+static void read_back(const rw_move_row *r, struct rw_look *look)
+{
+	memset(look, 0, sizeof *look);
+	look->alpha_q32 = r->alpha_q32;
+	look->con_ssthresh_q16 = r->con_ssthresh_q16;
+	look->initial_ss = r->initial_ss;
+	look->paths = RW_MAX_PATHS;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		const rw_move_path *p = &r->paths[i];
+		look->path[i] = (struct rw_path_look){.cwnd_q16 = p->cwnd_q16,
+						      .ssthresh_q16 = p->ssthresh_q16,
+						      .flight_peak_q16 = p->flight_peak_q16,
+						      .srtt_ns = p->srtt_ns,
+						      .coupled_rtt_ns = p->coupled_rtt_ns,
+						      .estimate_q16 = p->estimate_q16,
+						      .beta_q32 = p->beta_q32,
+						      .live = p->live,
+						      .initial = p->initial,
+						      .recovering = p->recovering,
+						      .group = p->group,
+						      .group_state = p->group_state};
+	}
+}
+
+static rw_status refuse(rw_error *error, const char *reason)
+{
+	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s", reason);
+	return RW_ERROR_BAD_VALUE;
+}
+
+rw_status rw_monitor_rows(const rw_choice *choice, rw_move_row *rows, uint64_t count, rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	const struct rw_control *control = rw_control_find(choice->name);
+	if (!control || !rw_is_monitored(control))
+		return refuse(error, "the algorithm has no specification");
+	struct rw_settings settings;
+	rw_status status = rw_control_options(choice, control, &settings, error);
+	if (status != RW_OK)
+		return status;
+	const struct rw_places places = rw_places_of(control);
+	struct rw_connection c = {.paths = RW_MAX_PATHS};
+	struct rw_look before, after;
+	memcpy(c.option, settings.option, sizeof c.option);
+	if (control->open)
+		control->open(&c);
+	rw_look_at(&c, &places, &before);
+	for (uint64_t i = 0; i < count; i++) {
+		rw_move_row *r = &rows[i];
+		if (r->kind > RW_MOVE_SETS || r->path >= RW_MAX_PATHS)
+			return refuse(error, "a row is no step");
+		const struct rw_move move = {r->kind, r->path, r->acked_segments};
+		c.mss_bytes = r->mss_bytes;
+		read_back(r, &after);
+		r->violated = rw_monitor(&c, control, &places, &before, &move, &after);
+		before = after;
+	}
+	return RW_OK;
 }

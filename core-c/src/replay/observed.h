@@ -21,7 +21,9 @@ struct rw_violations {
 struct rw_observed {
 	struct rw_observer observer; /* first: a shadow knows it by this */
 	struct rw_places places;
-	struct rw_look before;
+	struct rw_look look[2]; /* before a step and after it take turns */
+	uint8_t turn;
+	uint64_t *steps; /* where the monitor counts its connection's; null: nowhere */
 	struct rw_observed_by *by;
 	uint32_t connection;
 	uint8_t choice;

@@ -548,8 +548,10 @@ static int observe(rw_replay *r, uint32_t connection)
 	if (!lc->observed)
 		return 1;
 	for (uint32_t k = 0; k < r->choices; k++)
-		if (rw_is_monitored(r->choice[k].control))
+		if (rw_is_monitored(r->choice[k].control)) {
 			rw_observe(&lc->observed[k], &r->observed_by, shadow_of(r, connection, k), connection, (uint8_t)k);
+			lc->observed[k].steps = &lc->monitored;
+		}
 	return 0;
 }
 

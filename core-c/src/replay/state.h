@@ -45,6 +45,7 @@ struct live_connection {
 	uint8_t *shadows;             /* a struct rw_shadow of its size for each controller; see shadow_of */
 	struct rw_observed *observed; /* of each controller; null: nobody asked for its steps */
 	struct rw_violations *violations; /* of each controller; null: none yet */
+	uint64_t monitored; /* steps */
 	struct rw_coverage *coverage; /* null without data sequence numbers */
 	struct rw_detect *detect;     /* a chain of those wanted; made with the shadows, and null for a single path */
 	uint32_t left, over;          /* how many of its subflows have left, have had their last packet */

@@ -180,3 +180,8 @@ void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choi
 }
 
 uint64_t rw_replay_monitored(const rw_replay *r) { return r->observed_by.moves; }
+
+uint64_t rw_replay_monitored_of(const rw_replay *r, uint32_t connection)
+{
+	return connection < r->survey.connections ? r->live_connection[connection].monitored : 0;
+}

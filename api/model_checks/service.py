@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, delete, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
+
+from api import pages
+from api.errors import BadRequest, NotFound, TooMany, Unavailable, Unprocessable
+from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
+from api.pages import Page
+from api.security import Caller
+from store.models import CheckState, Job, JobKind, ModelCheck, SpecRecord, State
+from store.settings import settings
+
+SECONDS = 300.0
+WAITING_MAX = 20
+"""Of one team: the others want to be served too."""
+WAITING = (CheckState.queued, CheckState.running)
+_LONG = {"coverage", "counterexample", "counterexample_states"}
+
+
+def _scoped(caller: Caller) -> Select[Any]:
+    return select(ModelCheck).where(ModelCheck.team_id == caller.team_id)
+
+
+def _out(check: ModelCheck) -> ModelCheckOut:
+    names = ModelCheckOut.model_fields.keys() - {"verdict"}
+    return ModelCheckOut(**{n: getattr(check, n) for n in names}, verdict=_verdict(check))
+
+
+def _verdict(check: ModelCheck) -> Any:
+    return check.state.value if check.state in (CheckState.failed, CheckState.cancelled) else check.verdict
+
+
+def _without_long(query: Select[Any]) -> Select[Any]:
+    return query.options(*(defer(getattr(ModelCheck, n)) for n in _LONG))
+
+
+async def outline(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> ModelCheckOut:
+    """Without coverage and counterexample. Raises NotFound."""
+    found = (await session.scalars(_without_long(_scoped(caller)).where(ModelCheck.id == check_id))).one_or_none()
+    if found is None:
+        raise NotFound("no such model check")
+    return _out(found)
+
+
+async def get(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> ModelCheckDetail:
+    """Raises NotFound."""
+    check: ModelCheck | None = (await session.scalars(_scoped(caller).where(ModelCheck.id == check_id))).one_or_none()
+    if check is None:
+        raise NotFound("no such model check")
+    spec = await session.get(SpecRecord, check.spec)
+    return ModelCheckDetail(
+        **_out(check).model_dump(),
+        **{n: getattr(check, n) for n in _LONG},
+        windows=spec.description["windows"] if spec else None,
+    )
+
+
+async def find(
+    session: AsyncSession,
+    caller: Caller,
+    *,
+    cursor: str | None,
+    limit: int,
+    spec: str | None,
+    state: CheckState | None,
+) -> Page[ModelCheckOut]:
+    """Newest first."""
+    query = _scoped(caller)
+    if spec is not None:
+        query = query.where(ModelCheck.spec == spec)
+    if state is not None:
+        query = query.where(ModelCheck.state == state)
+    if cursor:
+        at, last = pages.decode(cursor, 2)
+        try:
+            key = (datetime.fromisoformat(at), uuid.UUID(last))
+        except ValueError as e:
+            raise BadRequest("the cursor is not one of ours") from e
+        query = query.where(tuple_(ModelCheck.created_at, ModelCheck.id) < key)
+    query = query.order_by(ModelCheck.created_at.desc(), ModelCheck.id.desc()).limit(limit + 1)
+    rows = (await session.scalars(_without_long(query))).all()
+    items = [_out(c) for c in rows[:limit]]
+    more = len(rows) > limit
+    return Page(items=items, next_cursor=pages.encode(items[-1].created_at.isoformat(), items[-1].id) if more else None)
+
+
+async def latest(session: AsyncSession, caller: Caller) -> list[ModelCheckOut]:
+    """The last check of each configuration that ended."""
+    rows = await session.scalars(
+        _without_long(_scoped(caller))
+        .where(ModelCheck.state.not_in(WAITING))
+        .ext(distinct_on(ModelCheck.spec, ModelCheck.configuration))
+        .order_by(ModelCheck.spec, ModelCheck.configuration, ModelCheck.finished_at.desc())
+    )
+    return [_out(c) for c in rows]
+
+
+async def _chosen(session: AsyncSession, wanted: ModelCheckIn) -> tuple[SpecRecord, dict[str, Any], dict[str, int]]:
+    """The specification, its configuration and all constants. Raises Unprocessable."""
+    record = await session.get(SpecRecord, wanted.spec) if wanted.spec.isprintable() else None
+    if record is None:
+        raise Unprocessable("no such specification; GET /v1/specs lists them")
+    by_name = {c["name"]: c for c in record.description["configurations"]}
+    name = wanted.configuration or next(iter(by_name))
+    if name not in by_name:
+        raise Unprocessable(f"{wanted.spec} has no such configuration; there are: {', '.join(by_name)}")
+    own: dict[str, int] = by_name[name]["constants"]
+    ranges = record.description["constants"]
+    for constant, value in wanted.constants.items():
+        if constant not in own:
+            which = ", ".join(sorted(own)) or "none"
+            raise Unprocessable(f"'{constant[:40]}' may not be chosen for {wanted.spec} {name}; these may: {which}")
+        least, most = ranges[constant]["min"], ranges[constant]["max"]
+        if not least <= value <= most:
+            raise Unprocessable(
+                f"constants.{constant}: {value} is not in the range from {least} to {most}",
+                constant=constant, min=least, max=most,
+            )  # fmt: skip
+    return record, by_name[name], {**own, **wanted.constants}
+
+
+async def request(
+    session: AsyncSession, caller: Caller, wanted: ModelCheckIn
+) -> tuple[ModelCheckOut, uuid.UUID | None]:
+    """The check, and the job to wake if there is one. Raises Unprocessable, TooMany, Unavailable.
+
+    The same request twice is one check; one that failed or was cancelled begins anew.
+    """
+    most = settings().check_seconds_max
+    seconds_max = min(SECONDS, most) if wanted.seconds_max is None else wanted.seconds_max
+    if seconds_max > most:
+        raise Unprocessable(f"seconds_max: a check may take at most {most:g} s")
+    record, configuration, constants = await _chosen(session, wanted)
+    asked = {
+        "team_id": caller.team_id,
+        "spec": record.name,
+        "configuration": configuration["name"],
+        "constants": constants,
+        "digest": record.digest,
+    }
+    inserted = await session.scalars(
+        insert(ModelCheck)
+        .values(id=uuid.uuid4(), seconds_max=seconds_max, **asked)
+        .on_conflict_do_nothing(constraint="uq_model_checks_asked")
+        .returning(ModelCheck)
+    )
+    check: ModelCheck | None = inserted.one_or_none()
+    if check is None:
+        check = (await session.scalars(_scoped(caller).filter_by(**asked))).one_or_none()
+        if check is None:
+            raise Unavailable("this check was deleted a moment ago: ask again", headers={"Retry-After": "1"})
+        if not await _begin_anew(session, check, seconds_max):
+            return _out(check), None
+    await _refuse_too_many(session, caller)
+    job_id = uuid.uuid4()
+    await session.execute(
+        insert(Job).values(id=job_id, kind=JobKind.check, check_id=check.id, sent_at=func.clock_timestamp())
+    )
+    return _out(check), job_id
+
+
+async def _begin_anew(session: AsyncSession, check: ModelCheck, seconds_max: float) -> bool:
+    """False when it needs not: it waits, runs or has a verdict."""
+    again = (CheckState.failed, CheckState.cancelled)
+    if check.state not in again:
+        return False
+    empty = ("error", "finished_at", "generated", "distinct", "queued", "depth", "seconds", *_LONG)
+    await session.execute(delete(Job).where(Job.check_id == check.id, Job.state == State.failed))
+    begun = await session.execute(
+        update(ModelCheck)
+        .where(ModelCheck.id == check.id, ModelCheck.state.in_(again))
+        .values(state=CheckState.queued, seconds_max=seconds_max, **dict.fromkeys(empty))
+        .returning(ModelCheck.id)
+    )
+    found = begun.one_or_none() is not None
+    await session.refresh(check)
+    return found
+
+
+async def _refuse_too_many(session: AsyncSession, caller: Caller) -> None:
+    query = _scoped(caller).where(ModelCheck.state.in_(WAITING)).with_only_columns(func.count())
+    if (await session.execute(query)).scalar_one() > WAITING_MAX:
+        raise TooMany(f"a team has at most {WAITING_MAX} checks that wait or run", headers={"Retry-After": "60"})
+
+
+async def cancel(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> ModelCheckDetail:
+    """Ends a check that waits or runs; one that has ended stays as it is. Raises NotFound.
+
+    Its job is no more, so that the worker that has it finds itself without and kills TLC.
+    """
+    await outline(session, caller, check_id)
+    # The job first: a worker locks them in the same order.
+    await session.execute(delete(Job).where(Job.check_id == check_id, Job.state.in_((State.queued, State.running))))
+    await session.execute(
+        update(ModelCheck)
+        .where(ModelCheck.id == check_id, ModelCheck.team_id == caller.team_id, ModelCheck.state.in_(WAITING))
+        .values(state=CheckState.cancelled, finished_at=func.clock_timestamp())
+    )
+    session.expire_all()
+    return await get(session, caller, check_id)
+
+
+async def remove(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> None:
+    """Deletes a check; one that runs is ended. Raises NotFound."""
+    await outline(session, caller, check_id)
+    await session.execute(delete(Job).where(Job.check_id == check_id))
+    await session.execute(delete(ModelCheck).where(ModelCheck.id == check_id, ModelCheck.team_id == caller.team_id))

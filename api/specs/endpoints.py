@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from sqlalchemy import select
+
+from api.model_checks.schemas import ModelCheckOut, Verdict
+from api.model_checks.service import latest
+from api.security import Reader, Session
+from store.models import SpecRecord
+
+router = APIRouter(prefix="/v1/specs", tags=["specs"])
+
+
+class ConstantOut(BaseModel):
+    """An integer, or how many members a set has."""
+
+    min: int
+    max: int
+    meaning: str
+
+
+class PinnedOut(BaseModel):
+    """What TLC finds with the configuration's own constants."""
+
+    violates: str | None
+    distinct: int
+    depth: int | None
+    states: int | None
+    """Of the counterexample."""
+
+
+class LastOut(BaseModel):
+    """The team's last check that ended."""
+
+    id: uuid.UUID
+    verdict: Verdict
+    violated: str | None
+    constants: dict[str, int]
+    as_pinned: bool | None
+    finished_at: datetime
+
+
+class ConfigurationOut(BaseModel):
+    name: str
+    shows: str | None
+    suite: str
+    flags: list[str]
+    """What makes it weaker than its properties say."""
+    properties: list[str]
+    constants: dict[str, int]
+    """Those that may be chosen, with the values that they have otherwise."""
+    pinned: PinnedOut
+    last: LastOut | None
+
+
+class SpecOut(BaseModel):
+    name: str
+    title: str
+    windows: str | None
+    """The variable that holds a window for each subflow."""
+    constants: dict[str, ConstantOut]
+    configurations: list[ConfigurationOut]
+
+
+class Specs(BaseModel):
+    specs: list[SpecOut]
+
+
+def _last(check: ModelCheckOut | None) -> LastOut | None:
+    return None if check is None else LastOut(**check.model_dump(include=set(LastOut.model_fields)))
+
+
+@router.get("")
+async def get(session: Session, caller: Reader) -> Specs:
+    """What the workers can check: configurations, pinned results, constants that may be chosen, last verdicts."""
+    rows = (await session.scalars(select(SpecRecord).order_by(SpecRecord.position))).all()
+    last = {(c.spec, c.configuration): c for c in await latest(session, caller)}
+    return Specs(
+        specs=[
+            SpecOut(
+                name=r.name,
+                title=r.description["title"],
+                windows=r.description["windows"],
+                constants=r.description["constants"],
+                configurations=[
+                    ConfigurationOut(**c, last=_last(last.get((r.name, c["name"]))))
+                    for c in r.description["configurations"]
+                ],
+            )
+            for r in rows
+        ]
+    )

@@ -1,0 +1,545 @@
+---------------------------- MODULE JobLifecycle ----------------------------
+(***************************************************************************)
+(* How an upload becomes a result in our own service.                      *)
+(*                                                                         *)
+(* The job's row in PostgreSQL is the truth; Redis only carries a wake-up  *)
+(* with the job's id (docs/decisions/jobs.md). Requests, workers, the      *)
+(* sweeper and deletes run at once, and each may die between any two       *)
+(* steps. This module says what each step does to the rows, the objects    *)
+(* and the messages; TLC tries every order.                                *)
+(*                                                                         *)
+(* How to read it. A name with a prime is the value after the step. A step *)
+(* is a list of conditions (when may it happen) and of new values. One     *)
+(* step is one database transaction, or one call of the object store, or   *)
+(* one message. A transaction that locks two rows is two steps, since      *)
+(* another may come in between: the first takes the first lock, the second *)
+(* takes the second, writes and commits.                                   *)
+(*                                                                         *)
+(* All uploads are of the same bytes by one team: different bytes never    *)
+(* meet. An upload's number is also the id that its capture gets if it is  *)
+(* the first (api/captures/service.py: capture_id = uuid4()).              *)
+(*                                                                         *)
+(* Kind "replay" is the same machine for a replay that somebody asks for   *)
+(* (api/connections/service.py request_replay, worker/single_replay.py):   *)
+(* there cap is the row in `replays`, and no bytes are uploaded.           *)
+(***************************************************************************)
+EXTENDS Naturals, FiniteSets
+
+CONSTANTS
+    Kind,          \* "capture" or "replay"
+    Uploads,       \* requests: numbers 1, 2, ...
+    Deletes,       \* DELETE requests
+    Workers,       \* worker processes
+    AttemptsMax,   \* settings().attempts_max
+    ClockMax,      \* 0: time is left out; else the last tick of the clock
+    ResendAfter,   \* jobs.RESEND_AFTER, in ticks
+    Defects        \* what the service did wrong before this specification: {} is the service as it is
+
+ASSUME /\ Kind \in {"capture", "replay"}
+       /\ Uploads \subseteq 1..9 /\ AttemptsMax \in 1..9 /\ ClockMax \in 0..20 /\ ResendAfter \in 1..20
+       /\ Defects \subseteq {"lock_order", "unsure_commit", "requeue_unasked", "old_patience", "no_collector"}
+
+VARIABLES
+    cap,      \* table captures (or replays), by id: state, and which series its row names (0: none)
+    job,      \* table jobs, by capture: state, attempts, fence, lease, and three times
+    bytes,    \* uploaded captures in the object store: captures/ID/capture
+    series,   \* results in the object store: captures/ID/acks-FENCE.parquet, and which claim wrote it
+    msgs,     \* ids of jobs of which Redis has a wake-up, or several
+    api,      \* each upload request: how far it is, and the capture it is about
+    del,      \* each DELETE request: the same
+    work,     \* each worker: how far it is, its job, its fencing number, which claim that was
+    sweeper,  \* the sweeper: idle (0), or the job whose wake-up it is about to send
+    clock,
+    seen      \* what nobody in the service knows, only this specification: see Seen
+
+vars == <<cap, job, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+
+Ids == Uploads
+None == 0
+
+Rows == {"absent", "queued", "running", "done", "failed"}
+
+\* promised: captures that a client was told of (202). deleted: those that a client deleted.
+\* claims: how often each job was claimed. written: how often its results were committed. by: by which claim.
+\* since: when it was queued last.
+Seen == [promised: SUBSET Ids, deleted: SUBSET Ids, claims: [Ids -> Nat], written: [Ids -> Nat],
+         by: [Ids -> Nat], since: [Ids -> Nat]]
+
+NoJob == [state |-> "absent", attempts |-> 0, fence |-> 0, lease |-> "none", made |-> 0, queued |-> 0, sent |-> 0]
+NoCap == [state |-> "absent", named |-> None]
+
+Init ==
+    /\ cap = [c \in Ids |-> NoCap]
+    /\ job = [c \in Ids |-> NoJob]
+    /\ bytes = {} /\ series = {} /\ msgs = {}
+    /\ api = [u \in Uploads |-> [pc |-> "idle", of |-> None]]
+    /\ del = [d \in Deletes |-> [pc |-> "idle", of |-> None]]
+    /\ work = [w \in Workers |-> [pc |-> "idle", of |-> None, fence |-> 0, claim |-> 0]]
+    /\ sweeper = None
+    /\ clock = 0
+    /\ seen = [promised |-> {}, deleted |-> {}, claims |-> [c \in Ids |-> 0], written |-> [c \in Ids |-> 0],
+               by |-> [c \in Ids |-> 0], since |-> [c \in Ids |-> 0]]
+
+-----------------------------------------------------------------------------
+(* Who holds which row. A lock is held from a transaction's first step to its commit. *)
+
+Present(c) == cap[c].state # "absent"
+Row == {c \in Ids : Present(c)}          \* at most one: UniqueConstraint("team_id", "sha256")
+
+\* The steps of an upload that hold the job's row and wait for the capture's; and the other way round.
+JobFirst == {"found"}
+CapFirst == {"merging"}
+
+HoldsJob(c) ==
+    {<<"request", u>> : u \in {u \in Uploads : api[u].pc \in JobFirst /\ api[u].of = c}}
+    \cup {<<"delete", d>> : d \in {d \in Deletes : del[d].pc = "locked" /\ del[d].of = c}}
+    \cup {<<"worker", w>> : w \in {w \in Workers : work[w].pc \in {"claiming", "writing"} /\ work[w].of = c}}
+HoldsCap(c) == {<<"request", u>> : u \in {u \in Uploads : api[u].pc \in CapFirst /\ api[u].of = c}}
+JobFree(c) == HoldsJob(c) = {}
+CapFree(c) == HoldsCap(c) = {}
+
+\* The second lock that each of them waits for.
+WaitsForCap(c) == HoldsJob(c)
+WaitsForJob(c) == HoldsCap(c)
+
+(* The row of the job under this worker's number, and still running: what jobs.hold, jobs.report and *)
+(* jobs.renew ask for.                                                                                *)
+Held(w) == LET c == work[w].of IN job[c].state = "running" /\ job[c].fence = work[w].fence
+
+HasBytes(c) == Kind = "replay" \/ c \in bytes
+
+\* Objects carry the fencing number in their key: objects.series_key.
+Key(w) == work[w].fence
+Removed(w) == {s \in series : s.cap # work[w].of \/ s.key # Key(w)}
+Put(w) == Removed(w) \cup {[cap |-> work[w].of, key |-> Key(w), by |-> work[w].claim]}
+
+Worker(w, pc) == [work EXCEPT ![w].pc = pc]
+Idle(w) == [work EXCEPT ![w] = [pc |-> "idle", of |-> None, fence |-> 0, claim |-> 0]]
+
+-----------------------------------------------------------------------------
+(* Uploads: api/captures/service.py receive. *)
+
+\* put_async: the bytes are in the store before any row names them.
+Store(u) ==
+    /\ Kind = "capture" /\ api[u].pc = "idle"
+    /\ bytes' = bytes \cup {u}
+    /\ api' = [api EXCEPT ![u].pc = "stored"]
+    /\ UNCHANGED <<cap, job, series, msgs, del, work, sweeper, clock, seen>>
+
+Queued(c, fence) ==
+    [job EXCEPT ![c] = [state |-> "queued", attempts |-> 0, fence |-> fence, lease |-> "none",
+                        made |-> IF fence = 0 /\ ~ Present(c) THEN clock ELSE @.made,
+                        queued |-> clock, sent |-> clock]]
+
+\* Nobody has these bytes yet: capture and job in one transaction. The wake-up comes after the commit.
+Insert(u) ==
+    /\ \/ Kind = "capture" /\ api[u].pc = "stored"
+       \/ Kind = "replay" /\ api[u].pc = "idle" /\ u \notin seen.deleted
+    /\ Row = {}
+    /\ cap' = [cap EXCEPT ![u] = [state |-> "queued", named |-> None]]
+    /\ job' = Queued(u, 0)
+    /\ api' = [api EXCEPT ![u] = [pc |-> "committed", of |-> u]]
+    /\ seen' = [seen EXCEPT !.promised = @ \cup {u}, !.since[u] = clock]
+    /\ UNCHANGED <<bytes, series, msgs, del, work, sweeper, clock>>
+
+\* The same bytes again: the job's row is locked first, as workers and deletes do (_lock_and_tag).
+Find(u, c) ==
+    /\ Kind = "capture" /\ "lock_order" \notin Defects
+    /\ api[u].pc = "stored" /\ Present(c) /\ JobFree(c)
+    /\ api' = [api EXCEPT ![u] = [pc |-> "found", of |-> c]]
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, del, work, sweeper, clock, seen>>
+
+Restarted(c) == Queued(c, job[c].fence)    \* jobs.restart keeps the fencing number
+
+\* Its own copy of the bytes goes; a failed job begins anew (_begin_anew), any other is left alone.
+AnswerFound(u, c) ==
+    /\ bytes' = bytes \ {u}
+    /\ IF job[c].state = "failed"
+       THEN /\ job' = Restarted(c)
+            /\ cap' = [cap EXCEPT ![c].state = "queued"]
+            /\ api' = [api EXCEPT ![u] = [pc |-> "committed", of |-> c]]
+            /\ seen' = [seen EXCEPT !.promised = @ \cup {c}, !.since[c] = clock]
+       ELSE /\ api' = [api EXCEPT ![u] = [pc |-> "done", of |-> c]]
+            /\ seen' = [seen EXCEPT !.promised = @ \cup {c}]
+            /\ UNCHANGED <<job, cap>>
+
+Merge(u) ==
+    /\ api[u].pc = "found" /\ CapFree(api[u].of)
+    /\ AnswerFound(u, api[u].of)
+    /\ UNCHANGED <<series, msgs, del, work, sweeper, clock>>
+
+\* As it was: ON CONFLICT DO UPDATE locked the capture first, and then the job if there was one to begin anew.
+FindCapture(u, c) ==
+    /\ Kind = "capture" /\ "lock_order" \in Defects
+    /\ api[u].pc = "stored" /\ Present(c) /\ CapFree(c)
+    /\ HoldsJob(c) \cap {<<"worker", w>> : w \in Workers} = {}   \* their second lock, held for an instant
+    /\ IF cap[c].state = "failed"
+       THEN /\ api' = [api EXCEPT ![u] = [pc |-> "merging", of |-> c]]
+            /\ UNCHANGED <<cap, job, bytes, seen>>
+       ELSE AnswerFound(u, c)
+    /\ UNCHANGED <<series, msgs, del, work, sweeper, clock>>
+
+MergeCapture(u) ==
+    /\ api[u].pc = "merging" /\ JobFree(api[u].of)
+    /\ AnswerFound(u, api[u].of)
+    /\ UNCHANGED <<series, msgs, del, work, sweeper, clock>>
+
+(* A replay that exists: api/connections/service.py request_replay reads first, without a lock. *)
+Read(u, c) ==
+    /\ Kind = "replay" /\ api[u].pc = "idle" /\ Present(c)
+    /\ api' = [api EXCEPT ![u] = [pc |-> IF cap[c].state = "failed" THEN "read" ELSE "done", of |-> c]]
+    /\ seen' = [seen EXCEPT !.promised = @ \cup {c}]
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, del, work, sweeper, clock>>
+
+RestartRead(u) ==
+    LET c == api[u].of
+        again == job[c].state = "failed"
+        queue == again \/ ("requeue_unasked" \in Defects /\ Present(c))
+    IN
+    /\ api[u].pc = "read" /\ JobFree(c)
+    /\ job' = IF again THEN Restarted(c) ELSE job
+    /\ cap' = IF queue THEN [cap EXCEPT ![c].state = "queued"] ELSE cap
+    /\ seen' = IF again THEN [seen EXCEPT !.since[c] = clock] ELSE seen
+    /\ api' = [api EXCEPT ![u].pc = IF again THEN "committed" ELSE "done"]
+    /\ UNCHANGED <<bytes, series, msgs, del, work, sweeper, clock>>
+
+\* wakeups.wake, after the commit. Redis may be away: then the sweeper does it.
+Wake(u) ==
+    /\ api[u].pc = "committed"
+    /\ msgs' \in {msgs, msgs \cup {api[u].of}}
+    /\ api' = [api EXCEPT ![u].pc = "done"]
+    /\ UNCHANGED <<cap, job, bytes, series, del, work, sweeper, clock, seen>>
+
+\* The process ends, or the connection to the database breaks: what is not committed is rolled back.
+ApiDies(u) ==
+    /\ api[u].pc \in {"stored", "found", "merging", "read", "committed"}
+    /\ api' = [api EXCEPT ![u].pc = "dead"]
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, del, work, sweeper, clock, seen>>
+
+-----------------------------------------------------------------------------
+(* Deletes: api/captures/service.py remove, remove_objects. *)
+
+LockJob(d, c) ==
+    /\ del[d].pc = "idle" /\ Present(c) /\ JobFree(c)
+    /\ del' = [del EXCEPT ![d] = [pc |-> "locked", of |-> c]]
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, work, sweeper, clock, seen>>
+
+DeleteRow(d) ==
+    LET c == del[d].of IN
+    /\ del[d].pc = "locked" /\ CapFree(c)
+    /\ cap' = [cap EXCEPT ![c] = NoCap]
+    /\ job' = [job EXCEPT ![c] = NoJob]
+    /\ del' = [del EXCEPT ![d].pc = "deleted"]
+    /\ seen' = [seen EXCEPT !.deleted = @ \cup {c}]
+    /\ UNCHANGED <<bytes, series, msgs, api, work, sweeper, clock>>
+
+RemoveObjects(d) ==
+    LET c == del[d].of IN
+    /\ del[d].pc = "deleted"
+    /\ bytes' = bytes \ {c}
+    /\ series' = {s \in series : s.cap # c}
+    /\ del' = [del EXCEPT ![d].pc = "done"]
+    /\ UNCHANGED <<cap, job, msgs, api, work, sweeper, clock, seen>>
+
+DeleteDies(d) ==
+    /\ del[d].pc \in {"locked", "deleted"}
+    /\ del' = [del EXCEPT ![d].pc = "dead"]
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, work, sweeper, clock, seen>>
+
+-----------------------------------------------------------------------------
+(* Workers: worker/tasks.py run_job. *)
+
+Claimable(c) ==
+    /\ job[c].attempts < AttemptsMax
+    /\ job[c].state = "queued" \/ (job[c].state = "running" /\ job[c].lease = "expired")
+
+\* A worker has a message and its UPDATE has found the row (jobs.claim, first statement). Redis delivers at least once:
+\* the message may stay for another.
+Claim(w, c) ==
+    /\ work[w].pc = "idle" /\ c \in msgs
+    /\ Claimable(c) /\ JobFree(c)
+    /\ work' = [work EXCEPT ![w] = [pc |-> "claiming", of |-> c, fence |-> 0, claim |-> 0]]
+    /\ msgs' \in {msgs, msgs \ {c}}
+    /\ UNCHANGED <<cap, job, bytes, series, api, del, sweeper, clock, seen>>
+
+\* jobs.claim, second statement and commit.
+Claimed(w) ==
+    LET c == work[w].of
+        fence == job[c].fence + 1
+    IN
+    /\ work[w].pc = "claiming" /\ CapFree(c)
+    /\ job' = [job EXCEPT ![c].state = "running", ![c].attempts = @ + 1, ![c].fence = fence, ![c].lease = "valid"]
+    /\ cap' = [cap EXCEPT ![c].state = "running"]
+    /\ work' = [work EXCEPT ![w] = [pc |-> "running", of |-> c, fence |-> fence,
+                                    claim |-> seen.claims[c] + 1]]
+    /\ seen' = [seen EXCEPT !.claims[c] = @ + 1]
+    /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock>>
+
+\* Redis lost it; or who took it died before the claim, or found that the job is not to be had.
+LoseMessage(c) ==
+    /\ c \in msgs
+    /\ msgs' = msgs \ {c}
+    /\ UNCHANGED <<cap, job, bytes, series, api, del, work, sweeper, clock, seen>>
+
+\* Fetched, replayed, and the series put: analysis.run up to objects.put_file.
+PutSeries(w) ==
+    /\ work[w].pc = "running" /\ HasBytes(work[w].of)
+    /\ series' = Put(w)
+    /\ work' = Worker(w, "put")
+    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+
+\* jobs.hold: the job's row, under this number, for the transaction that writes the results.
+Hold(w) ==
+    /\ work[w].pc = "put" /\ JobFree(work[w].of)
+    /\ work' = Worker(w, IF Held(w) THEN "writing" ELSE "lost")
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+\* analysis._store_and_finish: rows, the capture's state, jobs.finish. The connection may break while the answer is
+\* under way: then this is committed and the worker sees an error.
+Commit(w) ==
+    LET c == work[w].of IN
+    /\ work[w].pc = "writing" /\ CapFree(c)
+    /\ cap' = [cap EXCEPT ![c] = [state |-> "done", named |-> Key(w)]]
+    /\ job' = [job EXCEPT ![c].state = "done", ![c].lease = "none"]
+    /\ seen' = [seen EXCEPT !.written[c] = @ + 1, !.by[c] = work[w].claim]
+    /\ \E pc \in {"tidy", "unsure"} : work' = Worker(w, pc)
+    /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock>>
+
+\* The same error, but nothing was committed.
+RollBack(w) ==
+    /\ work[w].pc = "writing"
+    /\ work' = Worker(w, "unsure")
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+\* worker/results.py discard: are the series named by a row? The job's row, once locked, tells (jobs.is_done). It was thought that an error
+\* means that no row names them. Afterwards jobs.release, as in Fault.
+Unsure(w) ==
+    LET c == work[w].of
+        committed == job[c].state = "done" /\ job[c].fence = work[w].fence
+    IN
+    /\ work[w].pc = "unsure"
+    /\ "unsure_commit" \in Defects \/ JobFree(c)
+    /\ series' = IF committed /\ "unsure_commit" \notin Defects THEN series ELSE Removed(w)
+    /\ work' = Idle(w)
+    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+
+\* JobLost: somebody else holds the job, or it was deleted. What was put is taken away.
+Abandon(w) ==
+    /\ work[w].pc = "lost"
+    /\ series' = Removed(w)
+    /\ work' = Idle(w)
+    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+
+\* objects.delete_older_series.
+Tidy(w) ==
+    /\ work[w].pc = "tidy"
+    /\ series' = {s \in series : s.cap # work[w].of \/ s.key >= work[w].fence}
+    /\ work' = Idle(w)
+    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+
+\* An error that may pass (the store is away, the bytes are gone, memory): jobs.release. The job waits under its
+\* lease, then the sweeper takes it back.
+Fault(w) ==
+    LET c == work[w].of IN
+    /\ work[w].pc \in {"running", "put"} /\ JobFree(c)
+    /\ series' = Removed(w)
+    /\ job' = IF Held(w) THEN [job EXCEPT ![c].lease = "valid"] ELSE job
+    /\ work' = Idle(w)
+    /\ UNCHANGED <<cap, bytes, msgs, api, del, sweeper, clock, seen>>
+
+\* The input is at fault: jobs.fail. For good.
+Fail(w) ==
+    LET c == work[w].of IN
+    /\ work[w].pc = "running" /\ JobFree(c) /\ CapFree(c)
+    /\ job' = IF Held(w) THEN [job EXCEPT ![c].state = "failed", ![c].lease = "none"] ELSE job
+    /\ cap' = IF Held(w) THEN [cap EXCEPT ![c].state = "failed"] ELSE cap
+    /\ work' = Idle(w)
+    /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+\* Killed, out of memory, unplugged. Redis may deliver its message to another: task_reject_on_worker_lost.
+Die(w) ==
+    /\ work[w].pc # "idle"
+    /\ msgs' \in {msgs, msgs \cup {work[w].of}}
+    /\ work' = Idle(w)
+    /\ UNCHANGED <<cap, job, bytes, series, api, del, sweeper, clock, seen>>
+
+\* Nothing was heard of the holder for lease_s: it is dead, or cut off, or only slow. Or a pause before another try is over.
+Expire(c) ==
+    /\ job[c].state = "running" /\ job[c].lease = "valid" /\ JobFree(c)
+    /\ job' = [job EXCEPT ![c].lease = "expired"]
+    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+
+\* jobs.renew, jobs.report: the slow one is heard of again, before anybody took its job.
+Renew(w) ==
+    LET c == work[w].of IN
+    /\ work[w].pc \in {"running", "put"} /\ JobFree(c) /\ Held(w) /\ job[c].lease = "expired"
+    /\ job' = [job EXCEPT ![c].lease = "valid"]
+    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+
+-----------------------------------------------------------------------------
+(* The sweeper: jobs.sweep, then jobs.send. It passes over rows that are locked (skip_locked). *)
+
+Max(a, b) == IF a > b THEN a ELSE b
+
+\* How long a wake-up may stay unheard before it is sent again: each time twice as long.
+Patience(c) ==
+    Max(ResendAfter, job[c].sent - (IF "old_patience" \in Defects THEN job[c].made ELSE job[c].queued))
+
+Unheard(c) == job[c].state = "queued" /\ (ClockMax = 0 \/ job[c].sent + Patience(c) < clock \/ clock = ClockMax)
+Expired(c) == job[c].state = "running" /\ job[c].lease = "expired"
+
+SweepBack(c) ==
+    /\ sweeper = None /\ JobFree(c)
+    /\ Unheard(c) \/ Expired(c)
+    /\ job[c].attempts < AttemptsMax
+    /\ job' = [job EXCEPT ![c].state = "queued", ![c].lease = "none", ![c].sent = clock,
+                          ![c].queued = IF Expired(c) THEN clock ELSE @]
+    /\ sweeper' = c
+    /\ seen' = IF Expired(c) THEN [seen EXCEPT !.since[c] = clock] ELSE seen
+    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, clock>>
+
+GiveUp(c) ==
+    /\ sweeper = None /\ JobFree(c) /\ CapFree(c)
+    /\ Unheard(c) \/ Expired(c)
+    /\ job[c].attempts >= AttemptsMax
+    /\ job' = [job EXCEPT ![c].state = "failed", ![c].lease = "none"]
+    /\ cap' = [cap EXCEPT ![c].state = "failed"]
+    /\ UNCHANGED <<bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+
+SendAgain ==
+    /\ sweeper # None
+    /\ msgs' = msgs \cup {sweeper}
+    /\ sweeper' = None
+    /\ UNCHANGED <<cap, job, bytes, series, api, del, work, clock, seen>>
+
+\* It dies before it sends, or Redis is away.
+SweeperDies ==
+    /\ sweeper # None
+    /\ sweeper' = None
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, work, clock, seen>>
+
+\* What no row names, and nobody is about to name. The code tells the latter by age (worker/collector.py).
+Coming(c) == \E u \in Uploads : u = c /\ api[u].pc \in {"stored", "found", "merging"}
+StrayBytes == {c \in bytes : ~ Present(c) /\ ~ Coming(c)}
+StraySeries == {s \in series : /\ cap[s.cap].named # s.key
+                               /\ ~ \E w \in Workers : /\ work[w].of = s.cap /\ work[w].claim = s.by
+                                                       /\ work[w].pc # "claiming"}
+Collect ==
+    /\ "no_collector" \notin Defects
+    /\ StrayBytes # {} \/ StraySeries # {}
+    /\ bytes' = bytes \ StrayBytes
+    /\ series' = series \ StraySeries
+    /\ UNCHANGED <<cap, job, msgs, api, del, work, sweeper, clock, seen>>
+
+Tick ==
+    /\ clock < ClockMax
+    /\ clock' = clock + 1
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, work, sweeper, seen>>
+
+-----------------------------------------------------------------------------
+
+\* Nothing is left to do: the only state in which the service may stand still.
+AtRest ==
+    /\ \A u \in Uploads : api[u].pc \in {"done", "dead"} \/ (Kind = "replay" /\ u \in seen.deleted)
+    /\ \A w \in Workers : work[w].pc = "idle"
+    /\ \A c \in Ids : job[c].state \in {"absent", "done", "failed"}
+    /\ UNCHANGED vars
+
+Api(u) ==
+    \/ Store(u) \/ Insert(u) \/ Merge(u) \/ MergeCapture(u) \/ RestartRead(u) \/ Wake(u)
+    \/ \E c \in Ids : Find(u, c) \/ FindCapture(u, c) \/ Read(u, c)
+
+Delete(d) == DeleteRow(d) \/ RemoveObjects(d)
+
+Work(w) ==
+    \/ Claimed(w) \/ PutSeries(w) \/ Hold(w) \/ Commit(w) \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w)
+    \/ Fault(w) \/ Fail(w) \/ Die(w)
+
+Next ==
+    \/ \E u \in Uploads : Api(u) \/ ApiDies(u)
+    \/ \E d \in Deletes : Delete(d) \/ DeleteDies(d) \/ \E c \in Ids : LockJob(d, c)
+    \/ \E w \in Workers : Work(w) \/ Renew(w) \/ \E c \in Ids : Claim(w, c)
+    \/ \E c \in Ids : LoseMessage(c) \/ Expire(c) \/ SweepBack(c) \/ GiveUp(c)
+    \/ SendAgain \/ SweeperDies \/ Collect \/ Tick
+    \/ AtRest
+
+(* What may be relied on, and why.                                                                        *)
+(*  - A process that does not die goes on (WF on its steps; Celery's task_time_limit ends a worker           *)
+(*    that hangs; a broken connection ends a transaction and frees its locks).                             *)
+(*  - A lease runs out by the clock if nobody renews it, and a holder renews only while it lives.          *)
+(*  - The sweeper comes round every sweep_interval_s, to each row that waits.                              *)
+(*  - Of wake-ups sent again and again one arrives at a free worker (SF: it may be lost any number of      *)
+(*    times, not every time). That this is all that is asked of Redis is the point of the outbox.          *)
+(*  - Nor does every worker that has one die within the claim's transaction, before the attempt counts.   *)
+(* Nothing else is asked of deaths, faults and losses: attempts_max alone bounds them.                     *)
+Fairness ==
+    /\ \A u \in Uploads : WF_vars(Api(u))
+    /\ \A d \in Deletes : WF_vars(Delete(d))
+    /\ \A w \in Workers : WF_vars(Work(w))
+    /\ \A c \in Ids : /\ WF_vars(Expire(c)) /\ WF_vars(SweepBack(c) \/ GiveUp(c))
+                      /\ SF_vars(\E w \in Workers : Claim(w, c))
+                      /\ SF_vars(\E w \in Workers : work[w].of = c /\ Claimed(w))
+    /\ SF_vars(SendAgain)
+    /\ WF_vars(Collect) /\ WF_vars(Tick)
+
+Spec == Init /\ [][Next]_vars /\ Fairness
+
+-----------------------------------------------------------------------------
+(* What must hold. *)
+
+TypeOK ==
+    /\ cap \in [Ids -> [state: Rows, named: Nat]]
+    /\ \A c \in Ids : /\ job[c].state \in Rows /\ job[c].lease \in {"none", "valid", "expired"}
+                      /\ (job[c].state = "running") = (job[c].lease # "none")   \* the table's check constraint `lease`
+    /\ bytes \subseteq Ids /\ msgs \subseteq Ids /\ sweeper \in Ids \cup {None}
+    /\ seen.promised \subseteq Ids /\ seen.deleted \subseteq Ids
+
+\* The same bytes are one capture.
+OneCapture == Cardinality(Row) <= 1
+
+\* What a client was told of is there, with its bytes, until a client deletes it.
+NoCaptureLost ==
+    /\ \A c \in seen.promised : Present(c) \/ c \in seen.deleted
+    /\ \A c \in Row : HasBytes(c)
+
+\* The capture's state is its job's: what the page shows is true.
+RowsAgree ==
+    \A c \in Ids :
+        \/ cap[c].state = job[c].state
+        \/ cap[c].state = "running" /\ job[c].state = "queued"      \* taken back, not yet claimed again
+
+\* Results are committed once, by the last claim, and the series that the row names are there and its own.
+ResultsOnce ==
+    \A c \in Ids :
+        /\ seen.written[c] <= 1
+        /\ cap[c].state = "done" => /\ seen.written[c] = 1
+                                    /\ seen.by[c] = seen.claims[c]
+SeriesThere ==
+    \A c \in Ids : cap[c].state = "done" => [cap |-> c, key |-> cap[c].named, by |-> seen.by[c]] \in series
+
+AttemptsCapped == \A c \in Ids : job[c].attempts <= AttemptsMax
+
+\* Two transactions that each wait for the other's row: PostgreSQL would end one of them with an error.
+NoDeadlock == \A c \in Ids : ~ (\E a \in WaitsForCap(c), b \in WaitsForJob(c) : a # b)
+
+\* However old the job, a lost wake-up is made good in the time that it has already waited, or ResendAfter.
+SoonAgain ==
+    \A c \in Ids : job[c].state = "queued" => Patience(c) <= Max(ResendAfter, job[c].sent - seen.since[c])
+
+\* Done is done: nothing but a delete changes it. The fencing number only grows.
+DoneIsFinal ==
+    [][\A c \in Ids : cap[c].state = "done" => cap'[c] \in {cap[c], NoCap}]_vars
+FenceGrows ==
+    [][\A c \in Ids : job'[c].state # "absent" => job'[c].fence >= job[c].fence]_vars
+\* A job that failed begins anew only because a request asks for it.
+FailedStays ==
+    [][\A c \in Ids : (cap[c].state = "failed" /\ cap'[c].state # "failed") =>
+                      (\E u \in Uploads : api[u] # api'[u]) \/ (\E d \in Deletes : del[d] # del'[d])]_vars
+
+EveryJobEnds == \A c \in Ids : Present(c) ~> cap[c].state \in {"done", "failed", "absent"}
+EveryRequestEnds ==
+    /\ \A u \in Uploads : api[u].pc = "stored" ~> api[u].pc \in {"done", "dead"}
+    /\ \A d \in Deletes : del[d].pc = "locked" ~> del[d].pc \in {"done", "dead"}
+\* What no row names does not stay in the store: above all, the bytes of a capture that was deleted.
+StraysGo == []<>(StrayBytes = {} /\ StraySeries = {})
+=============================================================================

@@ -1,0 +1,29 @@
+-------------------------- MODULE PictureJobLifecycle --------------------------
+(* What is drawn: the job's row. Steps that do not change it are left out. *)
+EXTENDS MCJobLifecycle
+VARIABLE drawn
+
+Look == IF job[1].state = "running" THEN [job |-> "running", lease |-> job[1].lease] ELSE [job |-> job[1].state]
+Drawn(step) == drawn' = <<IF Look' = Look THEN "another" ELSE step, Look'>>
+
+PictureInit == Init /\ drawn = <<"", Look>>
+PictureNext ==
+    \/ (\E u \in Uploads : Insert(u)) /\ Drawn("Insert")
+    \/ (\E u \in Uploads : RestartRead(u)) /\ Drawn("RestartRead: asked for again")
+    \/ (\E d \in Deletes : DeleteRow(d)) /\ Drawn("DeleteRow")
+    \/ (\E w \in Workers : Claimed(w)) /\ Drawn("Claimed: fence + 1, attempts + 1")
+    \/ (\E w \in Workers : Commit(w)) /\ Drawn("Commit: results")
+    \/ (\E w \in Workers : Fail(w)) /\ Drawn("Fail: input at fault")
+    \/ (\E w \in Workers : Fault(w)) /\ Drawn("Fault: a pause")
+    \/ (\E w \in Workers : Renew(w)) /\ Drawn("Renew")
+    \/ (\E c \in Ids : Expire(c)) /\ Drawn("Expire")
+    \/ (\E c \in Ids : SweepBack(c)) /\ Drawn("SweepBack")
+    \/ (\E c \in Ids : GiveUp(c)) /\ Drawn("GiveUp: attempts used up")
+    \/ /\ \/ \E u \in Uploads : Wake(u) \/ ApiDies(u) \/ \E c \in Ids : Read(u, c)
+          \/ \E d \in Deletes : RemoveObjects(d) \/ DeleteDies(d) \/ \E c \in Ids : LockJob(d, c)
+          \/ \E w \in Workers : \/ PutSeries(w) \/ Hold(w) \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w) \/ Die(w)
+                                \/ \E c \in Ids : Claim(w, c)
+          \/ \E c \in Ids : LoseMessage(c)
+          \/ SendAgain \/ SweeperDies \/ Collect
+       /\ Drawn("another")
+===============================================================================

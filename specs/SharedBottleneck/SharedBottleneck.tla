@@ -1,0 +1,314 @@
+-------------------------- MODULE SharedBottleneck --------------------------
+(***************************************************************************)
+(* SB-CC's detector: which subflows of a connection meet in one queue      *)
+(* (SB-CC paper III.A.1, Algorithm 1, Fig. 2 and 3; core-c/src/bottleneck/ *)
+(* sbcc.c).                                                                *)
+(*                                                                         *)
+(*   monitor    an ECE on r: each other monitored subflow that has an      *)
+(*              event (ECE or loss) in its observation window joins r in   *)
+(*              a preliminary set                                          *)
+(*   judgement  the next ECE on a member: if every other member has an     *)
+(*              event in its window, and nobody outside, the set is final; *)
+(*              otherwise all go back to monitor                           *)
+(*   final      every further ECE on a member asks the same again; only    *)
+(*              now are the members' windows coupled                       *)
+(*                                                                         *)
+(* How time is told without a clock. The observation window of a subflow   *)
+(* is half a round trip to each side of the ECE that asks. `recent` holds  *)
+(* the subflows whose last event is still within their past half; a        *)
+(* subflow leaves it whenever its half round trip is over (Fade). When a   *)
+(* decision begins, the future half of every other subflow is open; they   *)
+(* close one by one (Close), in any order, since the round trips are any;  *)
+(* when the last has closed the decision is due:                           *)
+(* t + max srtt/2. An "ECE" is the first of a run of ECEs: RFC 3168's      *)
+(* receivers repeat the echo for a whole round trip.                       *)
+(*                                                                         *)
+(* How the network is told. Each subflow runs through one bottleneck.      *)
+(* Congest(b) marks: every live subflow of b is to get its event, and gets *)
+(* it within the observation windows; that is what the paper assumes.      *)
+(* Noise is every event without that cause: a queue elsewhere, a loss by   *)
+(* radio. It comes at any time, and ends at some time (NoiseMax).          *)
+(*                                                                         *)
+(* Printed lists in which points the paper's text is taken literally; {}   *)
+(* is the machine as we run it.                                            *)
+(***************************************************************************)
+EXTENDS Naturals, FiniteSets
+
+CONSTANTS
+    Subflows,    \* 1..n
+    Bottleneck,  \* the bottleneck of each
+    Sets,        \* numbers that a set may have; RW_MAX_PATHS / 2 in the C code, since a set has two members
+    First,       \* the subflows that are there from the start
+    JoinMax,     \* how many join later (a subflow that closed may join again)
+    CloseMax,    \* how many close
+    NoiseMax,    \* how many events have no cause in a bottleneck
+    Apart,       \* TRUE: congestions of two bottlenecks are further apart than the windows
+    Missing,     \* TRUE: in every congestion one subflow may get neither mark nor loss
+    Outsiders,   \* "any" (Algorithm 1 line 15, as we run it) or "monitored" (the text of III.A.1)
+    Printed
+
+None == 0
+ASSUME /\ Subflows \subseteq 1..8 /\ First \subseteq Subflows /\ Bottleneck \in [Subflows -> {"A", "B", "C"}]
+       /\ Sets \subseteq 1..4 /\ JoinMax \in 0..3 /\ CloseMax \in 0..3 /\ NoiseMax \in 0..9
+       /\ Outsiders \in {"any", "monitored"}
+       /\ Printed \subseteq {"all_subflows", "same_ece", "two_states", "set_stays", "closed_stays", "lone_member",
+                             "one_number", "at_once"}
+
+VARIABLES
+    live,     \* subflows that are established
+    state,    \* of each: "monitor", "judgement" or "final" (rw_detected_path.state)
+    members,  \* of each set (rw_detected_path.set, seen from the set)
+    recent,   \* subflows with an event in the past half of their window
+    alone,    \* the decision that waits on a monitored subflow's ECE (sbcc_path.alone)
+    ofset,    \* the decision that waits on a set (sbcc.set)
+    hit,      \* subflows that the present congestion has still to reach
+    budget,   \* how many joins, closes and noises are left
+    passed,   \* sets that have been verified since they were made: only this specification knows
+    used      \* subflows whose recent event has already made a set: only this specification knows
+
+vars == <<live, state, members, recent, alone, ofset, hit, budget, passed, used>>
+
+\* No decision waits; and one that begins on `trigger`.
+Nothing == [waits |-> FALSE, trigger |-> None, seen |-> {}, open |-> {}]
+Beginning(trigger, past, others) == [waits |-> TRUE, trigger |-> trigger, seen |-> past, open |-> others]
+
+Init ==
+    /\ live = First
+    /\ state = [r \in Subflows |-> "monitor"]
+    /\ members = [i \in Sets |-> {}]
+    /\ recent = {} /\ hit = {} /\ passed = {} /\ used = {}
+    /\ alone = [r \in Subflows |-> Nothing]
+    /\ ofset = [i \in Sets |-> Nothing]
+    /\ budget = [join |-> JoinMax, close |-> CloseMax, noise |-> NoiseMax]
+
+SetsOf(r) == {i \in Sets : r \in members[i]}
+Through(b) == {r \in live : Bottleneck[r] = b}
+Waiting == (\E r \in Subflows : alone[r].waits) \/ (\E i \in Sets : ofset[i].waits)
+
+\* Windows are coupled only in final (algorithms.md S4); the Input of Algorithm 1 names only two states.
+Coupled(r) == state[r] = "final" \/ ("two_states" \in Printed /\ state[r] = "judgement")
+
+-----------------------------------------------------------------------------
+(* The network. *)
+
+\* A queue exceeds its threshold. Its first sign is a mark: the threshold is below the limit at which it drops.
+Congest(b) ==
+    /\ Through(b) # {} /\ hit \cap Through(b) = {} /\ recent \cap Through(b) = {}
+    /\ Apart => hit = {} /\ recent = {} /\ ~ Waiting
+    /\ \E missed \in SUBSET Through(b) :
+         /\ missed = {} \/ (Missing /\ Cardinality(missed) = 1)
+         /\ Through(b) # missed
+         /\ hit' = hit \cup (Through(b) \ missed)
+    /\ UNCHANGED <<live, state, members, recent, alone, ofset, budget, passed, used>>
+
+\* The congestion that reaches r now, or noise.
+Cause(r) ==
+    \/ r \in hit /\ hit' = hit \ {r} /\ budget' = budget
+    \/ r \notin hit /\ budget.noise > 0 /\ budget' = [budget EXCEPT !.noise = @ - 1] /\ hit' = hit
+
+\* While a congestion is on its way to others of the bottleneck, no window that is to see it closes.
+Arriving(r) == hit \cap Through(Bottleneck[r]) # {}
+
+-----------------------------------------------------------------------------
+(* Events: sbcc_congestion. First every decision that waits learns of it (note), then it may begin one. *)
+
+Noted(j, r) == IF j.waits /\ j.trigger # r /\ r \in j.open THEN [j EXCEPT !.seen = @ \cup {r}] ELSE j
+NotedAlone(r) == [s \in Subflows |-> Noted(alone[s], r)]
+NotedSets(r) == [i \in Sets |-> Noted(ofset[i], r)]
+
+\* begin(): what the others' past halves hold is seen at once; the future halves of all are open.
+Asked(r) == Beginning(r, (recent \cap live) \ {r}, IF "at_once" \in Printed THEN {} ELSE live \ {r})
+
+\* A run of ECEs begins on r.
+Ece(r) ==
+    /\ r \in live
+    /\ Cause(r)
+    /\ recent' = recent \cup {r} /\ used' = used \ {r}
+    /\ alone' = IF state[r] = "monitor" /\ ~ alone[r].waits THEN [NotedAlone(r) EXCEPT ![r] = Asked(r)]
+                ELSE NotedAlone(r)
+    /\ ofset' = [i \in Sets |-> IF r \in members[i] /\ state[r] # "monitor" /\ ~ ofset[i].waits
+                                THEN Asked(r) ELSE NotedSets(r)[i]]
+    /\ UNCHANGED <<live, state, members, passed>>
+
+\* A loss on r: seen, but nothing begins with it (trigger_loss=off).
+Loss(r) ==
+    /\ r \in live
+    /\ r \in hit => recent \cap (Through(Bottleneck[r]) \ hit) # {}    \* somebody was marked before
+    /\ Cause(r)
+    /\ recent' = recent \cup {r} /\ used' = used \ {r}
+    /\ alone' = NotedAlone(r)
+    /\ ofset' = NotedSets(r)
+    /\ UNCHANGED <<live, state, members, passed>>
+
+(* Time passes. *)
+
+Fade(r) ==
+    /\ r \in recent /\ ~ Arriving(r)
+    /\ recent' = recent \ {r} /\ used' = used \ {r}
+    /\ UNCHANGED <<live, state, members, alone, ofset, hit, budget, passed>>
+
+CloseAlone(s, r) ==
+    /\ r \in alone[s].open /\ ~ Arriving(r)
+    /\ alone' = [alone EXCEPT ![s].open = @ \ {r}]
+    /\ UNCHANGED <<live, state, members, recent, ofset, hit, budget, passed, used>>
+
+CloseSet(i, r) ==
+    /\ r \in ofset[i].open /\ ~ Arriving(r)
+    /\ ofset' = [ofset EXCEPT ![i].open = @ \ {r}]
+    /\ UNCHANGED <<live, state, members, recent, alone, hit, budget, passed, used>>
+
+-----------------------------------------------------------------------------
+(* Decisions: sbcc_decide. *)
+
+\* The lowest number that no set has. Literally, i moves on only when a set is verified (Algorithm 1 line 18).
+Free == {i \in Sets : IF "one_number" \in Printed THEN i \notin passed ELSE members[i] = {}}
+Number == CHOOSE i \in Free : \A k \in Free : i <= k
+
+\* Algorithm 1 lines 5-12, judge_alone. Line 6 loops over all subflows, the text over those in monitor (S3).
+Joining(r) == {s \in alone[r].seen : s \in live /\ (state[s] = "monitor" \/ "all_subflows" \in Printed)}
+
+JudgeAlone(r) ==
+    LET found == Joining(r)
+        all == found \cup {r}
+    IN
+    /\ alone[r].waits /\ alone[r].open = {}
+    /\ IF found = {} \/ Free = {}
+       THEN /\ alone' = [alone EXCEPT ![r] = Nothing]
+            /\ UNCHANGED <<state, members, ofset, passed, used>>
+       ELSE /\ members' = [members EXCEPT ![Number] = IF "one_number" \in Printed THEN @ \cup all ELSE all]
+            /\ state' = [s \in Subflows |-> IF s \notin all THEN state[s]
+                                            ELSE IF "same_ece" \in Printed THEN "final" ELSE "judgement"]
+            /\ passed' = IF "same_ece" \in Printed THEN passed \cup {Number} ELSE passed \ {Number}
+            /\ alone' = [s \in Subflows |-> IF s \in all THEN Nothing ELSE alone[s]]
+            /\ ofset' = [ofset EXCEPT ![Number] = Nothing]
+            /\ used' = used \cup (all \cap recent)
+    /\ UNCHANGED <<live, recent, hit, budget>>
+
+\* Lines 14-22, judge_set: every other member was seen, and no outsider.
+Outside(i) == {s \in live \ members[i] : Outsiders = "any" \/ state[s] = "monitor"}
+Holds(i) ==
+    LET j == ofset[i] IN
+    /\ \A s \in members[i] \ {j.trigger} : s \in j.seen
+    /\ \A s \in Outside(i) : s \notin j.seen
+
+Dissolved(i) == [s \in Subflows |-> IF s \in members[i] THEN "monitor" ELSE state[s]]
+
+JudgeSet(i) ==
+    /\ ofset[i].waits /\ ofset[i].open = {}
+    /\ ofset' = [ofset EXCEPT ![i] = Nothing]
+    /\ IF Holds(i)
+       THEN /\ state' = [s \in Subflows |-> IF s \in members[i] THEN "final" ELSE state[s]]
+            /\ passed' = passed \cup {i}
+            /\ UNCHANGED members
+       ELSE /\ state' = Dissolved(i)
+            /\ members' = IF "set_stays" \in Printed THEN members ELSE [members EXCEPT ![i] = {}]
+            /\ passed' = passed \ {i}
+    /\ UNCHANGED <<live, recent, alone, hit, budget, used>>
+
+-----------------------------------------------------------------------------
+(* Subflows come and go: sbcc_join, sbcc_leave. *)
+
+Join(r) ==
+    /\ r \notin live /\ budget.join > 0
+    /\ budget' = [budget EXCEPT !.join = @ - 1]
+    /\ live' = live \cup {r}
+    /\ UNCHANGED <<state, members, recent, alone, ofset, hit, passed, used>>
+
+\* A decision that a closed subflow asked for is dropped; in the others it is no longer asked about.
+Forgotten(j, r) == IF j.trigger = r THEN Nothing ELSE [j EXCEPT !.seen = @ \ {r}, !.open = @ \ {r}]
+
+Leave(r) ==
+    LET left(i) == members[i] \ {r}
+        ends(i) == r \in members[i] /\ Cardinality(members[i]) <= 2 /\ Printed \cap {"closed_stays", "lone_member"} = {}
+    IN
+    /\ r \in live /\ budget.close > 0
+    /\ budget' = [budget EXCEPT !.close = @ - 1]
+    /\ live' = live \ {r}
+    /\ recent' = recent \ {r} /\ hit' = hit \ {r} /\ used' = used \ {r}
+    /\ alone' = [s \in Subflows |-> IF s = r THEN Nothing ELSE Forgotten(alone[s], r)]
+    /\ ofset' = [i \in Sets |-> IF ends(i) THEN Nothing ELSE Forgotten(ofset[i], r)]
+    /\ members' = IF "closed_stays" \in Printed THEN members
+                  ELSE [i \in Sets |-> IF ends(i) THEN {} ELSE left(i)]
+    /\ state' = [s \in Subflows |-> IF s = r \/ \E i \in Sets : ends(i) /\ s \in members[i] THEN "monitor" ELSE state[s]]
+    /\ passed' = {i \in passed : ~ ends(i)}
+
+Next ==
+    \/ \E b \in {"A", "B", "C"} : Congest(b)
+    \/ \E r \in Subflows : Ece(r) \/ Loss(r) \/ Fade(r) \/ JudgeAlone(r) \/ Join(r) \/ Leave(r)
+    \/ \E r, s \in Subflows : CloseAlone(s, r)
+    \/ \E i \in Sets : JudgeSet(i) \/ \E r \in Subflows : CloseSet(i, r)
+
+(* What may be relied on: half round trips end (Fade, Close), the code decides what is due, a congestion reaches its      *)
+(* subflows, a bottleneck that is used is congested again and again, and of the events of a subflow some are marks.      *)
+(* Nothing is asked of joins, closes and noise.                                                                          *)
+Fairness ==
+    /\ \A r \in Subflows : /\ WF_vars(Fade(r)) /\ WF_vars(JudgeAlone(r))
+                           /\ WF_vars(r \in hit /\ (Ece(r) \/ Loss(r)))
+                           /\ WF_vars(\E s \in Subflows : CloseAlone(r, s))
+    /\ \A i \in Sets : WF_vars(JudgeSet(i)) /\ WF_vars(\E s \in Subflows : CloseSet(i, s))
+    /\ \A b \in {Bottleneck[r] : r \in Subflows} : SF_vars(Congest(b))
+Marked == \A r \in Subflows : SF_vars(r \in hit /\ Ece(r))
+
+Spec == Init /\ [][Next]_vars /\ Fairness /\ Marked
+SpecLossesOnly == Init /\ [][Next]_vars /\ Fairness    \* some subflows' packets are dropped and never marked
+
+-----------------------------------------------------------------------------
+(* What must hold. *)
+
+TypeOK ==
+    /\ live \subseteq Subflows /\ recent \subseteq live /\ hit \subseteq live /\ used \subseteq recent
+    /\ state \in [Subflows -> {"monitor", "judgement", "final"}]
+    /\ members \in [Sets -> SUBSET Subflows] /\ passed \subseteq Sets
+    /\ \A r \in Subflows : alone[r].waits => alone[r].trigger = r /\ r \in live
+    /\ \A i \in Sets : ofset[i].waits => ofset[i].trigger \in members[i]
+
+\* A subflow is in one set at most.
+Disjoint == \A i, k \in Sets : i # k => members[i] \cap members[k] = {}
+
+\* The set table and the states say the same: in a set is who is past monitor, and all of one set are equally far.
+TableAgrees ==
+    /\ \A r \in Subflows : (SetsOf(r) = {}) = (state[r] = "monitor")
+    /\ \A i \in Sets : \A r, s \in members[i] : state[r] = state[s]
+
+TwoMembers == \A i \in Sets : Cardinality(members[i]) # 1
+
+ClosedInNone == \A r \in Subflows \ live : SetsOf(r) = {} /\ ~ Coupled(r) /\ ~ alone[r].waits
+
+\* Only a verified set is coupled, and with somebody.
+CoupledVerified ==
+    \A r \in Subflows : Coupled(r) => \E i \in passed : r \in members[i] /\ Cardinality(members[i] \cap live) >= 2
+
+\* Two stages: nobody is final who was not in judgement before.
+TwoStages == [][\A r \in Subflows : state'[r] = "final" => state[r] # "monitor"]_vars
+
+\* A set ends with a verification that fails: some member had no event, or somebody outside had one.
+Decided(i) == ofset[i].waits /\ ~ ofset'[i].waits /\ live' = live
+FailedGoes ==
+    [][\A i \in Sets : (Decided(i) /\ ~ (members[i] \subseteq ofset[i].seen \cup {ofset[i].trigger}))
+                       => members'[i] = {}]_vars
+\* And by nothing else than that, or a member that closes: no set loses or gains a member.
+SetsWhole ==
+    [][\A i \in Sets : members[i] # {} /\ members'[i] # members[i] /\ live' = live
+                       => members'[i] = {} /\ Decided(i)]_vars
+
+\* The bottlenecks with two live subflows or more.
+True == {Through(b) : b \in {"A", "B", "C"}}
+Right ==
+    /\ {members[i] : i \in Sets} \ {{}} = {t \in True : Cardinality(t) >= 2}
+    /\ \A r \in live : (state[r] = "final") = (Cardinality(Through(Bottleneck[r])) >= 2)
+
+\* Whatever went before: when noise, joins and closes end, those who share are final together, and nobody else.
+Settles == <>[]Right
+DecisionsEnd == \A r \in Subflows : alone[r].waits ~> ~ alone[r].waits
+
+(* What one might wish, and what the algorithm cannot give: pinned as violated. *)
+
+\* Two coincidences are enough for a final set of subflows that share nothing.
+FinalTrue == \A i \in passed : \A r, s \in members[i] : Bottleneck[r] = Bottleneck[s]
+\* A true final set stays while nothing but its own and other bottlenecks' congestion happens.
+FinalStays ==
+    [][\A i \in Sets : (i \in passed /\ members[i] \in True /\ live' = live) => members'[i] = members[i]]_vars
+\* The second stage rests on other events than the first.
+FreshEvidence ==
+    [][\A i \in Sets : (~ ofset[i].waits /\ ofset'[i].waits /\ i \notin passed) => ofset'[i].seen \cap used = {}]_vars
+=============================================================================

@@ -1,0 +1,100 @@
+"""Model checks by REST alone, with a worker and TLC as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from deploy.run import Services, alive, wait_for
+from tests.acceptance.test_stack import get
+
+ENDLESS = {"Subflows": 6, "Limit": 60}
+
+
+def post(stack: Services, token: str, path: str, body: Any = None) -> Any:
+    request = urllib.request.Request(
+        stack.address + path, data=json.dumps(body).encode(), method="POST",
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return json.load(response)
+
+
+def ended(stack: Services, token: str, **wanted: Any) -> Any:
+    asked = post(stack, token, "/v1/model-checks", {"spec": "Windows", **wanted})
+    url = f"/v1/model-checks/{asked['id']}"
+    wait_for("the check", lambda: get(stack, token, url)["verdict"] is not None)
+    return get(stack, token, url)
+
+
+def tlc_below(pid: int) -> list[int]:
+    """Processes that run TLC and descend from this one."""
+    parents, tlc = {}, []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if b"tlc2.TLC" in (folder / "cmdline").read_bytes():
+                    tlc.append(int(folder.name))
+            except OSError:
+                continue  # it has ended
+    found = []
+    for child in tlc:
+        at = child
+        while at in parents and at != pid:
+            at = parents[at]
+        if at == pid:
+            found.append(child)
+    return found
+
+
+def test_holds_and_is_violated(stack: Services, token: str) -> None:
+    holds = ended(stack, token)
+    assert (holds["verdict"], holds["distinct"], holds["as_pinned"]) == ("holds", 16, True)
+    violated = ended(stack, token, configuration="asprinted", constants={"Limit": 6})
+    assert (violated["verdict"], violated["violated"]) == ("violated", "Bounded")
+    assert [s["state"]["cwnd"]["s1"] + s["state"]["cwnd"]["s2"] for s in violated["counterexample"]] == [2, 4, 6, 8]
+    late = ended(stack, token, constants=ENDLESS, seconds_max=10)
+    assert late["verdict"] == "failed"
+    assert late["error"].startswith("limit: not finished in 10 s; reached ")
+
+
+def running(stack: Services, token: str) -> tuple[str, int]:
+    """A check that would run for long: its address, and TLC's process."""
+    asked = post(stack, token, "/v1/model-checks", {"spec": "Windows", "constants": ENDLESS})
+    url = f"/v1/model-checks/{asked['id']}"
+    wait_for("progress", lambda: (get(stack, token, url)["distinct"] or 0) > 0)
+    (tlc,) = tlc_below(stack.processes["checker"].pid)
+    return url, tlc
+
+
+def test_cancel_kills_tlc(stack: Services, token: str) -> None:
+    url, tlc = running(stack, token)
+    capture = urllib.request.Request(
+        f"{stack.address}/v1/captures", data=bytes(24), headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(capture, timeout=10) as response:
+        uploaded = json.load(response)["id"]
+    wait_for("a capture beside it", lambda: get(stack, token, f"/v1/captures/{uploaded}")["state"] == "failed")
+    assert get(stack, token, url)["state"] == "running"
+    assert post(stack, token, f"{url}/cancel")["verdict"] == "cancelled"
+    wait_for("TLC's end", lambda: not alive(tlc))
+    assert ended(stack, token, constants={"Limit": 5})["verdict"] == "holds", "the worker goes on with the next"
+    assert get(stack, token, url)["state"] == "cancelled"
+
+
+def test_tlc_does_not_outlive_a_killed_worker(stack: Services, token: str) -> None:
+    """kill -9: TLC ends with its worker, and the next worker takes the check up again."""
+    url, tlc = running(stack, token)
+    checker = stack.processes.pop("checker")
+    os.killpg(checker.pid, signal.SIGKILL)
+    checker.wait()
+    wait_for("TLC's end", lambda: not alive(tlc))
+    stack.start_checker()
+    wait_for("TLC, again", lambda: tlc_below(stack.processes["checker"].pid) not in ([], [tlc]))
+    post(stack, token, f"{url}/cancel")
+    wait_for("no TLC", lambda: tlc_below(stack.processes["checker"].pid) == [])
