@@ -329,12 +329,15 @@ def run_tlc(
     disk_bytes_max: int | None = None,
     confinement: Sequence[str] = (),
     is_trace: bool = False,
+    short: bool = False,
+    stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
 
     disk_bytes_max: of all that it writes there. confinement: a command that runs Java under further limits.
     is_trace: it follows a log; that is over before it pays to compile it well, and needs no coverage.
+    short: it is expected to end soon, too. stop: set from another thread, it ends the run.
     on_progress is called about once a second with what is known so far, and stops the run by returning False; what it
     raises stops the run too.
     """
@@ -348,7 +351,7 @@ def run_tlc(
         "-XX:+UseParallelGC" if workers > 1 else "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
         "-XX:+ExitOnOutOfMemoryError",  # TLC itself would wait for ever
-        *(("-XX:TieredStopAtLevel=1",) if is_trace else ()),
+        *(("-XX:TieredStopAtLevel=1",) if is_trace or short else ()),
         f"-Xmx{memory_mb}m",
         "-Xss16m",
         f"-Djava.io.tmpdir={scratch}",
@@ -397,7 +400,7 @@ def run_tlc(
                 reader.outcome.stopped = f"not finished in {seconds_max:g} s"
             elif disk_bytes_max is not None and _bytes_below(scratch) > disk_bytes_max:
                 reader.outcome.stopped = f"wrote more than {disk_bytes_max} bytes"
-            elif on_progress and not on_progress(reader.outcome):
+            elif (stop and stop.is_set()) or (on_progress and not on_progress(reader.outcome)):
                 reader.outcome.stopped = "cancelled"
             if reader.outcome.stopped:
                 break
@@ -885,6 +888,7 @@ def run_configuration(
     constants: dict[str, int] | None = None,
     disk_bytes_max: int | None = None,
     confinement: Sequence[str] = (),
+    stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
     """Runs TLC on a configuration, with these constants in place of its own.
@@ -914,14 +918,18 @@ def run_configuration(
             seconds_max=expected.seconds_max,
             disk_bytes_max=disk_bytes_max,
             confinement=confinement,
+            short=expected.exit != 0,
+            stop=stop,
             on_progress=on_progress,
         )
     _name_violated(outcome, config)
     return outcome
 
 
-def check_configuration(manifest: Manifest, expected: Expected, tlc: Path) -> Result:
-    outcome = run_configuration(manifest, expected, tlc)
+def check_configuration(
+    manifest: Manifest, expected: Expected, tlc: Path, stop: threading.Event | None = None
+) -> Result:
+    outcome = run_configuration(manifest, expected, tlc, stop=stop)
     differences = differences_of(expected, outcome)
     if differences:
         differences += outcome.errors
@@ -959,7 +967,7 @@ def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
     return differences
 
 
-def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path) -> Result:
+def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.Event | None = None) -> Result:
     """Whether the property that is to kill this mutant does, alone."""
     expected = manifest.configuration(mutant.configuration)
     config = manifest.config(expected)
@@ -983,6 +991,8 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path) -> Result:
             tlc=tlc,
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
+            short=mutant.killed_by is not None,
+            stop=stop,
         )
     if outcome.violated == "":
         outcome.violated = mutant.killed_by or "a temporal property"
@@ -1035,15 +1045,16 @@ def check(
     found: Sequence[Manifest], tlc: Path, suite: str = "quick", on_result: Callable[[Result], None] | None = None
 ) -> list[Result]:
     """Checks specifications, two processes at a time, the long ones first; results in the manifests' order."""
+    stop = threading.Event()
     tasks: list[tuple[int, int, Callable[[], Result]]] = []
     for m in found:
         tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
         for c in m.configurations:
             if suite == "full" or c.suite == "quick":
-                tasks.append((c.distinct, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc)))  # type: ignore[misc]
+                tasks.append((c.distinct, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
         for mutant in m.mutants:
             if suite == "full" or mutant.suite == "quick":
-                tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc)))  # type: ignore[misc]
+                tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc, stop)))  # type: ignore[misc]
     results: dict[int, Result] = {}
     with concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool:
         running = {pool.submit(task): place for _, place, task in sorted(tasks, key=lambda t: (-t[0], t[1]))}
@@ -1054,6 +1065,7 @@ def check(
                 if on_result:
                     on_result(result)
         except BaseException:
+            stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return [results[place] for place in sorted(results)]
@@ -1260,6 +1272,8 @@ def run(args: argparse.Namespace) -> int:
         status, reason = UNREADABLE, str(e)
     except (CheckerMissing, OSError) as e:
         status, reason = FAILED, str(e)
+    except KeyboardInterrupt:
+        return 130
     print(f"rewindow: {reason}", file=sys.stderr)
     return status
 

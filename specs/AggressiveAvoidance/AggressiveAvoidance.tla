@@ -3,8 +3,8 @@
 (* Congestion avoidance of TCCC as rewindow runs it: Aggressive Congestion *)
 (* Avoidance (TCCC, III.C, Algorithm 2, equations 6 and 8), after the      *)
 (* connection left coupled slow start.  The code is                        *)
-(* core-c/src/control/tccc.c and rw_shadow_reduce in                       *)
-(* core-c/src/replay/shadow.c.                                             *)
+(* core-c/src/control/aggressive_avoidance.h, tccc.c, and rw_shadow_reduce *)
+(* in core-c/src/replay/shadow.c.                                          *)
 (*                                                                         *)
 (*   an ACK   w_r += acked / (R_r min R sum w_k/R_k^2)                     *)
 (*   a loss   same loss rate: w_r -= min R (sum w_k/R_k)^2                 *)
@@ -65,7 +65,7 @@ RenoStep(s, n) == Max((n * Segment * Segment) \div cwnd[s], 1)
 AcaStep(s, n) == Max((n * Segment * Segment * RttUnit * RttUnit) \div (rtt[s] * RttMin * B), 1)
 Step(s, n) == IF Safe THEN Min(AcaStep(s, n), RenoStep(s, n)) ELSE AcaStep(s, n)
 
-\* same_loss_rate: p = 2/m^2 with m the largest window of the last interval, once every subflow has had one.
+\* aca_same_loss_rate: p = 2/m^2 with m the largest window of the last interval, once every subflow has had one.
 SameLossRate(p) ==
     /\ \A s \in Live : p[s] # 0
     /\ \A s, t \in Live : p[s] * p[s] <= LossRatio * p[t] * p[t]
@@ -93,7 +93,7 @@ Init ==
     /\ grown = [s \in Subflows |-> FALSE]
     /\ peak = [s \in Subflows |-> 0]
 
-(* An ACK of n segments. TCCC Algorithm 2 lines 2-6; control_ack: slow start up to the threshold, and what is left of *)
+(* An ACK of n segments. TCCC Algorithm 2 lines 2-6; tccc_ack: slow start up to the threshold, and what is left of *)
 (* the ACK counts in congestion avoidance.                                                                          *)
 Ack(s, n) ==
     /\ s \in Live
@@ -106,7 +106,7 @@ Ack(s, n) ==
           /\ grown' = [grown EXCEPT ![s] = TRUE]
     /\ UNCHANGED <<life, ssthresh, rtt, peak>>
 
-(* A loss found by duplicate ACKs, or a window's first ECE. TCCC Algorithm 2 lines 8-13; control_loss.              *)
+(* A loss found by duplicate ACKs, or a window's first ECE. TCCC Algorithm 2 lines 8-13; tccc_loss.                 *)
 (* Not in print: the floor, without which equation 8 takes all and more, and that the result is the new threshold.  *)
 Loss(s) ==
     /\ "loss" \in Events
@@ -117,7 +117,7 @@ Loss(s) ==
     /\ grown' = [grown EXCEPT ![s] = FALSE]
     /\ UNCHANGED <<life, rtt>>
 
-(* A retransmission timeout: not the partial event that equation 8 models. Not in print; control_timeout.           *)
+(* A retransmission timeout: not the partial event that equation 8 models. Not in print; css_halve.                *)
 Timeout(s) ==
     /\ "timeout" \in Events
     /\ s \in Live

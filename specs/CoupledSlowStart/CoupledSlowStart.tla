@@ -26,14 +26,14 @@ CONSTANTS
     IW,           \* window of a subflow that joins (RFC 6928), units
     ConSsthresh,  \* con_ssth of both papers, units
     MinSsthresh,  \* floor of ssthresh, units
-    Cap,          \* L: what one ACK adds at most, units (C2: 1 segment in TCCC, 2 in CSS)
+    Cap,          \* L: what one ACK adds at most, units (C-2: 1 segment in TCCC, 2 in CSS)
     WindowMax,    \* RW_CWND_MAX_Q16: no window grows beyond
     AlphaStart,   \* alpha0, in the model's measure of alpha
     AlphaOne,     \* alpha = 1 in that measure: no growth
     Rtts,         \* round trips that there are, in some unit
     FirstRtts,    \* what a handshake may tell of them; NoSample among them when it may tell nothing
     Acked,        \* segments that one ACK may acknowledge
-    JoinWeighted, \* option join_weighted: windows at a join count as rates (C9)
+    JoinWeighted, \* option join_weighted: windows at a join count as rates (C-9)
     Events,       \* which of {"loss", "timeout", "leave", "rtt", "idle", "undo"} happen
     RateSlack,    \* how far the sum of rates may be off, rounded as the model rounds; 0 where it is exact
     Rate(_, _, _),       \* (window, RTT, smallest RTT): its rate, as a window at the smallest RTT, in 1/RateUnit units
@@ -71,7 +71,7 @@ Live    == {s \in Subflows : life[s] = "live"}
 Coupled == {s \in Live : initial[s]}
 Sampled == {s \in Live : rtt[s] # NoSample}
 
-\* css_rtt_min_ns: the current minimum over subflows, not the smallest ever seen (C4).
+\* css_rtt_min_ns: the current minimum over subflows, not the smallest ever seen (C-4).
 SmallestOf(r, S) == IF S = {} THEN NoSample ELSE CHOOSE m \in {r[s] : s \in S} : \A s \in S : m <= r[s]
 RttMin == SmallestOf(rtt, Sampled)
 
@@ -117,7 +117,7 @@ Init ==
 
 (* A subflow joins, with the RTT of its handshake or without one.                            *)
 (* CSS Algorithm 2; TCCC Algorithm 1 lines 7-11; css_join.                                   *)
-(* Not in print: total + IW >= con_ssth leaves coupled slow start at once (C8), and a        *)
+(* Not in print: total + IW >= con_ssth leaves coupled slow start at once (C-8), and a        *)
 (* subflow that joins when no other is coupled any more is not coupled either.               *)
 Join(s, r) ==
     /\ life[s] = "new"
@@ -144,7 +144,7 @@ Join(s, r) ==
 
 (* An ACK of n segments on a coupled subflow.                                                *)
 (* CSS Algorithm 1 lines 8-17 and Algorithm 3; TCCC Algorithm 1 lines 13-27; css_ack.        *)
-(* The test comes before the growth, with this ACK's minimum RTT (C3), and the ACK that      *)
+(* The test comes before the growth, with this ACK's minimum RTT (C-3), and the ACK that      *)
 (* makes the connection leave grows nothing.                                                 *)
 CoupledAck(s, n) ==
     /\ s \in Coupled
@@ -161,7 +161,7 @@ ExitAck(s) ==
     /\ UNCHANGED <<life, cwnd, rtt, before, alpha>>
 
 (* An ACK on a subflow that is not coupled: ordinary slow start up to its threshold, then    *)
-(* congestion avoidance with what is left of the ACK (C13; css.c and tccc.c, control_ack).   *)
+(* congestion avoidance with what is left of the ACK (C-13; css_control_ack, tccc_ack).   *)
 OrdinaryAck(s, n) ==
     /\ s \in Live \ Coupled
     /\ LET room == IF ssthresh[s] = Unset THEN n * Segment ELSE Max(ssthresh[s] - cwnd[s], 0)
@@ -172,7 +172,7 @@ OrdinaryAck(s, n) ==
     /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
 
 (* A loss found by duplicate ACKs, or a window's first ECE.                                  *)
-(* CSS Algorithm 1 lines 5-7; TCCC prints no rule for this phase (C12); control_loss,        *)
+(* CSS Algorithm 1 lines 5-7; TCCC prints no rule for this phase (C-12); css_halve, tccc_loss,   *)
 (* rw_shadow_reduce: the window is the new threshold at once.                                *)
 Loss(s) ==
     /\ "loss" \in Events
@@ -184,7 +184,7 @@ Loss(s) ==
     /\ UNCHANGED <<life, rtt, alpha>>
 
 (* A retransmission timeout. Not in print; as a loss, and the window is one segment          *)
-(* (control_timeout, rw_shadow_timeout).                                                     *)
+(* (css_halve, rw_shadow_timeout).                                                     *)
 Timeout(s) ==
     /\ "timeout" \in Events
     /\ s \in Live
@@ -222,7 +222,7 @@ Leave(s) ==
             [] conInitial /\ after # 0 /\ total >= ConSsthresh -> UNCHANGED alpha
             [] OTHER -> alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
 
-(* An ACK brings a sample of the RTT; r is what smoothing made of it (C4, C5).               *)
+(* An ACK brings a sample of the RTT; r is what smoothing made of it (C-4, C-5).               *)
 (* TCCC Algorithm 1 line 15; css_rtt.                                                        *)
 RttSample(s, r) ==
     /\ s \in Live

@@ -52,7 +52,7 @@ TimeKept ==
               miss == alpha' * LnTo(total) - alpha * LnTo(after)
           IN after > 0 => \/ (miss >= 0 /\ miss < LnTo(total)) \/ alpha' = AlphaStart ]_vars
 
-\* C9: joins add windows, the exit adds rates. By rates, at the smallest RTT that there is then, a join must not make
+\* C-9: joins add windows, the exit adds rates. By rates, at the smallest RTT that there is then, a join must not make
 \* the way to the exit twice as long ...
 RateOf(w, S) == Sum([s \in Subflows |-> IF s \in S THEN MCRate(w[s], rtt'[s], SmallestOf(rtt', Live')) ELSE 0], S)
 JoinKeepsPace ==

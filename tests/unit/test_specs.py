@@ -1,9 +1,11 @@
 """The runner of the specifications: what it reads of TLC, and what it does not let pass."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -263,6 +265,23 @@ def test_a_run_can_be_watched_and_cancelled(tmp_path):
     assert outcome.seconds < 60
 
 
+def test_an_interrupt_ends_what_runs(counter, tmp_path):
+    manifest = json.dumps({"title": "long", "configurations": [configuration(config="long.cfg")]})
+    folder = tmp_path / "Counter"
+    folder.mkdir()
+    (folder / "manifest.json").write_text(manifest)
+    (folder / "Counter.tla").write_text(COUNTER)
+    (folder / "long.cfg").write_text(HOLDS.replace("= 4", "= 100000000"))
+
+    def interrupted(result):
+        raise KeyboardInterrupt  # at the first result, the manifest's, while TLC runs
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        specs.check(specs.manifests(tmp_path), specs.jar(), on_result=interrupted)
+    assert time.monotonic() - began < 60
+
+
 def test_pictures_merge_states_that_look_the_same():
     dump = [
         '1 [label="/\\\\ drawn = <<\\"\\", [flow |-> \\"new\\"]>>\\n/\\\\ x = 0",style = filled]',
@@ -283,6 +302,20 @@ def test_pictures_merge_states_that_look_the_same():
 @pytest.mark.parametrize("spec", [m.spec for m in specs.manifests(specs.SPECS) if m.picture])
 def test_pictures_are_of_their_specifications(spec):
     assert specs.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
+
+
+def test_the_tables_of_violations_are_the_manifests():
+    """Where specs/README.md tabulates a specification's violations, they are all there, as pinned."""
+    section = r"^## (\w+)\n(.*?)(?=^## |\Z)"
+    row = r"^\| `([\w-]+)` \| .* \| `(\w+)` \| (\d+) \|$"
+    tabulated = 0
+    for spec, text in re.findall(section, (specs.SPECS / "README.md").read_text(), re.MULTILINE | re.DOTALL):
+        rows = {name: (violated, int(states)) for name, violated, states in re.findall(row, text, re.MULTILINE)}
+        if rows:
+            tabulated += 1
+            pinned = specs.manifests(specs.SPECS, [spec])[0].configurations
+            assert rows == {c.name: (c.violates, c.states) for c in pinned if c.violates}
+    assert tabulated
 
 
 def test_every_configuration_is_in_a_manifest():
