@@ -84,7 +84,8 @@ def test_disk_and_time_are_bounded(manifest: specs.Manifest) -> None:
     large = {"Subflows": 6, "Limit": 60}
     late = specs.run_configuration(manifest, holds, specs.jar(), constants=large)
     assert late.stopped == "not finished in 3 s"
-    full = specs.run_configuration(manifest, holds, specs.jar(), constants=large, disk_bytes_max=10)
+    patient = replace(holds, seconds_max=60)
+    full = specs.run_configuration(manifest, patient, specs.jar(), constants=large, disk_bytes_max=10)
     assert full.stopped == "wrote more than 10 bytes"
 
 
