@@ -73,7 +73,8 @@ def trace_time(path: Path, events: int) -> str:
     checked = sum(v.events for v in verdicts)
     seconds = time.monotonic() - began
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return f"{checked:,} events: {seconds:.0f} s, {used.ru_utime - before.ru_utime + used.ru_stime - before.ru_stime:.0f} s of a processor in TLC"
+    spent = used.ru_utime - before.ru_utime + used.ru_stime - before.ru_stime
+    return f"{checked:,} events: {seconds:.0f} s, {spent:.0f} s of a processor in TLC"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

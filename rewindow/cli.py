@@ -217,11 +217,14 @@ def _trace(args: argparse.Namespace) -> int:
     choices = [Choice(name) for name in dict.fromkeys(args.algorithm or conformance.SPECIFIED)]
     try:
         tlc = specs.jar(args.jar)
-        with rewindow.open(*args.captures) as capture, capture.stream(choices, moves=True) as replay:
-            with conformance.Checker(choices, tlc) as checker:
-                for step in replay.steps():
-                    checker.add(step)
-                verdicts = checker.verdicts()
+        with (
+            rewindow.open(*args.captures) as capture,
+            capture.stream(choices, moves=True) as replay,
+            conformance.Checker(choices, tlc) as checker,
+        ):
+            for step in replay.steps():
+                checker.add(step)
+            verdicts = checker.verdicts()
     except specs.CheckerMissing as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return FAILED
@@ -315,7 +318,9 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_upload)
 
     p = commands.add_parser("specs", help="model checks of the specifications")
-    p = specs.add_commands(p).add_parser("trace", help="does what a controller does on captures conform to its specification?")
+    p = specs.add_commands(p).add_parser(
+        "trace", help="does what a controller does on captures conform to its specification?"
+    )
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
     p.add_argument(
         "--algorithm",

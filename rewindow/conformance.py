@@ -1,8 +1,8 @@
 """Does what a controller did on a capture conform to its specification? TLC decides.
 
 The steps of each connection (rewindow.steps) become pieces of a generated module, TraceCoupledSlowStart, which
-specs/CoupledSlowStart/CoupledSlowStartLog.tla holds against the specification's own actions. docs/decisions/conformance.md
-says why pieces are as good as the whole.
+specs/CoupledSlowStart/CoupledSlowStartLog.tla holds against the specification's own actions.
+docs/decisions/conformance.md says why pieces are as good as the whole.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import concurrent.futures
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from rewindow.algorithms import algorithms
 from rewindow.core import Choice
 from rewindow.errors import BadOption, RewindowError
 from rewindow.intervals import INITIAL_WINDOW, ONE, Arithmetic, Interval, Rules, con_ssthresh_q16, counted, rules_of
-from rewindow.steps import UNSET, PathState, Step
+from rewindow.steps import UNSET, Step
 
 SPECIFIED = {"css": "CoupledSlowStart", "tccc": "CoupledSlowStart", "tccc+": "CoupledSlowStart"}
 """The specification that an algorithm's steps are held against."""
@@ -263,7 +262,11 @@ class _Writer:
 
     def interval(self, found: Interval) -> Interval:
         low, high = found
-        return (_fit(low), _fit(high)) if self.shift == 0 else (_fit((low >> self.shift) - 2), _fit((high >> self.shift) + 2))
+        return (
+            (_fit(low), _fit(high))
+            if self.shift == 0
+            else (_fit((low >> self.shift) - 2), _fit((high >> self.shift) + 2))
+        )
 
     def needed(self, before: Step | None, step: Step) -> tuple[Interval, Interval]:
         """The interval of the operator that this step needs, and that of the rate."""
@@ -312,17 +315,22 @@ class _Writer:
             # Who is there when he should not be, or the other way round, is for the specification to see.
             stray = any(bool(p) != (i in number) for i, p in enumerate(step.paths))
             if stray:
-                extra = {i: k for i, k in zip(
-                    (i for i, p in enumerate(step.paths) if p and i not in number),
-                    (k for k in range(1, self.subflows + 1) if k not in number.values()),
-                    strict=False,
-                )}
+                extra = {
+                    i: k
+                    for i, k in zip(
+                        (i for i, p in enumerate(step.paths) if p and i not in number),
+                        (k for k in range(1, self.subflows + 1) if k not in number.values()),
+                        strict=False,
+                    )
+                }
                 shown = {i: k for i, k in number.items() if step.paths[i]} | extra
             else:
                 shown = number
             at = 0
             if changed or stray:
-                life, cwnd, ssthresh, initial, rtt = self.arrays(step, shown, set(gone) | (set(number.values()) - set(shown.values())))
+                life, cwnd, ssthresh, initial, rtt = self.arrays(
+                    step, shown, set(gone) | (set(number.values()) - set(shown.values()))
+                )
                 wide.append(f"[life|->{life},cwnd|->{cwnd},ssthresh|->{ssthresh},initial|->{initial},rtt|->{rtt}]")
                 at = len(wide)
             (low, high), (slow, shigh) = self.needed(before, step)
@@ -359,7 +367,12 @@ def _others_changed(before: Step | None, step: Step) -> bool:
             continue
         if p is None or q is None:
             return True
-        if (p.cwnd_q16, p.ssthresh_q16, p.initial, p.coupled_rtt_ns) != (q.cwnd_q16, q.ssthresh_q16, q.initial, q.coupled_rtt_ns):
+        if (p.cwnd_q16, p.ssthresh_q16, p.initial, p.coupled_rtt_ns) != (
+            q.cwnd_q16,
+            q.ssthresh_q16,
+            q.initial,
+            q.coupled_rtt_ns,
+        ):
             return True
     return False
 
@@ -403,12 +416,12 @@ CONSTANTS
 CHECK_DEADLOCK FALSE
 """
 
+
 def _said(outcome: specs.Outcome) -> Iterator[tuple[str, int, list[Any]]]:
     """What the specification printed: what of it, of which piece, and more."""
     for text in outcome.printed:
         what, piece, *more = specs.parse_value(text)
         yield what, piece, more
-
 
 
 def _write(folder: Path, writer: _Writer, pieces: Sequence[_Piece], explaining: bool) -> None:
@@ -500,13 +513,19 @@ def _merged(outcomes: Sequence[Any], piece: _Piece, shift: int) -> list[dict[str
         one = found.setdefault(key, {"initial_slow_start": con_initial, "alpha": [], "subflows": {}})
         one["alpha"].append(alpha / (1 << 30) + 1)
         for place, k in number.items():
-            path = one["subflows"].setdefault(place, {"path": place, "cwnd": [], "ssthresh": [], "coupled": initial[k - 1]})
+            path = one["subflows"].setdefault(
+                place, {"path": place, "cwnd": [], "ssthresh": [], "coupled": initial[k - 1]}
+            )
             path["cwnd"].append((cwnd[k - 1] << shift) / ONE)
             path["ssthresh"].append((ssthresh[k - 1] << shift) / ONE)
     for one in found.values():
         one["alpha"] = [min(one["alpha"]), max(one["alpha"])]
         one["subflows"] = [
-            p | {"cwnd": [min(p["cwnd"]), max(p["cwnd"])], "ssthresh": [min(p["ssthresh"]), max(p["ssthresh"])] if all(p["ssthresh"]) else None}
+            p
+            | {
+                "cwnd": [min(p["cwnd"]), max(p["cwnd"])],
+                "ssthresh": [min(p["ssthresh"]), max(p["ssthresh"])] if all(p["ssthresh"]) else None,
+            }
             for _, p in sorted(one["subflows"].items())
         ]
     return list(found.values())
@@ -582,12 +601,15 @@ class Checker:
                 if verdict.first_violation is None or event < verdict.first_violation.event:
                     verdict.first_violation = _refusal(piece, at, why)
 
-    def verdicts(self, report: Callable[[float], None] = lambda done: None) -> list[Verdict]:
-        """Of every connection with a step, by connection and algorithm. No step can be added after it."""
+    def verdicts(self, explain: bool = True) -> list[Verdict]:
+        """Of every connection with a step, by connection and algorithm. No step can be added after it.
+
+        explain: ask the specification, too, what it allows in place of what it does not.
+        """
         self._submit()
         while self._running:
             self._take(concurrent.futures.FIRST_COMPLETED)
-        for choice, rules_ in enumerate(self._rules):
+        for choice, rules_ in enumerate(self._rules if explain else ()):
             refused = [
                 log.verdict.first_violation
                 for (_, k), log in self._logs.items()
@@ -612,9 +634,9 @@ def _refusal(piece: _Piece, at: int, why: str) -> Refusal:
     return Refusal(piece.begins + at, replayed.before, piece.steps[at], replayed.memory, why=why)
 
 
-def conformance(choices: Sequence[Choice], steps: Iterable[Step], tlc: Path) -> list[Verdict]:
+def conformance(choices: Sequence[Choice], steps: Iterable[Step], tlc: Path, explain: bool = True) -> list[Verdict]:
     """Verdicts on steps that are at hand. Raises BadOption, CheckFailed, specs.CheckerMissing."""
     with Checker(choices, tlc) as checker:
         for step in steps:
             checker.add(step)
-        return checker.verdicts()
+        return checker.verdicts(explain)

@@ -1,7 +1,7 @@
-"""What a controller's arithmetic may come to, worked out to 50 digits from the state before: intervals for its specification.
+"""What a controller's arithmetic may come to, as intervals for its specification: to 50 digits, from the state before.
 
-A window may be off by one unit of Q16 and a ten-thousandth of what it moved by; what the C code rounds is its ratios of RTTs,
-to 1/65536 each. alpha may be off by what logarithms to 2^-30 make of it.
+A window may be off by one unit of Q16 and a ten-thousandth of what it moved by; what the C code rounds is its ratios
+of RTTs, to 1/65536 each. alpha may be off by what logarithms to 2^-30 make of it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class Arithmetic:
             if self.rules.product:
                 grown = alpha * ratio - 1
             else:
-                grown = alpha - 1 if ratio == 1 else min((ratio * alpha.ln()).exp() if ratio < 100000 else LARGEST, Decimal(LARGEST)) - 1
+                # Beyond e^30 it is the cap that counts.
+                grown = alpha - 1 if ratio == 1 else min(ratio * alpha.ln(), Decimal(30)).exp() - 1
             moved = grown * acked * ONE
             # A long RTT multiplies the error of its ratio by the logarithm of alpha.
             off = abs(moved) * RATIO * ratio if ratio != 1 else Decimal(0)
@@ -154,7 +155,9 @@ class Arithmetic:
             return None
         if before.initial_ss and own.initial:
             return None
-        if self.rules.decrease == "half" or (self.rules.decrease == "auto" and not self._same_loss(before.paths, place, then)):
+        if self.rules.decrease == "half" or (
+            self.rules.decrease == "auto" and not self._same_loss(before.paths, place, then)
+        ):
             return None
         with localcontext(_CONTEXT):
             rate, quad, _, rho = self._sums(before.paths, place, None)
@@ -166,7 +169,9 @@ class Arithmetic:
 
     def _same_loss(self, paths: Paths, place: int, then: PathState) -> bool:
         """Peaks of the flight within a factor, once every subflow has had a reduction; this one closes an interval."""
-        peaks = [then.flight_peak_q16 if i == place else p.flight_peak_q16 for i, p in enumerate(paths) if p and p.srtt_ns]
+        peaks = [
+            then.flight_peak_q16 if i == place else p.flight_peak_q16 for i, p in enumerate(paths) if p and p.srtt_ns
+        ]
         return min(peaks) > 0 and max(peaks) ** 2 <= int(min(peaks) * self.rules.same_loss_ratio) * min(peaks)
 
     def rescaled(self, alpha_q32: int, con_q16: int, total_q16: int, after_q16: int) -> Interval:

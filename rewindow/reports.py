@@ -321,5 +321,7 @@ def _state_lines(name: str, state: dict[str, Any]) -> list[str]:
     lines = [f"  {name:<8}  {phase}, alpha {shown(state['alpha'])}"]
     for s in state["subflows"]:
         coupled = ", coupled" if s["coupled"] else ""
-        lines.append(f"            subflow {s['path']}: cwnd {shown(s['cwnd'])}, ssthresh {shown(s['ssthresh'])}{coupled}")
+        lines.append(
+            f"            subflow {s['path']}: cwnd {shown(s['cwnd'])}, ssthresh {shown(s['ssthresh'])}{coupled}"
+        )
     return lines
