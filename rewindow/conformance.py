@@ -166,11 +166,13 @@ class _Log:
             while at < len(self.steps) and at - begins < PIECE_STEPS:
                 step = self.steps[at]
                 if step.kind == "join":
-                    if used == PLACES:
+                    if used >= PLACES and at > begins:
                         break
                     used += 1
                     number[step.path] = used
                 numbers.append(number.get(step.path, 1))
+                if any(p and i not in number for i, p in enumerate(step.paths)):
+                    used = max(used, PLACES)  # whoever appears without a join needs a number to be seen by
                 self._remember(step)
                 self.before = step
                 at += 1
@@ -306,6 +308,9 @@ class _Writer:
         before, entries, wide = piece.start.step, [], []
         gone: list[int] = []
         for step, n in zip(piece.steps, piece.numbers, strict=True):
+            twice = step.kind == "join" and step.path in number
+            if twice:
+                gone.append(number[step.path])
             if step.kind == "join":
                 number[step.path] = n
             changed = _others_changed(before, step)
@@ -313,7 +318,7 @@ class _Writer:
             if step.kind == "leave":
                 gone.append(number.pop(step.path, n))
             # Who is there when he should not be, or the other way round, is for the specification to see.
-            stray = any(bool(p) != (i in number) for i, p in enumerate(step.paths))
+            stray = twice or any(bool(p) != (i in number) for i, p in enumerate(step.paths))
             if stray:
                 extra = {
                     i: k

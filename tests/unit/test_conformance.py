@@ -160,6 +160,22 @@ def test_what_only_the_specification_sees():
         assert verdict.first_violation.event == at + 1
 
 
+def test_a_subflow_joins_once():
+    """Its place may be taken again only when it has left."""
+    controller = rewindow.Controller("css", con_ssthresh=15)
+    controller.observe()
+    for _ in range(3):
+        controller.join({"rtt": 0.02})  # the second leaves coupled slow start: alpha stays
+    controller.leave(2)
+    controller.join({"rtt": 0.02})
+    steps = controller.steps()
+    assert [s.kind for s in steps] == ["join", "join", "join", "leave", "join"]
+    again = [*steps[:3], steps[4]]
+    whole, twice = judged([(0, steps), (0, again)])
+    assert whole.conforms
+    assert twice.first_violation.event == 3
+
+
 # Pieces
 
 
