@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check golden fuzz validate corpus bench profile docs specs specs-full clean
+.PHONY: help build up down test check golden fuzz validate corpus bench profile docs specs specs-full faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -57,6 +57,14 @@ docs: build ## write the pages that come from the code (docs/algorithms.md, docs
 specs: ## model-check the specifications, and their mutants; SPECS= picks some, OPTIONS="--junit FILE"
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check $(OPTIONS) $(SPECS)
+
+faults: ## sow faults into the controllers, and see who finds them (the table of docs/conformance.md)
+	@deploy/setup.sh specs
+	@$(PYTHON) -m bench.faults $(OPTIONS)
+
+conformance: ## what the monitor costs, and how long TLC follows a long log
+	@deploy/setup.sh specs
+	@$(PYTHON) -m bench.conformance $(OPTIONS)
 
 specs-full: ## the same with more subflows and without symmetry; minutes
 	@deploy/setup.sh specs

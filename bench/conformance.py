@@ -63,17 +63,21 @@ def monitor_cost(path: Path, algorithms: Sequence[str], runs: int) -> str:
 def trace_time(path: Path, events: int) -> str:
     began, choices = time.monotonic(), [Choice("tccc")]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with rewindow.open(str(path)) as capture, capture.stream(choices, moves=True) as replay:
-        with conformance.Checker(choices, specs.jar()) as checker:
-            for step in itertools.islice(replay.steps(), events):
-                checker.add(step)
-            verdicts = checker.verdicts()
+    with (
+        rewindow.open(str(path)) as capture,
+        capture.stream(choices, moves=True) as replay,
+        conformance.Checker(choices, specs.jar()) as checker,
+    ):
+        for step in itertools.islice(replay.steps(), events):
+            checker.add(step)
+        verdicts = checker.verdicts()
     if not all(v.conforms for v in verdicts):
         raise SystemExit("a generated capture does not conform")
     checked = sum(v.events for v in verdicts)
     seconds = time.monotonic() - began
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return f"{checked:,} events: {seconds:.0f} s, {used.ru_utime - before.ru_utime + used.ru_stime - before.ru_stime:.0f} s of a processor in TLC"
+    spent = used.ru_utime - before.ru_utime + used.ru_stime - before.ru_stime
+    return f"{checked:,} events: {seconds:.0f} s, {spent:.0f} s of a processor in TLC"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

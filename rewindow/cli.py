@@ -217,11 +217,14 @@ def _trace(args: argparse.Namespace) -> int:
     choices = [Choice(name) for name in dict.fromkeys(args.algorithm or conformance.SPECIFIED)]
     try:
         tlc = specs.jar(args.jar)
-        with rewindow.open(*args.captures) as capture, capture.stream(choices, moves=True) as replay:
-            with conformance.Checker(choices, tlc) as checker:
-                for step in replay.steps():
-                    checker.add(step)
-                verdicts = checker.verdicts()
+        with (
+            rewindow.open(*args.captures) as capture,
+            capture.stream(choices, moves=True) as replay,
+            conformance.Checker(choices, tlc) as checker,
+        ):
+            for step in replay.steps():
+                checker.add(step)
+            verdicts = checker.verdicts()
     except specs.CheckerMissing as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return FAILED

@@ -1,8 +1,8 @@
 """Does what a controller did on a capture conform to its specification? TLC decides.
 
 The steps of each connection (rewindow.steps) become pieces of a generated module, TraceCoupledSlowStart, which
-specs/CoupledSlowStart/CoupledSlowStartLog.tla holds against the specification's own actions. docs/decisions/conformance.md
-says why pieces are as good as the whole.
+specs/CoupledSlowStart/CoupledSlowStartLog.tla holds against the specification's own actions.
+docs/decisions/conformance.md says why pieces are as good as the whole.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import concurrent.futures
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from rewindow.algorithms import algorithms
 from rewindow.core import Choice
 from rewindow.errors import BadOption, RewindowError
 from rewindow.intervals import INITIAL_WINDOW, ONE, Arithmetic, Interval, Rules, con_ssthresh_q16, counted, rules_of
-from rewindow.steps import UNSET, PathState, Step
+from rewindow.steps import UNSET, Step
 
 SPECIFIED = {"css": "CoupledSlowStart", "tccc": "CoupledSlowStart", "tccc+": "CoupledSlowStart"}
 """The specification that an algorithm's steps are held against."""
@@ -167,11 +166,13 @@ class _Log:
             while at < len(self.steps) and at - begins < PIECE_STEPS:
                 step = self.steps[at]
                 if step.kind == "join":
-                    if used == PLACES:
+                    if used >= PLACES and at > begins:
                         break
                     used += 1
                     number[step.path] = used
                 numbers.append(number.get(step.path, 1))
+                if any(p and i not in number for i, p in enumerate(step.paths)):
+                    used = max(used, PLACES)  # whoever appears without a join needs a number to be seen by
                 self._remember(step)
                 self.before = step
                 at += 1
@@ -307,6 +308,9 @@ class _Writer:
         before, entries, wide = piece.start.step, [], []
         gone: list[int] = []
         for step, n in zip(piece.steps, piece.numbers, strict=True):
+            twice = step.kind == "join" and step.path in number
+            if twice:
+                gone.append(number[step.path])
             if step.kind == "join":
                 number[step.path] = n
             changed = _others_changed(before, step)
@@ -314,7 +318,7 @@ class _Writer:
             if step.kind == "leave":
                 gone.append(number.pop(step.path, n))
             # Who is there when he should not be, or the other way round, is for the specification to see.
-            stray = any(bool(p) != (i in number) for i, p in enumerate(step.paths))
+            stray = twice or any(bool(p) != (i in number) for i, p in enumerate(step.paths))
             if stray:
                 extra = {
                     i: k
@@ -602,12 +606,15 @@ class Checker:
                 if verdict.first_violation is None or event < verdict.first_violation.event:
                     verdict.first_violation = _refusal(piece, at, why)
 
-    def verdicts(self, report: Callable[[float], None] = lambda done: None) -> list[Verdict]:
-        """Of every connection with a step, by connection and algorithm. No step can be added after it."""
+    def verdicts(self, explain: bool = True) -> list[Verdict]:
+        """Of every connection with a step, by connection and algorithm. No step can be added after it.
+
+        explain: ask the specification, too, what it allows in place of what it does not.
+        """
         self._submit()
         while self._running:
             self._take(concurrent.futures.FIRST_COMPLETED)
-        for choice, rules_ in enumerate(self._rules):
+        for choice, rules_ in enumerate(self._rules if explain else ()):
             refused = [
                 log.verdict.first_violation
                 for (_, k), log in self._logs.items()
@@ -632,9 +639,9 @@ def _refusal(piece: _Piece, at: int, why: str) -> Refusal:
     return Refusal(piece.begins + at, replayed.before, piece.steps[at], replayed.memory, why=why)
 
 
-def conformance(choices: Sequence[Choice], steps: Iterable[Step], tlc: Path) -> list[Verdict]:
+def conformance(choices: Sequence[Choice], steps: Iterable[Step], tlc: Path, explain: bool = True) -> list[Verdict]:
     """Verdicts on steps that are at hand. Raises BadOption, CheckFailed, specs.CheckerMissing."""
     with Checker(choices, tlc) as checker:
         for step in steps:
             checker.add(step)
-        return checker.verdicts()
+        return checker.verdicts(explain)

@@ -1,7 +1,7 @@
-"""What a controller's arithmetic may come to, worked out to 50 digits from the state before: intervals for its specification.
+"""What a controller's arithmetic may come to, as intervals for its specification: to 50 digits, from the state before.
 
-A window may be off by one unit of Q16 and a ten-thousandth of what it moved by; what the C code rounds is its ratios of RTTs,
-to 1/65536 each. alpha may be off by what logarithms to 2^-30 make of it.
+A window may be off by one unit of Q16 and a ten-thousandth of what it moved by; what the C code rounds is its ratios
+of RTTs, to 1/65536 each. alpha may be off by what logarithms to 2^-30 make of it.
 """
 
 from __future__ import annotations
@@ -108,11 +108,8 @@ class Arithmetic:
             if self.rules.product:
                 grown = alpha * ratio - 1
             else:
-                grown = (
-                    alpha - 1
-                    if ratio == 1
-                    else min((ratio * alpha.ln()).exp() if ratio < 100000 else LARGEST, Decimal(LARGEST)) - 1
-                )
+                # Beyond e^30 it is the cap that counts.
+                grown = alpha - 1 if ratio == 1 else min(ratio * alpha.ln(), Decimal(30)).exp() - 1
             moved = grown * acked * ONE
             # A long RTT multiplies the error of its ratio by the logarithm of alpha.
             off = abs(moved) * RATIO * ratio if ratio != 1 else Decimal(0)

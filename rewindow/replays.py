@@ -321,7 +321,7 @@ class Replay:
                     )
 
     def conformance(self, connection: int) -> dict[str, Any]:
-        """What the monitor says of a connection: `steps` that it checked, `violations`, and the `first` of them by row."""
+        """What the monitor says of a connection: `steps` checked, `violations`, and the `first` of them by row."""
         row = ffi.new("rw_violation_row *")
         count, first = 0, None
         for k, choice in enumerate(self.choices):

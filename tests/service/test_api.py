@@ -71,6 +71,9 @@ def test_capture_from_upload_to_result(analysed: dict[str, Any], client: TestCli
     assert [r["label"] for r in connection["replays"]] == ["newreno", "cubic", "uncoupled", "css", "tccc"]
     assert {r["state"] for r in connection["replays"]} == {"done"}
     assert connection["replays"][4]["windows"][0]["max"] > 10
+    # Each ACK that a window may grow by is a step of css and one of tccc.
+    assert connection["conformance"]["steps"] > connection["rows"]
+    assert connection["conformance"] | {"steps": 0} == {"steps": 0, "violations": 0, "first": None}
 
 
 def test_multipart_upload_is_the_same_capture(client: TestClient, run_jobs: Run) -> None:

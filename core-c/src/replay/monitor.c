@@ -219,6 +219,7 @@ static void check_coupled_ack(struct step *s)
 		return;
 	}
 	require(s, rate - off <= con, RW_CHECK_GROWS_WHILE_BELOW);
+	require(s, q->initial, RW_CHECK_EXIT_JUSTIFIED); /* nobody leaves alone without a loss */
 	double cap = segments((uint64_t)option(s, s->at->cap)), least = coupled_rtt_min(b);
 	if (option(s, s->at->cap_scale))
 		cap *= floor((n + 1) / 2);
