@@ -36,7 +36,15 @@ MEMORY_MB = 1024
 CHUNK = 250
 _LARGEST = (1 << 31) - 1
 _SUM_MAX = 1 << 30
-_FIXED = {"mode": "paper", "L_scale": "off", "join_weighted": "off", "ssthresh": "static", "detector": None}
+_FIXED = {
+    "mode": "paper",
+    "L_scale": "off",
+    "join_weighted": "off",
+    "ssthresh": "static",
+    "aca_period": "ack",
+    "p_est": "flight",
+    "detector": None,
+}
 
 Followed = tuple[int, int]
 
