@@ -4,8 +4,6 @@
  *   loss, ECE   ssthresh = w - (w/2) m_th, m_th = max p_k (sum x_k)^2 / sum p_k x_k^2 within [1, min(mth_cap, n)]
  *               p_k = 2/f_k^2, f_k the largest flight between the last two reductions, before the first the window
  *   timeout     ssthresh = w / 2
- *
- * e-NMCC+ keeps NMCC's slow start, then each subflow is NewReno (TCCC paper V.B).
  */
 #include "nmcc.h"
 #include "options.h"
@@ -19,12 +17,10 @@ static const struct rw_option enmcc_options[] = {
     {"mth_cap", "1 to 2", "2", "Algorithm 1 clamps m_th to 2; 1.5 spares a subflow that is larger than the others",
      RW_OPTION_Q16, 1 << 16, 2 << 16},
     {0}};
-static const struct rw_option plus_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, {0}};
 
 static const struct rw_word_name enmcc_words[] = {{"m_th", 1, PATH_MTH_Q32, 32, 0},
 						  {"m_th_clamped", 1, PATH_MTH_CLAMPED_Q32, 32, 0},
 						  {0}};
-static const struct rw_word_name plus_words[] = {{0}};
 
 static uint64_t flight_q16(const struct rw_path *p)
 {
@@ -75,19 +71,6 @@ static void enmcc_loss(struct rw_connection *c, uint32_t path)
 
 static void halve(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }
 
-static void plus_ack(struct rw_connection *c, const struct rw_ack *ack)
-{
-	struct rw_path *p = &c->path[ack->path];
-	uint64_t acked_q40 = (uint64_t)ack->acked_segments << 40, one = (uint64_t)1 << 32;
-	if (rw_in_slow_start(p)) {
-		uint64_t factor_q32 = rw_nmcc_factor_q32(c, p);
-		uint64_t left_q40 = rw_nmcc_slow_start(p, rw_multiply_divide(acked_q40, factor_q32, one));
-		acked_q40 = rw_multiply_divide(left_q40, one, rw_max64(factor_q32, 1));
-	}
-	if (acked_q40)
-		rw_grow_q40(p, rw_multiply_divide(rw_reno_step_q40(p->cwnd_q16), acked_q40, (uint64_t)1 << 40));
-}
-
 const struct rw_control rw_control_enmcc = {
     .name = "enmcc",
     .source = "e-NMCC paper, sections IV and VIII, Algorithm 1",
@@ -101,16 +84,4 @@ const struct rw_control rw_control_enmcc = {
     .ack = enmcc_ack,
     .loss = enmcc_loss,
     .timeout = halve,
-};
-
-const struct rw_control rw_control_enmcc_plus = {
-    .name = "enmcc+",
-    .source = "TCCC paper, section V.B",
-    .formula = "slow start as nmcc, then each subflow I = 1/w, D = w/2",
-    .deviations = "none; slow start as nmcc, then NewReno.",
-    .multipath = 1,
-    .options = plus_options,
-    .words = plus_words,
-    .ack = plus_ack,
-    .loss = halve,
 };
