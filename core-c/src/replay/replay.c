@@ -116,52 +116,6 @@ static void judge_flows(rw_replay *r)
 			add_oddity_of(r, &r->survey.flow[r->survey.connection[c].first_flow], RW_ODDITY_UNMATCHED_JOIN);
 }
 
-static int allocate_columns(struct columns *c, uint32_t rows, uint32_t choices)
-{
-	int failed = 0;
-#define COLUMN(field, n) failed |= !(c->field = calloc((n), sizeof *c->field))
-	COLUMN(time_ns, rows);
-	COLUMN(connection, rows);
-	COLUMN(subflow, rows);
-	COLUMN(una, rows);
-	COLUMN(ack, rows);
-	COLUMN(acked_bytes, rows);
-	COLUMN(acked_segments, rows);
-	COLUMN(rtt_us, rows);
-	COLUMN(srtt_us, rows);
-	COLUMN(in_flight_bytes, rows);
-	COLUMN(flags, rows);
-	COLUMN(cwnd_before_q16, choices + 1);
-	COLUMN(cwnd_q16, choices + 1);
-	COLUMN(ssthresh_q16, choices + 1);
-	COLUMN(phase, choices + 1);
-	for (uint32_t k = 0; !failed && k < choices; k++) {
-		COLUMN(cwnd_before_q16[k], rows);
-		COLUMN(cwnd_q16[k], rows);
-		COLUMN(ssthresh_q16[k], rows);
-		COLUMN(phase[k], rows);
-	}
-#undef COLUMN
-	return failed;
-}
-
-static void free_columns(struct columns *c, uint32_t choices)
-{
-	for (uint32_t k = 0; k < choices; k++) {
-		free(c->cwnd_before_q16 ? c->cwnd_before_q16[k] : NULL);
-		free(c->cwnd_q16 ? c->cwnd_q16[k] : NULL);
-		free(c->ssthresh_q16 ? c->ssthresh_q16[k] : NULL);
-		free(c->phase ? c->phase[k] : NULL);
-	}
-	void *all[] = {c->time_ns, c->connection, c->subflow, c->una, c->ack, c->acked_bytes, c->acked_segments, c->rtt_us,
-		       c->srtt_us, c->in_flight_bytes, c->flags, c->mark_time_ns, c->mark_row, c->mark_connection,
-		       c->mark_subflow, c->mark_value, c->mark_kind, c->set_time_ns, c->set_connection, c->set_subflow,
-		       c->set_detector, c->set_state, c->set_number, c->cwnd_before_q16, c->cwnd_q16, c->ssthresh_q16,
-		       c->phase};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		free(all[i]);
-}
-
 static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *error)
 {
 	for (uint32_t k = 0; k < r->choices; k++) {
@@ -289,7 +243,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 							 .violations = violations_of,
 							 .monitor = r->limits.monitor != 0};
 		if (!r->live || !r->outcome || !r->live_connection ||
-		    allocate_columns(&r->columns, r->batch_rows, choice_count))
+		    rw_columns_allocate(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
 	}
 	if (status == RW_OK)
@@ -307,338 +261,22 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	*out = r;
 	return RW_OK;
 }
-
-#define GROW(field)                                                                                                    \
-	do {                                                                                                           \
-		void *grown = realloc(c->field, room * sizeof *c->field);                                              \
-		failed |= !grown;                                                                                      \
-		c->field = grown ? grown : c->field;                                                                   \
-	} while (0)
-
-/* One packet may release as many sends as wait for it, each with marks of its own. 0, or 1 when memory is used up. */
-static int make_room_for_marks(struct columns *c)
-{
-	uint64_t room = c->mark_room ? c->mark_room * 2 : 1024;
-	int failed = 0;
-	GROW(mark_time_ns);
-	GROW(mark_row);
-	GROW(mark_connection);
-	GROW(mark_subflow);
-	GROW(mark_value);
-	GROW(mark_kind);
-	if (!failed)
-		c->mark_room = room;
-	return failed;
-}
-
-static int make_room_for_sets(struct columns *c)
-{
-	uint64_t room = c->set_room ? c->set_room * 2 : 256;
-	int failed = 0;
-	GROW(set_time_ns);
-	GROW(set_connection);
-	GROW(set_subflow);
-	GROW(set_detector);
-	GROW(set_state);
-	GROW(set_number);
-	if (!failed)
-		c->set_room = room;
-	return failed;
-}
-#undef GROW
-
-static void add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value)
-{
-	struct columns *c = &r->columns;
-	if (r->marks == c->mark_room && make_room_for_marks(c)) {
-		r->no_memory = 1; /* the packet under way is the last */
-		return;
-	}
-	uint64_t i = r->marks++;
-	c->mark_time_ns[i] = time_ns;
-	c->mark_row[i] = r->rows_before + r->rows;
-	c->mark_connection[i] = f->connection;
-	c->mark_subflow[i] = f->id;
-	c->mark_kind[i] = (uint8_t)kind;
-	c->mark_value[i] = value;
-}
-
-/* Places that a connection's controllers need: no more subflows are live at once than it has. */
-static uint32_t paths_of(const rw_replay *r, uint32_t connection)
-{
-	uint32_t subflows = r->survey.connection[connection].subflows;
-	return subflows < RW_MAX_PATHS ? subflows : RW_MAX_PATHS;
-}
-
-static struct rw_shadow *shadow_of(const rw_replay *r, uint32_t connection, uint32_t choice)
-{
-	uint8_t *first = r->live_connection[connection].shadows;
-	return (struct rw_shadow *)(void *)(first + choice * rw_shadow_bytes(paths_of(r, connection)));
-}
-
-static void add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
-		    const struct rw_detected_path *now)
-{
-	struct columns *c = &r->columns;
-	if (r->sets == c->set_room && make_room_for_sets(c)) {
-		r->no_memory = 1;
-		return;
-	}
-	uint64_t i = r->sets++;
-	c->set_time_ns[i] = time_ns;
-	c->set_connection[i] = f->connection;
-	c->set_subflow[i] = f->id;
-	c->set_detector[i] = detector;
-	c->set_state[i] = now->state;
-	c->set_number[i] = now->set;
-}
-
-/* What a connection's detector is told to, and whose. */
-struct told {
-	rw_replay *r;
-	uint32_t connection;
-	const struct rw_detect *detect;
-};
-
-/* A path's set changed: a row, and every controller that goes by this detector knows. */
-static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now)
-{
-	const struct told *t = to;
-	rw_replay *r = t->r;
-	const struct rw_flow_connection *c = &r->survey.connection[t->connection];
-	for (uint32_t i = 0; i < c->subflows; i++) {
-		uint32_t number = r->survey.subflow[c->first_subflow + i];
-		if (r->live[number] && r->live[number]->slot == path)
-			add_set(r, &r->survey.flow[number], t->detect->which, time_ns, now);
-	}
-	for (uint32_t k = 0; r->live_connection[t->connection].shadows && k < r->choices; k++)
-		if (r->choice[k].settings.detector == t->detect->which + 1)
-			rw_shadow_set(shadow_of(r, t->connection, k), path, now->set, now->state);
-}
-
-static void sets_complete(void *to, uint32_t first_path)
-{
-	const struct told *t = to;
-	for (uint32_t k = 0; t->r->live_connection[t->connection].shadows && k < t->r->choices; k++)
-		if (t->r->choice[k].settings.detector == t->detect->which + 1)
-			rw_shadow_moved(shadow_of(t->r, t->connection, k), RW_MOVE_SETS, first_path, 0);
-}
-
-static void detect_event(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns)
-{
-	for (struct rw_detect *w = r->live_connection[connection].detect; w; w = w->next) {
-		struct told told = {r, connection, w};
-		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
-		rw_detect_event(w, slot, e, srtt_ns, &sink);
-	}
-}
-
-static void detect_join(rw_replay *r, const struct rw_flow *f, const struct live *l, int64_t time_ns)
-{
-	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
-		struct told told = {r, f->connection, w};
-		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
-		rw_detect_advance(w, time_ns, &sink);
-		rw_detect_join(w, l->slot, l->sender.srtt_ns);
-		add_set(r, f, w->which, time_ns, &w->state->path[l->slot]);
-	}
-}
-
-static void close_detectors(struct live_connection *lc)
-{
-	while (lc->detect) {
-		struct rw_detect *next = lc->detect->next;
-		rw_detect_close(lc->detect);
-		lc->detect = next;
-	}
-}
-
-/* Have all subflows that are there sent their FIN? */
-static int is_closing(const rw_replay *r, uint32_t connection)
-{
-	const struct rw_flow_connection *c = &r->survey.connection[connection];
-	for (uint32_t i = 0; i < c->subflows; i++) {
-		const struct live *l = r->live[r->survey.subflow[c->first_subflow + i]];
-		if (l && l->slot != NO_SLOT && !l->fin)
-			return 0;
-	}
-	return 1;
-}
-
-/* What is left of windows stands alone, and no row says so: the last sets were true. */
-static void dissolve_sets(rw_replay *r, uint32_t connection)
-{
-	for (uint32_t k = 0; r->live_connection[connection].shadows && k < r->choices; k++) {
-		struct rw_shadow *s = shadow_of(r, connection, k);
-		uint32_t first = RW_MAX_PATHS;
-		for (uint32_t i = 0; i < paths_of(r, connection); i++)
-			if (s->connection->path[i].group) {
-				first = first == RW_MAX_PATHS ? i : first;
-				rw_shadow_set(s, i, 0, RW_GROUP_MONITOR);
-			}
-		if (first != RW_MAX_PATHS)
-			rw_shadow_moved(s, RW_MOVE_SETS, first, 0);
-	}
-}
-
-static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, int64_t time_ns)
-{
-	struct live_connection *lc = &r->live_connection[f->connection];
-	if (lc->detect && is_closing(r, f->connection)) {
-		lc->closing = 1;
-		close_detectors(lc);
-		dissolve_sets(r, f->connection);
-	}
-	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
-		struct told told = {r, f->connection, w};
-		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
-		rw_detect_advance(w, time_ns, &sink);
-		rw_detect_leave(w, slot, &sink);
-	}
-}
-
-/* A connection's detectors, made with the first event of several subflows. 0, or 1 when memory is used up. */
-static int open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns)
-{
-	struct live_connection *lc = &r->live_connection[connection];
-	struct rw_detect **last = &lc->detect;
-	const struct rw_flow_connection *c = &r->survey.connection[connection];
-	for (uint32_t which = 0; which < RW_DETECTORS_MAX; which++) {
-		if (!r->detector[which].wanted)
-			continue;
-		*last = rw_detect_open(which, r->detector[which].option, time_ns);
-		if (!*last)
-			return 1;
-		last = &(*last)->next;
-	}
-	for (uint32_t i = 0; i < c->subflows; i++) {
-		uint32_t number = r->survey.subflow[c->first_subflow + i];
-		if (r->live[number] && r->live[number]->slot != NO_SLOT)
-			detect_join(r, &r->survey.flow[number], r->live[number], time_ns);
-	}
-	return 0;
-}
-
-static void establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
-{
-	struct live_connection *lc = &r->live_connection[f->connection];
-	l->established = 1;
-	l->slot = 0;
-	while (l->slot < RW_MAX_PATHS && lc->slots_used >> l->slot & 1)
-		l->slot++;
-	if (l->slot == RW_MAX_PATHS) {
-		l->slot = NO_SLOT;
-		l->crowded_out = 1;
-		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, f->file, f->offset);
-		return;
-	}
-	lc->slots_used |= (uint8_t)(1 << l->slot);
-	add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
-	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
-		rw_shadow_join(shadow_of(r, f->connection, k), l->slot, l->sender.srtt_ns);
-	lc->closing = 0;
-	detect_join(r, f, l, time_ns);
-}
-
-/* Lets the steps be seen of those controllers that a specification speaks of. */
-static int observe(rw_replay *r, uint32_t connection)
-{
-	struct live_connection *lc = &r->live_connection[connection];
-	lc->observed = calloc(r->choices, sizeof *lc->observed);
-	if (!lc->observed)
-		return 1;
-	for (uint32_t k = 0; k < r->choices; k++)
-		if (rw_is_monitored(r->choice[k].control)) {
-			rw_observe(&lc->observed[k], &r->observed_by, shadow_of(r, connection, k), connection, (uint8_t)k);
-			lc->observed[k].steps = &lc->monitored;
-		}
-	return 0;
-}
-
-static void free_shadows(struct live_connection *lc)
-{
-	free(lc->shadows);
-	free(lc->observed);
-	lc->shadows = NULL;
-	lc->observed = NULL;
-}
-
-/*
- * A connection's shadows, made when the first event needs them: most flows of a large capture never acknowledge
- * anything. Until then no window has moved, so that the subflows that are there can join now, in their order.
- */
-static int need_shadows(rw_replay *r, uint32_t connection)
-{
-	struct live_connection *lc = &r->live_connection[connection];
-	const struct rw_flow_connection *c = &r->survey.connection[connection];
-	if (lc->shadows || r->choices == 0)
-		return 0;
-	lc->shadows = malloc(r->choices * rw_shadow_bytes(paths_of(r, connection)));
-	if (!lc->shadows)
-		return 1;
-	const struct live *in_slot[RW_MAX_PATHS] = {0};
-	uint32_t mss = 0;
-	for (uint32_t i = 0; i < c->subflows; i++) {
-		uint32_t number = r->survey.subflow[c->first_subflow + i];
-		const struct rw_flow *f = &r->survey.flow[number];
-		const struct live *l = r->live[number];
-		if (!l || l->slot == NO_SLOT)
-			continue;
-		in_slot[l->slot] = l;
-		uint32_t payload = f->side[f->source].payload_max, announced = f->side[!f->source].mss;
-		if (mss == 0)
-			mss = payload && (announced == 0 || payload < announced) ? payload : announced;
-	}
-	for (uint32_t k = 0; k < r->choices; k++)
-		rw_shadow_open(shadow_of(r, connection, k), r->choice[k].control, &r->choice[k].settings, paths_of(r, connection), mss);
-	if ((r->limits.monitor || r->limits.moves) && observe(r, connection))
-		return 1;
-	for (uint32_t k = 0; k < r->choices; k++) {
-		struct rw_shadow *shadow = shadow_of(r, connection, k);
-		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
-			if (in_slot[slot])
-				rw_shadow_join(shadow, slot, in_slot[slot]->sender.srtt_ns);
-	}
-	return 0;
-}
-
-static void leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
-{
-	if (!l->established || l->left)
-		return;
-	struct live_connection *lc = &r->live_connection[f->connection];
-	l->left = 1;
-	rw_sender_retire(&l->sender);
-	if (l->slot != NO_SLOT) {
-		add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
-		detect_leave(r, f, l->slot, time_ns);
-		for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
-			rw_shadow_leave(shadow_of(r, f->connection, k), l->slot);
-		lc->slots_used &= (uint8_t)~(1 << l->slot);
-		l->slot = NO_SLOT;
-	}
-	if (++lc->left == r->survey.connection[f->connection].subflows) {
-		free_shadows(lc); /* no subflow can come any more */
-		close_detectors(lc);
-	}
-}
-
 static void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct rw_event *e)
 {
 	if (e->kind == RW_EVENT_TIMEOUT)
-		add_mark(r, f, e->time_ns, RW_MARK_TIMEOUT, e->new_episode);
+		rw_add_mark(r, f, e->time_ns, RW_MARK_TIMEOUT, e->new_episode);
 	if (e->kind == RW_EVENT_SEND && e->idle_timeouts)
-		add_mark(r, f, e->time_ns, RW_MARK_IDLE, e->idle_timeouts);
+		rw_add_mark(r, f, e->time_ns, RW_MARK_IDLE, e->idle_timeouts);
 	if (e->steps & RW_STEP_TAIL_LOSS)
-		add_mark(r, f, e->time_ns, RW_MARK_TAIL_LOSS, 0);
+		rw_add_mark(r, f, e->time_ns, RW_MARK_TAIL_LOSS, 0);
 	if (e->steps & RW_STEP_UNDO)
-		add_mark(r, f, e->time_ns, RW_MARK_UNDO, 0);
+		rw_add_mark(r, f, e->time_ns, RW_MARK_UNDO, 0);
 	if (e->steps & (RW_STEP_EXIT | RW_STEP_OPEN))
-		add_mark(r, f, e->time_ns, RW_MARK_RECOVERED, 0);
+		rw_add_mark(r, f, e->time_ns, RW_MARK_RECOVERED, 0);
 	if (e->steps & RW_STEP_RECOVERY)
-		add_mark(r, f, e->time_ns, RW_MARK_FAST_RETRANSMIT, 0);
+		rw_add_mark(r, f, e->time_ns, RW_MARK_FAST_RETRANSMIT, 0);
 	if (e->steps & RW_STEP_CWR)
-		add_mark(r, f, e->time_ns, RW_MARK_ECE, 0);
+		rw_add_mark(r, f, e->time_ns, RW_MARK_ECE, 0);
 }
 
 static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_event *e)
@@ -662,7 +300,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	l->rows++;
 	for (uint32_t k = 0; k < r->choices; k++) {
 		struct rw_shadow_row row = {0};
-		rw_shadow_event(shadow_of(r, f->connection, k), l->slot, e, l->sender.srtt_ns, &row);
+		rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
@@ -690,12 +328,12 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 			return 1;
 		if (e->kind == RW_EVENT_SEND && !lc->shadows)
 			continue;
-		if (need_shadows(r, f->connection))
+		if (rw_connection_need_shadows(r, f->connection))
 			return 1;
 		if (r->detects && !lc->detect && !lc->closing && r->survey.connection[f->connection].subflows > 1 &&
-		    open_detectors(r, f->connection, e->time_ns))
+		    rw_connection_open_detectors(r, f->connection, e->time_ns))
 			return 1;
-		detect_event(r, f->connection, l->slot, e, l->sender.srtt_ns);
+		rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
 		if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
 			return 1;
 		if (e->kind == RW_EVENT_ACK) {
@@ -703,7 +341,7 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 			continue;
 		}
 		for (uint32_t k = 0; k < r->choices; k++)
-			rw_shadow_event(shadow_of(r, f->connection, k), l->slot, e, l->sender.srtt_ns, NULL);
+			rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.srtt_ns, NULL);
 	}
 	return 0;
 }
@@ -796,7 +434,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 	if (from_source) {
 		l->ce_packets += p->ecn == RW_ECN_CE;
 		if (ready)
-			establish(r, f, l, p->time_ns);
+			rw_connection_establish(r, f, l, p->time_ns);
 		if (rw_sender_sent(&l->sender, p, &events, &r->oddities))
 			return 1;
 		if (cover(r, f, p))
@@ -804,7 +442,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 	} else {
 		int first = ready;
 		if (ready)
-			establish(r, f, l, p->time_ns);
+			rw_connection_establish(r, f, l, p->time_ns);
 		/* The packet that completes a handshake is no row: nothing was outstanding. */
 		int completes = first && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
 		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
@@ -816,7 +454,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 	if (from_source && p->flags & RW_TCP_FIN)
 		l->fin = 1;
 	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
-		leave(r, f, l, p->time_ns);
+		rw_connection_leave(r, f, l, p->time_ns);
 	return 0;
 }
 
@@ -836,10 +474,8 @@ static void end_flow(rw_replay *r, uint32_t number)
 	r->live[number] = NULL;
 	if (r->early)
 		rw_early_end(r->early, number);
-	if (++lc->over == r->survey.connection[f->connection].subflows) {
-		free_shadows(lc);
-		close_detectors(lc);
-	}
+	if (++lc->over == r->survey.connection[f->connection].subflows)
+		rw_connection_release(lc);
 	if (r->across)
 		rw_across_end(r->across, number);
 }
@@ -965,15 +601,14 @@ void rw_replay_close(rw_replay *r)
 	free(r->outcome);
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
 		struct live_connection *lc = &r->live_connection[i];
-		free_shadows(lc);
-		close_detectors(lc);
+		rw_connection_release(lc);
 		free(lc->violations);
 		if (lc->coverage)
 			rw_coverage_free(lc->coverage);
 		free(lc->coverage);
 	}
 	free(r->log.row);
-	free_columns(&r->columns, r->columns.phase ? r->choices : 0);
+	rw_columns_free(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_observation_close(r->observation);
 	rw_fragments_close(r->fragments);
 	rw_copies_close(r->copies);

@@ -110,11 +110,41 @@ struct rw_replay {
 	uint8_t ended;
 };
 
+/* columns.c. 1 when memory is used up; adding sets no_memory then. */
+int rw_columns_allocate(struct columns *c, uint32_t rows, uint32_t choices);
+void rw_columns_free(struct columns *c, uint32_t choices);
+void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value);
+void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
+		const struct rw_detected_path *now);
+
+/* connection.c: a connection while it is replayed. Those that return an int: 1 when memory is used up. */
+int rw_connection_need_shadows(rw_replay *r, uint32_t connection);
+int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns);
+/* A subflow's handshake is over, and its end. */
+void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns);
+void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns);
+/* Tells its detectors. */
+void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns);
+void rw_connection_release(struct live_connection *lc);
+
 /* What there is to say of a flow now. */
 void rw_outcome_of(const struct live *live, struct outcome *outcome);
 
 /* Where a flow was captured, seen from its data sender. */
 enum rw_vantage rw_vantage_of(const struct rw_flow *f);
+
+/* Places that a connection's controllers need: no more subflows are live at once than it has. */
+static inline uint32_t rw_connection_paths(const rw_replay *r, uint32_t connection)
+{
+	uint32_t subflows = r->survey.connection[connection].subflows;
+	return subflows < RW_MAX_PATHS ? subflows : RW_MAX_PATHS;
+}
+
+static inline struct rw_shadow *rw_connection_shadow(const rw_replay *r, uint32_t connection, uint32_t choice)
+{
+	uint8_t *first = r->live_connection[connection].shadows;
+	return (struct rw_shadow *)(void *)(first + choice * rw_shadow_bytes(rw_connection_paths(r, connection)));
+}
 
 /* Saturates. */
 static inline uint32_t rw_to_us(uint64_t ns)

@@ -1,0 +1,122 @@
+/* What a batch is made of: columns for rows, marks and sets. */
+#include <stdlib.h>
+
+#include "state.h"
+
+int rw_columns_allocate(struct columns *c, uint32_t rows, uint32_t choices)
+{
+	int failed = 0;
+#define COLUMN(field, n) failed |= !(c->field = calloc((n), sizeof *c->field))
+	COLUMN(time_ns, rows);
+	COLUMN(connection, rows);
+	COLUMN(subflow, rows);
+	COLUMN(una, rows);
+	COLUMN(ack, rows);
+	COLUMN(acked_bytes, rows);
+	COLUMN(acked_segments, rows);
+	COLUMN(rtt_us, rows);
+	COLUMN(srtt_us, rows);
+	COLUMN(in_flight_bytes, rows);
+	COLUMN(flags, rows);
+	COLUMN(cwnd_before_q16, choices + 1);
+	COLUMN(cwnd_q16, choices + 1);
+	COLUMN(ssthresh_q16, choices + 1);
+	COLUMN(phase, choices + 1);
+	for (uint32_t k = 0; !failed && k < choices; k++) {
+		COLUMN(cwnd_before_q16[k], rows);
+		COLUMN(cwnd_q16[k], rows);
+		COLUMN(ssthresh_q16[k], rows);
+		COLUMN(phase[k], rows);
+	}
+#undef COLUMN
+	return failed;
+}
+
+void rw_columns_free(struct columns *c, uint32_t choices)
+{
+	for (uint32_t k = 0; k < choices; k++) {
+		free(c->cwnd_before_q16 ? c->cwnd_before_q16[k] : NULL);
+		free(c->cwnd_q16 ? c->cwnd_q16[k] : NULL);
+		free(c->ssthresh_q16 ? c->ssthresh_q16[k] : NULL);
+		free(c->phase ? c->phase[k] : NULL);
+	}
+	void *all[] = {c->time_ns, c->connection, c->subflow, c->una, c->ack, c->acked_bytes, c->acked_segments, c->rtt_us,
+		       c->srtt_us, c->in_flight_bytes, c->flags, c->mark_time_ns, c->mark_row, c->mark_connection,
+		       c->mark_subflow, c->mark_value, c->mark_kind, c->set_time_ns, c->set_connection, c->set_subflow,
+		       c->set_detector, c->set_state, c->set_number, c->cwnd_before_q16, c->cwnd_q16, c->ssthresh_q16,
+		       c->phase};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		free(all[i]);
+}
+
+#define GROW(field)                                                                                                    \
+	do {                                                                                                           \
+		void *grown = realloc(c->field, room * sizeof *c->field);                                              \
+		failed |= !grown;                                                                                      \
+		c->field = grown ? grown : c->field;                                                                   \
+	} while (0)
+
+/* One packet may release as many sends as wait for it, each with marks of its own. 0, or 1 when memory is used up. */
+static int make_room_for_marks(struct columns *c)
+{
+	uint64_t room = c->mark_room ? c->mark_room * 2 : 1024;
+	int failed = 0;
+	GROW(mark_time_ns);
+	GROW(mark_row);
+	GROW(mark_connection);
+	GROW(mark_subflow);
+	GROW(mark_value);
+	GROW(mark_kind);
+	if (!failed)
+		c->mark_room = room;
+	return failed;
+}
+
+static int make_room_for_sets(struct columns *c)
+{
+	uint64_t room = c->set_room ? c->set_room * 2 : 256;
+	int failed = 0;
+	GROW(set_time_ns);
+	GROW(set_connection);
+	GROW(set_subflow);
+	GROW(set_detector);
+	GROW(set_state);
+	GROW(set_number);
+	if (!failed)
+		c->set_room = room;
+	return failed;
+}
+#undef GROW
+
+void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value)
+{
+	struct columns *c = &r->columns;
+	if (r->marks == c->mark_room && make_room_for_marks(c)) {
+		r->no_memory = 1; /* the packet under way is the last */
+		return;
+	}
+	uint64_t i = r->marks++;
+	c->mark_time_ns[i] = time_ns;
+	c->mark_row[i] = r->rows_before + r->rows;
+	c->mark_connection[i] = f->connection;
+	c->mark_subflow[i] = f->id;
+	c->mark_kind[i] = (uint8_t)kind;
+	c->mark_value[i] = value;
+}
+
+void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
+		const struct rw_detected_path *now)
+{
+	struct columns *c = &r->columns;
+	if (r->sets == c->set_room && make_room_for_sets(c)) {
+		r->no_memory = 1;
+		return;
+	}
+	uint64_t i = r->sets++;
+	c->set_time_ns[i] = time_ns;
+	c->set_connection[i] = f->connection;
+	c->set_subflow[i] = f->id;
+	c->set_detector[i] = detector;
+	c->set_state[i] = now->state;
+	c->set_number[i] = now->set;
+}

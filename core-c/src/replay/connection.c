@@ -1,0 +1,233 @@
+/* One connection while it is replayed: its places, its controllers' shadows, its detectors. */
+#include <stdlib.h>
+
+#include "state.h"
+
+/* What a connection's detector is told to, and whose. */
+struct told {
+	rw_replay *r;
+	uint32_t connection;
+	const struct rw_detect *detect;
+};
+
+/* A path's set changed: a row, and every controller that goes by this detector knows. */
+static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now)
+{
+	const struct told *t = to;
+	rw_replay *r = t->r;
+	const struct rw_flow_connection *c = &r->survey.connection[t->connection];
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		uint32_t number = r->survey.subflow[c->first_subflow + i];
+		if (r->live[number] && r->live[number]->slot == path)
+			rw_add_set(r, &r->survey.flow[number], t->detect->which, time_ns, now);
+	}
+	for (uint32_t k = 0; r->live_connection[t->connection].shadows && k < r->choices; k++)
+		if (r->choice[k].settings.detector == t->detect->which + 1)
+			rw_shadow_set(rw_connection_shadow(r, t->connection, k), path, now->set, now->state);
+}
+
+static void sets_complete(void *to, uint32_t first_path)
+{
+	const struct told *t = to;
+	for (uint32_t k = 0; t->r->live_connection[t->connection].shadows && k < t->r->choices; k++)
+		if (t->r->choice[k].settings.detector == t->detect->which + 1)
+			rw_shadow_moved(rw_connection_shadow(t->r, t->connection, k), RW_MOVE_SETS, first_path, 0);
+}
+
+void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns)
+{
+	for (struct rw_detect *w = r->live_connection[connection].detect; w; w = w->next) {
+		struct told told = {r, connection, w};
+		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		rw_detect_event(w, slot, e, srtt_ns, &sink);
+	}
+}
+
+static void detect_join(rw_replay *r, const struct rw_flow *f, const struct live *l, int64_t time_ns)
+{
+	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
+		struct told told = {r, f->connection, w};
+		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		rw_detect_advance(w, time_ns, &sink);
+		rw_detect_join(w, l->slot, l->sender.srtt_ns);
+		rw_add_set(r, f, w->which, time_ns, &w->state->path[l->slot]);
+	}
+}
+
+static void close_detectors(struct live_connection *lc)
+{
+	while (lc->detect) {
+		struct rw_detect *next = lc->detect->next;
+		rw_detect_close(lc->detect);
+		lc->detect = next;
+	}
+}
+
+/* Have all subflows that are there sent their FIN? */
+static int is_closing(const rw_replay *r, uint32_t connection)
+{
+	const struct rw_flow_connection *c = &r->survey.connection[connection];
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		const struct live *l = r->live[r->survey.subflow[c->first_subflow + i]];
+		if (l && l->slot != NO_SLOT && !l->fin)
+			return 0;
+	}
+	return 1;
+}
+
+/* What is left of windows stands alone, and no row says so: the last sets were true. */
+static void dissolve_sets(rw_replay *r, uint32_t connection)
+{
+	for (uint32_t k = 0; r->live_connection[connection].shadows && k < r->choices; k++) {
+		struct rw_shadow *s = rw_connection_shadow(r, connection, k);
+		uint32_t first = RW_MAX_PATHS;
+		for (uint32_t i = 0; i < rw_connection_paths(r, connection); i++)
+			if (s->connection->path[i].group) {
+				first = first == RW_MAX_PATHS ? i : first;
+				rw_shadow_set(s, i, 0, RW_GROUP_MONITOR);
+			}
+		if (first != RW_MAX_PATHS)
+			rw_shadow_moved(s, RW_MOVE_SETS, first, 0);
+	}
+}
+
+static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, int64_t time_ns)
+{
+	struct live_connection *lc = &r->live_connection[f->connection];
+	if (lc->detect && is_closing(r, f->connection)) {
+		lc->closing = 1;
+		close_detectors(lc);
+		dissolve_sets(r, f->connection);
+	}
+	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
+		struct told told = {r, f->connection, w};
+		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		rw_detect_advance(w, time_ns, &sink);
+		rw_detect_leave(w, slot, &sink);
+	}
+}
+
+/* A connection's detectors, made with the first event of several subflows. 0, or 1 when memory is used up. */
+int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns)
+{
+	struct live_connection *lc = &r->live_connection[connection];
+	struct rw_detect **last = &lc->detect;
+	const struct rw_flow_connection *c = &r->survey.connection[connection];
+	for (uint32_t which = 0; which < RW_DETECTORS_MAX; which++) {
+		if (!r->detector[which].wanted)
+			continue;
+		*last = rw_detect_open(which, r->detector[which].option, time_ns);
+		if (!*last)
+			return 1;
+		last = &(*last)->next;
+	}
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		uint32_t number = r->survey.subflow[c->first_subflow + i];
+		if (r->live[number] && r->live[number]->slot != NO_SLOT)
+			detect_join(r, &r->survey.flow[number], r->live[number], time_ns);
+	}
+	return 0;
+}
+
+void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+{
+	struct live_connection *lc = &r->live_connection[f->connection];
+	l->established = 1;
+	l->slot = 0;
+	while (l->slot < RW_MAX_PATHS && lc->slots_used >> l->slot & 1)
+		l->slot++;
+	if (l->slot == RW_MAX_PATHS) {
+		l->slot = NO_SLOT;
+		l->crowded_out = 1;
+		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, f->file, f->offset);
+		return;
+	}
+	lc->slots_used |= (uint8_t)(1 << l->slot);
+	rw_add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
+	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
+		rw_shadow_join(rw_connection_shadow(r, f->connection, k), l->slot, l->sender.srtt_ns);
+	lc->closing = 0;
+	detect_join(r, f, l, time_ns);
+}
+
+/* Lets the steps be seen of those controllers that a specification speaks of. */
+static int observe(rw_replay *r, uint32_t connection)
+{
+	struct live_connection *lc = &r->live_connection[connection];
+	lc->observed = calloc(r->choices, sizeof *lc->observed);
+	if (!lc->observed)
+		return 1;
+	for (uint32_t k = 0; k < r->choices; k++)
+		if (rw_is_monitored(r->choice[k].control)) {
+			rw_observe(&lc->observed[k], &r->observed_by, rw_connection_shadow(r, connection, k), connection, (uint8_t)k);
+			lc->observed[k].steps = &lc->monitored;
+		}
+	return 0;
+}
+
+void rw_connection_release(struct live_connection *lc)
+{
+	close_detectors(lc);
+	free(lc->shadows);
+	free(lc->observed);
+	lc->shadows = NULL;
+	lc->observed = NULL;
+}
+
+/*
+ * A connection's shadows, made when the first event needs them: most flows of a large capture never acknowledge
+ * anything. Until then no window has moved, so that the subflows that are there can join now, in their order.
+ */
+int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
+{
+	struct live_connection *lc = &r->live_connection[connection];
+	const struct rw_flow_connection *c = &r->survey.connection[connection];
+	if (lc->shadows || r->choices == 0)
+		return 0;
+	lc->shadows = malloc(r->choices * rw_shadow_bytes(rw_connection_paths(r, connection)));
+	if (!lc->shadows)
+		return 1;
+	const struct live *in_slot[RW_MAX_PATHS] = {0};
+	uint32_t mss = 0;
+	for (uint32_t i = 0; i < c->subflows; i++) {
+		uint32_t number = r->survey.subflow[c->first_subflow + i];
+		const struct rw_flow *f = &r->survey.flow[number];
+		const struct live *l = r->live[number];
+		if (!l || l->slot == NO_SLOT)
+			continue;
+		in_slot[l->slot] = l;
+		uint32_t payload = f->side[f->source].payload_max, announced = f->side[!f->source].mss;
+		if (mss == 0)
+			mss = payload && (announced == 0 || payload < announced) ? payload : announced;
+	}
+	for (uint32_t k = 0; k < r->choices; k++)
+		rw_shadow_open(rw_connection_shadow(r, connection, k), r->choice[k].control, &r->choice[k].settings, rw_connection_paths(r, connection), mss);
+	if ((r->limits.monitor || r->limits.moves) && observe(r, connection))
+		return 1;
+	for (uint32_t k = 0; k < r->choices; k++) {
+		struct rw_shadow *shadow = rw_connection_shadow(r, connection, k);
+		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
+			if (in_slot[slot])
+				rw_shadow_join(shadow, slot, in_slot[slot]->sender.srtt_ns);
+	}
+	return 0;
+}
+
+void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+{
+	if (!l->established || l->left)
+		return;
+	struct live_connection *lc = &r->live_connection[f->connection];
+	l->left = 1;
+	rw_sender_retire(&l->sender);
+	if (l->slot != NO_SLOT) {
+		rw_add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
+		detect_leave(r, f, l->slot, time_ns);
+		for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
+			rw_shadow_leave(rw_connection_shadow(r, f->connection, k), l->slot);
+		lc->slots_used &= (uint8_t)~(1 << l->slot);
+		l->slot = NO_SLOT;
+	}
+	if (++lc->left == r->survey.connection[f->connection].subflows)
+		rw_connection_release(lc); /* no subflow can come any more */
+}
