@@ -187,8 +187,8 @@ const struct rw_control rw_control_wvegas = {
     .name = "wvegas",
     .source = "Cao et al. 2012; Linux MPTCP mptcp_wvegas",
     .formula = "once an RTT: w +- 1 as w (rtt - base)/rtt is below or above alpha = total_alpha rate / sum rate",
-    .deviations = "The module's integers in both modes; the paper was not at hand. A path that was idle forgets "
-		  "its smallest RTT.",
+    .deviations = "The module's integers in both modes; the paper was not at hand. A path that was idle forgets its "
+		  "smallest RTT. As in the module, no queue at all counts as twice its minimum and halves the window.",
     .multipath = 1,
     .options = wvegas_options,
     .words = wvegas_words,
