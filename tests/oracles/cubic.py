@@ -102,6 +102,13 @@ class Rfc9438:
     cwnd_prior: Fraction = Fraction(0)
     ssthresh: Fraction = Fraction(0)
 
+    def settle(self) -> None:
+        """Rounds to 2^-160: over a history the exact fractions would grow without end."""
+        for name in ("cwnd", "wmax", "w_est", "cwnd_prior", "ssthresh"):
+            setattr(self, name, Fraction(round(getattr(self, name) * 2**160), 2**160))
+        if self.w_epoch is not None:
+            self.w_epoch = Fraction(round(self.w_epoch * 2**160), 2**160)
+
     @property
     def k(self) -> Fraction:
         above = (self.wmax - (self.w_epoch or self.wmax)) / C_CUBIC

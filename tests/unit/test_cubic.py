@@ -168,6 +168,7 @@ def test_paper_life(cwnd: int, rtt: int, steps: list[tuple[int, int, str]]) -> N
         else:
             ours.timeout()
             oracle.timeout()
+        oracle.settle()
         assume(oracle.cwnd < 1 << 20)
         for got, expected in ((ours.paths[0].cwnd, oracle.cwnd), (ours.paths[0].ssthresh, oracle.ssthresh)):
             assert abs(Fraction(got) - expected) <= Fraction(1, 1 << 10) + expected / 10**5
