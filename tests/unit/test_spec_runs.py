@@ -54,7 +54,7 @@ def test_a_run_is_watched_and_stopped(manifest: specs.Manifest) -> None:
 
     def watch(found: specs.Outcome) -> bool:
         seen.append((found.distinct, found.queued, found.depth))
-        return found.distinct < 2000
+        return len({distinct for distinct, _, _ in seen}) < 3  # TLC by itself says two in its first minute
 
     found = specs.run_configuration(
         manifest,
@@ -65,11 +65,10 @@ def test_a_run_is_watched_and_stopped(manifest: specs.Manifest) -> None:
     )
     assert found.stopped == "cancelled"
     distinct, queued, depth = seen[-1]
-    assert distinct >= 2000
+    assert distinct > 500
     assert queued > 0
     assert depth is not None
     assert depth > 5
-    assert len({d for d, _, _ in seen}) > 1, "more than TLC says of itself in three seconds"
 
 
 def test_a_watched_run_finds_the_same(manifest: specs.Manifest) -> None:
