@@ -1,4 +1,4 @@
-"""Coupled increases in congestion avoidance: Coupled, LIA, OLIA, BALIA (algorithms.md 4 to 7, the forms in reals)."""
+"""Coupled increases in congestion avoidance: Coupled, LIA, OLIA, BALIA (the forms in reals)."""
 
 from __future__ import annotations
 

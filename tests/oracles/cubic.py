@@ -1,4 +1,4 @@
-"""CUBIC in both forms: RFC 9438's, and Linux's (algorithms.md 2)."""
+"""CUBIC in both forms: RFC 9438's, and Linux's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ C_CUBIC = Fraction(2, 5)
 
 @dataclass
 class LinuxCubic:
-    """CUBIC as algorithms.md 2.2 and 2.3 restate Linux's, in unbounded integers; times in nanoseconds."""
+    """CUBIC as Linux computes it, in unbounded integers; times in nanoseconds."""
 
     cwnd: int
     ssthresh: int | None = None

@@ -1,4 +1,4 @@
-"""The kernel's integer forms (algorithms.md 1.3 and 5 to 8), in unbounded integers: equal to the last bit.
+"""The kernel's integer forms, in unbounded integers: equal to the last bit.
 
 Windows are whole segments, RTTs whole microseconds. Driven by hand a whole window is in flight.
 """

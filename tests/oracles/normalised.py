@@ -1,4 +1,4 @@
-"""NMCC and e-NMCC: growth rates normalised to that of the best path (algorithms.md 9)."""
+"""NMCC and e-NMCC: growth rates normalised to that of the best path."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Oracle:
         return self.decrease(r)
 
     def timeout_decrease(self, r: int) -> Fraction:
-        """A timeout is not the partial event that coupled decreases model (algorithms.md 0)."""
+        """A timeout is not the partial event that coupled decreases model."""
         return self.paths[r].cwnd / 2
 
     def reacting(self, r: int) -> Iterator[int]:

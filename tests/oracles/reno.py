@@ -1,4 +1,4 @@
-"""Rules that look at one window: NewReno (RFC 5681), and EWTCP, which weighs its step (algorithms.md 3)."""
+"""Rules that look at one window: NewReno (RFC 5681), and EWTCP, which weighs its step."""
 
 from __future__ import annotations
 

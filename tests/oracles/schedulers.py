@@ -1,4 +1,4 @@
-"""Forward prediction: what FPS and SB-FPS expect faster subflows to send (algorithms.md 18)."""
+"""Forward prediction: what FPS and SB-FPS expect faster subflows to send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithms that couple a set of subflows behind one bottleneck, NewReno outside (algorithms.md 14 to 16)."""
+"""Algorithms that couple a set of subflows behind one bottleneck, NewReno outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for the initial slow start: CSS, TCCC, TCCC+ (algorithms.md 11 and 12) and LISA (10)."""
+"""Rules for the initial slow start: CSS, TCCC, TCCC+ and LISA (10)."""
 
 from __future__ import annotations
 

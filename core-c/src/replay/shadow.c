@@ -236,7 +236,7 @@ static void validate(struct rw_path *p, struct rw_shadow_path *h, const struct r
 	}
 }
 
-/* Proportional rate reduction as Linux does it (RFC 6937, algorithms.md 1.5). */
+/* Proportional rate reduction as Linux does it (RFC 6937). */
 static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
 {
 	if (e->delivered == 0 || h->prior_cwnd_q16 == 0)
