@@ -13,6 +13,11 @@
 #include "coupled_slow_start.h"
 
 enum { ACA_MD = COUPLED_OPTIONS, ACA_SAFE, SAME_LOSS_RATIO, ACA_PERIOD, P_EST };
+/* TCCC's own table, and TCCC+'s. */
+#define TCCC_OPTIONS                                                                                                 \
+	COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),    \
+	AGGRESSIVE_AVOIDANCE_OPTIONS
+
 enum { ACA_MD_AUTO, ACA_MD_EQ8, ACA_MD_HALF };
 enum { P_EST_FLIGHT, P_EST_INTERVAL };
 /* When the steps were worked out last, and the step of each path; where they are kept. */
@@ -67,6 +72,19 @@ RW_INLINE uint64_t aca_current_step_q40(struct rw_connection *c, const struct rw
 				c->path[i].word[PATH_ACA_STEP_Q40] = aca_step_in_q40(c, &c->path[i], sets);
 	}
 	return own->word[PATH_ACA_STEP_Q40];
+}
+
+/* Coupled slow start, slow start after a timeout, then avoidance. */
+RW_INLINE void aca_ack(struct rw_connection *c, const struct rw_ack *ack, int sets)
+{
+	struct rw_path *p = &c->path[ack->path];
+	if (css_is_coupled(c, p)) {
+		css_ack(c, ack);
+		return;
+	}
+	uint64_t acked_q16 = rw_after_slow_start(p, ack);
+	if (acked_q16)
+		rw_congestion_avoidance_q40(p, aca_current_step_q40(c, ack, sets), acked_q16);
 }
 
 RW_INLINE void aca_join(struct rw_connection *c, uint32_t path)

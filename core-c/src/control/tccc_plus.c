@@ -4,24 +4,10 @@
  */
 #include "aggressive_avoidance.h"
 
-static const struct rw_option plus_options[] = {
-    COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),
-    AGGRESSIVE_AVOIDANCE_OPTIONS,
-    {0}};
-
+static const struct rw_option plus_options[] = {TCCC_OPTIONS, {0}};
 static const struct rw_word_name plus_words[] = {COUPLED_SLOW_START_WORDS, {0}};
 
-static void plus_ack(struct rw_connection *c, const struct rw_ack *ack)
-{
-	struct rw_path *p = &c->path[ack->path];
-	if (css_is_coupled(c, p)) {
-		css_ack(c, ack);
-		return;
-	}
-	uint64_t acked_q16 = rw_after_slow_start(p, ack);
-	if (acked_q16)
-		rw_congestion_avoidance_q40(p, aca_current_step_q40(c, ack, 1), acked_q16);
-}
+static void plus_ack(struct rw_connection *c, const struct rw_ack *ack) { aca_ack(c, ack, 1); }
 
 static void plus_loss(struct rw_connection *c, uint32_t path)
 {
