@@ -37,8 +37,8 @@ def test_algorithms() -> None:
     found = json.loads(done.stdout)["algorithms"]
     multipath = """tccc tccc+ css lisa lia olia balia ewtcp coupled coupled-full uncoupled nmcc enmcc enmcc+ wvegas sbcc
         dwc mptcp-sbd"""
-    assert {a["name"] for a in found if a["kind"] == "single"} == {"newreno", "cubic"}
-    assert {a["name"] for a in found if a["kind"] == "multipath"} == set(multipath.split())
+    assert {a["name"] for a in found if a["kind"] == "single"} >= {"newreno", "cubic"}
+    assert {a["name"] for a in found if a["kind"] == "multipath"} >= set(multipath.split())
     assert {"name", "default", "values", "reason"} <= found[0]["options"][0].keys()
     assert "tccc" in run("algorithms").stdout
     assert run("algorithms", "--markdown").stdout == (ROOT / "docs/algorithms.md").read_text(), "make docs"
