@@ -14,7 +14,7 @@ UNSET = 0xFFFFFFFFFFFFFFFF
 CHECKS = [c for i in range(lib.RW_CHECK_COUNT) if (c := name_of(lib.rw_check_name, i))]
 """Properties of specs/ that the monitor checks."""
 
-KINDS = [k for i in range(lib.RW_MOVE_SETS + 1) if (k := name_of(lib.rw_move_name, i))]
+KINDS = [k for i in range(lib.RW_MOVE_COUNT) if (k := name_of(lib.rw_move_name, i))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,17 @@ class PathState:
     recovering: bool
     set: int
     set_state: int
+    asked: int = 0
+    seen: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """row: rows of the whole replay before it. path: whose step it is. paths: by place; None where no subflow is live.
+
+    In a step of a detector (its kind begins with `detector_` or `judge_`) a path has srtt_ns, set, set_state, asked and
+    seen alone; `path` of a judge_set is the set, from 0 on. asked: 1 + the path whose ECE a decision waits on, 0 where none
+    waits; seen: by that decision, a bit for each path. set_asked, set_seen: the same of the decisions on sets.
 
     violated: the properties that the step violates, where the monitor looked.
     con_ssthresh_q16: 0 where it is estimated.
@@ -55,6 +61,8 @@ class Step:
     con_ssthresh_q16: int
     mss_bytes: int
     paths: tuple[PathState | None, ...]
+    set_asked: tuple[int, ...] = (0, 0, 0, 0)
+    set_seen: tuple[int, ...] = (0, 0, 0, 0)
 
 
 def _path(p: Any) -> PathState | None:
@@ -62,7 +70,7 @@ def _path(p: Any) -> PathState | None:
         return None
     return PathState(
         p.cwnd_q16, p.ssthresh_q16, p.flight_peak_q16, p.srtt_ns, p.coupled_rtt_ns, p.estimate_q16, p.beta_q32,
-        bool(p.initial), bool(p.recovering), p.group, p.group_state,
+        bool(p.initial), bool(p.recovering), p.group, p.group_state, p.asked, p.seen,
     )  # fmt: skip
 
 
@@ -82,6 +90,8 @@ def step_of(row: Any) -> Step:
         con_ssthresh_q16=row.con_ssthresh_q16,
         mss_bytes=row.mss_bytes,
         paths=tuple(_path(row.paths[i]) for i in range(8)),
+        set_asked=tuple(row.set_asked),
+        set_seen=tuple(row.set_seen),
     )
 
 
@@ -90,14 +100,14 @@ def _row(step: Step) -> dict[str, Any]:
         "time_ns": step.time_ns, "row": step.row, "connection": step.connection, "choice": step.choice,
         "kind": KINDS.index(step.kind), "path": step.path, "acked_segments": step.acked_segments,
         "initial_ss": step.initial_ss, "alpha_q32": step.alpha_q32, "con_ssthresh_q16": step.con_ssthresh_q16,
-        "mss_bytes": step.mss_bytes,
+        "mss_bytes": step.mss_bytes, "set_asked": step.set_asked, "set_seen": step.set_seen,
     }  # fmt: skip
     row["paths"] = [
         {
             "cwnd_q16": p.cwnd_q16, "ssthresh_q16": p.ssthresh_q16, "flight_peak_q16": p.flight_peak_q16,
             "srtt_ns": p.srtt_ns, "coupled_rtt_ns": p.coupled_rtt_ns, "estimate_q16": p.estimate_q16,
             "beta_q32": p.beta_q32, "live": 1, "initial": p.initial, "recovering": p.recovering, "group": p.set,
-            "group_state": p.set_state,
+            "group_state": p.set_state, "asked": p.asked, "seen": p.seen,
         } if p else {}
         for p in step.paths
     ]  # fmt: skip

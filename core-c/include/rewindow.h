@@ -139,7 +139,16 @@ typedef enum rw_move_kind {
 	RW_MOVE_RTT,       /* a sample was smoothed in */
 	RW_MOVE_IDLE,      /* restart after an idle period, or decay of a window that was not used */
 	RW_MOVE_MACHINERY, /* rate reduction, or the end of a recovery, in mode=kernel */
-	RW_MOVE_SETS       /* a detector changed its set or the state of that */
+	RW_MOVE_SETS,      /* a detector changed its set or the state of that */
+	/* Steps of the controller's own detector. */
+	RW_MOVE_DETECTOR_JOIN,
+	RW_MOVE_DETECTOR_LEAVE,
+	RW_MOVE_DETECTOR_ECE,
+	RW_MOVE_DETECTOR_LOSS,
+	RW_MOVE_JUDGE_SUBFLOW, /* a decision that was due: path: whose ECE asked */
+	RW_MOVE_JUDGE_SET,     /* path: the set, from 0 on */
+	RW_MOVE_DETECTOR_END,  /* the connection is closing: no set any more */
+	RW_MOVE_COUNT
 } rw_move_kind;
 
 /* A property of specs/ that the monitor checks on every step. */
@@ -168,10 +177,19 @@ typedef enum rw_check {
 	RW_CHECK_OTHERS_SPARED,
 	RW_CHECK_SETS_OF_TWO,
 	RW_CHECK_BETA_IN_RANGE,
+	RW_CHECK_TABLE_AGREES,
+	RW_CHECK_CLOSED_IN_NONE,
+	RW_CHECK_TWO_STAGES,
+	RW_CHECK_SETS_WHOLE,
+	RW_CHECK_JUDGED_AS_SEEN,
+	RW_CHECK_ONLY_NOTED,
 	RW_CHECK_COUNT
 } rw_check;
 
-/* One path of a connection under one controller, after a step; all 0 when it is not live. */
+/*
+ * One path of a connection under one controller, after a step; all 0 when it is not live. In a step of its detector: as
+ * the detector has it, with srtt, live, group and what follows alone.
+ */
 typedef struct rw_move_path {
 	uint64_t cwnd_q16, ssthresh_q16; /* ssthresh: all ones when it is not set */
 	uint64_t flight_peak_q16;
@@ -180,6 +198,8 @@ typedef struct rw_move_path {
 	uint64_t estimate_q16;   /* of its ssthresh; 0: none */
 	uint64_t beta_q32;       /* SB-CC */
 	uint8_t live, initial, recovering, group, group_state;
+	uint8_t asked; /* 1 + the path whose ECE a decision waits on; 0: none waits */
+	uint8_t seen;  /* by that decision: a bit for each path */
 } rw_move_path;
 
 typedef struct rw_move_row {
@@ -189,6 +209,7 @@ typedef struct rw_move_row {
 	uint32_t violated; /* a bit for each rw_check, with `monitor` */
 	uint32_t mss_bytes; /* that the controller turns byte thresholds into segments with */
 	uint8_t choice, kind, path, initial_ss;
+	uint8_t set_asked[4], set_seen[4]; /* the same of each set */
 	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
 	rw_move_path paths[8];
 } rw_move_row;

@@ -44,6 +44,16 @@ struct rw_statistic {
 	uint8_t fraction_bits;
 };
 
+enum { RW_SETS_MAX = RW_MAX_PATHS / 2 }; /* a set has two members */
+
+/* A decision that waits for the future half of the observation windows (SB-CC paper, Fig. 2). */
+struct rw_judgement {
+	int64_t since_ns, due_ns;
+	uint8_t waits, trigger; /* trigger: the path whose ECE asked */
+	uint8_t seen;           /* a bit for each path that had an event in its window */
+	uint8_t open;           /* a bit for each path whose future half has not been found over */
+};
+
 struct rw_detector {
 	const char *name;
 	const char *source;  /* paper and section, RFC */
@@ -58,11 +68,13 @@ struct rw_detector {
 	void (*congestion)(struct rw_detection *d, uint32_t path, enum rw_congestion kind); /* at now_ns; null: not used */
 	void (*delivery)(struct rw_detection *d, const struct rw_delivery *delivery);       /* at now_ns; null: not used */
 	/*
-	 * Takes the earliest decision that was due between now_ns and `until`, sets now_ns to when it was due, and returns 1;
-	 * 0 when none is left. Null: decides at events alone.
+	 * Takes the earliest decision that was due between now_ns and `until`, sets now_ns to when it was due, and returns 1
+	 * plus its place among the judgements; 0 when none is left. Null: decides at events alone.
 	 */
 	int (*decide)(struct rw_detection *d, int64_t until_ns);
 	int64_t (*statistic)(const struct rw_detection *d, uint32_t path, uint32_t index);
+	/* For those who look: RW_MAX_PATHS of monitored paths, then RW_SETS_MAX of sets 1 and so on. Null: it has none. */
+	const struct rw_judgement *(*judgement)(const struct rw_detection *d, uint32_t place);
 };
 
 /* The registry (list.c): every detector once, ended by a null. */

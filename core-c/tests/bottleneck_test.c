@@ -18,7 +18,7 @@ static void changed(void *to, int64_t time_ns, uint32_t path, const struct rw_de
 
 static void complete(void *to, uint32_t first) { (void)to, (void)first; }
 
-static const struct rw_detect_sink sink = {changed, complete, NULL};
+static const struct rw_detect_sink sink = {changed, complete, NULL, NULL};
 
 static struct rw_detect *detector(const char *name, const char *const *options, uint32_t count)
 {
@@ -37,7 +37,7 @@ static struct rw_detect *with_paths(const char *name, uint32_t paths, uint64_t s
 {
 	struct rw_detect *w = detector(name, NULL, 0);
 	for (uint32_t i = 0; i < paths; i++)
-		rw_detect_join(w, i, srtt_ns);
+		rw_detect_join(w, i, srtt_ns, &sink);
 	return w;
 }
 
@@ -71,7 +71,7 @@ static void a_place_used_again_knows_nothing_of_who_left(void **state)
 	struct rw_detect *w = with_paths("sbcc", 2, 60 * MS);
 	event(w, 1000, 1, RW_CONGESTION_ECE);
 	rw_detect_leave(w, 1, &sink);
-	rw_detect_join(w, 1, 60 * MS);
+	rw_detect_join(w, 1, 60 * MS, &sink);
 	event(w, 1010, 0, RW_CONGESTION_ECE); /* the other's event was another subflow's */
 	rw_detect_advance(w, 2000 * MS, &sink);
 	assert_int_equal(path(w, 0)->set, 0);
@@ -81,7 +81,7 @@ static void a_place_used_again_knows_nothing_of_who_left(void **state)
 	w = with_paths("dwc", 2, 60 * MS);
 	event(w, 1000, 1, RW_CONGESTION_LOSS);
 	rw_detect_leave(w, 1, &sink);
-	rw_detect_join(w, 1, 60 * MS);
+	rw_detect_join(w, 1, 60 * MS, &sink);
 	event(w, 1010, 0, RW_CONGESTION_LOSS);
 	assert_int_equal(path(w, 0)->set, 0);
 	rw_detect_close(w);
@@ -95,7 +95,7 @@ static void who_joins_under_judgement_is_no_witness(void **state)
 		event(w, ms, 0, RW_CONGESTION_ECE);
 		event(w, ms + 5, 1, RW_CONGESTION_ECE);
 		if (ms == 2000)
-			rw_detect_join(w, 2, 60 * MS);
+			rw_detect_join(w, 2, 60 * MS, &sink);
 	}
 	rw_detect_advance(w, 3000 * MS, &sink);
 	assert_int_equal(path(w, 0)->state, RW_GROUP_FINAL);
@@ -123,7 +123,7 @@ static void time_does_not_go_back(void **state)
 			rw_detect_congestion(w, i % 8, (enum rw_congestion)(i % 3), &sink);
 			if (i % 11 == 0) {
 				rw_detect_leave(w, i % 8, &sink);
-				rw_detect_join(w, i % 8, UINT64_MAX);
+				rw_detect_join(w, i % 8, UINT64_MAX, &sink);
 			}
 		}
 		rw_detect_close(w);

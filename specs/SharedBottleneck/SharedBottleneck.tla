@@ -101,10 +101,13 @@ Congest(b) ==
          /\ hit' = hit \cup (Through(b) \ missed)
     /\ UNCHANGED <<live, state, members, recent, alone, ofset, budget, passed, used>>
 
+\* One of those joins, closes or noises that are left. (In a log of what happened there is no such bound.)
+Spent(what) == budget[what] > 0 /\ budget' = [budget EXCEPT ![what] = @ - 1]
+
 \* The congestion that reaches r now, or noise.
 Cause(r) ==
     \/ r \in hit /\ hit' = hit \ {r} /\ budget' = budget
-    \/ r \notin hit /\ budget.noise > 0 /\ budget' = [budget EXCEPT !.noise = @ - 1] /\ hit' = hit
+    \/ r \notin hit /\ Spent("noise") /\ hit' = hit
 
 \* While a congestion is on its way to others of the bottleneck, no window that is to see it closes.
 Arriving(r) == hit \cap Through(Bottleneck[r]) # {}
@@ -209,8 +212,8 @@ JudgeSet(i) ==
 (* Subflows come and go: sbcc_join, sbcc_leave. *)
 
 Join(r) ==
-    /\ r \notin live /\ budget.join > 0
-    /\ budget' = [budget EXCEPT !.join = @ - 1]
+    /\ r \notin live
+    /\ Spent("join")
     /\ live' = live \cup {r}
     /\ UNCHANGED <<state, members, recent, alone, ofset, hit, passed, used>>
 
@@ -221,8 +224,8 @@ Leave(r) ==
     LET left(i) == members[i] \ {r}
         ends(i) == r \in members[i] /\ Cardinality(members[i]) <= 2 /\ Printed \cap {"closed_stays", "lone_member"} = {}
     IN
-    /\ r \in live /\ budget.close > 0
-    /\ budget' = [budget EXCEPT !.close = @ - 1]
+    /\ r \in live
+    /\ Spent("close")
     /\ live' = live \ {r}
     /\ recent' = recent \ {r} /\ hit' = hit \ {r} /\ used' = used \ {r}
     /\ alone' = [s \in Subflows |-> IF s = r THEN Nothing ELSE Forgotten(alone[s], r)]

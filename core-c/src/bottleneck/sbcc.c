@@ -12,7 +12,6 @@
 #include "rw_bottleneck.h"
 
 enum { TRIGGER_LOSS };
-enum { SETS = RW_MAX_PATHS / 2 };
 
 static const struct rw_option sbcc_options[] = {
     {"trigger_loss", "off|on", "off", "on: a loss begins a judgement as an ECE does, for paths without ECN; off, as in print: "
@@ -21,23 +20,17 @@ static const struct rw_option sbcc_options[] = {
 
 static const struct rw_statistic sbcc_statistics[] = {{0}};
 
-/* A decision that waits for the future half of the observation windows. */
-struct judgement {
-	int64_t since_ns, due_ns;
-	uint8_t waits, trigger;
-	uint8_t seen; /* a bit for each path that had an event in its window */
-};
-
 struct sbcc_path {
 	int64_t ece_ns, event_ns; /* the last ECE; the last event */
-	uint8_t had_ece, had_event;
-	struct judgement alone;   /* of a monitored path */
+	uint8_t had_ece;
+	uint8_t recent;           /* the last event has not been found older than the past half of the window */
+	struct rw_judgement alone; /* of a monitored path */
 };
 
 struct sbcc {
 	struct rw_detection common;
 	struct sbcc_path path[RW_MAX_PATHS];
-	struct judgement set[SETS]; /* of set 1 and so on */
+	struct rw_judgement set[RW_SETS_MAX]; /* of set 1 and so on */
 };
 
 static struct sbcc *sbcc_of(struct rw_detection *d) { return (struct sbcc *)(void *)d; }
@@ -60,9 +53,10 @@ static void dissolve(struct rw_detection *d, uint32_t set)
 	sbcc_of(d)->set[set - 1].waits = 0;
 }
 
-static void forget(struct judgement *j, uint32_t path)
+static void forget(struct rw_judgement *j, uint32_t path)
 {
 	j->seen &= (uint8_t)~(1 << path);
+	j->open &= (uint8_t)~(1 << path);
 	if (j->trigger == path)
 		j->waits = 0;
 }
@@ -70,7 +64,7 @@ static void forget(struct judgement *j, uint32_t path)
 static void sbcc_join(struct rw_detection *d, uint32_t path)
 {
 	struct sbcc_path *p = &sbcc_of(d)->path[path];
-	p->had_ece = p->had_event = p->alone.waits = 0;
+	p->had_ece = p->recent = p->alone.waits = 0;
 }
 
 static void sbcc_leave(struct rw_detection *d, uint32_t path)
@@ -79,7 +73,7 @@ static void sbcc_leave(struct rw_detection *d, uint32_t path)
 	uint32_t set = d->path[path].set;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 		forget(&s->path[i].alone, path);
-	for (uint32_t i = 0; i < SETS; i++)
+	for (uint32_t i = 0; i < RW_SETS_MAX; i++)
 		forget(&s->set[i], path);
 	s->path[path].alone.waits = 0;
 	if (set && members(d, set) <= 2)
@@ -92,29 +86,46 @@ static int in_window(const struct rw_detection *d, uint32_t path, int64_t ago_ns
 	return ago_ns <= (int64_t)(d->path[path].srtt_ns / 2);
 }
 
-static void begin(struct rw_detection *d, struct judgement *j, uint32_t trigger)
+/* A half that was found over stays over, though the round trip grows: what was too old once is not young again. */
+static void fade(struct rw_detection *d)
+{
+	struct sbcc *s = sbcc_of(d);
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (s->path[i].recent && !in_window(d, i, d->now_ns - s->path[i].event_ns))
+			s->path[i].recent = 0;
+}
+
+static void begin(struct rw_detection *d, struct rw_judgement *j, uint32_t trigger)
 {
 	const struct sbcc *s = sbcc_of(d);
 	uint64_t longest = 0;
 	j->waits = 1;
 	j->trigger = (uint8_t)trigger;
 	j->since_ns = d->now_ns;
-	j->seen = 0;
+	j->seen = j->open = 0;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
 		if (!d->path[i].live)
 			continue;
 		if (d->path[i].srtt_ns > longest)
 			longest = d->path[i].srtt_ns;
-		if (i != trigger && s->path[i].had_event && in_window(d, i, d->now_ns - s->path[i].event_ns))
+		if (i == trigger)
+			continue;
+		j->open |= (uint8_t)(1 << i);
+		if (s->path[i].recent)
 			j->seen |= (uint8_t)(1 << i);
 	}
 	j->due_ns = d->now_ns + (int64_t)(longest / 2);
 }
 
-static void note(const struct rw_detection *d, struct judgement *j, uint32_t path)
+static void note(const struct rw_detection *d, struct rw_judgement *j, uint32_t path)
 {
-	if (j->waits && j->trigger != path && in_window(d, path, d->now_ns - j->since_ns))
-		j->seen |= (uint8_t)(1 << path);
+	uint8_t bit = (uint8_t)(1 << path);
+	if (!j->waits || !(j->open & bit))
+		return; /* whoever joins later is not asked about */
+	if (in_window(d, path, d->now_ns - j->since_ns))
+		j->seen |= bit;
+	else
+		j->open &= (uint8_t)~bit;
 }
 
 static void sbcc_congestion(struct rw_detection *d, uint32_t path, enum rw_congestion kind)
@@ -128,16 +139,17 @@ static void sbcc_congestion(struct rw_detection *d, uint32_t path, enum rw_conge
 		if (same_run)
 			return;
 	}
-	p->had_event = 1;
+	fade(d);
+	p->recent = 1;
 	p->event_ns = d->now_ns;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 		note(d, &s->path[i].alone, path);
-	for (uint32_t i = 0; i < SETS; i++)
+	for (uint32_t i = 0; i < RW_SETS_MAX; i++)
 		note(d, &s->set[i], path);
 	if (kind != RW_CONGESTION_ECE && !d->option[TRIGGER_LOSS])
 		return;
 	uint32_t set = d->path[path].set;
-	struct judgement *j = set ? &s->set[(set - 1) % SETS] : &p->alone;
+	struct rw_judgement *j = set ? &s->set[(set - 1) % RW_SETS_MAX] : &p->alone;
 	if (!j->waits)
 		begin(d, j, path);
 }
@@ -150,12 +162,12 @@ static void judge_alone(struct rw_detection *d, uint32_t trigger)
 	s->path[trigger].alone.waits = 0;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 		found |= (seen >> i & 1) && d->path[i].live && d->path[i].set == 0;
-	for (uint8_t n = SETS; n >= 1; n--)
+	for (uint8_t n = RW_SETS_MAX; n >= 1; n--)
 		if (members(d, n) == 0)
 			number = n;
 	if (!found || number == 0)
 		return;
-	s->set[(number - 1) % SETS].waits = 0;
+	s->set[(number - 1) % RW_SETS_MAX].waits = 0;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
 		struct rw_detected_path *p = &d->path[i];
 		if (i != trigger && (!(seen >> i & 1) || !p->live || p->set))
@@ -168,7 +180,7 @@ static void judge_alone(struct rw_detection *d, uint32_t trigger)
 
 static void judge_set(struct rw_detection *d, uint32_t set)
 {
-	struct judgement *j = &sbcc_of(d)->set[set - 1];
+	struct rw_judgement *j = &sbcc_of(d)->set[set - 1];
 	int holds = 1;
 	j->waits = 0;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
@@ -183,20 +195,26 @@ static void judge_set(struct rw_detection *d, uint32_t set)
 			d->path[i].state = RW_GROUP_FINAL;
 }
 
+static const struct rw_judgement *sbcc_judgement(const struct rw_detection *d, uint32_t place)
+{
+	const struct sbcc *s = (const struct sbcc *)(const void *)d;
+	return place < RW_MAX_PATHS ? &s->path[place].alone : &s->set[(place - RW_MAX_PATHS) % RW_SETS_MAX];
+}
+
 /* What happens when a judgement is due still counts: due before `until`, not at it. */
 static int sbcc_decide(struct rw_detection *d, int64_t until_ns)
 {
 	struct sbcc *s = sbcc_of(d);
 	int64_t earliest = until_ns;
-	uint32_t which = RW_MAX_PATHS + SETS;
-	for (uint32_t i = 0; i < RW_MAX_PATHS + SETS; i++) {
-		const struct judgement *j = i < RW_MAX_PATHS ? &s->path[i].alone : &s->set[i - RW_MAX_PATHS];
+	uint32_t which = RW_MAX_PATHS + RW_SETS_MAX;
+	for (uint32_t i = 0; i < RW_MAX_PATHS + RW_SETS_MAX; i++) {
+		const struct rw_judgement *j = i < RW_MAX_PATHS ? &s->path[i].alone : &s->set[i - RW_MAX_PATHS];
 		if (j->waits && j->due_ns < earliest) {
 			earliest = j->due_ns;
 			which = i;
 		}
 	}
-	if (which == RW_MAX_PATHS + SETS)
+	if (which == RW_MAX_PATHS + RW_SETS_MAX)
 		return 0;
 	if (earliest > d->now_ns)
 		d->now_ns = earliest;
@@ -204,7 +222,7 @@ static int sbcc_decide(struct rw_detection *d, int64_t until_ns)
 		judge_alone(d, which);
 	else
 		judge_set(d, which - RW_MAX_PATHS + 1);
-	return 1;
+	return (int)which + 1;
 }
 
 const struct rw_detector rw_detector_sbcc = {
@@ -221,4 +239,5 @@ const struct rw_detector rw_detector_sbcc = {
     .leave = sbcc_leave,
     .congestion = sbcc_congestion,
     .decide = sbcc_decide,
+    .judgement = sbcc_judgement,
 };

@@ -34,11 +34,27 @@ static void sets_complete(void *to, uint32_t first_path)
 			rw_shadow_moved(rw_connection_shadow(t->r, t->connection, k), RW_MOVE_SETS, first_path, 0);
 }
 
+/* The detector's own steps are in the log of the controllers that it was made for. */
+static void stepped(void *to, uint8_t kind, uint32_t path)
+{
+	const struct told *t = to;
+	struct rw_observed *observed = t->r->live_connection[t->connection].observed;
+	for (uint32_t k = 0; k < t->r->choices; k++)
+		if (observed[k].detector == t->detect->which + 1)
+			rw_observe_detector(&observed[k], t->detect, kind, path);
+}
+
+static struct rw_detect_sink sink_of(struct told *t)
+{
+	int observed = t->r->live_connection[t->connection].observed != NULL;
+	return (struct rw_detect_sink){set_changed, sets_complete, observed ? stepped : NULL, t};
+}
+
 void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns)
 {
 	for (struct rw_detect *w = r->live_connection[connection].detect; w; w = w->next) {
 		struct told told = {r, connection, w};
-		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		struct rw_detect_sink sink = sink_of(&told);
 		rw_detect_event(w, slot, e, srtt_ns, &sink);
 	}
 }
@@ -47,9 +63,9 @@ static void detect_join(rw_replay *r, const struct rw_flow *f, const struct live
 {
 	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
 		struct told told = {r, f->connection, w};
-		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		struct rw_detect_sink sink = sink_of(&told);
 		rw_detect_advance(w, time_ns, &sink);
-		rw_detect_join(w, l->slot, l->sender.srtt_ns);
+		rw_detect_join(w, l->slot, l->sender.srtt_ns, &sink);
 		rw_add_set(r, f, w->which, time_ns, &w->state->path[l->slot]);
 	}
 }
@@ -96,12 +112,16 @@ static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, i
 	struct live_connection *lc = &r->live_connection[f->connection];
 	if (lc->detect && is_closing(r, f->connection)) {
 		lc->closing = 1;
+		for (const struct rw_detect *w = lc->detect; w && lc->observed; w = w->next) {
+			struct told told = {r, f->connection, w};
+			stepped(&told, RW_MOVE_DETECTOR_END, 0);
+		}
 		close_detectors(lc);
 		dissolve_sets(r, f->connection);
 	}
 	for (struct rw_detect *w = r->live_connection[f->connection].detect; w; w = w->next) {
 		struct told told = {r, f->connection, w};
-		struct rw_detect_sink sink = {set_changed, sets_complete, &told};
+		struct rw_detect_sink sink = sink_of(&told);
 		rw_detect_advance(w, time_ns, &sink);
 		rw_detect_leave(w, slot, &sink);
 	}
@@ -161,6 +181,7 @@ static int observe(rw_replay *r, uint32_t connection)
 		if (rw_is_monitored(r->choice[k].control)) {
 			rw_observe(&lc->observed[k], &r->observed_by, rw_connection_shadow(r, connection, k), connection, (uint8_t)k);
 			lc->observed[k].steps = &lc->monitored;
+			lc->observed[k].detector = rw_own_detector(r->choice[k].control, &r->choice[k].settings);
 		}
 	return 0;
 }

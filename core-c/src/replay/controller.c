@@ -10,6 +10,7 @@
 struct rw_controller {
 	struct rw_shadow *shadow;
 	struct rw_detect *detect; /* null: it has no use for sets */
+	uint8_t own_detector;     /* its place + 1 where it is the one that the controller was made with */
 	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
 	struct rw_observed observed;  /* when somebody looks */
 	struct rw_observed_by by;
@@ -50,6 +51,7 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 		return RW_ERROR_MEMORY;
 	}
+	c->own_detector = rw_own_detector(control, &settings);
 	rw_shadow_open(c->shadow, control, &settings, RW_MAX_PATHS, mss_bytes);
 	*out = c;
 	return RW_OK;
@@ -76,16 +78,23 @@ static void sets_complete(void *to, uint32_t first_path)
 	rw_shadow_moved(((rw_controller *)to)->shadow, RW_MOVE_SETS, first_path, 0);
 }
 
+static void stepped(void *to, uint8_t kind, uint32_t path)
+{
+	rw_controller *c = to;
+	if (c->shadow->observer && c->observed.detector == c->detect->which + 1)
+		rw_observe_detector(&c->observed, c->detect, kind, path);
+}
+
 void rw_controller_advance(rw_controller *c, int64_t time_ns)
 {
-	struct rw_detect_sink sink = {set_changed, sets_complete, c};
+	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
 	if (c->detect && time_ns != RW_TIME_UNKNOWN)
 		rw_detect_advance(c->detect, time_ns, &sink);
 }
 
 static void tell_congestion(rw_controller *c, uint32_t path, enum rw_congestion kind, int64_t time_ns)
 {
-	struct rw_detect_sink sink = {set_changed, sets_complete, c};
+	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
 	if (!c->detect || time_ns == RW_TIME_UNKNOWN)
 		return;
 	rw_detect_advance(c->detect, time_ns, &sink);
@@ -102,6 +111,9 @@ void rw_controller_observe(rw_controller *c)
 {
 	c->by = (struct rw_observed_by){.log = &c->log, .owner = c, .violations = violations_of, .monitor = 1};
 	rw_observe(&c->observed, &c->by, c->shadow, 0, 0);
+	c->observed.detector = c->own_detector;
+	if (c->detect)
+		rw_look_at_detector(c->detect, &c->observed.detected[0]);
 }
 
 const rw_move_row *rw_controller_moves(const rw_controller *c, uint64_t *count)
@@ -125,13 +137,14 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	p->flight_peak_q16 = state->flight_peak_q16;
 	p->group = state->group;
 	p->group_state = state->group_state;
-	if (c->detect)
-		rw_detect_join(c->detect, i, state->srtt_ns);
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
 	if (join)
 		rw_shadow_moved(c->shadow, RW_MOVE_JOIN, i, 0);
-	else if (c->shadow->observer)
+	struct rw_detect_sink sink = {set_changed, sets_complete, join ? stepped : NULL, c};
+	if (c->detect)
+		rw_detect_join(c->detect, i, state->srtt_ns, &sink);
+	if (!join && c->shadow->observer)
 		rw_controller_observe(c); /* what is placed was there before */
 	*path = i;
 	return RW_OK;
@@ -173,7 +186,7 @@ rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return refuse(error, "no such path");
-	struct rw_detect_sink sink = {set_changed, sets_complete, c};
+	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
 	if (c->detect)
 		rw_detect_leave(c->detect, path, &sink);
 	dissolve(c, path);

@@ -3,6 +3,7 @@
 #define RW_DETECT_H
 
 #include "events.h"
+#include "rewindow.h"
 #include "rw_bottleneck.h"
 
 enum { RW_DETECTORS_MAX = 8 };
@@ -11,6 +12,8 @@ enum { RW_DETECTORS_MAX = 8 };
 struct rw_detect_sink {
 	void (*changed)(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now);
 	void (*complete)(void *to, uint32_t first_path);
+	/* And before that of every step of the detector itself (rw_move_kind); null: nobody looks. */
+	void (*stepped)(void *to, uint8_t kind, uint32_t path);
 	void *to;
 };
 
@@ -27,7 +30,7 @@ struct rw_detect *rw_detect_open(uint32_t which, const int64_t *option, int64_t 
 void rw_detect_close(struct rw_detect *w);
 /* Time passes; it never goes back. Whatever was due is decided. Before each of the others. */
 void rw_detect_advance(struct rw_detect *w, int64_t now_ns, const struct rw_detect_sink *sink);
-void rw_detect_join(struct rw_detect *w, uint32_t path, uint64_t srtt_ns);
+void rw_detect_join(struct rw_detect *w, uint32_t path, uint64_t srtt_ns, const struct rw_detect_sink *sink);
 void rw_detect_leave(struct rw_detect *w, uint32_t path, const struct rw_detect_sink *sink);
 void rw_detect_congestion(struct rw_detect *w, uint32_t path, enum rw_congestion kind, const struct rw_detect_sink *sink);
 /* srtt_ns: after the sample. */

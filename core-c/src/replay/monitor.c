@@ -453,3 +453,112 @@ uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *cont
 	}
 	return s.violated;
 }
+
+/* Which live paths are in a set, and which live paths there are: a bit for each. */
+static uint32_t members(const struct rw_detector_look *l, uint32_t set)
+{
+	uint32_t found = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (l->path[i].live && l->path[i].set == set)
+			found |= (uint32_t)1 << i;
+	return found;
+}
+
+static uint32_t live_paths(const struct rw_detector_look *l)
+{
+	uint32_t found = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		found |= (uint32_t)(l->path[i].live != 0) << i;
+	return found;
+}
+
+/* True of every state of a detector (SharedBottleneck: TableAgrees, TwoMembers, ClosedInNone). */
+static void check_table(struct step *s, const struct rw_detector_look *a)
+{
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		const struct rw_detected_path *p = &a->path[i];
+		require(s, p->live || (p->set == 0 && p->state == RW_GROUP_MONITOR && a->asked[i] == 0), RW_CHECK_CLOSED_IN_NONE);
+		require(s, p->set <= RW_SETS_MAX && (p->set == 0) == (p->state == RW_GROUP_MONITOR), RW_CHECK_TABLE_AGREES);
+		for (uint32_t k = 0; k < i; k++)
+			require(s, p->set == 0 || p->set != a->path[k].set || p->state == a->path[k].state, RW_CHECK_TABLE_AGREES);
+	}
+	for (uint32_t set = 1; set <= RW_SETS_MAX; set++)
+		require(s, __builtin_popcount(members(a, set)) != 1, RW_CHECK_SETS_OF_TWO);
+}
+
+/* A set is made of monitored paths at once, and goes as a whole, or by who leaves it. Final comes after judgement. */
+static void check_sets(struct step *s, const struct rw_detector_look *b, const struct rw_detector_look *a)
+{
+	uint8_t kind = s->move->kind;
+	int judged = kind == RW_MOVE_JUDGE_SUBFLOW || kind == RW_MOVE_JUDGE_SET, left = kind == RW_MOVE_DETECTOR_LEAVE;
+	for (uint32_t set = 1; set <= RW_SETS_MAX; set++) {
+		uint32_t was = members(b, set), is = members(a, set), who = left ? (uint32_t)1 << s->move->path : 0;
+		if (was == is || kind == RW_MOVE_DETECTOR_END)
+			continue;
+		int goes = was != 0 && is == 0 && (kind == RW_MOVE_JUDGE_SET ? set == s->move->path + 1u : (was & who) != 0);
+		int shrinks = is != 0 && (was & ~who) == is;
+		int made = kind == RW_MOVE_JUDGE_SUBFLOW && was == 0 && (is & members(b, 0)) == is;
+		require(s, goes || shrinks || made, RW_CHECK_SETS_WHOLE);
+	}
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		uint8_t was = b->path[i].state, is = a->path[i].state;
+		if (was == is || kind == RW_MOVE_DETECTOR_END)
+			continue;
+		require(s, is != RW_GROUP_FINAL || was == RW_GROUP_JUDGEMENT, RW_CHECK_TWO_STAGES);
+		require(s, is != RW_GROUP_JUDGEMENT || was == RW_GROUP_MONITOR, RW_CHECK_TWO_STAGES);
+		require(s, judged || left, RW_CHECK_ONLY_NOTED);
+	}
+}
+
+/* What a decision comes to, from what it had seen (Algorithm 1, lines 5-22). */
+static void check_judged(struct step *s, const struct rw_detector_look *b, const struct rw_detector_look *a)
+{
+	uint32_t which = s->move->path, monitored = members(b, 0), free_set = 0;
+	if (s->move->kind == RW_MOVE_JUDGE_SUBFLOW) {
+		uint32_t together = (b->seen[which] & monitored) | (uint32_t)1 << which, made = 0;
+		for (uint32_t set = 1; set <= RW_SETS_MAX; set++) {
+			free_set |= members(b, set) == 0;
+			made |= members(b, set) == 0 ? members(a, set) : 0;
+		}
+		require(s, b->asked[which] == which + 1 && a->asked[which] == 0, RW_CHECK_JUDGED_AS_SEEN);
+		require(s, made == (__builtin_popcount(together) > 1 && free_set ? together : 0), RW_CHECK_JUDGED_AS_SEEN);
+		return;
+	}
+	if (which >= RW_SETS_MAX || b->set_asked[which] == 0) {
+		require(s, 0, RW_CHECK_JUDGED_AS_SEEN);
+		return;
+	}
+	uint32_t of = members(b, which + 1), others = live_paths(b) & ~of, asked = (uint32_t)1 << (b->set_asked[which] - 1);
+	int holds = (of & ~asked & ~b->set_seen[which]) == 0 && (others & b->set_seen[which]) == 0;
+	require(s, (members(a, which + 1) != 0) == holds, RW_CHECK_JUDGED_AS_SEEN);
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (of >> i & 1)
+			require(s, a->path[i].state == (holds ? RW_GROUP_FINAL : RW_GROUP_MONITOR), RW_CHECK_JUDGED_AS_SEEN);
+}
+
+/* An event is noted by the decisions that wait, of its own path; it begins none but for that path, and ends none. */
+static void check_noted(struct step *s, uint8_t was, uint8_t is, uint8_t seen_before, uint8_t seen)
+{
+	uint32_t path = s->move->path, own = (uint32_t)1 << path;
+	if (was == 0)
+		require(s, is == 0 || (is == path + 1 && !(seen & own)), RW_CHECK_ONLY_NOTED);
+	else
+		require(s, is == was && (seen & ~own) == (seen_before & ~own) && (is != path + 1 || !(seen & own)), RW_CHECK_ONLY_NOTED);
+}
+
+uint32_t rw_monitor_detector(const struct rw_detector_look *before, const struct rw_move *move,
+			     const struct rw_detector_look *after)
+{
+	struct step s = {.move = move};
+	check_table(&s, after);
+	check_sets(&s, before, after);
+	if (move->kind == RW_MOVE_JUDGE_SUBFLOW || move->kind == RW_MOVE_JUDGE_SET)
+		check_judged(&s, before, after);
+	if (move->kind != RW_MOVE_DETECTOR_ECE && move->kind != RW_MOVE_DETECTOR_LOSS)
+		return s.violated;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		check_noted(&s, before->asked[i], after->asked[i], before->seen[i], after->seen[i]);
+	for (uint32_t i = 0; i < RW_SETS_MAX; i++)
+		check_noted(&s, before->set_asked[i], after->set_asked[i], before->set_seen[i], after->set_seen[i]);
+	return s.violated;
+}

@@ -1,5 +1,7 @@
 #include "moves.h"
 
+#include "detect.h"
+
 #include <string.h>
 
 static int8_t word(const struct rw_control *control, const char *name)
@@ -77,6 +79,26 @@ void rw_look_at(const struct rw_connection *c, const struct rw_places *places, s
 					   .group_state = p->group_state};
 	}
 }
+
+static uint8_t asked_by(const struct rw_judgement *j) { return j->waits ? (uint8_t)(j->trigger + 1) : 0; }
+static uint8_t seen_by(const struct rw_judgement *j) { return j->waits ? j->seen : 0; }
+
+void rw_look_at_detector(const struct rw_detect *detect, struct rw_detector_look *look)
+{
+	const struct rw_detector *detector = detect->detector;
+	memset(look, 0, sizeof *look);
+	memcpy(look->path, detect->state->path, sizeof look->path);
+	for (uint32_t i = 0; i < RW_MAX_PATHS && detector->judgement; i++) {
+		look->asked[i] = asked_by(detector->judgement(detect->state, i));
+		look->seen[i] = seen_by(detector->judgement(detect->state, i));
+	}
+	for (uint32_t i = 0; i < RW_SETS_MAX && detector->judgement; i++) {
+		look->set_asked[i] = asked_by(detector->judgement(detect->state, RW_MAX_PATHS + i));
+		look->set_seen[i] = seen_by(detector->judgement(detect->state, RW_MAX_PATHS + i));
+	}
+}
+
+int rw_is_of_detector(uint32_t kind) { return kind >= RW_MOVE_DETECTOR_JOIN && kind <= RW_MOVE_DETECTOR_END; }
 
 int rw_look_again(const struct rw_connection *c, const struct rw_places *places, uint32_t path, struct rw_look *look)
 {

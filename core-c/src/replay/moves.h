@@ -6,8 +6,10 @@
 #define RW_MOVES_H
 
 #include "rewindow.h"
+#include "rw_bottleneck.h"
 #include "rw_control.h"
 
+struct rw_detect;
 struct rw_shadow;
 
 struct rw_path_look {
@@ -25,6 +27,13 @@ struct rw_look {
 	uint8_t initial_ss;
 	uint8_t paths; /* places that there are; what is beyond is not looked at */
 	struct rw_path_look path[RW_MAX_PATHS];
+};
+
+/* All that a detector with judgements knows, but for times. set_: of set 1 and so on. */
+struct rw_detector_look {
+	struct rw_detected_path path[RW_MAX_PATHS];
+	uint8_t asked[RW_MAX_PATHS], set_asked[RW_SETS_MAX]; /* 1 + the path whose ECE a decision waits on; 0: none waits */
+	uint8_t seen[RW_MAX_PATHS], set_seen[RW_SETS_MAX];   /* by that decision: a bit for each path */
 };
 
 struct rw_move {
@@ -51,11 +60,18 @@ void rw_look_at(const struct rw_connection *c, const struct rw_places *places, s
 /* After a sample of the RTT: takes over the path's times; 0 when more than those has changed. */
 int rw_look_again(const struct rw_connection *c, const struct rw_places *places, uint32_t path, struct rw_look *look);
 
+void rw_look_at_detector(const struct rw_detect *detect, struct rw_detector_look *look);
+/* Is it a step of a detector? */
+int rw_is_of_detector(uint32_t kind);
+
 /*
  * The properties of specs/ on one step: a bit of enum rw_check for each that it violates. Where the arithmetic of a
  * window is checked, the bounds are those of tests/unit/test_controllers.py.
  */
 uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control, const struct rw_places *places,
 		    const struct rw_look *before, const struct rw_move *move, const struct rw_look *after);
+/* And on one step of a detector. */
+uint32_t rw_monitor_detector(const struct rw_detector_look *before, const struct rw_move *move,
+			     const struct rw_detector_look *after);
 
 #endif

@@ -129,6 +129,13 @@ const char *rw_move_name(uint32_t kind)
 	    [RW_MOVE_IDLE] = "idle",
 	    [RW_MOVE_MACHINERY] = "machinery",
 	    [RW_MOVE_SETS] = "sets",
+	    [RW_MOVE_DETECTOR_JOIN] = "detector_join",
+	    [RW_MOVE_DETECTOR_LEAVE] = "detector_leave",
+	    [RW_MOVE_DETECTOR_ECE] = "detector_ece",
+	    [RW_MOVE_DETECTOR_LOSS] = "detector_loss",
+	    [RW_MOVE_JUDGE_SUBFLOW] = "judge_subflow",
+	    [RW_MOVE_JUDGE_SET] = "judge_set",
+	    [RW_MOVE_DETECTOR_END] = "detector_end",
 	};
 	return NAME_OF(names, kind);
 }
@@ -160,6 +167,12 @@ const char *rw_check_name(uint32_t check)
 	    [RW_CHECK_OTHERS_SPARED] = "OthersSpared",
 	    [RW_CHECK_SETS_OF_TWO] = "SetsOfTwo",
 	    [RW_CHECK_BETA_IN_RANGE] = "BetaInRange",
+	    [RW_CHECK_TABLE_AGREES] = "TableAgrees",
+	    [RW_CHECK_CLOSED_IN_NONE] = "ClosedInNone",
+	    [RW_CHECK_TWO_STAGES] = "TwoStages",
+	    [RW_CHECK_SETS_WHOLE] = "SetsWhole",
+	    [RW_CHECK_JUDGED_AS_SEEN] = "JudgedAsSeen",
+	    [RW_CHECK_ONLY_NOTED] = "OnlyNoted",
 	};
 	return NAME_OF(names, check);
 }

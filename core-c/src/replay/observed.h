@@ -2,6 +2,7 @@
 #ifndef RW_OBSERVED_H
 #define RW_OBSERVED_H
 
+#include "detect.h"
 #include "shadow.h"
 
 /* Rows of the log between two batches. */
@@ -22,7 +23,9 @@ struct rw_observed {
 	struct rw_observer observer; /* first: a shadow knows it by this */
 	struct rw_places places;
 	struct rw_look look[2]; /* before a step and after it take turns */
-	uint8_t turn;
+	struct rw_detector_look detected[2]; /* the same of its detector */
+	uint8_t turn, detected_turn;
+	uint8_t detector; /* its place + 1, where its steps are this log's; 0: none's */
 	uint64_t *steps; /* where the monitor counts its connection's; null: nowhere */
 	struct rw_observed_by *by;
 	uint32_t connection;
@@ -44,5 +47,9 @@ struct rw_observed_by {
 
 /* s is open, without a subflow yet. */
 void rw_observe(struct rw_observed *o, struct rw_observed_by *by, struct rw_shadow *s, uint32_t connection, uint8_t choice);
+/* Its place + 1 of the detector that is the controller's own: both are of one paper, and have its name. 0: it has none. */
+uint8_t rw_own_detector(const struct rw_control *control, const struct rw_settings *settings);
+/* A step that its detector has made. */
+void rw_observe_detector(struct rw_observed *o, const struct rw_detect *detect, uint8_t kind, uint32_t path);
 
 #endif

@@ -24,7 +24,7 @@ static void changed(void *to, int64_t time_ns, uint32_t path, const struct rw_de
 
 static void complete(void *to, uint32_t first) { (void)to, (void)first; }
 
-static const struct rw_detect_sink sink = {changed, complete, NULL};
+static const struct rw_detect_sink sink = {changed, complete, NULL, NULL};
 
 rw_status rw_watch_open(rw_watch **out, const rw_choice *choice, rw_error *error)
 {
@@ -66,7 +66,7 @@ rw_status rw_watch_join(rw_watch *w, int64_t time_ns, uint64_t srtt_ns, uint32_t
 	if (i == RW_MAX_PATHS)
 		return refuse(error, "a connection has at most 8 paths");
 	rw_detect_advance(w->detect, time_ns, &sink);
-	rw_detect_join(w->detect, i, srtt_ns);
+	rw_detect_join(w->detect, i, srtt_ns, &sink);
 	*path = i;
 	return RW_OK;
 }
