@@ -81,23 +81,17 @@ def random_steps(algorithm: str, seed: int, steps: int = STEPS) -> list[Step]:
     """One connection's joins, ACKs, losses, timeouts and closes, as a controller took them."""
     from rewindow import Controller
 
+    if algorithm == "sbcc":
+        return _random_detections(seed, steps)
     r = random.Random(f"{algorithm}/{seed}")
     rtts = r.choice(
         [(0.02, 0.02, 0.02, 0.02), (0.01, 0.02, 0.05, 0.2), (0.01, 0.015, 0.3, 0.02), (0.04, 0.04, 0.1, 0.1)]
     )
     steady = r.random() < 0.5
-    together: list[dict[str, Any]] = []
-    named: dict[str, object] = {}
-    if algorithm == "sbcc":
-        # Two subflows of one set, which stay: it is the detector that ends sets.
-        state = r.choice(["final", "final", "judgement"])
-        together = [{"rtt": rtt, "set": 1, "set_state": state} for rtt in rtts[:2]]
-    else:
-        named["con_ssthresh"] = r.choice([20, 45, 45, 60])
-    controller = Controller(algorithm, together, **named)
+    controller = Controller(algorithm, con_ssthresh=r.choice([20, 45, 45, 60]))
     controller.observe()
-    open_ = {path: rtts[path] for path in range(len(together))}
-    joined, late = len(together), r.choice([0, 8, 15, 30])
+    open_: dict[int, float] = {}
+    joined, late = 0, r.choice([0, 8, 15, 30])
 
     def join() -> None:
         nonlocal joined
@@ -119,14 +113,63 @@ def random_steps(algorithm: str, seed: int, steps: int = STEPS) -> list[Step]:
             controller.ece(path)
         elif what < 0.032:
             controller.timeout(path)
-        elif what < 0.04 and path >= len(together):
+        elif what < 0.04:
             controller.leave(path)
             del open_[path]
         else:
-            acked = r.choice([1, 1, 2, 2, 3, 8, 44])
-            controller.ack(
-                path, acked, rtt, time=n * 0.01, marked=r.choice([0, 0, acked]) if algorithm == "sbcc" else 0
-            )
+            controller.ack(path, r.choice([1, 1, 2, 2, 3, 8, 44]), rtt, time=n * 0.01)
+    return controller.steps()
+
+
+def _random_detections(seed: int, steps: int) -> list[Step]:
+    """A connection under SB-CC whose subflows meet in two queues: most congestions of one reach all of its subflows within
+    their windows, some are a little late, and there is noise."""
+    from rewindow import Controller
+
+    r = random.Random(f"sbcc/{seed}")
+    controller = Controller("sbcc")
+    controller.observe()
+    rtts = r.choice([(0.04, 0.04, 0.04), (0.02, 0.05, 0.1), (0.03, 0.2, 0.04)])
+    queues, largest = r.choice([1, 2, 2]), r.choice([2, 4, 6, 8])
+    open_: dict[int, int] = {}  # path -> queue
+    t, joined = 0.0, 0
+
+    def rtt(path: int) -> float:
+        return rtts[path % 3] * r.choice([1, 1, 1, r.uniform(0.9, 1.3), 8])
+
+    def join() -> None:
+        nonlocal joined
+        open_[controller.join({} if r.random() < 0.1 else {"rtt": rtts[joined % 3]})] = r.randrange(queues)
+        joined += 1
+
+    def happens(path: int) -> None:
+        what = r.random()
+        if what < 0.88:
+            controller.ece(path, time=t)
+        else:
+            (controller.loss if what < 0.96 else controller.timeout)(path, time=t)
+
+    for _ in range(steps):
+        t += r.choice([0, 0.001, 0.01, 0.05, 0.3])
+        what = r.random()
+        if len(open_) < 2 or (len(open_) < largest and what < 0.04):
+            join()
+        elif what < 0.07 and len(open_) > 1:
+            path = r.choice(list(open_))
+            controller.leave(path)
+            del open_[path]
+        elif what < 0.4:
+            queue = r.randrange(queues)
+            hit = [p for p in open_ if open_[p] == queue]
+            for path in r.sample(hit, len(hit)):
+                happens(path)
+                t += r.choice([0, 0, rtts[path % 3] / 20, rtts[path % 3] / 2])
+            t += r.choice([0, 0.3, 0.3, 0.6])
+        elif what < 0.45:
+            happens(r.choice(list(open_)))
+        else:
+            path, acked = r.choice(list(open_)), r.choice([1, 1, 2, 2, 3, 8, 44])
+            controller.ack(path, acked, rtt(path), time=t, marked=r.choice([0, 0, acked]))
     return controller.steps()
 
 

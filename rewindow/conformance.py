@@ -17,14 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rewindow import confined, specs
+from rewindow import confined, detections, specs
 from rewindow.algorithms import algorithms
 from rewindow.core import Choice
 from rewindow.errors import BadOption, RewindowError
 from rewindow.intervals import INITIAL_WINDOW, ONE, Arithmetic, Interval, Rules, con_ssthresh_q16, counted, rules_of
 from rewindow.steps import UNSET, Step
 
-SPECIFIED = {"css": "CoupledSlowStart", "tccc": "CoupledSlowStart", "tccc+": "CoupledSlowStart"}
+SPECIFIED = {
+    "css": "CoupledSlowStart",
+    "tccc": "CoupledSlowStart",
+    "tccc+": "CoupledSlowStart",
+    "sbcc": "SharedBottleneck",
+}
 """The specification that an algorithm's steps are held against."""
 
 PIECE_STEPS = 5000
@@ -82,7 +87,8 @@ class Progress:
 
 @dataclass
 class Refusal:
-    """A step that the specification does not allow. before: the step before it; None when it is the first."""
+    """A step that the specification does not allow. before: the step before it; None when it is the first. show: a state
+    as people read it."""
 
     event: int
     before: Step | None
@@ -90,9 +96,10 @@ class Refusal:
     memory: dict[int, Followed]
     expected: list[dict[str, Any]] = field(default_factory=list)
     why: str = "refused"
+    show: Callable[[Step], dict[str, Any]] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        s = self.step
+        s, show = self.step, self.show or _shown
         return {
             "event": self.event,
             "time_ns": s.time_ns,
@@ -100,9 +107,10 @@ class Refusal:
             "step": s.kind,
             "path": s.path,
             "acked_segments": s.acked_segments,
-            "before": None if self.before is None else _shown(self.before),
+            "before": None if self.before is None else show(self.before),
             "expected": self.expected,
-            "found": _shown(s),
+            "found": show(s),
+            "why": self.why,
         }
 
 
@@ -189,6 +197,10 @@ class _Log:
         self.before: Step | None = None
         self.memory: dict[int, Followed] = {}
         self.steps: list[Step] = []
+
+    def add(self, step: Step) -> bool:
+        self.steps.append(step)
+        return True
 
     def cut(self) -> Iterator[_Piece]:
         """All that is there, as pieces."""
@@ -505,19 +517,30 @@ class _Tlc:
         explaining: bool = False,
         on_states: Callable[[int], None] = lambda distinct: None,
     ) -> specs.Outcome:
+        writer = _Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
+        return self.run_module(
+            "CoupledSlowStartLog",
+            lambda folder: _write(folder, self.runs.folder, writer, pieces, explaining),
+            on_states,
+        )
+
+    def run_module(
+        self, module: str, write: Callable[[Path], None], on_states: Callable[[int], None] = lambda distinct: None
+    ) -> specs.Outcome:
+        """Of the files that `write` writes into a folder."""
+
         def still(outcome: specs.Outcome) -> bool:
             on_states(outcome.distinct)
             return True
 
         runs = self.runs
-        writer = _Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
         with tempfile.TemporaryDirectory(prefix="rewindow-trace-") as temporary:
             folder = Path(temporary)
-            _write(folder, runs.folder, writer, pieces, explaining)
+            write(folder)
             outcome = specs.run_tlc(
                 folder,
-                "CoupledSlowStartLog.tla",
-                "CoupledSlowStartLog.cfg",
+                f"{module}.tla",
+                f"{module}.cfg",
                 tlc=self.jar,
                 memory_mb=runs.memory_mb,
                 seconds_max=runs.seconds_max,
@@ -553,6 +576,20 @@ def _follow(
     if outcome.distinct != expected:
         raise CheckFailed(f"TLC found {outcome.distinct} states of a log with {expected}")
     return [(pieces[n - 1], at, why) for n, (why, at) in sorted(refused.items())]
+
+
+def _follow_detections(
+    tlc: _Tlc, pieces: Sequence[detections.Piece], on_states: Callable[[int], None]
+) -> list[tuple[Verdict, Refusal]]:
+    outcome = tlc.run_module(
+        "SharedBottleneckLog", lambda folder: detections.write(folder, tlc.runs.folder, pieces), on_states
+    )
+    refused, expected = detections.read(pieces, _said(outcome))
+    if outcome.distinct != expected:
+        raise CheckFailed(f"TLC found {outcome.distinct} states of a log with {expected}")
+    return [
+        (r.log.verdict, Refusal(r.event, r.before, r.step, {}, r.expected, r.why, detections.shown)) for r in refused
+    ]
 
 
 def _explain(tlc: _Tlc, rules: Rules, refusals: Sequence[Refusal]) -> None:
@@ -605,12 +642,19 @@ def _merged(outcomes: Sequence[Any], piece: _Piece, shift: int) -> list[dict[str
 # The whole
 
 
-def rules(choice: Choice) -> Rules:
-    """The rules of an algorithm with a specification. Raises BadOption for options that it does not speak of."""
+def rules(choice: Choice) -> Rules | None:
+    """The rules of an algorithm with a specification; None where that does not speak of windows.
+
+    Raises BadOption for options that it does not speak of.
+    """
     if choice.name not in SPECIFIED:
         raise BadOption(f"{choice.name}: no specification; there is one of {', '.join(SPECIFIED)}")
     described = next(a for a in algorithms() if a.name == choice.name)
     options = {o.name: o.default for o in described.options} | choice.options
+    if SPECIFIED[choice.name] == "SharedBottleneck":
+        if options.get("detector", described.detector) != described.detector:
+            raise BadOption(f"{choice.name}: the specification speaks of detector={described.detector} only")
+        return None
     for name, value in _FIXED.items():
         if value is not None and options.get(name, value) != value:
             raise BadOption(f"{choice.name}: the specification speaks of {name}={value} only")
@@ -618,6 +662,9 @@ def rules(choice: Choice) -> Rules:
     if found.alpha0_q32 > 5 << 31:
         raise BadOption(f"{choice.name}: a trace has an alpha0 of 2.5 at most")
     return found
+
+
+_Answer = concurrent.futures.Future[list[tuple[Verdict, Refusal]]]
 
 
 class Checker:
@@ -636,14 +683,17 @@ class Checker:
         runs: Runs | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
+        self._names = [c.name for c in choices]
         self._rules = [rules(c) for c in choices]
         self._runs = runs or Runs()
         self._tlc = _Tlc(tlc, self._runs, watched=on_progress is not None)
         self._on_progress = on_progress
-        self._logs: dict[tuple[int, int], _Log] = {}
+        self._logs: dict[tuple[int, int], _Log | detections.DetectionLog] = {}
         self._held = 0
         self._pool = concurrent.futures.ThreadPoolExecutor(self._runs.processes)
-        self._running: dict[concurrent.futures.Future[list[tuple[_Piece, int, str]]], list[_Piece]] = {}
+        self._running: dict[_Answer, Sequence[_Piece | detections.Piece]] = {}
+        self._detecting: _Answer | None = None
+        """A piece of a detector's log starts where TLC left the one before: one run of them at a time."""
         self._states: dict[int, int] = {}
         """Of each run under way, by its number: the states found by now."""
         self._events = self._followed = self._pieces = self._pieces_followed = 0
@@ -664,9 +714,11 @@ class Checker:
         key = step.connection, step.choice
         log = self._logs.get(key)
         if log is None:
-            log = self._logs[key] = _Log(Verdict(step.connection, self._rules[step.choice].name))
-        log.steps.append(step)
-        self._held += 1
+            verdict = Verdict(step.connection, self._names[step.choice])
+            log = self._logs[key] = _Log(verdict) if self._rules[step.choice] else detections.DetectionLog(verdict)
+        held = log.add(step)
+        self._held += held
+        self._followed += not held
         self._events += 1
         if self._held >= BATCH_STEPS:
             self._submit()
@@ -674,25 +726,44 @@ class Checker:
     def _submit(self) -> None:
         """Gives TLC all that is held."""
         batches: dict[tuple[int, int, int], list[_Piece]] = {}
+        while self._detecting in self._running:
+            self._take()
+        detected: list[detections.Piece] = []
         for (_, choice), log in self._logs.items():
+            if isinstance(log, detections.DetectionLog):
+                detected += log.cut()
+                continue
             for piece in log.cut():
                 key = choice, _shift(piece), con_ssthresh_q16(piece.steps[0])
                 batches.setdefault(key, []).append(piece)
         self._held = 0
-        self._pieces += sum(len(pieces) for pieces in batches.values())
+        self._pieces += sum(len(pieces) for pieces in batches.values()) + len(detected)
+        if detected:
+            self._detecting = self._pool.submit(self._judge_detections, detected)
+            self._running[self._detecting] = detected
         for (choice, shift, _), pieces in batches.items():
             while len(self._running) >= 2 * self._runs.processes:
                 self._take()
             self._running[self._pool.submit(self._judge, choice, shift, pieces)] = pieces
 
-    def _judge(self, choice: int, shift: int, pieces: list[_Piece]) -> list[tuple[_Piece, int, str]]:
+    def _judge(self, choice: int, shift: int, pieces: list[_Piece]) -> list[tuple[Verdict, Refusal]]:
         """In a thread of the pool: one run of TLC."""
+        known = self._rules[choice]
+        assert known
+        refused = _follow(self._tlc, known, shift, pieces, self._counter(pieces))
+        return [(piece.log.verdict, _refusal(piece, at, why)) for piece, at, why in refused]
+
+    def _judge_detections(self, pieces: list[detections.Piece]) -> list[tuple[Verdict, Refusal]]:
+        """The same."""
+        return _follow_detections(self._tlc, pieces, self._counter(pieces))
+
+    def _counter(self, pieces: Sequence[_Piece | detections.Piece]) -> Callable[[int], None]:
         steps = sum(len(p.steps) for p in pieces)
 
         def count(distinct: int) -> None:
             self._states[id(pieces)] = min(max(distinct - len(pieces), 0), steps)
 
-        return _follow(self._tlc, self._rules[choice], shift, pieces, count)
+        return count
 
     def _wait(self, futures: Iterable[concurrent.futures.Future[Any]]) -> set[concurrent.futures.Future[Any]]:
         """Those that are done, one at least."""
@@ -714,10 +785,9 @@ class Checker:
             self._states.pop(id(pieces), None)
             self._followed += sum(len(p.steps) for p in pieces)
             self._pieces_followed += len(pieces)
-            for piece, at, why in refused:
-                verdict, event = piece.log.verdict, piece.begins + at
-                if verdict.first_violation is None or event < verdict.first_violation.event:
-                    verdict.first_violation = _refusal(piece, at, why)
+            for verdict, refusal in refused:
+                if verdict.first_violation is None or refusal.event < verdict.first_violation.event:
+                    verdict.first_violation = refusal
 
     def verdicts(self, explain: bool = True) -> list[Verdict]:
         """Of every connection with a step, by connection and algorithm. No step can be added after it.
@@ -728,6 +798,8 @@ class Checker:
         while self._running:
             self._take()
         for choice, rules_ in enumerate(self._rules if explain else ()):
+            if rules_ is None:
+                continue
             refused = [
                 log.verdict.first_violation
                 for (_, k), log in self._logs.items()
