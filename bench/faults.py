@@ -1,9 +1,10 @@
 # ruff: noqa: E501
 """Faults sown into the C controllers, and what finds them: `make faults`.
 
-Each fault is one exact change of core-c/src/control. The changed controllers are compiled and linked before the core's
-library, so that theirs is the code that runs; then random sequences of joins, ACKs, losses, timeouts and closes drive
-them, and the monitor and TLC look at every step. Prints the table of docs/conformance.md; exits 1 when one is not found.
+Each fault is one exact change of core-c/src/control, or of SB-CC's detector. What is changed is compiled and linked before
+the core's library, so that it is the code that runs; then random sequences of joins, ACKs, marks, losses, timeouts and
+closes drive it, and the monitor and TLC look at every step. Prints the table of docs/conformance.md; exits 1 when one is
+not found.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rewindow.steps import Step
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-CONTROL = CHECKOUT / "core-c" / "src" / "control"
-CONTROLLERS = ("css", "tccc", "tccc_plus", "sbcc")
+SOURCE = CHECKOUT / "core-c" / "src"
+CHANGEABLE = (
+    "control/css.c", "control/tccc.c", "control/tccc_plus.c", "control/sbcc.c", "bottleneck/sbcc.c", "replay/detect.c",
+)  # fmt: skip
 ALGORITHMS = ("css", "tccc", "tccc+", "sbcc")
 SEQUENCES = 12
 STEPS = 120
@@ -35,16 +38,28 @@ STEPS = 120
 
 @dataclass(frozen=True)
 class Fault:
-    """text occurs once in file."""
+    """text occurs once in file, a path below core-c/src."""
 
     name: str
     file: str
     text: str
     replacement: str
 
+    @property
+    def algorithms(self) -> Sequence[str]:
+        """Whose code the file is."""
+        return _OF_FILE.get(self.file, ALGORITHMS)
 
-_CSS = "coupled_slow_start.h"
-_ACA = "aggressive_avoidance.h"
+
+_CSS = "control/coupled_slow_start.h"
+_ACA = "control/aggressive_avoidance.h"
+_FIXED = "control/fixed_point.h"
+_SBCC = "control/sbcc.c"
+_DETECTOR = "bottleneck/sbcc.c"
+_DETECT = "replay/detect.c"
+_OF_FILE = {
+    _CSS: ALGORITHMS[:3], _ACA: ALGORITHMS[1:3], _SBCC: ALGORITHMS[3:], _DETECTOR: ALGORITHMS[3:], _DETECT: ALGORITHMS[3:],
+}  # fmt: skip
 FAULTS = (
     Fault("exit at the rate, not above it", _CSS, "rtt_min_ns) > css_con_ssthresh_q16(c) << 11", "rtt_min_ns) >= css_con_ssthresh_q16(c) << 11"),
     Fault("exit one segment late", _CSS, "> css_con_ssthresh_q16(c) << 11", "> (css_con_ssthresh_q16(c) + RW_Q16_ONE) << 11"),
@@ -63,15 +78,32 @@ FAULTS = (
     Fault("a join after the exit couples", _CSS, "p->initial = c->word[WORD_INITIAL_SS] && (others == 0 || coupled > 0);", "p->initial = 1;"),
     Fault("a loss takes all subflows out", _CSS, "	if (c->path[path].initial)\n		css_leave_initial(&c->path[path]);\n	for", "	for (uint32_t i = 0; i < rw_path_count(c); i++)\n		c->path[i].initial = 0;\n	for"),
     Fault("a loss takes none out", _CSS, "	if (c->path[path].initial)\n		css_leave_initial(&c->path[path]);\n	for", "	(void)path;\n	for"),
-    Fault("no floor of ssthresh", "fixed_point.h", "p->ssthresh_q16 = rw_max64(ssthresh_q16, (uint64_t)floor_q16);", "(void)floor_q16;\n	p->ssthresh_q16 = ssthresh_q16;"),
-    Fault("a halving rounds to segments", "fixed_point.h", "whole ? (w >> 17) << 16 : w - (w >> 1)", "(w >> 17) << 16"),
-    Fault("slow start beyond ssthresh", "fixed_point.h", "step = rw_min64(acked_q16, room);", "step = acked_q16 + 0 * room;"),
+    Fault("no floor of ssthresh", _FIXED, "p->ssthresh_q16 = rw_max64(ssthresh_q16, (uint64_t)floor_q16);", "(void)floor_q16;\n	p->ssthresh_q16 = ssthresh_q16;"),
+    Fault("a halving rounds to segments", _FIXED, "whole ? (w >> 17) << 16 : w - (w >> 1)", "(w >> 17) << 16"),
+    Fault("slow start beyond ssthresh", _FIXED, "step = rw_min64(acked_q16, room);", "step = acked_q16 + 0 * room;"),
     Fault("own R for min R in the increase", _ACA, "rw_multiply_divide(inverse_q50, 1 << 6, rw_rho_q16(p->srtt_ns, t.rtt_min_ns))", "rw_multiply_divide(inverse_q50, 1 << 6, RW_Q16_ONE)"),
     Fault("equation 8 without its half", _ACA, "rw_rho_q16(p->srtt_ns, t.rtt_min_ns)) >> 1;", "rw_rho_q16(p->srtt_ns, t.rtt_min_ns));"),
     Fault("equation 8 where loss rates differ", _ACA, "	return a.high != b.high ? a.high < b.high : a.low <= b.low;", "	return a.high != b.high || b.high == b.high;"),
-    Fault("coupling in Judgement", "fixed_point.h", "return p->group_state == RW_GROUP_FINAL ? p->group : 0;", "return p->group;"),
-    Fault("beta above 1", "sbcc.c", "p->word[PATH_BETA_Q32] = BETA_ONE_Q32;\n	p->word[PATH_DELIVERED]", "p->word[PATH_BETA_Q32] = 2 * BETA_ONE_Q32;\n	p->word[PATH_DELIVERED]"),
-    Fault("SB-CC's decrease by all of beta", "sbcc.c", "beta, 2 * BETA_ONE_Q32)", "beta, BETA_ONE_Q32)"),
+    Fault("coupling in Judgement", _FIXED, "return p->group_state == RW_GROUP_FINAL ? p->group : 0;", "return p->group;"),
+    Fault("beta above 1", _SBCC, "p->word[PATH_BETA_Q32] = BETA_ONE_Q32;\n	p->word[PATH_DELIVERED]", "p->word[PATH_BETA_Q32] = 2 * BETA_ONE_Q32;\n	p->word[PATH_DELIVERED]"),
+    Fault("SB-CC's decrease by all of beta", _SBCC, "beta, 2 * BETA_ONE_Q32)", "beta, BETA_ONE_Q32)"),
+    Fault("a subflow in two sets", _DETECTOR, "|| !p->live || p->set)", "|| !p->live)"),
+    Fault("a set takes a number in use", _DETECTOR, "		if (members(d, n) == 0)", "		if (n)"),
+    Fault("a set with one member", _DETECTOR, "if (set && members(d, set) <= 2)", "if (set && members(d, set) <= 1)"),
+    Fault("a closed subflow stays in its set", _DETECT, "p->live = p->set = p->state = 0;", "p->live = 0;"),
+    Fault("a closed subflow's decision is taken", _DETECTOR, "	if (j->trigger == path)\n		j->waits = 0;\n", ""),
+    Fault("observation window off by one", _DETECTOR, "return ago_ns <= (int64_t)(d->path[path].srtt_ns / 2);", "return ago_ns < (int64_t)(d->path[path].srtt_ns / 2);"),
+    Fault("a mark after the window counts", _DETECTOR, "	if (in_window(d, path, d->now_ns - j->since_ns))", "	if (j->waits)"),
+    Fault("an old mark counts", _DETECTOR, "			s->path[i].recent = 0;", "			s->path[i].recent = 1;"),
+    Fault("who joins later is asked about", _DETECTOR, "!(j->open & bit))", "j->trigger == path)"),
+    Fault("an echo counts as an event", _DETECTOR, "		if (same_run)\n			return;\n", "		(void)same_run;\n"),
+    Fault("a loss asks as a mark does", _DETECTOR, "if (kind != RW_CONGESTION_ECE && !d->option[TRIGGER_LOSS])", "if (kind > RW_CONGESTION_TIMEOUT)"),
+    Fault("decides before the window is over", _DETECTOR, "j->due_ns = d->now_ns + (int64_t)(longest / 2);", "j->due_ns = d->now_ns + (int64_t)(longest / 4);"),
+    Fault("final at once", _DETECTOR, "p->state = RW_GROUP_JUDGEMENT;", "p->state = RW_GROUP_FINAL;"),
+    Fault("final left too early", _DETECTOR, "	if (!holds) {", "	if (!holds || d->path[j->trigger].state == RW_GROUP_FINAL) {"),
+    Fault("outsiders do not veto", _DETECTOR, "(j->seen >> i & 1) != (d->path[i].set == set))", "!(j->seen >> i & 1) && d->path[i].set == set)"),
+    Fault("a silent member stays", _DETECTOR, "(j->seen >> i & 1) != (d->path[i].set == set))", "(j->seen >> i & 1) && d->path[i].set != set)"),
+    Fault("a controller is not told of final", _DETECT, "if (p->set == w->set[i] && p->state == w->group_state[i])", "if (p->set == w->set[i])"),
 )  # fmt: skip
 
 # Random sequences
@@ -132,7 +164,7 @@ def _random_detections(seed: int, steps: int) -> list[Step]:
     rtts = r.choice([(0.04, 0.04, 0.04), (0.02, 0.05, 0.1), (0.03, 0.2, 0.04)])
     queues, largest = r.choice([1, 2, 2]), r.choice([2, 4, 6, 8])
     open_: dict[int, int] = {}  # path -> queue
-    t, joined = 0.0, 0
+    t, joined = 0, 0  # ns
 
     def rtt(path: int) -> float:
         return rtts[path % 3] * r.choice([1, 1, 1, r.uniform(0.9, 1.3), 8])
@@ -142,40 +174,49 @@ def _random_detections(seed: int, steps: int) -> list[Step]:
         open_[controller.join({} if r.random() < 0.1 else {"rtt": rtts[joined % 3]})] = r.randrange(queues)
         joined += 1
 
+    def leave(path: int) -> None:
+        controller.leave(path)
+        del open_[path]
+
     def happens(path: int) -> None:
         what = r.random()
         if what < 0.88:
-            controller.ece(path, time=t)
+            controller.ece(path, time=t / 1e9)
         else:
-            (controller.loss if what < 0.96 else controller.timeout)(path, time=t)
+            (controller.loss if what < 0.96 else controller.timeout)(path, time=t / 1e9)
 
     for _ in range(steps):
-        t += r.choice([0, 0.001, 0.01, 0.05, 0.3])
+        t += r.choice([0, 1, 10, 50, 300]) * 1_000_000
         what = r.random()
         if len(open_) < 2 or (len(open_) < largest and what < 0.04):
             join()
         elif what < 0.07 and len(open_) > 1:
-            path = r.choice(list(open_))
-            controller.leave(path)
-            del open_[path]
+            leave(r.choice(list(open_)))
         elif what < 0.4:
             queue = r.randrange(queues)
             hit = [p for p in open_ if open_[p] == queue]
-            for path in r.sample(hit, len(hit)):
+            r.shuffle(hit)
+            for path in hit:
                 happens(path)
-                t += r.choice([0, 0, rtts[path % 3] / 20, rtts[path % 3] / 2])
-            t += r.choice([0, 0.3, 0.3, 0.6])
+                t += round(r.choice([0, 0, 0.05, 0.5, 0.5]) * rtts[path % 3] * 1e9)
+            # While decisions wait.
+            if hit and r.random() < 0.08:
+                leave(hit[0])
+            elif len(open_) < largest and r.random() < 0.1:
+                join()
+                happens(list(open_)[-1])
+            t += r.choice([0, 300, 300, 600]) * 1_000_000
         elif what < 0.45:
             happens(r.choice(list(open_)))
         else:
             path, acked = r.choice(list(open_)), r.choice([1, 1, 2, 2, 3, 8, 44])
-            controller.ack(path, acked, rtt(path), time=t, marked=r.choice([0, 0, acked]))
+            controller.ack(path, acked, rtt(path), time=t / 1e9, marked=r.choice([0, 0, acked]))
     return controller.steps()
 
 
-def random_logs(sequences: int) -> list[tuple[str, list[Step]]]:
+def random_logs(sequences: int, algorithms: Sequence[str]) -> list[tuple[str, list[Step]]]:
     """Of each algorithm so many; a log's connection is its place in the list."""
-    found = [(a, random_steps(a, seed)) for a in ALGORITHMS for seed in range(sequences)]
+    found = [(a, random_steps(a, seed)) for a in algorithms for seed in range(sequences)]
     return [(a, [replace(s, connection=n) for s in steps]) for n, (a, steps) in enumerate(found)]
 
 
@@ -204,8 +245,8 @@ class Workshop:
     def core(self, fault: Fault | None) -> Path:
         """An extension module with this fault; without, the controllers as they are."""
         place = Path(tempfile.mkdtemp(dir=self.folder))
-        for source in CONTROL.iterdir():
-            shutil.copy(source, place)
+        for folder in {Path(file).parent for file in CHANGEABLE}:
+            shutil.copytree(SOURCE / folder, place / folder)
         if fault:
             changed = place / fault.file
             text = changed.read_text()
@@ -213,20 +254,22 @@ class Workshop:
                 raise ValueError(f"{fault.name}: its text occurs {text.count(fault.text)} times in {fault.file}")
             changed.write_text(text.replace(fault.text, fault.replacement))
         core = place / f"_core{self.suffix}"
-        sources = [str(place / f"{name}.c") for name in CONTROLLERS]
+        sources = [str(place / file) for file in CHANGEABLE]
+        rooms = [f"-I{SOURCE / room}" for room in ("bytes", "capture", "packet", "flow", "events")]
         library = self.build / "core" / "librewindow_static.a"
-        self._compile("-shared", str(self.binding), *sources, str(library), "-lm", "-o", str(core))
+        self._compile("-shared", str(self.binding), *rooms, *sources, str(library), "-lm", "-o", str(core))
         return core
 
     def logs(self, fault: Fault | None, sequences: int) -> list[tuple[str, list[Step]]]:
         """The random sequences under this fault, in a process of its own."""
         command = [sys.executable, "-m", "bench.faults", "--core", str(self.core(fault)), "--sequences", str(sequences)]
+        command += fault.algorithms if fault else ALGORITHMS
         done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True)
         found: list[tuple[str, list[Step]]] = pickle.loads(done.stdout)
         return found
 
 
-def _run_with(core: str, sequences: int) -> None:
+def _run_with(core: str, sequences: int, algorithms: Sequence[str]) -> None:
     """In the process of its own: that extension module instead of the installed one."""
     import importlib.util
 
@@ -236,7 +279,7 @@ def _run_with(core: str, sequences: int) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules["rewindow._core"] = module
     spec.loader.exec_module(module)
-    sys.stdout.buffer.write(pickle.dumps(random_logs(sequences)))
+    sys.stdout.buffer.write(pickle.dumps(random_logs(sequences, algorithms)))
 
 
 # Who notices
@@ -280,9 +323,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.faults", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sequences", type=int, default=SEQUENCES, help="random ones of each algorithm")
     parser.add_argument("--core", help=argparse.SUPPRESS)
+    parser.add_argument("algorithm", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.core:
-        _run_with(args.core, args.sequences)
+        _run_with(args.core, args.sequences, args.algorithm)
         return 0
     missed = 0
     print("| fault | file | monitor | TLC |\n|---|---|---|---|")

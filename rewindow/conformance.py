@@ -87,8 +87,10 @@ class Progress:
 
 @dataclass
 class Refusal:
-    """A step that the specification does not allow. before: the step before it; None when it is the first. show: a state
-    as people read it."""
+    """A step that the specification does not allow.
+
+    before: the step before it; None when it is the first. show: a state as people read it.
+    """
 
     event: int
     before: Step | None
@@ -717,7 +719,7 @@ class Checker:
             verdict = Verdict(step.connection, self._names[step.choice])
             log = self._logs[key] = _Log(verdict) if self._rules[step.choice] else detections.DetectionLog(verdict)
         held = log.add(step)
-        self._held += held
+        self._held += held * (1 if isinstance(log, _Log) else detections.WEIGHT)
         self._followed += not held
         self._events += 1
         if self._held >= BATCH_STEPS:

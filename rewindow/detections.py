@@ -22,19 +22,23 @@ if TYPE_CHECKING:
 PLACES = 8
 SETS = 4
 CHUNK = 250
+WEIGHT = 4
+"""What an entry takes in TLC, in steps of a controller."""
 STATES = ("monitor", "judgement", "final")
 
 GAP_MAX_NS = 1 << 41
 """Nothing is longer than 2^40 ns to a detector (RW_DETECTION_DELAY_MAX): a longer silence is as good as this one."""
 _LONG_AGO_NS = -(1 << 43)
 _LOW_BITS = 30
+_LOW = (1 << _LOW_BITS) - 1
+_ZERO = (0, 0)
 
 _NO_SETS = ((0, 0),) * PLACES
 _OF_DETECTOR = ("detector_join", "detector_leave", "detector_ece", "detector_loss", "judge_subflow", "judge_set")
 
 _CONFIG = """SPECIFICATION LogSpec
 CONSTANTS
-    Subflows = {1, 2, 3, 4, 5, 6, 7, 8}
+    Subflows = {%s}
     Sets = {1, 2, 3, 4}
     Bottleneck <- LogBottleneck
     Spent <- LogSpent
@@ -62,11 +66,12 @@ class _Entry:
 
 @dataclass
 class Piece:
-    """start: the state that it starts in, as TLA+ has it; empty: as every detector starts. base_ns: its times are told
-    from there. is_last: more of the same detector may come."""
+    """start: the state that it starts in, as TLC printed it, and how much earlier its times are told now; None: as
+    every detector starts. base_ns: its times are told from there. is_last: more of the same detector may come.
+    """
 
     log: DetectionLog
-    start: str
+    start: tuple[Sequence[Any], int] | None
     base_ns: int
     steps: list[_Entry]
     is_last: bool
@@ -95,8 +100,8 @@ class DetectionLog:
         self.verdict = verdict
         self._held: list[list[_Entry]] = [[]]
         """Of one detector after another: it ends when all subflows close."""
-        self._carried: tuple[str, int] = "", 0
-        """Where the next piece starts, and its base; kept until more comes."""
+        self._carried: tuple[Sequence[Any], int, int] | None = None
+        """Where the next piece starts, how much earlier its times are then, and its base."""
         self._before: Step | None = None
         self._now_ns: int | None = None
         self._elapsed_ns = 0
@@ -130,10 +135,11 @@ class DetectionLog:
         pieces: list[Piece] = []
         for n, steps in enumerate(self._held):
             if n:
-                self._carried = "", 0
+                self._carried = None
             if steps:
-                start, base = self._carried
-                pieces.append(Piece(self, start, base if start else steps[0].at_ns, steps, n == len(self._held) - 1))
+                start = self._carried[:2] if self._carried else None
+                base = self._carried[2] if self._carried else steps[0].at_ns
+                pieces.append(Piece(self, start, base, steps, n == len(self._held) - 1))
         self._held = [[]]
         return pieces
 
@@ -141,7 +147,7 @@ class DetectionLog:
         """whole: the state in which TLC left the piece."""
         if piece.is_last:
             base = piece.steps[-1].at_ns
-            self._carried = _carried(whole, base - piece.base_ns), base
+            self._carried = whole, base - piece.base_ns, base
 
 
 # As TLA+
@@ -149,89 +155,120 @@ class DetectionLog:
 
 def _pair(ns: int) -> str:
     ns = max(min(ns, 1 << 60), -(1 << 60))
-    return f"<<{ns >> _LOW_BITS},{ns & ((1 << _LOW_BITS) - 1)}>>"
+    return f"<<{ns >> _LOW_BITS},{ns & _LOW}>>"
 
 
-def _members(bits: int) -> str:
-    return "{" + ",".join(str(i + 1) for i in range(PLACES) if bits >> i & 1) + "}"
-
-
-def _shown(step: Step) -> str:
-    subflows = [
-        f"<<TRUE,{p.set},{p.set_state},{p.asked},{_members(p.seen)}>>" if p else "<<FALSE,0,0,0,{}>>"
-        for p in step.paths
-    ]
-    sets = [f"<<{asked},{_members(seen)}>>" for asked, seen in zip(step.set_asked, step.set_seen, strict=True)]
-    return f"<<<<{','.join(subflows)}>>,<<{','.join(sets)}>>>>"
-
-
-def _first(now_ns: int) -> str:
-    none, times = "<<FALSE,0,{},{}>>", ",".join([_pair(0)] * (PLACES + SETS))
-    return (
-        f"<<{{}},<<{','.join('0' * PLACES)}>>,<<{','.join(['{}'] * SETS)}>>,{{}},"
-        f"<<{','.join([none] * PLACES)}>>,<<{','.join([none] * SETS)}>>,{{}},{{}},{_pair(now_ns)},"
-        f"<<{','.join(['<<>>'] * PLACES)}>>,<<{','.join([_pair(0)] * PLACES)}>>,<<{times}>>,<<{times}>>>>"
-    )
+def _members(bits: int) -> list[int]:
+    return [i + 1 for i in range(PLACES) if bits >> i & 1]
 
 
 def _set(members: Sequence[int]) -> str:
     return "{" + ",".join(map(str, members)) + "}"
 
 
-def _sequence(values: Sequence[Any], write: Callable[[Any], str]) -> str:
+def _sequence(values: Iterable[Any], write: Callable[[Any], str] = str) -> str:
     return "<<" + ",".join(map(write, values)) + ">>"
 
 
-def _carried(whole: Sequence[Any], shift_ns: int) -> str:
-    """What TLC printed of a state, with its times shift_ns earlier."""
-    live, state, members, recent, alone, ofset, passed, used, *times = whole
+def _shown(step: Step, subflows: int) -> str:
+    of_subflows = _sequence(
+        f"<<TRUE,{p.set},{p.set_state},{p.asked},{_set(_members(p.seen))}>>" if p else "<<FALSE,0,0,0,{}>>"
+        for p in step.paths[:subflows]
+    )
+    of_sets = _sequence(
+        f"<<{asked},{_set(_members(seen))}>>" for asked, seen in zip(step.set_asked, step.set_seen, strict=True)
+    )
+    return f"<<{of_subflows},{of_sets}>>"
+
+
+_NOTHING = (False, 0, (), ())
+
+
+def _first(now_ns: int) -> Sequence[Any]:
+    """As _carried has it, of no subflow."""
+    low = now_ns & _LOW
+    return (
+        (),
+        (),
+        ((),) * SETS,
+        (),
+        (),
+        (_NOTHING,) * SETS,
+        (),
+        (),
+        (now_ns >> _LOW_BITS, low),
+        (),
+        (),
+        *((_ZERO,) * SETS,) * 2,
+    )
+
+
+def _carried(whole: Sequence[Any], earlier_ns: int, subflows: int) -> str:
+    """A state that TLC printed (Whole), its times earlier_ns before, and for so many subflows."""
+    live, state, members, recent, alone, ofset, passed, used, now, ece, event, since, due = whole
 
     def judgement(j: Sequence[Any]) -> str:
         waits, trigger, seen, open_ = j
         return f"<<{'TRUE' if waits else 'FALSE'},{trigger},{_set(seen)},{_set(open_)}>>"
 
     def time(t: Sequence[int]) -> str:
-        return _pair(max((t[0] << _LOW_BITS) + t[1] - shift_ns, _LONG_AGO_NS)) if t else "<<>>"
+        return _pair(max((t[0] << _LOW_BITS) + t[1] - earlier_ns, _LONG_AGO_NS)) if t else "<<>>"
 
-    now, *of = times
-    parts = [
-        _set(live), _sequence(state, str), _sequence(members, _set), _set(recent), _sequence(alone, judgement),
-        _sequence(ofset, judgement), _set(passed), _set(used), time(now), *(_sequence(t, time) for t in of),
-    ]  # fmt: skip
+    def each(values: Sequence[Any], none: Any, count: int = subflows) -> Sequence[Any]:
+        return [*values, *[none] * (count - len(values))]
+
+    parts = (
+        _set(live), _sequence(each(state, 0)), _sequence(members, _set), _set(recent),
+        _sequence(each(alone, _NOTHING), judgement), _sequence(ofset, judgement), _set(passed), _set(used), time(now),
+        _sequence(each(ece, ()), time), _sequence(each(event, _ZERO), time),
+        *(_sequence(each(t, _ZERO, SETS + subflows), time) for t in (since, due)),
+    )  # fmt: skip
     return f"<<{','.join(parts)}>>"
 
 
-def _entry(entry: _Entry, base_ns: int, shown: dict[str, int]) -> str:
+def _entry(entry: _Entry, base_ns: int, shown: dict[str, int], subflows: int) -> str:
     step = entry.step
-    text = _shown(step)
-    place = shown.setdefault(text, len(shown) + 1)
+    place = shown.setdefault(_shown(step, subflows), len(shown) + 1)
     if step.kind not in _OF_DETECTOR:
         return f'<<"sets",1,<<0,0>>,<<>>,{place}>>'
-    kind = step.kind if step.kind != "judge_set" or step.path < SETS else "none"
-    srtts = ",".join(_pair(p.srtt_ns) if p else "<<0,0>>" for p in step.paths)
-    return f'<<"{kind}",{step.path + 1},{_pair(entry.at_ns - base_ns)},<<{srtts}>>,{place}>>'
+    is_known = step.path < (SETS if step.kind == "judge_set" else subflows)
+    srtts = ""
+    if step.kind in ("detector_ece", "detector_loss"):
+        srtts = ",".join(_pair(p.srtt_ns) if p else "<<0,0>>" for p in step.paths[:subflows])
+    time = _pair(entry.at_ns - base_ns)
+    return f'<<"{step.kind if is_known else "none"}",{step.path + 1},{time},<<{srtts}>>,{place}>>'
+
+
+def _places(piece: Piece) -> int:
+    """How many subflows the specification needs to have."""
+    then = len(piece.start[0][1]) if piece.start else 0
+    return max(then, *(max((i + 1 for i, p in enumerate(e.step.paths) if p), default=1) for e in piece.steps))
 
 
 def write(folder: Path, source: Path, pieces: Sequence[Piece]) -> None:
     """Writes into `folder` all that TLC needs for them; source: of the specifications."""
+    subflows = max(map(_places, pieces))
     for name in ("SharedBottleneck.tla", "SharedBottleneckLog.tla"):
         shutil.copy(source / "SharedBottleneck" / name, folder)
     with (folder / "TraceSharedBottleneck.tla").open("w", encoding="ascii") as out:
-        out.write("---- MODULE TraceSharedBottleneck ----\n")
+        out.write("---- MODULE TraceSharedBottleneck ----\nEXTENDS Integers\n")
         for n, piece in enumerate(pieces, 1):
             # TLC works out each definition once, so that long literals are of their own.
             shown: dict[str, int] = {}
-            entries = [_entry(e, piece.base_ns, shown) for e in piece.steps]
+            entries = [_entry(e, piece.base_ns, shown, subflows) for e in piece.steps]
             chunks = [",\n".join(entries[i : i + CHUNK]) for i in range(0, len(entries), CHUNK)]
             out.writelines(f"P{n}C{k} == <<{text}>>\n" for k, text in enumerate(chunks))
-            out.write(f"P{n}S == <<{','.join(shown)}>>\n")
-            start = piece.start or _first(piece.steps[0].at_ns - piece.base_ns)
+            out.write(f"P{n}S == {_sequence(shown)}\n")
+            start, earlier_ns = piece.start or (_first(piece.steps[0].at_ns - piece.base_ns), 0)
             out.write(
-                f"P{n} == [first|->{'FALSE' if piece.start else 'TRUE'},start|->{start},\n"
-                f"entries|-><<{','.join(f'P{n}C{k}' for k in range(len(chunks)))}>>,shown|->P{n}S]\n"
+                f"P{n} == [first|->{'FALSE' if piece.start else 'TRUE'},\n"
+                f"start|->{_carried(start, earlier_ns, subflows)},\n"
+                f"entries|->{_sequence(f'P{n}C{k}' for k in range(len(chunks)))},shown|->P{n}S]\n"
             )
-        out.write(f"Pieces == <<{','.join(f'P{n}' for n in range(1, len(pieces) + 1))}>>\n====\n")
-    (folder / "SharedBottleneckLog.cfg").write_text(_CONFIG, encoding="ascii")
+        out.write(f"Pieces == {_sequence(f'P{n}' for n in range(1, len(pieces) + 1))}\n====\n")
+    (folder / "SharedBottleneckLog.cfg").write_text(
+        _CONFIG % ", ".join(map(str, range(1, subflows + 1))), encoding="ascii"
+    )
 
 
 # What TLC says
@@ -273,19 +310,15 @@ def _specified(found: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _bits(seen: int) -> list[int]:
-    return [i + 1 for i in range(PLACES) if seen >> i & 1]
-
-
 def shown(step: Step) -> dict[str, Any]:
     """A state as people read it: which set each subflow is in, and what the decisions that wait have seen."""
     found = _specified(
         (
             [
-                (True, p.set, min(p.set_state, 2), p.asked, _bits(p.seen)) if p else (False, 0, 0, 0, [])
+                (True, p.set, min(p.set_state, 2), p.asked, _members(p.seen)) if p else (False, 0, 0, 0, [])
                 for p in step.paths
             ],
-            [(asked, _bits(seen)) for asked, seen in zip(step.set_asked, step.set_seen, strict=True)],
+            [(asked, _members(seen)) for asked, seen in zip(step.set_asked, step.set_seen, strict=True)],
         )
     )
     for subflow in found["subflows"]:

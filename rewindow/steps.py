@@ -41,8 +41,8 @@ class Step:
     """row: rows of the whole replay before it. path: whose step it is. paths: by place; None where no subflow is live.
 
     In a step of a detector (its kind begins with `detector_` or `judge_`) a path has srtt_ns, set, set_state, asked and
-    seen alone; `path` of a judge_set is the set, from 0 on. asked: 1 + the path whose ECE a decision waits on, 0 where none
-    waits; seen: by that decision, a bit for each path. set_asked, set_seen: the same of the decisions on sets.
+    seen alone; `path` of a judge_set is the set, from 0 on. asked: 1 + the path whose ECE a decision waits on, 0 where
+    none waits; seen: by that decision, a bit for each path. set_asked, set_seen: the same of the decisions on sets.
 
     violated: the properties that the step violates, where the monitor looked.
     con_ssthresh_q16: 0 where it is estimated.

@@ -32,7 +32,7 @@ VARIABLES
     now,     \* when the last entry was
     ece,     \* of each subflow: its last ECE; Never
     event,   \* of each subflow: its last event; told only of those in `recent`
-    since,   \* of each decision that waits: when it was asked for. Of subflow r: r; of set i: 8 + i
+    since,   \* of each decision that waits: when it was asked for. Of set i: i; of subflow r: SetsMost + r
     due      \* and when it is due
 
 clock == <<now, ece, event, since, due>>
@@ -60,7 +60,7 @@ Entry == Pieces[piece].entries[(at \div Chunk) + 1][(at % Chunk) + 1]
 Kind  == Entry[1]
 Whose == Entry[2]
 Now   == Entry[3]
-Srtt(r) == Entry[4][r]   \* <<0, 0>>: none yet, or no such subflow
+Srtt(r) == Entry[4][r]   \* <<0, 0>>: none yet, or no such subflow. Told of events only
 \* What the C code showed after it: of each subflow <<live, its set or 0, state, who asked or 0, who was seen>>, then of
 \* each set <<who asked or 0, who was seen>>.
 Shown == Pieces[piece].shown[Entry[5]]
@@ -70,9 +70,10 @@ OfDetector == Kind # "sets"
 Repeated == Kind = "detector_ece" /\ ece[Whose] # Never /\ Earlier(Now, Sum(ece[Whose], Srtt(Whose)))
 IsEvent == Kind = "detector_loss" \/ (Kind = "detector_ece" /\ ~ Repeated)
 
-Waits(d) == IF d <= 8 THEN alone[d].waits ELSE ofset[d - 8].waits
-Decisions == Subflows \cup {8 + i : i \in Sets}
-Judged == IF Kind = "judge_subflow" THEN Whose ELSE IF Kind = "judge_set" THEN 8 + Whose ELSE 0
+SetsMost == 4
+Decisions == 1..(SetsMost + Cardinality(Subflows))
+Waits(d) == IF d <= SetsMost THEN ofset[d].waits ELSE alone[d - SetsMost].waits
+Judged == IF Kind = "judge_subflow" THEN SetsMost + Whose ELSE IF Kind = "judge_set" THEN Whose ELSE 0
 
 \* Time does not go back; no decision is passed over; one that is taken is taken when it is due, the earliest first.
 Timely ==
@@ -88,8 +89,8 @@ Over(t, r) == Earlier(Sum(t, Half(Srtt(r))), Now)
 Faded == IF IsEvent THEN {<<"fade", r, r>> : r \in {r \in recent : Over(event[r], r)}} ELSE {}
 Closed ==
     IF IsEvent
-    THEN {<<"alone", s, Whose>> : s \in {s \in Subflows : Whose \in alone[s].open /\ Over(since[s], Whose)}} \cup
-         {<<"set", i, Whose>> : i \in {i \in Sets : Whose \in ofset[i].open /\ Over(since[8 + i], Whose)}}
+    THEN {<<"alone", s, Whose>> : s \in {s \in Subflows : Whose \in alone[s].open /\ Over(since[SetsMost + s], Whose)}} \cup
+         {<<"set", i, Whose>> : i \in {i \in Sets : Whose \in ofset[i].open /\ Over(since[i], Whose)}}
     ELSE IF Kind = "judge_subflow" THEN {<<"alone", Whose, r>> : r \in alone[Whose].open}
     ELSE IF Kind = "judge_set" THEN {<<"set", Whose, r>> : r \in ofset[Whose].open}
     ELSE {}
