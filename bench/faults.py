@@ -235,6 +235,8 @@ class Workshop:
         self.build = builds[0]
         self.binding = folder / "_core.o"
         self._compile("-c", str(self.build / "_core.c"), "-o", str(self.binding), f"-I{sysconfig.get_path('include')}")
+        self._logs: dict[tuple[str, int], list[tuple[str, list[Step]]]] = {}
+        self._objects = {file: self._object(SOURCE / file, folder) for file in CHANGEABLE}
 
     def _compile(self, *arguments: str) -> None:
         command = ["cc", "-O0", "-w", "-fPIC", "-D_GNU_SOURCE", f"-I{CHECKOUT / 'core-c' / 'include'}", *arguments]
@@ -242,26 +244,40 @@ class Workshop:
         if done.returncode:
             raise RuntimeError(done.stderr)
 
+    def _object(self, source: Path, folder: Path) -> Path:
+        built = folder / f"{source.parent.name}_{source.stem}.o"
+        rooms = [f"-I{SOURCE / room}" for room in ("bytes", "capture", "packet", "flow", "events")]
+        self._compile("-c", str(source), "-o", str(built), *rooms)
+        return built
+
     def core(self, fault: Fault | None) -> Path:
         """An extension module with this fault; without, the controllers as they are."""
         place = Path(tempfile.mkdtemp(dir=self.folder))
-        for folder in {Path(file).parent for file in CHANGEABLE}:
-            shutil.copytree(SOURCE / folder, place / folder)
+        objects = dict(self._objects)
         if fault:
+            room = Path(fault.file).parent
+            shutil.copytree(SOURCE / room, place / room)
             changed = place / fault.file
             text = changed.read_text()
             if text.count(fault.text) != 1:
                 raise ValueError(f"{fault.name}: its text occurs {text.count(fault.text)} times in {fault.file}")
             changed.write_text(text.replace(fault.text, fault.replacement))
+            for file in CHANGEABLE:
+                if fault.file == file or (fault.file.endswith(".h") and Path(file).parent == room):
+                    objects[file] = self._object(place / file, place)
         core = place / f"_core{self.suffix}"
-        sources = [str(place / file) for file in CHANGEABLE]
-        rooms = [f"-I{SOURCE / room}" for room in ("bytes", "capture", "packet", "flow", "events")]
         library = self.build / "core" / "librewindow_static.a"
-        self._compile("-shared", str(self.binding), *rooms, *sources, str(library), "-lm", "-o", str(core))
+        self._compile("-shared", str(self.binding), *map(str, objects.values()), str(library), "-lm", "-o", str(core))
         return core
 
     def logs(self, fault: Fault | None, sequences: int) -> list[tuple[str, list[Step]]]:
         """The random sequences under this fault, in a process of its own."""
+        key = fault.name if fault else "", sequences
+        if key not in self._logs:
+            self._logs[key] = self._run(fault, sequences)
+        return self._logs[key]
+
+    def _run(self, fault: Fault | None, sequences: int) -> list[tuple[str, list[Step]]]:
         command = [sys.executable, "-m", "bench.faults", "--core", str(self.core(fault)), "--sequences", str(sequences)]
         command += fault.algorithms if fault else ALGORITHMS
         done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True)

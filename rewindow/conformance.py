@@ -194,8 +194,10 @@ class _Piece:
 class _Log:
     """One connection under one controller: steps not yet checked, and where they begin."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: Verdict, rules: Rules | None = None) -> None:
         self.verdict = verdict
+        self.rules = rules
+        """Its controller's, where one run of TLC follows several controllers' logs."""
         self.before: Step | None = None
         self.memory: dict[int, Followed] = {}
         self.steps: list[Step] = []
@@ -319,9 +321,9 @@ class _Writer:
             else (_fit((low >> self.shift) - 2), _fit((high >> self.shift) + 2))
         )
 
-    def needed(self, before: Step | None, step: Step) -> tuple[Interval, Interval]:
+    def needed(self, exact: Arithmetic, before: Step | None, step: Step) -> tuple[Interval, Interval]:
         """The interval of the operator that this step needs, and that of the rate."""
-        exact, nothing = self.arithmetic, (0, 0)
+        nothing = (0, 0)
         own = before.paths[step.path] if before else None
         if step.kind == "ack" and before and own:
             if before.initial_ss and own.initial:
@@ -354,6 +356,7 @@ class _Writer:
     def piece(self, name: str, piece: _Piece) -> str:
         """Its definitions: TLC works each out once, so that long literals are of their own."""
         number = dict(piece.start.number)
+        exact = Arithmetic(piece.log.rules) if piece.log.rules else self.arithmetic
         before, entries, wide = piece.start.step, [], []
         gone: list[int] = []
         for step, n in zip(piece.steps, piece.numbers, strict=True):
@@ -387,7 +390,7 @@ class _Writer:
                 )
                 wide.append(f"[life|->{life},cwnd|->{cwnd},ssthresh|->{ssthresh},initial|->{initial},rtt|->{rtt}]")
                 at = len(wide)
-            (low, high), (slow, shigh) = self.needed(before, step)
+            (low, high), (slow, shigh) = self.needed(exact, before, step)
             entries.append(
                 f'<<"{step.kind}",{n},{step.acked_segments},{self.window(own.cwnd_q16) if own else 0},'
                 f"{self.window(own.ssthresh_q16) if own else 0},{_bool(bool(own and own.initial))},"
@@ -666,6 +669,10 @@ def rules(choice: Choice) -> Rules | None:
     return found
 
 
+def _constants(rules: Rules | None) -> tuple[int, ...]:
+    return (rules.floor_q16, rules.cap_q16, rules.alpha0_q32) if rules else ()
+
+
 _Answer = concurrent.futures.Future[list[tuple[Verdict, Refusal]]]
 
 
@@ -717,7 +724,8 @@ class Checker:
         log = self._logs.get(key)
         if log is None:
             verdict = Verdict(step.connection, self._names[step.choice])
-            log = self._logs[key] = _Log(verdict) if self._rules[step.choice] else detections.DetectionLog(verdict)
+            known = self._rules[step.choice]
+            log = self._logs[key] = _Log(verdict, known) if known else detections.DetectionLog(verdict)
         held = log.add(step)
         self._held += held * (1 if isinstance(log, _Log) else detections.WEIGHT)
         self._followed += not held
@@ -727,7 +735,7 @@ class Checker:
 
     def _submit(self) -> None:
         """Gives TLC all that is held."""
-        batches: dict[tuple[int, int, int], list[_Piece]] = {}
+        batches: dict[tuple[int, ...], tuple[int, list[_Piece]]] = {}
         while self._detecting in self._running:
             self._take()
         detected: list[detections.Piece] = []
@@ -736,14 +744,15 @@ class Checker:
                 detected += log.cut()
                 continue
             for piece in log.cut():
-                key = choice, _shift(piece), con_ssthresh_q16(piece.steps[0])
-                batches.setdefault(key, []).append(piece)
+                # What is a constant of a run; controllers that have it in common share the run.
+                key = _shift(piece), con_ssthresh_q16(piece.steps[0]), *_constants(self._rules[choice])
+                batches.setdefault(key, (choice, []))[1].append(piece)
         self._held = 0
-        self._pieces += sum(len(pieces) for pieces in batches.values()) + len(detected)
+        self._pieces += sum(len(pieces) for _, pieces in batches.values()) + len(detected)
         if detected:
             self._detecting = self._pool.submit(self._judge_detections, detected)
             self._running[self._detecting] = detected
-        for (choice, shift, _), pieces in batches.items():
+        for (shift, *_), (choice, pieces) in batches.items():
             while len(self._running) >= 2 * self._runs.processes:
                 self._take()
             self._running[self._pool.submit(self._judge, choice, shift, pieces)] = pieces

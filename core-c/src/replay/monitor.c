@@ -510,6 +510,17 @@ static void check_sets(struct step *s, const struct rw_detector_look *b, const s
 	}
 }
 
+/* A controller goes by the sets that its detector has found, and by no others. */
+uint32_t rw_monitor_told(const struct rw_detector_look *known, const struct rw_look *after)
+{
+	struct step s = {.after = after};
+	for (uint32_t i = 0; i < after->paths; i++) {
+		const struct rw_path_look *p = &after->path[i];
+		require(&s, !p->live || (p->group == known->path[i].set && p->group_state == known->path[i].state), RW_CHECK_COUPLED_VERIFIED);
+	}
+	return s.violated;
+}
+
 /* What a decision comes to, from what it had seen (Algorithm 1, lines 5-22). */
 static void check_judged(struct step *s, const struct rw_detector_look *b, const struct rw_detector_look *a)
 {

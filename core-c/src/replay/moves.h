@@ -70,6 +70,8 @@ int rw_is_of_detector(uint32_t kind);
  */
 uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control, const struct rw_places *places,
 		    const struct rw_look *before, const struct rw_move *move, const struct rw_look *after);
+/* On a step of a controller, against what its own detector has found by then. */
+uint32_t rw_monitor_told(const struct rw_detector_look *known, const struct rw_look *after);
 /* And on one step of a detector. */
 uint32_t rw_monitor_detector(const struct rw_detector_look *before, const struct rw_move *move,
 			     const struct rw_detector_look *after);

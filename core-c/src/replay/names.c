@@ -173,6 +173,7 @@ const char *rw_check_name(uint32_t check)
 	    [RW_CHECK_SETS_WHOLE] = "SetsWhole",
 	    [RW_CHECK_JUDGED_AS_SEEN] = "JudgedAsSeen",
 	    [RW_CHECK_ONLY_NOTED] = "OnlyNoted",
+	    [RW_CHECK_COUPLED_VERIFIED] = "CoupledVerified",
 	};
 	return NAME_OF(names, check);
 }

@@ -116,6 +116,8 @@ static void moved(struct rw_observer *observer, const struct rw_shadow *s, const
 	rw_look_at(s->connection, &o->places, now);
 	if (o->monitored) {
 		violated = rw_monitor(s->connection, s->control, &o->places, before, move, now);
+		if (o->detector)
+			violated |= rw_monitor_told(&o->detected[o->detected_turn], now);
 		if (violated)
 			count(o, move, o->by->now_ns, violated);
 	}
@@ -239,6 +241,8 @@ rw_status rw_monitor_rows(const rw_choice *choice, rw_move_row *rows, uint64_t c
 		c.mss_bytes = r->mss_bytes;
 		read_back(r, &after);
 		r->violated = rw_monitor(&c, control, &places, &before, &move, &after);
+		if (rw_own_detector(control, &settings))
+			r->violated |= rw_monitor_told(&known, &after);
 		before = after;
 	}
 	return RW_OK;
