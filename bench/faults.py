@@ -349,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missed = 0
     print("| fault | file | monitor | TLC |\n|---|---|---|---|")
     for fault, monitor, tlc in _rows(args.sequences):
-        properties = ", ".join(name for name, _ in monitor.most_common(3)) or "-"
+        properties = ", ".join(sorted(monitor, key=lambda name: (-monitor[name], name))[:3]) or "-"
         sequences = ", ".join(f"{a} {n}/{args.sequences}" for a, n in sorted(tlc.items())) or "-"
         missed += bool(monitor or tlc) if fault is None else not (monitor or tlc)
         print(f"| {fault.name if fault else '(none)'} | {fault.file if fault else ''} | {properties} | {sequences} |")

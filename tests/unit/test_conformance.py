@@ -572,6 +572,51 @@ def test_limits_of_a_run_are_kept():
                 checker.verdicts()
 
 
+def test_command_follows_all_that_have_a_specification(capsys):
+    assert cli.main(["specs", "trace", str(CAPTURES / "mptcp-ecn.pcap"), "--connection", "0", "--json"]) == cli.DONE
+    found = json.loads(capsys.readouterr().out)["connections"]
+    assert [(c["algorithm"], c["specification"]) for c in found] == list(conformance.SPECIFIED.items())
+    assert all(c["conforms"] and c["events"] > 2000 for c in found)
+
+
+def test_command_tells_what_a_detector_should_have_found(capsys, monkeypatch):
+    """A set that has one member less than was seen; a decision that comes late."""
+    whole = rewindow.Replay.steps
+    changes = {
+        "differs": lambda step: detected(step, 1, set=0, set_state=0),
+        "untimely": lambda step: replace(step, time_ns=step.time_ns + 1),
+    }
+    command = ["specs", "trace", str(CAPTURES / "mptcp-ecn.pcap"), "--algorithm", "sbcc", "--connection", "0"]
+    said = {}
+    for why, change in changes.items():
+
+        def wrong(self, *asked, change=change):
+            changed = False
+            for step in whole(self, *asked):
+                made = step.kind == "judge_subflow" and step.paths[1] and step.paths[1].set and not changed
+                changed = changed or made
+                yield change(step) if made else step
+
+        monkeypatch.setattr(rewindow.Replay, "steps", wrong)
+        assert cli.main([*command, "--json"]) == cli.NEGATIVE
+        (found,) = json.loads(capsys.readouterr().out)["connections"]
+        assert (found["first_violation"]["step"], found["first_violation"]["why"]) == ("judge_subflow", why)
+        assert cli.main(command) == cli.NEGATIVE
+        said[why] = found["first_violation"], capsys.readouterr().out
+    first, text = said["differs"]
+    (expected,) = first["expected"]
+    assert [(s["path"], s["set"], s["state"]) for s in expected["subflows"]] == [
+        (0, 1, "judgement"),
+        (1, 1, "judgement"),
+    ]
+    assert [s["set"] for s in first["found"]["subflows"]] == [1, 0]
+    assert "expected  subflow 0: judgement, set 1" in text
+    assert "subflow 1: monitor\n" in text + "\n"
+    first, text = said["untimely"]
+    assert first["expected"] == []
+    assert "expected  another time" in text
+
+
 def test_command_fails_clearly(tmp_path, capsys):
     (tmp_path / "no.pcap").write_bytes(b"\x00" * 100)
     assert cli.main(["specs", "trace", str(tmp_path / "missing.pcap")]) == cli.UNREADABLE
@@ -587,3 +632,10 @@ def test_command_fails_clearly(tmp_path, capsys):
 def test_options_that_the_specification_does_not_know_are_refused(options):
     with pytest.raises(rewindow.errors.BadOption):
         conformance.rules(Choice("tccc", options))
+
+
+def test_another_detector_is_refused():
+    """What dwc finds is no behaviour of SB-CC's detector."""
+    with pytest.raises(rewindow.errors.BadOption, match="detector=sbcc"):
+        conformance.Checker([Choice("sbcc", {"detector": "dwc"})], specs.jar())
+    assert conformance.rules(Choice("sbcc", {"detector": "sbcc"})) is None
