@@ -45,6 +45,8 @@ def run_job(job_id: uuid.UUID) -> None:
     started = time.monotonic()
     try:
         log.info("job.started")
+        with engine().begin() as connection:
+            jobs.begin(connection, taken)
         _run(taken)
         log.info("job.done", seconds=round(time.monotonic() - started, 3))
     except JobLost:
