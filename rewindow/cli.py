@@ -222,7 +222,9 @@ def _trace(args: argparse.Namespace) -> int:
             capture.stream(choices, moves=True) as replay,
             conformance.Checker(choices, tlc) as checker,
         ):
-            for step in replay.steps():
+            if args.connection is not None and args.connection >= (count := replay.connection_count()):
+                raise _Usage(f"--connection {args.connection}: the capture has {count}, counted from 0")
+            for step in replay.steps(args.connection, _show_progress):
                 checker.add(step)
             verdicts = checker.verdicts()
     except specs.CheckerMissing as e:
@@ -233,6 +235,12 @@ def _trace(args: argparse.Namespace) -> int:
     else:
         print(reports.conformance_text(verdicts))
     return DONE if all(v.conforms for v in verdicts) else NEGATIVE
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number of a connection")
+    return int(text)
 
 
 def _upload(args: argparse.Namespace) -> int:
@@ -329,6 +337,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=list(conformance.SPECIFIED),
         help="may be given several times; default: all with a specification",
     )
+    p.add_argument("--connection", type=_number, metavar="N", help="only this one, as `analyze` counts; default: all")
     p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_trace)

@@ -11,12 +11,13 @@ import concurrent.futures
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rewindow import specs
+from rewindow import confined, specs
 from rewindow.algorithms import algorithms
 from rewindow.core import Choice
 from rewindow.errors import BadOption, RewindowError
@@ -50,7 +51,33 @@ Followed = tuple[int, int]
 
 
 class CheckFailed(RewindowError):
-    """TLC did not come to an answer."""
+    """TLC did not come to an answer. outcome: of the run that gave none; None when it gave a wrong one."""
+
+    def __init__(self, reason: str, outcome: specs.Outcome | None = None) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How TLC is run: specifications in `folder`, so many processes at once, and the limits of each (specs.run_tlc)."""
+
+    folder: Path = specs.SPECS
+    processes: int = PROCESSES
+    memory_mb: int = MEMORY_MB
+    seconds_max: float = SECONDS_MAX
+    disk_bytes_max: int | None = None
+    confinement: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """events: steps that were given; followed: those that TLC is through with. The same of the pieces cut of them."""
+
+    events: int = 0
+    followed: int = 0
+    pieces: int = 0
+    pieces_followed: int = 0
 
 
 @dataclass
@@ -437,10 +464,10 @@ def _said(outcome: specs.Outcome) -> Iterator[tuple[str, int, list[Any]]]:
         yield what, piece, more
 
 
-def _write(folder: Path, writer: _Writer, pieces: Sequence[_Piece], explaining: bool) -> None:
+def _write(folder: Path, source: Path, writer: _Writer, pieces: Sequence[_Piece], explaining: bool) -> None:
     rules, shift = writer.arithmetic.rules, writer.shift
     for name in ("CoupledSlowStart.tla", "CoupledSlowStartLog.tla"):
-        shutil.copy(specs.SPECS / "CoupledSlowStart" / name, folder)
+        shutil.copy(source / "CoupledSlowStart" / name, folder)
     with (folder / "TraceCoupledSlowStart.tla").open("w", encoding="ascii") as out:
         out.write("---- MODULE TraceCoupledSlowStart ----\nEXTENDS Integers\n")
         for n, piece in enumerate(pieces, 1):
@@ -462,29 +489,60 @@ def _write(folder: Path, writer: _Writer, pieces: Sequence[_Piece], explaining: 
     )
 
 
-def _run(tlc: Path, rules: Rules, shift: int, pieces: Sequence[_Piece], explaining: bool = False) -> specs.Outcome:
-    writer = _Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
-    with tempfile.TemporaryDirectory(prefix="rewindow-trace-") as temporary:
-        folder = Path(temporary)
-        _write(folder, writer, pieces, explaining)
-        outcome = specs.run_tlc(
-            folder,
-            "CoupledSlowStartLog.tla",
-            "CoupledSlowStartLog.cfg",
-            tlc=tlc,
-            memory_mb=MEMORY_MB,
-            seconds_max=SECONDS_MAX,
-            is_trace=True,
-        )
-    if outcome.exit != 0 or outcome.stopped or outcome.errors:
-        reason = outcome.stopped or "; ".join(outcome.errors) or f"exit status {outcome.exit}"
-        raise CheckFailed(f"TLC gives no answer: {reason[:2000]}")
-    return outcome
+class _Tlc:
+    """Runs TLC on pieces. on_states is told now and then how many states a run has found by now."""
+
+    def __init__(self, jar: Path, runs: Runs, watched: bool = False) -> None:
+        self.jar, self.runs, self.watched = jar, runs, watched
+        self.stop = threading.Event()
+
+    def run(
+        self,
+        rules: Rules,
+        shift: int,
+        pieces: Sequence[_Piece],
+        *,
+        explaining: bool = False,
+        on_states: Callable[[int], None] = lambda distinct: None,
+    ) -> specs.Outcome:
+        def still(outcome: specs.Outcome) -> bool:
+            on_states(outcome.distinct)
+            return True
+
+        runs = self.runs
+        writer = _Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
+        with tempfile.TemporaryDirectory(prefix="rewindow-trace-") as temporary:
+            folder = Path(temporary)
+            _write(folder, runs.folder, writer, pieces, explaining)
+            outcome = specs.run_tlc(
+                folder,
+                "CoupledSlowStartLog.tla",
+                "CoupledSlowStartLog.cfg",
+                tlc=self.jar,
+                memory_mb=runs.memory_mb,
+                seconds_max=runs.seconds_max,
+                disk_bytes_max=runs.disk_bytes_max,
+                confinement=runs.confinement,
+                is_trace=True,
+                stop=self.stop,
+                on_progress=still if self.watched else None,
+            )
+        outcome.errors = [e for e in outcome.errors if not e.startswith(confined.NOT_ISOLATED)]
+        if outcome.exit != 0 or outcome.stopped or outcome.errors:
+            reason = outcome.stopped or "; ".join(outcome.errors) or f"exit status {outcome.exit}"
+            raise CheckFailed(f"TLC gives no answer: {reason[:2000]}", outcome)
+        return outcome
 
 
-def _follow(tlc: Path, rules: Rules, shift: int, pieces: Sequence[_Piece]) -> list[tuple[_Piece, int, str]]:
+def _follow(
+    tlc: _Tlc,
+    rules: Rules,
+    shift: int,
+    pieces: Sequence[_Piece],
+    on_states: Callable[[int], None] = lambda distinct: None,
+) -> list[tuple[_Piece, int, str]]:
     """Which pieces are refused, and at which of their steps."""
-    outcome = _run(tlc, rules, shift, pieces)
+    outcome = tlc.run(rules, shift, pieces, on_states=on_states)
     refused: dict[int, tuple[str, int]] = {}
     for what, n, (at,) in _said(outcome):
         refused[n] = what, at
@@ -497,7 +555,7 @@ def _follow(tlc: Path, rules: Rules, shift: int, pieces: Sequence[_Piece]) -> li
     return [(pieces[n - 1], at, why) for n, (why, at) in sorted(refused.items())]
 
 
-def _explain(tlc: Path, rules: Rules, refusals: Sequence[Refusal]) -> None:
+def _explain(tlc: _Tlc, rules: Rules, refusals: Sequence[Refusal]) -> None:
     """Asks the specification what it allows in the state before, and writes it into each refusal."""
     pieces = []
     for r in refusals:
@@ -506,7 +564,7 @@ def _explain(tlc: Path, rules: Rules, refusals: Sequence[Refusal]) -> None:
         pieces += list(log.cut())
     # One unit for all: the largest.
     shift = max(_shift(p) for p in pieces)
-    outcome = _run(tlc, rules, shift, pieces, explaining=True)
+    outcome = tlc.run(rules, shift, pieces, explaining=True)
     allowed: dict[int, list[Any]] = {}
     for what, n, more in _said(outcome):
         if what == "allowed" and more not in allowed.setdefault(n, []):
@@ -566,22 +624,41 @@ class Checker:
     """Takes steps of any connections under these controllers, in the order in which they happened; then says.
 
     Memory is that of BATCH_STEPS steps and of what two runs of TLC are given, however long the logs are.
+    on_progress is called about once a second while TLC is waited for; what it raises ends all runs.
     Raises CheckFailed, specs.CheckerMissing.
     """
 
-    def __init__(self, choices: Sequence[Choice], tlc: Path) -> None:
+    def __init__(
+        self,
+        choices: Sequence[Choice],
+        tlc: Path,
+        *,
+        runs: Runs | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
         self._rules = [rules(c) for c in choices]
-        self._tlc = tlc
+        self._runs = runs or Runs()
+        self._tlc = _Tlc(tlc, self._runs, watched=on_progress is not None)
+        self._on_progress = on_progress
         self._logs: dict[tuple[int, int], _Log] = {}
         self._held = 0
-        self._pool = concurrent.futures.ThreadPoolExecutor(PROCESSES)
-        self._running: set[concurrent.futures.Future[list[tuple[_Piece, int, str]]]] = set()
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._runs.processes)
+        self._running: dict[concurrent.futures.Future[list[tuple[_Piece, int, str]]], list[_Piece]] = {}
+        self._states: dict[int, int] = {}
+        """Of each run under way, by its number: the states found by now."""
+        self._events = self._followed = self._pieces = self._pieces_followed = 0
 
     def __enter__(self) -> Checker:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind:
+            self._tlc.stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def progress(self) -> Progress:
+        under_way = sum(list(self._states.values()))
+        return Progress(self._events, self._followed + under_way, self._pieces, self._pieces_followed)
 
     def add(self, step: Step) -> None:
         key = step.connection, step.choice
@@ -590,6 +667,7 @@ class Checker:
             log = self._logs[key] = _Log(Verdict(step.connection, self._rules[step.choice].name))
         log.steps.append(step)
         self._held += 1
+        self._events += 1
         if self._held >= BATCH_STEPS:
             self._submit()
 
@@ -601,15 +679,42 @@ class Checker:
                 key = choice, _shift(piece), con_ssthresh_q16(piece.steps[0])
                 batches.setdefault(key, []).append(piece)
         self._held = 0
+        self._pieces += sum(len(pieces) for pieces in batches.values())
         for (choice, shift, _), pieces in batches.items():
-            while len(self._running) >= 2 * PROCESSES:
-                self._take(concurrent.futures.FIRST_COMPLETED)
-            self._running.add(self._pool.submit(_follow, self._tlc, self._rules[choice], shift, pieces))
+            while len(self._running) >= 2 * self._runs.processes:
+                self._take()
+            self._running[self._pool.submit(self._judge, choice, shift, pieces)] = pieces
 
-    def _take(self, when: str) -> None:
-        done, self._running = concurrent.futures.wait(self._running, return_when=when)
-        for future in done:
-            for piece, at, why in future.result():
+    def _judge(self, choice: int, shift: int, pieces: list[_Piece]) -> list[tuple[_Piece, int, str]]:
+        """In a thread of the pool: one run of TLC."""
+        steps = sum(len(p.steps) for p in pieces)
+
+        def count(distinct: int) -> None:
+            self._states[id(pieces)] = min(max(distinct - len(pieces), 0), steps)
+
+        return _follow(self._tlc, self._rules[choice], shift, pieces, count)
+
+    def _wait(self, futures: Iterable[concurrent.futures.Future[Any]]) -> set[concurrent.futures.Future[Any]]:
+        """Those that are done, one at least."""
+        while True:
+            done, _ = concurrent.futures.wait(
+                futures,
+                timeout=None if self._on_progress is None else 1.0,
+                return_when=concurrent.futures.FIRST_COMPLETED,
+            )
+            if self._on_progress:
+                self._on_progress(self.progress())
+            if done:
+                return done
+
+    def _take(self) -> None:
+        for future in self._wait(self._running):
+            pieces = self._running.pop(future)
+            refused = future.result()
+            self._states.pop(id(pieces), None)
+            self._followed += sum(len(p.steps) for p in pieces)
+            self._pieces_followed += len(pieces)
+            for piece, at, why in refused:
                 verdict, event = piece.log.verdict, piece.begins + at
                 if verdict.first_violation is None or event < verdict.first_violation.event:
                     verdict.first_violation = _refusal(piece, at, why)
@@ -621,7 +726,7 @@ class Checker:
         """
         self._submit()
         while self._running:
-            self._take(concurrent.futures.FIRST_COMPLETED)
+            self._take()
         for choice, rules_ in enumerate(self._rules if explain else ()):
             refused = [
                 log.verdict.first_violation
@@ -634,7 +739,9 @@ class Checker:
                 by_con.setdefault(con_ssthresh_q16(r.step), []).append(r)
             for alike in by_con.values():
                 for i in range(0, len(alike), 100):
-                    _explain(self._tlc, rules_, alike[i : i + 100])
+                    explained = self._pool.submit(_explain, self._tlc, rules_, alike[i : i + 100])
+                    self._wait([explained])
+                    explained.result()
         return [log.verdict for _, log in sorted(self._logs.items(), key=lambda item: item[0])]
 
 

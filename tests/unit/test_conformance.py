@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -196,8 +197,9 @@ def test_pieces_are_a_chain(monkeypatch):
     assert [p.begins for p in pieces] == list(range(0, 400, 37))
     assert all(a.steps[-1] is b.start.step and a.memory == b.start.memory for a, b in itertools.pairwise(pieces))
     pieces[2].memory = {0: (1, 1)}
+    tlc = conformance._Tlc(specs.jar(), conformance.Runs())
     assert [
-        (p.begins, why) for p, _, why in conformance._follow(specs.jar(), conformance.rules(CHOICES[1]), 0, pieces)
+        (p.begins, why) for p, _, why in conformance._follow(tlc, conformance.rules(CHOICES[1]), 0, pieces)
     ] == [(74, "broken")]
 
 
@@ -270,8 +272,8 @@ def test_command_tells_what_was_expected(capsys, monkeypatch):
     """A capture's steps with one window wrong: exit status 1, the state before, what is allowed, and what was found."""
     whole = rewindow.Replay.steps
 
-    def wrong(self):
-        for n, step in enumerate(whole(self)):
+    def wrong(self, *asked):
+        for n, step in enumerate(whole(self, *asked)):
             p = step.paths[step.path]
             yield own(step, cwnd_q16=p.cwnd_q16 + 65536) if n == 4 else step
 
@@ -290,6 +292,69 @@ def test_command_tells_what_was_expected(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "event 4 is no step of the specification" in text
     assert "expected" in text
+
+
+def test_command_follows_one_connection(capsys):
+    command = ["specs", "trace", str(CAPTURES / "mptcp-two-subflows.pcap"), "--algorithm", "tccc", "--json"]
+    assert cli.main(command) == cli.DONE
+    both = json.loads(capsys.readouterr().out)["connections"]
+    assert cli.main([*command, "--connection", "1"]) == cli.DONE
+    assert json.loads(capsys.readouterr().out)["connections"] == [both[1]]
+    assert cli.main([*command, "--connection", "2"]) == cli.USAGE
+    assert "the capture has 2, counted from 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as e:
+        cli.main([*command, "--connection", "-1"])
+    assert e.value.code == cli.USAGE
+
+
+def test_progress_is_told_and_ends_what_runs(monkeypatch):
+    """Events that TLC is through with grow to all of them; what the listener raises kills TLC."""
+    steps = [s for s in steps_of(CAPTURES / "mptcp-two-subflows.pcap", CHOICES[1:2]) if s.connection == 1]
+    monkeypatch.setattr(conformance, "BATCH_STEPS", 1500)
+    monkeypatch.setattr(conformance, "PIECE_STEPS", 400)
+    told = []
+    runs = conformance.Runs(processes=1)
+    with conformance.Checker(CHOICES[1:2], specs.jar(), runs=runs, on_progress=told.append) as checker:
+        for step in steps:
+            checker.add(step)
+        (verdict,) = checker.verdicts()
+    assert verdict.conforms
+    followed = [p.followed for p in told]
+    assert followed == sorted(followed)
+    assert any(0 < p.pieces_followed < p.pieces for p in told)
+    assert any(0 < p.followed < p.events for p in told)
+    last = checker.progress()
+    assert (last.events, last.followed) == (len(steps), len(steps))
+    assert last.pieces == last.pieces_followed > len(steps) / 400
+
+    class Enough(Exception):
+        pass
+
+    def enough(_):
+        raise Enough
+
+    began = time.monotonic()
+    with pytest.raises(Enough), conformance.Checker(CHOICES[1:2], specs.jar(), on_progress=enough) as checker:
+        for step in steps:
+            checker.add(step)
+        checker.verdicts()
+    assert all(f.done() for f in checker._running)
+    assert checker._running, "it had begun"
+    assert time.monotonic() - began < 60
+
+
+def test_limits_of_a_run_are_kept():
+    steps = steps_of(CAPTURES / "mptcp-two-subflows.pcap", CHOICES[1:2])
+    for runs, said in (
+        (conformance.Runs(memory_mb=8), "OutOfMemory"),
+        (conformance.Runs(seconds_max=0.1), "not finished in 0.1 s"),
+        (conformance.Runs(folder=Path("/nowhere")), "/nowhere"),
+    ):
+        with pytest.raises((conformance.CheckFailed, OSError), match=said):
+            with conformance.Checker(CHOICES[1:2], specs.jar(), runs=runs) as checker:
+                for step in steps:
+                    checker.add(step)
+                checker.verdicts()
 
 
 def test_command_fails_clearly(tmp_path, capsys):
