@@ -25,6 +25,9 @@ CHECKS_QUEUE = "rewindow-checks"
 """A model check may take minutes: captures do not wait behind it, its worker is another."""
 QUEUES = (QUEUE, CHECKS_QUEUE)
 
+CAPTURE_DELETED = "the capture was deleted"
+"""Why a check of one of its connections failed."""
+
 RESEND_AFTER = timedelta(seconds=10)
 """A wake-up that nobody followed for so long was lost."""
 
