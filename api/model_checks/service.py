@@ -144,7 +144,7 @@ async def _followed(session: AsyncSession, wanted: ModelCheckIn) -> tuple[str, S
     """A controller, and the specification that its steps are held against. Raises Unprocessable."""
     records = await session.scalars(select(SpecRecord).order_by(SpecRecord.position))
     known = {a: r for r in records for a in r.description.get("controllers", [])}
-    name = wanted.algorithm or next(iter(known), "")
+    name = next(iter(known), "") if wanted.algorithm is None else wanted.algorithm
     if name not in known:
         there = f"there are: {', '.join(known)}" if known else "no worker has published one"
         raise Unprocessable(f"algorithm: no specification of this controller; {there}")
