@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,6 +19,12 @@ class Css(Lia):
     alpha0: Fraction = Fraction(3, 2)
     cap: Fraction = Fraction(2)
     initial_ss: bool = True
+    product: bool = False
+    """alpha_form: the exponent of CSS's text, or TCCC's printed product (C1)."""
+    cap_scales: bool = False
+    """L_scale: L for each two segments (C2)."""
+    weighted: bool = False
+    """join_weighted: windows at a join as rates (C9)."""
 
     def coupled(self, r: int) -> bool:
         return self.initial_ss and self.paths[r].initial
@@ -31,8 +38,9 @@ class Css(Lia):
             return
         p = self.paths[r]
         ratio = p.rtt / self.least_coupled() if p.rtt else Fraction(1)
-        growth = power(self.alpha_now, ratio) - 1
-        p.cwnd += min(self.cap, growth * acked)
+        growth = (self.alpha_now * ratio if self.product else power(self.alpha_now, ratio)) - 1
+        cap = self.cap * math.ceil(Fraction(acked, 2)) if self.cap_scales else self.cap
+        p.cwnd += min(cap, growth * acked)
 
     def least_coupled(self) -> Fraction:
         return self.least_rtt([p for p in self.paths if p.counts])
@@ -53,16 +61,23 @@ class Css(Lia):
         if not any(p.live and p.initial for p in self.paths):
             self.initial_ss = False
 
+    def sum_of(self, members: list[Path], least: Fraction) -> Fraction:
+        """Rm sum w/R with join_weighted, where there is an R; else sum w."""
+        return total(q.cwnd * least / q.rtt if self.weighted and q.rtt else q.cwnd for q in members)
+
+    def least_sampled(self) -> Fraction:
+        return min((q.rtt for q in self.paths if q.live and q.rtt), default=Fraction(1))
+
     def join(self, p: Path) -> None:
         others = [q for q in self.paths if q.live]
-        before = total(q.cwnd for q in others)
         self.paths.append(p)
+        before = self.sum_of(others, self.least_sampled())
         if not others or not self.initial_ss:
             return
         if not any(q.initial for q in others):
             self.initial_ss = False  # no initial subflow was left
             return
-        after = before + p.cwnd
+        after = before + self.sum_of([p], self.least_sampled())
         if after >= self.con:
             self.exit()
             return
@@ -73,9 +88,10 @@ class Css(Lia):
         self.alpha_now = Fraction((decimal(self.alpha_now).ln() * ratio).exp())
 
     def leave(self, r: int) -> None:
-        before = total(q.cwnd for q in self.paths if q.live)
+        least = self.least_sampled()
+        before = self.sum_of([q for q in self.paths if q.live], least)
         self.paths[r].live = False
-        after = total(q.cwnd for q in self.paths if q.live)
+        after = self.sum_of([q for q in self.paths if q.live], least)
         if not self.initial_ss:
             return
         if not after:
