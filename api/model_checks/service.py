@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Select, delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
@@ -185,6 +185,10 @@ def _refuse_mixtures(wanted: ModelCheckIn) -> None:
         raise Unprocessable("algorithm: a specification has none; it goes with connection")
 
 
+def _deleted() -> Unavailable:
+    return Unavailable("this check was deleted a moment ago: ask again", headers={"Retry-After": "1"})
+
+
 async def request(
     session: AsyncSession, caller: Caller, wanted: ModelCheckIn
 ) -> tuple[ModelCheckOut, uuid.UUID | None]:
@@ -216,7 +220,7 @@ async def request(
     if check is None:
         check = (await session.scalars(_scoped(caller).filter_by(**asked))).one_or_none()
         if check is None:
-            raise Unavailable("this check was deleted a moment ago: ask again", headers={"Retry-After": "1"})
+            raise _deleted()
         if not await _begin_anew(session, check, {"seconds_max": seconds_max, **where}):
             return _out(check), None
     await _refuse_too_many(session, caller)
@@ -228,7 +232,7 @@ async def request(
 
 
 async def _begin_anew(session: AsyncSession, check: ModelCheck, values: dict[str, Any]) -> bool:
-    """False when it needs not: it waits, runs or has a verdict."""
+    """False when it needs not: it waits, runs or has a verdict. Raises Unavailable."""
     again = (CheckState.failed, CheckState.cancelled)
     if check.state not in again:
         return False
@@ -244,7 +248,10 @@ async def _begin_anew(session: AsyncSession, check: ModelCheck, values: dict[str
         .returning(ModelCheck.id)
     )
     found = begun.one_or_none() is not None
-    await session.refresh(check)
+    try:
+        await session.refresh(check)
+    except InvalidRequestError as e:
+        raise _deleted() from e
     return found
 
 

@@ -20,7 +20,7 @@ from deploy.run import wait_for
 from rewindow import cli, conformance
 from tests.conftest import CAPTURES, FOLLOWED
 from tests.service.test_api import PCAP, SAMPLE, analysed, assert_problem, mptcp, upload  # noqa: F401
-from tests.service.test_jobs import state
+from tests.service.test_jobs import state, waiting_for_a_lock
 from tests.service.test_model_checks import URL, job_of
 
 Run = Callable[[], None]
@@ -302,6 +302,57 @@ def test_a_capture_deleted_while_it_is_checked(
     assert answer.status_code == 204
     failed = found(client, asked)
     assert (failed["state"], failed["error"]) == ("failed", "the capture was deleted")
+
+
+def meanwhile(client: TestClient, change: Any, connection: str) -> Any:
+    """The answer to a request that waits for a row that another transaction changes."""
+    from store.database import engine
+
+    answers: list[Any] = []
+    with engine().begin() as database:
+        database.execute(change)
+        thread = threading.Thread(target=lambda: answers.append(client.post(URL, json={"connection": connection})))
+        thread.start()
+        wait_for("the request to wait for a row", lambda: waiting_for_a_lock() > 0)
+    thread.join()
+    return answers[0]
+
+
+def test_asked_for_while_the_capture_is_deleted(
+    client: TestClient, analysed: dict[str, Any], connection: str  # noqa: F811
+) -> None:  # fmt: skip
+    from sqlalchemy import delete
+
+    from store.models import Capture
+
+    gone = meanwhile(client, delete(Capture).where(Capture.id == uuid.UUID(analysed["id"])), connection)
+    assert_problem(gone, 404, "no such connection")
+
+
+def test_asked_for_while_the_check_is_deleted(
+    client: TestClient, connection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sqlalchemy import delete
+
+    from api.model_checks import service
+    from store.database import engine
+    from store.models import ModelCheck
+
+    asked = ask(client, connection)
+    client.post(f"{URL}/{asked['id']}/cancel")
+    its_row = delete(ModelCheck).where(ModelCheck.id == uuid.UUID(asked["id"]))
+    anew = meanwhile(client, its_row, connection)
+    assert (anew.status_code, anew.json()["id"] == asked["id"]) == (202, False), "ours is the first now"
+    client.post(f"{URL}/{anew.json()['id']}/cancel")
+    real = service._begin_anew
+
+    async def deleted_after_it_was_found(*arguments: Any) -> bool:
+        with engine().begin() as database:
+            database.execute(delete(ModelCheck).where(ModelCheck.id == uuid.UUID(anew.json()["id"])))
+        return await real(*arguments)
+
+    monkeypatch.setattr(service, "_begin_anew", deleted_after_it_was_found)
+    assert_problem(client.post(URL, json={"connection": connection}), 503, "deleted a moment ago")
 
 
 def test_a_check_that_the_delete_did_not_see(
