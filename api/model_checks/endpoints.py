@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Body, Query, Response
 from fastapi.openapi.models import Example
@@ -22,6 +22,11 @@ _SHOWN = {
     "state", "verdict", "error", "generated", "distinct", "queued", "depth", "seconds",
     "events", "followed", "pieces", "pieces_followed",
 }  # fmt: skip
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    404: {"description": "The team has no such connection."},
+    422: {"description": "Not exactly one of spec and connection; an unknown one; a constant outside its range."},
+    429: {"description": "Too many checks of the team wait or run."},
+}
 _EXAMPLES: dict[str, Example] = {
     "specification": {
         "summary": "a specification with constants",
@@ -34,7 +39,7 @@ _EXAMPLES: dict[str, Example] = {
 }
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, summary="Check a specification, or a connection's steps", responses=_REFUSALS)
 async def post(
     session: Session,
     caller: Writer,

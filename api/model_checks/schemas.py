@@ -4,14 +4,18 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from store.models import CheckState
 
 Verdict = Literal["holds", "violated", "conforms", "does_not_conform", "failed", "cancelled"]
 
 
-class ModelCheckIn(BaseModel):
+class _Described(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class ModelCheckIn(_Described):
     """Either `spec`, with constants, or `connection`, whose steps under a controller are followed."""
 
     spec: Annotated[str | None, Field(max_length=80, description="a specification of GET /v1/specs")] = None
@@ -40,7 +44,7 @@ class ModelCheckIn(BaseModel):
     seconds_max: Annotated[float | None, Field(gt=0, description="how long TLC may run; default 300")] = None
 
 
-class ModelCheckOut(BaseModel):
+class ModelCheckOut(_Described):
     id: uuid.UUID
     spec: str
     configuration: str | None
@@ -80,7 +84,7 @@ class ModelCheckOut(BaseModel):
     seconds: float | None
 
 
-class Covered(BaseModel):
+class Covered(_Described):
     action: str
     place: str
     """Module, line and column."""
@@ -88,7 +92,7 @@ class Covered(BaseModel):
     """How often it led to a state."""
 
 
-class Step(BaseModel):
+class Step(_Described):
     number: int
     action: str
     """What led to this state."""
@@ -98,7 +102,7 @@ class Step(BaseModel):
     """The state that follows the last one again, and so for ever."""
 
 
-class SubflowState(BaseModel):
+class SubflowState(_Described):
     """Windows in segments."""
 
     path: int
@@ -110,14 +114,14 @@ class SubflowState(BaseModel):
     rtt_s: float | None
 
 
-class ControllerState(BaseModel):
+class ControllerState(_Described):
     initial_slow_start: bool
     alpha: float
     con_ssthresh: float
     subflows: list[SubflowState]
 
 
-class SubflowAllowed(BaseModel):
+class SubflowAllowed(_Described):
     path: int
     cwnd: tuple[float, float]
     """Least and most, segments."""
@@ -125,7 +129,7 @@ class SubflowAllowed(BaseModel):
     coupled: bool
 
 
-class Allowed(BaseModel):
+class Allowed(_Described):
     """One of the states that the specification allows after this step."""
 
     initial_slow_start: bool
@@ -133,7 +137,7 @@ class Allowed(BaseModel):
     subflows: list[SubflowAllowed]
 
 
-class FirstViolation(BaseModel):
+class StepRefused(_Described):
     """The first step that the specification does not allow, as `rewindow specs trace --json` tells it."""
 
     event: int
@@ -152,7 +156,7 @@ class FirstViolation(BaseModel):
 
 
 class ModelCheckDetail(ModelCheckOut):
-    first_violation: FirstViolation | None
+    first_violation: StepRefused | None
     coverage: list[Covered] | None
     counterexample: list[Step] | None
     counterexample_states: int | None
