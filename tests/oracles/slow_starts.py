@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tests.oracles.coupled import Lia
 from tests.oracles.paths import Oracle, Path, decimal, power, quadratic, rate, total
+
+
+@dataclass
+class Undoable:
+    """What a reduction took."""
+
+    cwnd: Fraction
+    ssthresh: Fraction | None
+    coupled: bool
+    others_left: bool = False
 
 
 @dataclass
@@ -25,6 +35,7 @@ class Css(Lia):
     """L_scale: L for each two segments (C2)."""
     weighted: bool = False
     """join_weighted: windows at a join as rates (C9)."""
+    undoable: dict[int, Undoable] = field(default_factory=dict)
 
     def coupled(self, r: int) -> bool:
         return self.initial_ss and self.paths[r].initial
@@ -55,6 +66,25 @@ class Css(Lia):
         for p in self.paths:
             if p.live and p.initial:
                 p.ssthresh = p.cwnd
+        for was in self.undoable.values():
+            was.others_left = was.coupled
+
+    def reduce(self, r: int, decrease: Fraction) -> None:
+        p = self.paths[r]
+        quarters = Fraction(p.cwnd // 2 + p.cwnd // 4)
+        threshold = None if p.ssthresh is None else max(p.ssthresh, quarters)
+        self.undoable[r] = Undoable(p.cwnd, threshold, self.coupled(r))
+        super().reduce(r, decrease)
+
+    def undo(self, r: int) -> None:
+        """Window and threshold come back, and the coupling, unless the connection has left meanwhile."""
+        p, was = self.paths[r], self.undoable.pop(r)
+        p.cwnd = max(p.cwnd, was.cwnd)
+        p.ssthresh = None if was.ssthresh is None or p.ssthresh is None else max(p.ssthresh, was.ssthresh)
+        if was.others_left:
+            p.ssthresh = p.cwnd
+        elif was.coupled:
+            self.initial_ss = True
 
     def reduced(self, r: int) -> None:
         """Only the subflow that lost leaves; the last one takes the connection with it (C12)."""

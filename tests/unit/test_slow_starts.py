@@ -16,12 +16,14 @@ from tests.driving import (
     ABSOLUTE,
     Event,
     acks,
+    applicable,
     apply,
     as_given,
     at_an_edge,
     close,
     compare,
     drive,
+    events,
     path_lists,
     rtts,
     small_windows,
@@ -257,6 +259,39 @@ def test_tccc_decrease(rule: str, paths: list[Path], data: st.DataObject) -> Non
         target.loss(r)
     compare(controller, oracle, before, Event("l", r))
     assert controller.paths[r].cwnd >= 2.0
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=200, deadline=None)
+@given(paths=coupled_starts(), con=CON, happens=st.lists(events("aaaletuuujx"), max_size=25))
+def test_undo_gives_the_coupling_back(name: str, paths: list[Path], con: Fraction, happens: list[Event]) -> None:
+    """In any order with losses, joins and closes of others, also after they have left coupled slow start."""
+    controller, oracle = drive(name, paths, con_ssthresh=float(con)), oracle_of(name, paths, con=con)
+    for event in happens:
+        if not applicable(event, oracle.paths) or (event.kind == "u" and event.path not in oracle.undoable):
+            continue
+        before = [p.cwnd for p in oracle.paths]
+        if at_an_edge(oracle) or abs(sum(before) + 10 * (event.kind == "j") - con) < Fraction(1, 1000):
+            return
+        for target in (oracle, controller):
+            apply(target, name, event)
+        compare(controller, oracle, before, event)
+        assert bool(controller.state["initial_ss"]) is oracle.initial_ss
+        for p, q in zip(controller.paths, oracle.paths, strict=True):
+            if q.live:
+                assert (p.phase == "coupled_slow_start") is (oracle.initial_ss and q.ssthresh is None)
+        oracle.alpha_now = Fraction(controller.state["alpha"])
+
+
+def test_undo_needs_a_reduction() -> None:
+    c = Controller("tccc", paths=[{"cwnd": 20.0, "rtt": 0.1}])
+    with pytest.raises(ValueError, match="undone"):
+        c.undo(0)
+    c.loss(0)
+    c.undo(0)
+    assert (c.paths[0].cwnd, c.paths[0].phase) == (20.0, "coupled_slow_start")
+    with pytest.raises(ValueError, match="undone"):
+        c.undo(0)
 
 
 def test_identical_subflows_stop_at_the_floor() -> None:
