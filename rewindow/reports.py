@@ -180,7 +180,8 @@ def windows_text(windows: Iterable[Window]) -> str:
 
 
 def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) -> str:
-    """What a server found in a capture: each subflow, and the mean window of each replayed algorithm."""
+    """What a server found in a capture: each subflow, the mean window of each replayed algorithm, and what is not as
+    specified."""
     labels = list(dict.fromkeys(r["label"] for c in connections for r in c["replays"]))
     rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", *labels]]
     for c in connections:
@@ -201,7 +202,22 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
         f"{capture['filename']}: {summary['packets']} packets, {summary['duration_s']:.2f} s, seen from "
         f"{summary['vantage']}; mean cwnd in segments for each algorithm"
     )
-    return head + "\n\n" + table(rows, right=(0, 2, *range(5, 8 + len(labels))))
+    parts = [head, table(rows, right=(0, 2, *range(5, 8 + len(labels)))), _server_conformance(connections)]
+    return "\n\n".join(p for p in parts if p)
+
+
+def _server_conformance(connections: Sequence[dict[str, Any]]) -> str:
+    """What the server's monitor found of the controllers' steps. Empty where it looked at none."""
+    looked = [(c["number"], f) for c in connections if (f := c.get("conformance") or {}).get("steps")]
+    lines = [
+        f"connection {number}: {found['violations']} of {found['steps']} steps are none of the specifications', the"
+        f" first {first['algorithm']}'s against {first['property']}: {first['step']} at row {first['row']}"
+        for number, found in looked
+        if (first := found["first"])
+    ]
+    if looked and not lines:
+        lines = [f"conformance: all {sum(f['steps'] for _, f in looked)} steps of the controllers are as specified"]
+    return "\n".join(lines)
 
 
 def algorithms_markdown(

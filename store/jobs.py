@@ -1,7 +1,8 @@
 """Jobs: the row in PostgreSQL is the truth, Redis carries a wake-up by name.
 
-A claim takes a lease and the next fencing number; results are written under that number, in one transaction with the
-job's end. The sweeper sends again what was never taken and takes back what its holder no longer reports on.
+A claim counts an attempt, takes a lease and the next fencing number; results are written under that number, in one
+transaction with the job's end. The sweeper sends again what was never taken and takes back what its holder no longer
+reports on.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ QUEUE = "rewindow"
 CHECKS_QUEUE = "rewindow-checks"
 """A model check may take minutes: captures do not wait behind it, its worker is another."""
 QUEUES = (QUEUE, CHECKS_QUEUE)
+
+CAPTURE_DELETED = "the capture was deleted"
+"""Why a check of one of its connections failed."""
 
 RESEND_AFTER = timedelta(seconds=10)
 """A wake-up that nobody followed for so long was lost."""
@@ -95,7 +99,10 @@ def _lease() -> object:
 
 
 def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
-    """Takes a job that waits, or whose lease has run out. None when it is not to be had."""
+    """Takes a job that waits, or whose lease has run out. None when it is not to be had.
+
+    It is to be committed before anything else is done: the attempt counts, whatever kills the worker afterwards.
+    """
     now = func.clock_timestamp()
     row = connection.execute(
         update(Job)
@@ -117,8 +124,13 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
     ).one_or_none()
     if row is None:
         return None
-    _mark(connection, row.kind, _subject_id(row), State.running)
     return Claim(job_id, row.kind, _subject_id(row), row.capture_id, row.fence)
+
+
+def begin(connection: Connection, taken: Claim) -> None:
+    """Marks as running what a claimed job is about. Raises JobLost."""
+    hold(connection, taken)
+    _mark(connection, taken.kind, taken.subject_id, State.running)
 
 
 def report(connection: Connection, taken: Claim, stage: str, progress: float) -> None:

@@ -300,20 +300,35 @@ class Job(Base):
 
 
 class ModelCheck(Base):
-    """A run of TLC on one configuration of a specification, with the constants that a team chose."""
+    """A run of TLC on one configuration of a specification, with the constants that a team chose; or on the steps of
+    one connection under one controller, without configuration and constants."""
 
     __tablename__ = "model_checks"
     __table_args__ = (
         UniqueConstraint("team_id", "spec", "configuration", "constants", "digest", name="uq_model_checks_asked"),
         Index("ix_model_checks_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
-        CheckConstraint("verdict IN ('holds', 'violated')", name="verdict"),
+        UniqueConstraint(
+            "team_id", "capture_sha256", "connection_number", "algorithm", "digest", name="uq_model_checks_conformance"
+        ),
+        Index("ix_model_checks_capture_id", "capture_id"),
+        Index("ix_model_checks_connection_id", "connection_id"),
+        CheckConstraint(
+            "verdict IN ('holds', 'violated') AND algorithm IS NULL"
+            " OR verdict IN ('conforms', 'does_not_conform') AND algorithm IS NOT NULL",
+            name="verdict",
+        ),
         CheckConstraint("(verdict IS NOT NULL) = (state = 'done')", name="done"),
+        CheckConstraint(
+            "num_nonnulls(algorithm, capture_sha256, capture_filename, connection_id, connection_number)"
+            " = CASE WHEN configuration IS NULL THEN 5 ELSE 0 END",
+            name="of",
+        ),
     )
 
     id: Mapped[uuid.UUID] = _id()
     team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
     spec: Mapped[str]
-    configuration: Mapped[str]
+    configuration: Mapped[str | None]
     constants: Mapped[dict[str, Any]]
     """All that may be chosen, also where they are the configuration's own."""
     digest: Mapped[str]
@@ -337,6 +352,23 @@ class ModelCheck(Base):
     counterexample: Mapped[list[Any] | None] = mapped_column(JSONB)
     counterexample_states: Mapped[int | None]
     """How many it has: of a very long one the last are kept."""
+    algorithm: Mapped[str | None]
+    """Whose steps; the rest below is of those."""
+    capture_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("captures.id", ondelete="SET NULL"))
+    """None when it was deleted."""
+    capture_sha256: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """The same bytes uploaded again are the same check."""
+    capture_filename: Mapped[str | None]
+    connection_id: Mapped[uuid.UUID | None]
+    """It follows from capture and number."""
+    connection_number: Mapped[int | None]
+    events: Mapped[int | None]
+    """Steps of the connection's log, as far as it is known."""
+    followed: Mapped[int | None]
+    """Of them, those that TLC is through with."""
+    pieces: Mapped[int | None]
+    pieces_followed: Mapped[int | None]
+    first_violation: Mapped[dict[str, Any] | None]
 
 
 class SpecRecord(Base):

@@ -37,10 +37,11 @@ def put_file(key: str, file: IO[bytes]) -> None:
     obstore.put(object_store(), key, file, chunk_size=CHUNK_BYTES)
 
 
-def fetch_to(key: str, file: IO[bytes]) -> None:
-    """Streams an object into a file. Raises FileNotFoundError."""
+def fetch_to(key: str, file: IO[bytes], told: Callable[[], None] = lambda: None) -> None:
+    """Streams an object into a file. told: called for each part; what it raises ends it. Raises FileNotFoundError."""
     for chunk in obstore.get(object_store(), key).stream(min_chunk_size=CHUNK_BYTES):
         file.write(chunk)
+        told()
     file.flush()
     file.seek(0)
 

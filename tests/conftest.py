@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,15 @@ from deploy.run import Services
 
 CAPTURES = Path(__file__).parent / "captures"
 SPECS = Path(__file__).parent / "specs"
+FOLLOWED = Path(__file__).parent.parent / "specs" / "CoupledSlowStart"
+"""What steps of connections are held against."""
+
+
+def specs_folder(folder: Path) -> Path:
+    """A small specification that is quickly checked, and a true one for connections."""
+    shutil.copytree(SPECS, folder)
+    shutil.copytree(FOLLOWED, folder / FOLLOWED.name)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +35,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         os.environ.pop(name, None)
     started = Services(folder, durable=False)
     started.environment |= {"REWINDOW_LEASE_S": "3", "REWINDOW_SWEEP_INTERVAL_S": "0.5"}
-    started.environment["REWINDOW_SPECS_FOLDER"] = str(SPECS)
+    started.environment["REWINDOW_SPECS_FOLDER"] = str(specs_folder(folder / "specs"))
     try:
         started.start_dependencies()
         started.migrate()

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete
 from sqlalchemy.dialects.postgresql import insert
 
 import rewindow
-from rewindow import specs
+from rewindow import conformance, specs
 from store import jobs, logs
 from store.database import engine
 from store.models import AlgorithmRecord, SpecRecord
@@ -59,12 +59,17 @@ def publish_algorithms(connection: Connection) -> None:
     connection.execute(delete(AlgorithmRecord).where(AlgorithmRecord.name.not_in([a.name for a in found])))
 
 
+def _followed(manifest: specs.Manifest) -> dict[str, list[str]]:
+    """The controllers whose steps can be held against a specification."""
+    return {"controllers": [a for a, spec in conformance.SPECIFIED.items() if spec == manifest.spec]}
+
+
 def publish_specs(connection: Connection) -> None:
     """Tells the API which specifications there are, with what may be chosen and what is pinned."""
     try:
         found = specs.manifests(Path(settings().specs_folder))
         rows = [
-            {"name": m.spec, "position": i, "digest": m.digest(), "description": specs.described(m)}
+            {"name": m.spec, "position": i, "digest": m.digest(), "description": specs.described(m) | _followed(m)}
             for i, m in enumerate(found)
         ]
     except (specs.SpecUnreadable, OSError) as e:

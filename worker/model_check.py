@@ -3,57 +3,33 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import func, select, update
+from sqlalchemy import func, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from rewindow import confined, specs
+from rewindow import specs
 from store import jobs
 from store.database import engine
-from store.jobs import Claim, JobLost
+from store.jobs import Claim
 from store.models import ModelCheck, State
 from store.settings import settings
+from worker import tlc
+from worker.tlc import CannotCheck
 
 log = structlog.get_logger()
 
 COUNTEREXAMPLE_STATES_MAX = 1000
 COUNTEREXAMPLE_BYTES_MAX = 2 << 20
 """Of its JSON."""
-_DISK_SLACK_BYTES = 256 << 20
-"""What may be written between two looks."""
-_REASON_CHARACTERS_MAX = 2000
-_JAVA_BYTES = 4 << 30
-"""Address space beside the heap: Java reserves much more than it uses."""
 
 
-class CannotCheck(Exception):
-    """The check cannot be run, now or later: its specification or TLC is missing, or is another one by now."""
-
-
-def run(taken: Claim) -> None:
-    """Raises CannotCheck, JobLost."""
-    with engine().connect() as connection:
-        asked = connection.execute(
-            select(
-                ModelCheck.spec,
-                ModelCheck.configuration,
-                ModelCheck.constants,
-                ModelCheck.digest,
-                ModelCheck.seconds_max,
-            ).where(ModelCheck.id == taken.subject_id)
-        ).one_or_none()
-    if asked is None:
-        raise JobLost
+def run(taken: Claim, asked: Any) -> None:
+    """asked: the row of the check. Raises CannotCheck, JobLost."""
     try:
-        (manifest,) = specs.manifests(Path(settings().specs_folder), [asked.spec])
-        if manifest.digest() != asked.digest:
-            raise CannotCheck("the specification has changed since this check was asked for; ask again")
+        manifest = tlc.manifest_of(asked.spec, asked.digest)
         pinned = manifest.configuration(asked.configuration)
         outcome = specs.run_configuration(
             manifest,
@@ -61,21 +37,13 @@ def run(taken: Claim) -> None:
             specs.jar(),
             constants=asked.constants,
             disk_bytes_max=settings().check_disk_bytes_max,
-            confinement=_confinement(asked.seconds_max),
+            confinement=tlc.confinement(asked.seconds_max),
             on_progress=lambda found: _report(taken, found),
         )
     except (specs.SpecUnreadable, specs.UnknownSpec, specs.BadConstant, specs.CheckerMissing) as e:
         raise CannotCheck(str(e)) from e
     own = asked.constants == manifest.chosen(pinned)
     _finish(taken, outcome, not specs.differences_of(pinned, outcome) if own else None)
-
-
-def _confinement(seconds_max: float) -> list[str]:
-    """No network, and limits below which the runner's own on heap, time and disk strike first."""
-    cpu_s = 60 + int(2 * seconds_max)  # Java compiles and collects beside the one thread that checks
-    memory_bytes = _JAVA_BYTES + (2 * settings().check_memory_mb << 20)
-    limits = (cpu_s, memory_bytes, settings().check_disk_bytes_max + _DISK_SLACK_BYTES)
-    return [sys.executable, "-I", "-S", str(Path(confined.__file__)), *map(str, limits)]
 
 
 def _report(taken: Claim, found: specs.Outcome) -> bool:
@@ -111,7 +79,7 @@ def _finish(taken: Claim, found: specs.Outcome, as_pinned: bool | None) -> None:
         "counterexample": kept or None,
         "counterexample_states": len(found.counterexample) or None,
     }
-    reason = failure(found)
+    reason = _failure(found)
     if reason is None:
         result |= {
             "state": State.done.value,
@@ -144,25 +112,14 @@ def kept_states(states: list[specs.State]) -> list[dict[str, Any]]:
     return found[::-1]
 
 
-def failure(found: specs.Outcome) -> str | None:
+def _failure(found: specs.Outcome) -> str | None:
     """Why a run gave no verdict; None when it gave one."""
-    reached = (
-        f"reached {found.distinct} distinct states, {found.queued} of them not yet explored, depth {found.depth or 0}"
+    if not found.stopped:
+        if found.exit == 0 and found.distinct > 0:
+            return None
+        if found.exit in (11, 12, 13) and found.violated is not None:
+            return None
+    return tlc.failure(
+        found,
+        f"reached {found.distinct} distinct states, {found.queued} of them not yet explored, depth {found.depth or 0}",
     )
-    if found.stopped:
-        return f"limit: {found.stopped}; {reached}"
-    if found.exit == 0 and found.distinct > 0:
-        return None
-    if found.exit in (11, 12, 13) and found.violated is not None:
-        return None
-    if found.exit == 0:
-        return "no state was reached: with these constants there is no initial state"
-    errors = [e for e in found.errors if not e.startswith(confined.NOT_ISOLATED)]
-    said = "\n".join(errors)
-    if "OutOfMemory" in said:
-        return f"limit: a heap of {settings().check_memory_mb} MB is too small; {reached}"
-    if found.exit == -signal.SIGXCPU:
-        return f"limit: too much CPU time; {reached}"
-    if found.exit == 10:
-        said = f"these constants are against an assumption of the specification\n{said}"
-    return (said or f"TLC ended with status {found.exit}")[:_REASON_CHARACTERS_MAX]

@@ -18,9 +18,10 @@ from rewindow.errors import BadOption, CaptureUnreadable, DissectorFailed, Limit
 from store import jobs, objects
 from store.database import engine
 from store.jobs import Claim, JobLost
-from store.models import Capture, JobKind
+from store.models import Capture, JobKind, ModelCheck
 from store.settings import settings
-from worker import analysis, model_check, single_replay
+from worker import analysis, conformance_check, model_check, single_replay
+from worker.tlc import CannotCheck
 
 log = structlog.get_logger()
 
@@ -30,7 +31,7 @@ INPUT_AT_FAULT = (
     BadOption,
     LimitReached,
     DissectorFailed,
-    model_check.CannotCheck,
+    CannotCheck,
 )
 
 
@@ -45,6 +46,8 @@ def run_job(job_id: uuid.UUID) -> None:
     started = time.monotonic()
     try:
         log.info("job.started")
+        with engine().begin() as connection:
+            jobs.begin(connection, taken)
         _run(taken)
         log.info("job.done", seconds=round(time.monotonic() - started, 3))
     except JobLost:
@@ -105,13 +108,23 @@ class Reporter:
 def _run(taken: Claim) -> None:
     if taken.kind is JobKind.check:
         with Reporter(taken):
-            model_check.run(taken)
+            _run_check(taken)
         return
     with Reporter(taken) as report, _capture_file(taken, report) as (file, capture_name):
         if taken.kind is JobKind.analyze:
             analysis.run(taken, file, capture_name, report)
         else:
             single_replay.run(taken, file, capture_name, report)
+
+
+def _run_check(taken: Claim) -> None:
+    with engine().connect() as connection:
+        asked = connection.execute(
+            select(*ModelCheck.__table__.c).where(ModelCheck.id == taken.subject_id)
+        ).one_or_none()
+    if asked is None:
+        raise JobLost
+    (conformance_check if asked.algorithm else model_check).run(taken, asked)
 
 
 @contextlib.contextmanager

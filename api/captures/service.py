@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from api import pages
 from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut
 from api.errors import BadRequest, NotFound
+from api.model_checks.service import end_those_of_capture
 from api.pages import Page
 from api.security import Caller
 from api.uploads import Upload
@@ -197,13 +198,12 @@ async def find(
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:
     """Deletes a capture and all that was derived from it. Raises NotFound."""
+    owned = select(Capture.id).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
+    if (await session.execute(owned)).one_or_none() is None:
+        raise NotFound("no such capture")
     # Jobs first: a worker locks them in the same order.
-    await session.execute(
-        select(Job.id)
-        .join(Capture)
-        .where(Job.capture_id == capture_id, Capture.team_id == caller.team_id)
-        .with_for_update(of=Job)
-    )
+    await session.execute(select(Job.id).where(Job.capture_id == capture_id).with_for_update())
+    await end_those_of_capture(session, capture_id)
     gone = await session.execute(
         delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id).returning(Capture.id)
     )

@@ -17,6 +17,7 @@ from store.models import JobKind
 router = APIRouter(prefix="/v1/connections", tags=["connections"])
 
 ARROW = "application/vnd.apache.arrow.stream"
+_GONE = "the series of this connection are gone"
 
 
 @router.get("/{connection_id}")
@@ -58,7 +59,7 @@ async def get_series(
                 width=width,
             )
         except FileNotFoundError as e:
-            raise NotFound("the series of this connection are gone") from e
+            raise NotFound(_GONE) from e
     if ARROW in request.headers.get("accept", ""):
         return Response(await run_in_threadpool(series.as_arrow, found), media_type=ARROW)
     return JSONResponse(await run_in_threadpool(series.as_json, found))
@@ -84,7 +85,10 @@ async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
         connection, capture, replays = await service.series_sources(session, caller, connection_id, None)
     if capture.acks_key is None or not replays:
         raise NotFound("this connection has no series")
-    body = await run_in_threadpool(series.parquet, capture.acks_key, connection.number, replays)
+    try:
+        body = await run_in_threadpool(series.parquet, capture.acks_key, connection.number, replays)
+    except FileNotFoundError as e:
+        raise NotFound(_GONE) from e
     return Response(
         body,
         media_type="application/vnd.apache.parquet",

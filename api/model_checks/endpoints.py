@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, BackgroundTasks, Query, Response
+from fastapi import APIRouter, BackgroundTasks, Body, Query, Response
+from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,14 +18,44 @@ from store.models import CheckState, JobKind
 
 router = APIRouter(prefix="/v1/model-checks", tags=["model checks"])
 
-_SHOWN = {"state", "verdict", "error", "generated", "distinct", "queued", "depth", "seconds"}
+_SHOWN = {
+    "state", "verdict", "error", "generated", "distinct", "queued", "depth", "seconds",
+    "events", "followed", "pieces", "pieces_followed",
+}  # fmt: skip
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    404: {"description": "The team has no such connection."},
+    422: {"description": "Not exactly one of spec and connection; an unknown one; a constant outside its range."},
+    429: {"description": "Too many checks of the team wait or run."},
+}
+_EXAMPLES: dict[str, Example] = {
+    "specification": {
+        "summary": "a specification with constants",
+        "value": {"spec": "CoupledSlowStart", "constants": {"ConSsthresh": 16}},
+    },
+    "connection": {
+        "summary": "does what TCCC does on a connection conform?",
+        "value": {"connection": "6b1f1f0e-0c5e-5f6e-9a51-0d4c5d1f7c11", "algorithm": "tccc"},
+    },
+}
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, summary="Check a specification, or a connection's steps", responses=_REFUSALS)
 async def post(
-    session: Session, caller: Writer, background: BackgroundTasks, response: Response, wanted: ModelCheckIn
+    session: Session,
+    caller: Writer,
+    background: BackgroundTasks,
+    response: Response,
+    wanted: Annotated[ModelCheckIn, Body(openapi_examples=_EXAMPLES)],
 ) -> ModelCheckOut:
-    """Has TLC check a specification with these constants; the same request twice is one check."""
+    """Has TLC check a specification with these constants, or follow a controller's steps on a connection.
+
+    With `spec`: does each property of a configuration hold, with these constants? With `connection`: is every step
+    that the controller took on the recorded ACKs, losses and marks one that its specification allows? The verdict is
+    then `conforms` or `does_not_conform`, with `first_violation`.
+
+    The same request twice is one check, and its result is kept: for a connection, the same bytes of a capture, its
+    number, algorithm and text of the specification. A check that failed or was cancelled begins anew.
+    """
     check, job_id = await service.request(session, caller, wanted)
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.check)
@@ -41,14 +72,17 @@ async def find(
     limit: Limit = 50,
     spec: Annotated[str | None, Query(max_length=80, pattern=r"^\w+$")] = None,
     state: CheckState | None = None,
+    connection: Annotated[uuid.UUID | None, Query(description="only those of this connection's steps")] = None,
 ) -> Page[ModelCheckOut]:
     """The team's model checks, newest first."""
-    return await service.find(session, caller, cursor=cursor, limit=limit, spec=spec, state=state)
+    return await service.find(
+        session, caller, cursor=cursor, limit=limit, spec=spec, state=state, connection=connection
+    )
 
 
 @router.get("/{check_id}")
 async def get(session: Session, caller: Reader, check_id: uuid.UUID) -> ModelCheckDetail:
-    """Verdict, counts, coverage of each action, and the counterexample as states."""
+    """Verdict and counts; coverage and the counterexample as states, or a connection's first violation."""
     return await service.get(session, caller, check_id)
 
 
@@ -66,7 +100,7 @@ async def delete(session: Session, caller: Writer, check_id: uuid.UUID) -> None:
 
 @router.get("/{check_id}/events", response_class=StreamingResponse)
 async def events(session: Session, caller: Reader, check_id: uuid.UUID) -> StreamingResponse:
-    """Server-sent progress: states found, explored, and the depth, until the check ends."""
+    """Server-sent progress, until the check ends: states found and explored, depth; or events and pieces followed."""
     await service.outline(session, caller, check_id)
 
     async def current(session: AsyncSession) -> tuple[dict[str, object], bool]:

@@ -4,26 +4,66 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from store.models import CheckState
 
-Verdict = Literal["holds", "violated", "failed", "cancelled"]
+Verdict = Literal["holds", "violated", "conforms", "does_not_conform", "failed", "cancelled"]
 
 
-class ModelCheckIn(BaseModel):
-    spec: Annotated[str, Field(max_length=80)]
-    configuration: Annotated[str | None, Field(max_length=80, description="default: the spec's first")] = None
-    constants: Annotated[dict[str, StrictInt], Field(max_length=32)] = {}
-    """GET /v1/specs tells their ranges; the configuration's own values hold for the others."""
+class _Described(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class ModelCheckIn(_Described):
+    """Either `spec`, with constants, or `connection`, whose steps under a controller are followed."""
+
+    spec: Annotated[str | None, Field(max_length=80, description="a specification of GET /v1/specs")] = None
+    configuration: Annotated[
+        str | None, Field(max_length=80, description="of the spec, to start from; default: its first")
+    ] = None
+    constants: Annotated[
+        dict[str, StrictInt],
+        Field(
+            max_length=32,
+            description="of the spec; GET /v1/specs tells their ranges, and for others the configuration's values hold",
+        ),
+    ] = {}
+    connection: Annotated[
+        uuid.UUID | None,
+        Field(description="instead of a spec: the connection whose steps are held against the controller's own"),
+    ] = None
+    algorithm: Annotated[
+        str | None,
+        Field(
+            max_length=40,
+            description="for a connection: the controller, run with its defaults; GET /v1/specs tells which each "
+            "specification has (`controllers`). Default: the first of them",
+        ),
+    ] = None
     seconds_max: Annotated[float | None, Field(gt=0, description="how long TLC may run; default 300")] = None
 
 
-class ModelCheckOut(BaseModel):
+class ModelCheckOut(_Described):
     id: uuid.UUID
     spec: str
-    configuration: str
+    configuration: str | None
+    """None where a connection's steps are followed."""
     constants: dict[str, int]
+    algorithm: str | None
+    """The controller whose steps are followed; None where a specification is checked with constants."""
+    connection: uuid.UUID | None
+    """None, too, when its capture was deleted meanwhile."""
+    connection_number: int | None
+    """Its place in the capture, as the command line counts."""
+    capture_filename: str | None
+    events: int | None
+    """Steps in the connection's log, as far as it has been read."""
+    followed: int | None
+    """Of them, those that TLC is through with."""
+    pieces: int | None
+    """A long log is followed in pieces."""
+    pieces_followed: int | None
     seconds_max: float
     state: CheckState
     verdict: Verdict | None
@@ -44,7 +84,7 @@ class ModelCheckOut(BaseModel):
     seconds: float | None
 
 
-class Covered(BaseModel):
+class Covered(_Described):
     action: str
     place: str
     """Module, line and column."""
@@ -52,7 +92,7 @@ class Covered(BaseModel):
     """How often it led to a state."""
 
 
-class Step(BaseModel):
+class Step(_Described):
     number: int
     action: str
     """What led to this state."""
@@ -62,7 +102,61 @@ class Step(BaseModel):
     """The state that follows the last one again, and so for ever."""
 
 
+class SubflowState(_Described):
+    """Windows in segments."""
+
+    path: int
+    cwnd: float
+    ssthresh: float | None
+    """None: not set."""
+    coupled: bool
+    """Is it in the initial, coupled slow start?"""
+    rtt_s: float | None
+
+
+class ControllerState(_Described):
+    initial_slow_start: bool
+    alpha: float
+    con_ssthresh: float
+    subflows: list[SubflowState]
+
+
+class SubflowAllowed(_Described):
+    path: int
+    cwnd: tuple[float, float]
+    """Least and most, segments."""
+    ssthresh: tuple[float, float] | None
+    coupled: bool
+
+
+class Allowed(_Described):
+    """One of the states that the specification allows after this step."""
+
+    initial_slow_start: bool
+    alpha: tuple[float, float]
+    subflows: list[SubflowAllowed]
+
+
+class StepRefused(_Described):
+    """The first step that the specification does not allow, as `rewindow specs trace --json` tells it."""
+
+    event: int
+    """Its number in the connection's log, from 0."""
+    time_ns: int
+    row: int
+    """Rows of the whole replay before it."""
+    step: str
+    path: int
+    acked_segments: int
+    before: ControllerState | None
+    """None: it is the first step."""
+    expected: list[Allowed]
+    """Empty: there is no such step at all."""
+    found: ControllerState
+
+
 class ModelCheckDetail(ModelCheckOut):
+    first_violation: StepRefused | None
     coverage: list[Covered] | None
     counterexample: list[Step] | None
     counterexample_states: int | None

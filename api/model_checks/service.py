@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Select, delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
@@ -14,14 +15,15 @@ from api.errors import BadRequest, NotFound, TooMany, Unavailable, Unprocessable
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
 from api.pages import Page
 from api.security import Caller
-from store.models import CheckState, Job, JobKind, ModelCheck, SpecRecord, State
+from store import jobs
+from store.models import Capture, CheckState, Connection, Job, JobKind, ModelCheck, SpecRecord, State
 from store.settings import settings
 
 SECONDS = 300.0
 WAITING_MAX = 20
 """Of one team: the others want to be served too."""
 WAITING = (CheckState.queued, CheckState.running)
-_LONG = {"coverage", "counterexample", "counterexample_states"}
+_LONG = {"coverage", "counterexample", "counterexample_states", "first_violation"}
 
 
 def _scoped(caller: Caller) -> Select[Any]:
@@ -29,8 +31,12 @@ def _scoped(caller: Caller) -> Select[Any]:
 
 
 def _out(check: ModelCheck) -> ModelCheckOut:
-    names = ModelCheckOut.model_fields.keys() - {"verdict"}
-    return ModelCheckOut(**{n: getattr(check, n) for n in names}, verdict=_verdict(check))
+    names = ModelCheckOut.model_fields.keys() - {"verdict", "connection"}
+    return ModelCheckOut(
+        **{n: getattr(check, n) for n in names},
+        verdict=_verdict(check),
+        connection=check.connection_id if check.capture_id else None,
+    )
 
 
 def _verdict(check: ModelCheck) -> Any:
@@ -42,7 +48,7 @@ def _without_long(query: Select[Any]) -> Select[Any]:
 
 
 async def outline(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> ModelCheckOut:
-    """Without coverage and counterexample. Raises NotFound."""
+    """Without coverage, counterexample and violation. Raises NotFound."""
     found = (await session.scalars(_without_long(_scoped(caller)).where(ModelCheck.id == check_id))).one_or_none()
     if found is None:
         raise NotFound("no such model check")
@@ -70,6 +76,7 @@ async def find(
     limit: int,
     spec: str | None,
     state: CheckState | None,
+    connection: uuid.UUID | None,
 ) -> Page[ModelCheckOut]:
     """Newest first."""
     query = _scoped(caller)
@@ -77,6 +84,8 @@ async def find(
         query = query.where(ModelCheck.spec == spec)
     if state is not None:
         query = query.where(ModelCheck.state == state)
+    if connection is not None:
+        query = query.where(ModelCheck.connection_id == connection, ModelCheck.capture_id.is_not(None))
     if cursor:
         at, last = pages.decode(cursor, 2)
         try:
@@ -95,41 +104,95 @@ async def latest(session: AsyncSession, caller: Caller) -> list[ModelCheckOut]:
     """The last check of each configuration that ended."""
     rows = await session.scalars(
         _without_long(_scoped(caller))
-        .where(ModelCheck.state.not_in(WAITING))
+        .where(ModelCheck.state.not_in(WAITING), ModelCheck.algorithm.is_(None))
         .ext(distinct_on(ModelCheck.spec, ModelCheck.configuration))
         .order_by(ModelCheck.spec, ModelCheck.configuration, ModelCheck.finished_at.desc())
     )
     return [_out(c) for c in rows]
 
 
-async def _chosen(session: AsyncSession, wanted: ModelCheckIn) -> tuple[SpecRecord, dict[str, Any], dict[str, int]]:
-    """The specification, its configuration and all constants. Raises Unprocessable."""
-    record = await session.get(SpecRecord, wanted.spec) if wanted.spec.isprintable() else None
+async def _chosen(session: AsyncSession, wanted: ModelCheckIn, spec: str) -> dict[str, Any]:
+    """What is asked of a specification: configuration and all constants. Raises Unprocessable."""
+    record = await session.get(SpecRecord, spec) if spec.isprintable() else None
     if record is None:
         raise Unprocessable("no such specification; GET /v1/specs lists them")
     by_name = {c["name"]: c for c in record.description["configurations"]}
     name = wanted.configuration or next(iter(by_name))
     if name not in by_name:
-        raise Unprocessable(f"{wanted.spec} has no such configuration; there are: {', '.join(by_name)}")
+        raise Unprocessable(f"{spec} has no such configuration; there are: {', '.join(by_name)}")
     own: dict[str, int] = by_name[name]["constants"]
     ranges = record.description["constants"]
     for constant, value in wanted.constants.items():
         if constant not in own:
             which = ", ".join(sorted(own)) or "none"
-            raise Unprocessable(f"'{constant[:40]}' may not be chosen for {wanted.spec} {name}; these may: {which}")
+            raise Unprocessable(f"'{constant[:40]}' may not be chosen for {spec} {name}; these may: {which}")
         least, most = ranges[constant]["min"], ranges[constant]["max"]
         if not least <= value <= most:
             raise Unprocessable(
                 f"constants.{constant}: {value} is not in the range from {least} to {most}",
                 constant=constant, min=least, max=most,
             )  # fmt: skip
-    return record, by_name[name], {**own, **wanted.constants}
+    return {
+        "spec": record.name,
+        "configuration": name,
+        "constants": {**own, **wanted.constants},
+        "digest": record.digest,
+    }
+
+
+async def _followed(session: AsyncSession, wanted: ModelCheckIn) -> tuple[str, SpecRecord]:
+    """A controller, and the specification that its steps are held against. Raises Unprocessable."""
+    records = await session.scalars(select(SpecRecord).order_by(SpecRecord.position))
+    known = {a: r for r in records for a in r.description.get("controllers", [])}
+    name = next(iter(known), "") if wanted.algorithm is None else wanted.algorithm
+    if name not in known:
+        there = f"there are: {', '.join(known)}" if known else "no worker has published one"
+        raise Unprocessable(f"algorithm: no specification of this controller; {there}")
+    return name, known[name]
+
+
+async def _of_connection(
+    session: AsyncSession, caller: Caller, wanted: ModelCheckIn, connection_id: uuid.UUID
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is asked of a connection, and where its capture is now. Raises NotFound, Unprocessable."""
+    query = (
+        select(Connection.number, Capture.id, Capture.sha256, Capture.filename)
+        .join(Capture)
+        .where(Connection.id == connection_id, Connection.team_id == caller.team_id)
+    )
+    found = (await session.execute(query)).one_or_none()
+    if found is None:
+        raise NotFound("no such connection")
+    algorithm, record = await _followed(session, wanted)
+    asked = {
+        "spec": record.name,
+        "constants": {},
+        "digest": record.digest,
+        "algorithm": algorithm,
+        "capture_sha256": found.sha256,
+        "connection_number": found.number,
+    }
+    return asked, {"capture_id": found.id, "capture_filename": found.filename, "connection_id": connection_id}
+
+
+def _refuse_mixtures(wanted: ModelCheckIn) -> None:
+    given = wanted.model_fields_set
+    if (wanted.spec is None) == (wanted.connection is None):
+        raise Unprocessable("give either spec, to check a specification, or connection, to follow its steps")
+    if wanted.spec is None and (wrong := sorted(given & {"configuration", "constants"})):
+        raise Unprocessable(f"{wrong[0]}: a connection has none; it goes with spec")
+    if wanted.connection is None and wanted.algorithm is not None:
+        raise Unprocessable("algorithm: a specification has none; it goes with connection")
+
+
+def _deleted() -> Unavailable:
+    return Unavailable("this check was deleted a moment ago: ask again", headers={"Retry-After": "1"})
 
 
 async def request(
     session: AsyncSession, caller: Caller, wanted: ModelCheckIn
 ) -> tuple[ModelCheckOut, uuid.UUID | None]:
-    """The check, and the job to wake if there is one. Raises Unprocessable, TooMany, Unavailable.
+    """The check, and the job to wake if there is one. Raises NotFound, Unprocessable, TooMany, Unavailable.
 
     The same request twice is one check; one that failed or was cancelled begins anew.
     """
@@ -137,26 +200,28 @@ async def request(
     seconds_max = min(SECONDS, most) if wanted.seconds_max is None else wanted.seconds_max
     if seconds_max > most:
         raise Unprocessable(f"seconds_max: a check may take at most {most:g} s")
-    record, configuration, constants = await _chosen(session, wanted)
-    asked = {
-        "team_id": caller.team_id,
-        "spec": record.name,
-        "configuration": configuration["name"],
-        "constants": constants,
-        "digest": record.digest,
-    }
-    inserted = await session.scalars(
-        insert(ModelCheck)
-        .values(id=uuid.uuid4(), seconds_max=seconds_max, **asked)
-        .on_conflict_do_nothing(constraint="uq_model_checks_asked")
-        .returning(ModelCheck)
-    )
+    _refuse_mixtures(wanted)
+    where: dict[str, Any] = {}
+    if wanted.connection is None:
+        asked = await _chosen(session, wanted, wanted.spec or "")
+    else:
+        asked, where = await _of_connection(session, caller, wanted, wanted.connection)
+    asked["team_id"] = caller.team_id
+    try:
+        inserted = await session.scalars(
+            insert(ModelCheck)
+            .values(id=uuid.uuid4(), seconds_max=seconds_max, **asked, **where)
+            .on_conflict_do_nothing()
+            .returning(ModelCheck)
+        )
+    except IntegrityError as e:  # its capture was deleted a moment ago
+        raise NotFound("no such connection") from e
     check: ModelCheck | None = inserted.one_or_none()
     if check is None:
         check = (await session.scalars(_scoped(caller).filter_by(**asked))).one_or_none()
         if check is None:
-            raise Unavailable("this check was deleted a moment ago: ask again", headers={"Retry-After": "1"})
-        if not await _begin_anew(session, check, seconds_max):
+            raise _deleted()
+        if not await _begin_anew(session, check, {"seconds_max": seconds_max, **where}):
             return _out(check), None
     await _refuse_too_many(session, caller)
     job_id = uuid.uuid4()
@@ -166,21 +231,27 @@ async def request(
     return _out(check), job_id
 
 
-async def _begin_anew(session: AsyncSession, check: ModelCheck, seconds_max: float) -> bool:
-    """False when it needs not: it waits, runs or has a verdict."""
+async def _begin_anew(session: AsyncSession, check: ModelCheck, values: dict[str, Any]) -> bool:
+    """False when it needs not: it waits, runs or has a verdict. Raises Unavailable."""
     again = (CheckState.failed, CheckState.cancelled)
     if check.state not in again:
         return False
-    empty = ("error", "finished_at", "generated", "distinct", "queued", "depth", "seconds", *_LONG)
+    empty = (
+        "error", "finished_at", "generated", "distinct", "queued", "depth", "seconds",
+        "events", "followed", "pieces", "pieces_followed", *_LONG,
+    )  # fmt: skip
     await session.execute(delete(Job).where(Job.check_id == check.id, Job.state == State.failed))
     begun = await session.execute(
         update(ModelCheck)
         .where(ModelCheck.id == check.id, ModelCheck.state.in_(again))
-        .values(state=CheckState.queued, seconds_max=seconds_max, **dict.fromkeys(empty))
+        .values(state=CheckState.queued, **values, **dict.fromkeys(empty))
         .returning(ModelCheck.id)
     )
     found = begun.one_or_none() is not None
-    await session.refresh(check)
+    try:
+        await session.refresh(check)
+    except InvalidRequestError as e:
+        raise _deleted() from e
     return found
 
 
@@ -212,3 +283,21 @@ async def remove(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> 
     await outline(session, caller, check_id)
     await session.execute(delete(Job).where(Job.check_id == check_id))
     await session.execute(delete(ModelCheck).where(ModelCheck.id == check_id, ModelCheck.team_id == caller.team_id))
+
+
+async def end_those_of_capture(session: AsyncSession, capture_id: uuid.UUID) -> None:
+    """Before a capture is deleted: what was found of it goes too; checks that wait or run have failed, and say why.
+
+    The capture is the caller's.
+    """
+    of_it = select(ModelCheck.id).where(ModelCheck.capture_id == capture_id)
+    # Jobs first: a worker locks them in the same order.
+    await session.execute(delete(Job).where(Job.check_id.in_(of_it)))
+    await session.execute(
+        update(ModelCheck)
+        .where(ModelCheck.capture_id == capture_id, ModelCheck.state.in_(WAITING))
+        .values(
+            state=CheckState.failed, error=jobs.CAPTURE_DELETED, capture_id=None, finished_at=func.clock_timestamp()
+        )
+    )
+    await session.execute(delete(ModelCheck).where(ModelCheck.capture_id == capture_id))

@@ -64,6 +64,8 @@ class SpecOut(BaseModel):
     """The variable that holds a window for each subflow."""
     constants: dict[str, ConstantOut]
     configurations: list[ConfigurationOut]
+    controllers: list[str]
+    """Algorithms whose steps on a connection can be held against it: POST /v1/model-checks with `connection`."""
 
 
 class Specs(BaseModel):
@@ -86,6 +88,7 @@ async def get(session: Session, caller: Reader) -> Specs:
                 title=r.description["title"],
                 windows=r.description["windows"],
                 constants=r.description["constants"],
+                controllers=r.description.get("controllers", []),
                 configurations=[
                     ConfigurationOut(**c, last=_last(last.get((r.name, c["name"]))))
                     for c in r.description["configurations"]

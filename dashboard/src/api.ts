@@ -168,15 +168,24 @@ export interface Spec {
   windows: string | null;
   constants: Record<string, Constant>;
   configurations: Configuration[];
+  controllers: string[]; // whose steps on a connection can be held against it
 }
 
-export type CheckVerdict = "holds" | "violated" | "failed" | "cancelled";
+export type CheckVerdict = "holds" | "violated" | "conforms" | "does_not_conform" | "failed" | "cancelled";
 
 export interface ModelCheck {
   id: string;
   spec: string;
-  configuration: string;
+  configuration: string | null; // a connection's steps have none
   constants: Record<string, number>;
+  algorithm: string | null; // whose steps on which connection
+  connection: string | null;
+  connection_number: number | null;
+  capture_filename: string | null;
+  events: number | null;
+  followed: number | null;
+  pieces: number | null;
+  pieces_followed: number | null;
   seconds_max: number;
   state: "queued" | "running" | "done" | "failed" | "cancelled";
   verdict: CheckVerdict | null;
@@ -198,7 +207,33 @@ export interface Step {
   back_to: number | null;
 }
 
+/** Windows in segments. */
+export interface ControllerState {
+  initial_slow_start: boolean;
+  alpha: number;
+  subflows: { path: number; cwnd: number; ssthresh: number | null; coupled: boolean; rtt_s: number | null }[];
+}
+
+/** A state that the specification allows: windows and alpha as intervals. */
+export interface Allowed {
+  initial_slow_start: boolean;
+  alpha: [number, number];
+  subflows: { path: number; cwnd: [number, number]; ssthresh: [number, number] | null; coupled: boolean }[];
+}
+
+export interface StepRefused {
+  event: number;
+  row: number;
+  step: string;
+  path: number;
+  acked_segments: number;
+  before: ControllerState | null;
+  expected: Allowed[];
+  found: ControllerState;
+}
+
 export interface ModelCheckDetail extends ModelCheck {
+  first_violation: StepRefused | null;
   coverage: { action: string; place: string; taken: number }[] | null;
   counterexample: Step[] | null;
   counterexample_states: number | null;
@@ -257,9 +292,14 @@ export const api = {
     }),
   specs: () => ask<{ specs: Spec[] }>("/v1/specs"),
   modelChecks: (cursor?: string) => ask<Page<ModelCheck>>(`/v1/model-checks?limit=20${cursor ? `&cursor=${cursor}` : ""}`),
+  checksOf: (connection: string) => ask<Page<ModelCheck>>(`/v1/model-checks?limit=50&connection=${connection}`),
   modelCheck: (id: string) => ask<ModelCheckDetail>(`/v1/model-checks/${id}`),
   cancelModelCheck: (id: string) => ask<ModelCheckDetail>(`/v1/model-checks/${id}/cancel`, { method: "POST" }),
-  askModelCheck: (wanted: { spec: string; configuration: string; constants: Record<string, number>; seconds_max: number }) =>
+  askModelCheck: (
+    wanted:
+      | { spec: string; configuration: string; constants: Record<string, number>; seconds_max: number }
+      | { connection: string; algorithm: string },
+  ) =>
     ask<ModelCheck>("/v1/model-checks", {
       method: "POST",
       headers: { "Content-Type": "application/json" },

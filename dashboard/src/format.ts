@@ -1,3 +1,5 @@
+import type { ModelCheck } from "./api";
+
 export function si(value: number | null | undefined, unit: string): string {
   if (value === null || value === undefined) return "–";
   for (const [factor, prefix] of [
@@ -20,6 +22,10 @@ export const assignments = (constants: Record<string, number>) =>
   Object.entries(constants)
     .map(([name, value]) => `${name} = ${value}`)
     .join(", ");
+
+// What a check is of: a configuration of a specification, or a controller's steps on a connection.
+export const checkName = (c: Pick<ModelCheck, "spec" | "configuration" | "algorithm" | "capture_filename" | "connection_number">) =>
+  c.algorithm ? `${c.algorithm} on connection ${c.connection_number} of ${c.capture_filename}` : `${c.spec} ${c.configuration}`;
 
 // A TLA+ value as JSON, in TLA+'s own brackets as far as JSON still tells.
 export function value(v: unknown): string {

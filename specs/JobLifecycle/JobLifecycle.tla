@@ -37,7 +37,8 @@ CONSTANTS
 
 ASSUME /\ Kind \in {"capture", "replay"}
        /\ Uploads \subseteq 1..9 /\ AttemptsMax \in 1..9 /\ ClockMax \in 0..20 /\ ResendAfter \in 1..20
-       /\ Defects \subseteq {"lock_order", "unsure_commit", "requeue_unasked", "old_patience", "no_collector"}
+       /\ Defects \subseteq {"lock_order", "unsure_commit", "requeue_unasked", "old_patience", "no_collector",
+                        "uncounted_claim"}
 
 VARIABLES
     cap,      \* table captures (or replays), by id: state, and which series its row names (0: none)
@@ -93,7 +94,7 @@ CapFirst == {"merging"}
 HoldsJob(c) ==
     {<<"request", u>> : u \in {u \in Uploads : api[u].pc \in JobFirst /\ api[u].of = c}}
     \cup {<<"delete", d>> : d \in {d \in Deletes : del[d].pc = "locked" /\ del[d].of = c}}
-    \cup {<<"worker", w>> : w \in {w \in Workers : work[w].pc \in {"claiming", "writing"} /\ work[w].of = c}}
+    \cup {<<"worker", w>> : w \in {w \in Workers : work[w].pc \in {"locked", "beginning", "writing"} /\ work[w].of = c}}
 HoldsCap(c) == {<<"request", u>> : u \in {u \in Uploads : api[u].pc \in CapFirst /\ api[u].of = c}}
 JobFree(c) == HoldsJob(c) = {}
 CapFree(c) == HoldsCap(c) = {}
@@ -253,25 +254,52 @@ Claimable(c) ==
     /\ job[c].attempts < AttemptsMax
     /\ job[c].state = "queued" \/ (job[c].state = "running" /\ job[c].lease = "expired")
 
-\* A worker has a message and its UPDATE has found the row (jobs.claim, first statement). Redis delivers at least once:
-\* the message may stay for another.
+\* What a claim makes of the job's row.
+Taken(c) ==
+    [job EXCEPT ![c].state = "running", ![c].attempts = @ + 1, ![c].fence = @ + 1, ![c].lease = "valid"]
+Holding(w, c, pc) ==
+    [work EXCEPT ![w] = [pc |-> pc, of |-> c, fence |-> job[c].fence + 1, claim |-> seen.claims[c] + 1]]
+
+\* A worker has a message, and its UPDATE finds the row (jobs.claim). It is committed at once and alone: whatever kills
+\* the worker from here on, the attempt counts. Redis delivers at least once: the message may stay for another.
 Claim(w, c) ==
+    /\ "uncounted_claim" \notin Defects
     /\ work[w].pc = "idle" /\ c \in msgs
     /\ Claimable(c) /\ JobFree(c)
-    /\ work' = [work EXCEPT ![w] = [pc |-> "claiming", of |-> c, fence |-> 0, claim |-> 0]]
+    /\ job' = Taken(c)
+    /\ work' = Holding(w, c, "claimed")
+    /\ seen' = [seen EXCEPT !.claims[c] = @ + 1]
+    /\ msgs' \in {msgs, msgs \ {c}}
+    /\ UNCHANGED <<cap, bytes, series, api, del, sweeper, clock>>
+
+\* jobs.begin: the job's row under this number, then the capture's, which says running from now on.
+Begin(w) ==
+    /\ work[w].pc = "claimed" /\ JobFree(work[w].of)
+    /\ work' = Worker(w, IF Held(w) THEN "beginning" ELSE "lost")
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+Begun(w) ==
+    LET c == work[w].of IN
+    /\ work[w].pc = "beginning" /\ CapFree(c)
+    /\ cap' = [cap EXCEPT ![c].state = "running"]
+    /\ work' = Worker(w, "running")
+    /\ UNCHANGED <<job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+\* As it was: one transaction for both rows. A worker that dies before its commit has tried, and nobody counts it.
+LockToClaim(w, c) ==
+    /\ "uncounted_claim" \in Defects
+    /\ work[w].pc = "idle" /\ c \in msgs
+    /\ Claimable(c) /\ JobFree(c)
+    /\ work' = [work EXCEPT ![w] = [pc |-> "locked", of |-> c, fence |-> 0, claim |-> 0]]
     /\ msgs' \in {msgs, msgs \ {c}}
     /\ UNCHANGED <<cap, job, bytes, series, api, del, sweeper, clock, seen>>
 
-\* jobs.claim, second statement and commit.
-Claimed(w) ==
-    LET c == work[w].of
-        fence == job[c].fence + 1
-    IN
-    /\ work[w].pc = "claiming" /\ CapFree(c)
-    /\ job' = [job EXCEPT ![c].state = "running", ![c].attempts = @ + 1, ![c].fence = fence, ![c].lease = "valid"]
+ClaimBoth(w) ==
+    LET c == work[w].of IN
+    /\ work[w].pc = "locked" /\ CapFree(c)
+    /\ job' = Taken(c)
     /\ cap' = [cap EXCEPT ![c].state = "running"]
-    /\ work' = [work EXCEPT ![w] = [pc |-> "running", of |-> c, fence |-> fence,
-                                    claim |-> seen.claims[c] + 1]]
+    /\ work' = Holding(w, c, "running")
     /\ seen' = [seen EXCEPT !.claims[c] = @ + 1]
     /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock>>
 
@@ -341,7 +369,7 @@ Tidy(w) ==
 \* lease, then the sweeper takes it back.
 Fault(w) ==
     LET c == work[w].of IN
-    /\ work[w].pc \in {"running", "put"} /\ JobFree(c)
+    /\ work[w].pc \in {"claimed", "running", "put"} /\ JobFree(c)
     /\ series' = Removed(w)
     /\ job' = IF Held(w) THEN [job EXCEPT ![c].lease = "valid"] ELSE job
     /\ work' = Idle(w)
@@ -422,8 +450,7 @@ SweeperDies ==
 Coming(c) == \E u \in Uploads : u = c /\ api[u].pc \in {"stored", "found", "merging"}
 StrayBytes == {c \in bytes : ~ Present(c) /\ ~ Coming(c)}
 StraySeries == {s \in series : /\ cap[s.cap].named # s.key
-                               /\ ~ \E w \in Workers : /\ work[w].of = s.cap /\ work[w].claim = s.by
-                                                       /\ work[w].pc # "claiming"}
+                               /\ ~ \E w \in Workers : /\ work[w].of = s.cap /\ work[w].claim = s.by}
 Collect ==
     /\ "no_collector" \notin Defects
     /\ StrayBytes # {} \/ StraySeries # {}
@@ -452,13 +479,13 @@ Api(u) ==
 Delete(d) == DeleteRow(d) \/ RemoveObjects(d)
 
 Work(w) ==
-    \/ Claimed(w) \/ PutSeries(w) \/ Hold(w) \/ Commit(w) \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w)
+    \/ Begin(w) \/ Begun(w) \/ ClaimBoth(w) \/ PutSeries(w) \/ Hold(w) \/ Commit(w) \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w)
     \/ Fault(w) \/ Fail(w) \/ Die(w)
 
 Next ==
     \/ \E u \in Uploads : Api(u) \/ ApiDies(u)
     \/ \E d \in Deletes : Delete(d) \/ DeleteDies(d) \/ \E c \in Ids : LockJob(d, c)
-    \/ \E w \in Workers : Work(w) \/ Renew(w) \/ \E c \in Ids : Claim(w, c)
+    \/ \E w \in Workers : Work(w) \/ Renew(w) \/ \E c \in Ids : Claim(w, c) \/ LockToClaim(w, c)
     \/ \E c \in Ids : LoseMessage(c) \/ Expire(c) \/ SweepBack(c) \/ GiveUp(c)
     \/ SendAgain \/ SweeperDies \/ Collect \/ Tick
     \/ AtRest
@@ -470,15 +497,14 @@ Next ==
 (*  - The sweeper comes round every sweep_interval_s, to each row that waits.                              *)
 (*  - Of wake-ups sent again and again one arrives at a free worker (SF: it may be lost any number of      *)
 (*    times, not every time). That this is all that is asked of Redis is the point of the outbox.          *)
-(*  - Nor does every worker that has one die within the claim's transaction, before the attempt counts.   *)
-(* Nothing else is asked of deaths, faults and losses: attempts_max alone bounds them.                     *)
+(* Nothing is asked of deaths, faults and losses: attempts_max alone bounds them, since no claim goes      *)
+(* uncounted. A job that kills every worker that takes it has failed after so many.                        *)
 Fairness ==
     /\ \A u \in Uploads : WF_vars(Api(u))
     /\ \A d \in Deletes : WF_vars(Delete(d))
     /\ \A w \in Workers : WF_vars(Work(w))
     /\ \A c \in Ids : /\ WF_vars(Expire(c)) /\ WF_vars(SweepBack(c) \/ GiveUp(c))
-                      /\ SF_vars(\E w \in Workers : Claim(w, c))
-                      /\ SF_vars(\E w \in Workers : work[w].of = c /\ Claimed(w))
+                      /\ SF_vars(\E w \in Workers : Claim(w, c) \/ LockToClaim(w, c))
     /\ SF_vars(SendAgain)
     /\ WF_vars(Collect) /\ WF_vars(Tick)
 
@@ -507,6 +533,8 @@ RowsAgree ==
     \A c \in Ids :
         \/ cap[c].state = job[c].state
         \/ cap[c].state = "running" /\ job[c].state = "queued"      \* taken back, not yet claimed again
+        \/ cap[c].state = "queued" /\ job[c].state = "running"      \* claimed, and about to say so, or dead by now
+           /\ \A w \in Workers : work[w].of = c /\ Held(w) => work[w].pc \in {"claimed", "beginning"}
 
 \* Results are committed once, by the last claim, and the series that the row names are there and its own.
 ResultsOnce ==

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
-from deploy.run import CHECKOUT, Services
-from tests.conftest import CAPTURES
+from deploy.run import CHECKOUT, Services, stop_process, wait_for
+from rewindow import conformance
+from tests.conftest import CAPTURES, FOLLOWED
 
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -179,7 +180,7 @@ def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> No
 
 def test_a_specification_is_checked(page: Page) -> None:
     page.get_by_role("link", name="specifications").click()
-    expect(page.get_by_test_id("configuration-row")).to_have_count(2)
+    page.get_by_test_id("spec").select_option("Windows")
     page.get_by_test_id("configuration").select_option("asprinted")
     limit = page.locator("[data-testid=constant][data-name=Limit]")
     expect(limit).to_have_value("4")
@@ -209,6 +210,7 @@ def test_a_specification_is_checked(page: Page) -> None:
 
 
 def test_a_check_is_watched_and_cancelled(page: Page) -> None:
+    page.get_by_test_id("spec").select_option("Windows")
     page.get_by_test_id("configuration").select_option("holds")
     page.locator("[data-testid=constant][data-name=Subflows]").fill("6")
     page.locator("[data-testid=constant][data-name=Limit]").fill("60")
@@ -219,4 +221,74 @@ def test_a_check_is_watched_and_cancelled(page: Page) -> None:
     page.get_by_test_id("cancel").click()
     expect(page.get_by_test_id("check-state")).to_have_text("cancelled")
     expect(page.get_by_test_id("cancel")).to_have_count(0)
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def another_text(stack: Services) -> Iterator[Callable[[], None]]:
+    """Makes the checker's specification say that a loss leaves a segment more than half of the window."""
+    path = Path(stack.environment["REWINDOW_SPECS_FOLDER"]) / "CoupledSlowStart" / "CoupledSlowStart.tla"
+    text = path.read_text()
+    halves = "cwnd' = [cwnd EXCEPT ![s] = Halved(s)]"
+    assert text.count(halves) == 1
+
+    def restart(with_text: str) -> None:
+        path.write_text(with_text)
+        stop_process(stack.processes.pop("checker"))
+        stack.start_checker()
+
+    yield lambda: restart(text.replace(halves, "cwnd' = [cwnd EXCEPT ![s] = Halved(s) + Segment]"))
+    restart(text)
+
+
+def test_a_connection_is_held_against_its_specification(
+    stack: Services, page: Page, another_text: Callable[[], None]
+) -> None:
+    page.goto(stack.address)
+    page.get_by_text("mptcp-two-subflows.pcap").click()
+    page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
+    expect(page.get_by_test_id("conformance")).to_contain_text("steps are as specified")
+    expect(page.get_by_test_id("controller").locator("option")).to_have_text(
+        [a for a, spec in conformance.SPECIFIED.items() if spec == FOLLOWED.name]
+    )
+    page.get_by_test_id("controller").select_option("tccc")
+    page.get_by_test_id("ask-tlc").click()
+    tccc = page.locator("[data-testid=connection-check][data-algorithm=tccc]")
+    expect(tccc).to_have_attribute("data-state", "done", timeout=2 * TLC_MS)
+    expect(tccc).to_contain_text("conforms")
+    expect(tccc).to_contain_text("5,484 of 5,484")
+    expect(page.get_by_test_id("violation")).to_have_count(0)
+
+    another_text()
+    css = page.locator("[data-testid=connection-check][data-algorithm=css]")
+
+    def asked() -> bool:
+        """The API knows the other text once the checker has started."""
+        page.get_by_test_id("controller").select_option("css")
+        page.get_by_test_id("ask-tlc").click()
+        expect(css.first).to_have_attribute("data-state", re.compile("done|failed"), timeout=2 * TLC_MS)
+        return css.filter(has_text="does not conform").count() == 1
+
+    wait_for("the other text", asked)
+    table = page.get_by_test_id("violation")
+    expect(table).to_have_count(1)
+    expect(page.get_by_text("is no step of CoupledSlowStart")).to_contain_text("loss")
+    differing = table.locator("[data-testid=violation-row]").filter(has=page.locator(".differs"))
+    expect(differing).to_have_count(1)
+    expect(differing).to_contain_text("cwnd")
+    before, expected, found = (float(c) for c in differing.locator("td").all_inner_texts()[1:])
+    assert expected == found + 1
+    assert found == pytest.approx(before / 2, abs=0.01)
+    page.screenshot(path=SCREENSHOTS / "conformance.png", full_page=True)
+
+    css.filter(has_text="does not conform").get_by_role("link").click()
+    expect(page.get_by_test_id("check-state")).to_have_text("does not conform")
+    expect(page.get_by_test_id("followed")).to_have_text("5,484")
+    expect(page.get_by_test_id("violation").locator(".differs")).to_have_count(2)
+    page.screenshot(path=SCREENSHOTS / "conformance-check.png", full_page=True)
+    page.get_by_role("link", name="specifications").first.click()
+    row = page.get_by_test_id("model-check").filter(has_text="css on connection 1 of mptcp-two-subflows.pcap").first
+    expect(row).to_contain_text("does not conform")
+    expect(row).to_contain_text("5,484 events")
+    page.screenshot(path=SCREENSHOTS / "checks.png", full_page=True)
     assert page.troubles == []  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from typing import Any
 
 from deploy.run import Services, alive, wait_for
 from tests.acceptance.test_stack import get
+from tests.conftest import CAPTURES
 
 ENDLESS = {"Subflows": 6, "Limit": 60}
 
@@ -63,6 +64,36 @@ def test_holds_and_is_violated(stack: Services, token: str) -> None:
     assert late["error"].startswith("limit: not finished in 10 s; reached ")
 
 
+def test_a_connection_is_followed_also_after_kill(stack: Services, token: str) -> None:
+    """kill -9 while TLC follows a log: TLC ends with its worker, and the next worker comes to the verdict."""
+    request = urllib.request.Request(
+        f"{stack.address}/v1/captures?filename=long.pcap", data=(CAPTURES / "mptcp-three-subflows.pcap").read_bytes(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/vnd.tcpdump.pcap"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=30) as response:
+        capture = f"/v1/captures/{json.load(response)['id']}"
+    wait_for("the capture", lambda: get(stack, token, capture)["state"] == "done")
+    connection = get(stack, token, f"{capture}/connections")["items"][1]["id"]
+    asked = post(stack, token, "/v1/model-checks", {"connection": connection, "algorithm": "tccc"})
+    checker = stack.processes["checker"].pid
+    wait_for("TLC", lambda: tlc_below(checker) != [])
+    (tlc,) = tlc_below(checker)
+    kill_checker(stack)
+    wait_for("TLC's end", lambda: not alive(tlc))
+    stack.start_checker()
+    url = f"/v1/model-checks/{asked['id']}"
+    wait_for("the verdict", lambda: get(stack, token, url)["verdict"] is not None)
+    found = get(stack, token, url)
+    assert (found["verdict"], found["events"], found["followed"]) == ("conforms", 12391, 12391)
+    assert get(stack, token, f"/v1/model-checks?connection={connection}")["items"][0]["id"] == asked["id"]
+
+
+def kill_checker(stack: Services) -> None:
+    checker = stack.processes.pop("checker")
+    os.killpg(checker.pid, signal.SIGKILL)
+    checker.wait()
+
+
 def running(stack: Services, token: str) -> tuple[str, int]:
     """A check that would run for long: its address, and TLC's process."""
     asked = post(stack, token, "/v1/model-checks", {"spec": "Windows", "constants": ENDLESS})
@@ -90,9 +121,7 @@ def test_cancel_kills_tlc(stack: Services, token: str) -> None:
 def test_tlc_does_not_outlive_a_killed_worker(stack: Services, token: str) -> None:
     """kill -9: TLC ends with its worker, and the next worker takes the check up again."""
     url, tlc = running(stack, token)
-    checker = stack.processes.pop("checker")
-    os.killpg(checker.pid, signal.SIGKILL)
-    checker.wait()
+    kill_checker(stack)
     wait_for("TLC's end", lambda: not alive(tlc))
     stack.start_checker()
     wait_for("TLC, again", lambda: tlc_below(stack.processes["checker"].pid) not in ([], [tlc]))

@@ -114,6 +114,33 @@ def test_attempts_are_capped(job: uuid.UUID, client: TestClient, run_jobs: Run) 
     assert client.get(f"/v1/captures/{capture['id']}").json()["state"] == "done"
 
 
+def test_a_job_that_kills_whoever_takes_it_fails(client: TestClient, job: uuid.UUID, services: Services) -> None:
+    """kill -9 before the worker has done anything but claim: the attempt counts."""
+    import subprocess
+    import sys
+
+    from deploy.run import CHECKOUT
+    from store import jobs
+    from store.database import engine
+    from store.models import Capture
+
+    capture = state(job).capture_id
+    command = f"from worker.tasks import run_job; import uuid; run_job(uuid.UUID('{job}'))"
+    for attempt in (1, 2, 3):
+        with engine().begin() as blocker:
+            blocker.execute(select(Capture.id).where(Capture.id == capture).with_for_update())
+            worker = subprocess.Popen([sys.executable, "-c", command], cwd=CHECKOUT, env=services.environment)
+            wait_for("the worker to wait for the capture's row", lambda: waiting_for_a_lock() > 0)
+            assert client.get(f"/v1/captures/{capture}").json()["state"] == "queued", "it has not yet said so"
+            worker.kill()
+            worker.wait()
+        assert state(job).attempts == attempt
+        age(job, lease_until=func.now() - timedelta(seconds=1))
+        in_transaction(jobs.sweep)
+    found = client.get(f"/v1/captures/{capture}").json()
+    assert (found["state"], found["error"]) == ("failed", "given up after 3 attempts: the worker stopped each time")
+
+
 def test_a_passing_error_is_tried_again(job: uuid.UUID, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     from store import jobs
     from worker import tasks

@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from rewindow import reports
+
 ROOT = Path(__file__).parent.parent.parent
 ECN = ROOT / "tests" / "captures" / "mptcp-ecn.pcap"
 SAMPLE = ROOT / "tests" / "captures" / "mptcp-two-subflows.pcap"
@@ -183,3 +185,26 @@ def test_what_goes_wrong_is_said_in_one_line(arguments: list[object], status: in
     if status > 2:
         assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == [], "nothing half-written is left"
+
+
+def test_what_a_server_found_is_told_with_its_conformance():
+    def connection(number, conformance):
+        return {
+            "number": number, "kind": "tcp", "version": None, "subflows": [], "replays": [], "conformance": conformance
+        }  # fmt: skip
+
+    capture = {"filename": "x.pcap", "summary": {"packets": 1, "duration_s": 1.0, "vantage": "sender"}}
+    first = {"algorithm": "tccc", "property": "FloorHeld", "step": "loss", "path": 1, "row": 77, "time_ns": 5}
+    clean = {"steps": 30, "violations": 0, "first": None}
+    broken = {"steps": 40, "violations": 3, "first": first}
+    nothing = {"steps": 0, "violations": 0, "first": None}
+
+    def last_line(*found):
+        return reports.server_text(capture, [connection(n, f) for n, f in enumerate(found)]).splitlines()[-1]
+
+    assert last_line(clean, clean) == "conformance: all 60 steps of the controllers are as specified"
+    assert last_line(clean, broken) == (
+        "connection 1: 3 of 40 steps are none of the specifications', the first tccc's"
+        " against FloorHeld: loss at row 77"
+    )
+    assert "conformance" not in last_line(nothing, None)

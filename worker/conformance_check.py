@@ -1,0 +1,138 @@
+"""Having TLC follow a connection's steps under a controller (docs/decisions/model-checks.md)."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import structlog
+from sqlalchemy import func, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+import rewindow
+from rewindow import Choice, conformance, specs
+from rewindow.conformance import Progress
+from rewindow.errors import BadOption
+from store import jobs, objects
+from store.database import engine
+from store.jobs import Claim
+from store.models import Capture, ModelCheck, State
+from store.settings import settings
+from worker import tlc
+from worker.tlc import CannotCheck
+
+log = structlog.get_logger()
+
+_EVERY_S = 1.0
+
+
+def run(taken: Claim, asked: Any) -> None:
+    """asked: the row of the check. Raises CannotCheck, JobLost, CaptureUnreadable, DissectorFailed."""
+    with engine().connect() as connection:
+        capture = connection.execute(
+            select(Capture.object_key, Capture.filename).where(Capture.id == asked.capture_id)
+        ).one_or_none()
+    if capture is None:
+        raise CannotCheck(jobs.CAPTURE_DELETED)
+    watch = _Watch(taken, asked.seconds_max)
+    try:
+        tlc.manifest_of(asked.spec, asked.digest)
+        if conformance.SPECIFIED.get(asked.algorithm) != asked.spec:
+            raise CannotCheck(f"{asked.algorithm}: not held against {asked.spec} any more; ask again")
+        verdict = _verdict(asked, capture, specs.jar(), watch)
+    except conformance.CheckFailed as e:
+        raise CannotCheck(tlc.failure(e.outcome, watch.reached()) if e.outcome else str(e)) from e
+    except (specs.SpecUnreadable, specs.UnknownSpec, specs.CheckerMissing, BadOption) as e:
+        raise CannotCheck(str(e)) from e
+    _finish(taken, verdict, watch)
+
+
+class _Watch:
+    """Stores how far a check is, about once a second; ends it when its time is over or it is nobody's any more."""
+
+    def __init__(self, taken: Claim, seconds_max: float) -> None:
+        self._taken, self._seconds_max = taken, seconds_max
+        self._began = time.monotonic()
+        self._told = float("-inf")
+        self.progress = Progress()
+
+    def values(self) -> dict[str, Any]:
+        return {**vars(self.progress), "seconds": round(time.monotonic() - self._began, 3)}
+
+    def reached(self) -> str:
+        return f"followed {self.progress.followed} of {self.progress.events} events"
+
+    def __call__(self, progress: Progress) -> None:
+        """Raises CannotCheck; JobLost when the check was cancelled, deleted or taken over."""
+        self.progress = progress
+        now = time.monotonic()
+        late = now - self._began > self._seconds_max
+        if now - self._told < _EVERY_S and not late:
+            return
+        self._told = now
+        try:
+            with engine().begin() as connection:
+                done = progress.followed / progress.events if progress.events else 0.0
+                jobs.report(connection, self._taken, "checking", done)
+                connection.execute(
+                    update(ModelCheck).where(ModelCheck.id == self._taken.subject_id).values(self.values())
+                )
+        except SQLAlchemyError as e:
+            log.warning("progress.not_stored", reason=str(e))  # the lease decides
+        if late:
+            raise CannotCheck(f"limit: not finished in {self._seconds_max:g} s; {self.reached()}")
+
+
+def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> conformance.Verdict:
+    choice = Choice(asked.algorithm)
+    runs = conformance.Runs(
+        folder=Path(settings().specs_folder),
+        processes=1,
+        memory_mb=settings().check_memory_mb,
+        seconds_max=asked.seconds_max,
+        disk_bytes_max=settings().check_disk_bytes_max,
+        confinement=tlc.confinement(asked.seconds_max),
+    )
+    with tempfile.TemporaryFile(prefix="rewindow-capture-") as file:
+        try:
+            objects.fetch_to(capture.object_key, file, lambda: watch(Progress()))
+        except FileNotFoundError as e:
+            raise CannotCheck("the capture is gone from the object store") from e
+        with rewindow.open(file) as opened:
+            opened.names[:] = [capture.filename]
+            with (
+                opened.stream([choice], moves=True) as replay,
+                conformance.Checker([choice], jar, runs=runs, on_progress=watch) as checker,
+            ):
+                for step in replay.steps(asked.connection_number, lambda _: watch(checker.progress())):
+                    checker.add(step)
+                verdicts = checker.verdicts()
+                watch.progress = checker.progress()
+    if not verdicts:
+        raise CannotCheck(f"{asked.algorithm} took no step on this connection: there is nothing to check")
+    return verdicts[0]
+
+
+def _finish(taken: Claim, found: conformance.Verdict, watch: _Watch) -> None:
+    violation = found.first_violation
+    result = {
+        **watch.values(),
+        "state": State.done.value,
+        "verdict": "conforms" if violation is None else "does_not_conform",
+        "first_violation": None if violation is None else violation.as_json(),
+        "error": None,
+        "finished_at": func.clock_timestamp(),
+    }
+    with engine().begin() as connection:
+        jobs.hold(connection, taken)
+        stored = connection.execute(
+            update(ModelCheck)
+            .where(ModelCheck.id == taken.subject_id, ModelCheck.capture_id.is_not(None))
+            .values(result)
+        )
+        if stored.rowcount:
+            jobs.finish(connection, taken)
+        else:
+            jobs.fail(connection, taken, jobs.CAPTURE_DELETED)
