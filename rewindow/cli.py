@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rewindow
-from rewindow import conformance, exports, reports, specs, uploads
+from rewindow import conformance, exports, reports, spec_pictures, specs, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.fairness import METHODS
@@ -318,9 +318,9 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_upload)
 
     p = commands.add_parser("specs", help="model checks of the specifications")
-    p = specs.add_commands(p).add_parser(
-        "trace", help="does what a controller does on captures conform to its specification?"
-    )
+    specs_commands = specs.add_commands(p)
+    spec_pictures.add_command(specs_commands)
+    p = specs_commands.add_parser("trace", help="does what a controller does on captures conform to its specification?")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
     p.add_argument(
         "--algorithm",

@@ -3,7 +3,6 @@
 One file, and only the standard library, so that it can be copied into another repository's CI:
 
     python3 specs.py check [SPEC...] [--suite quick|full] [--json] [--junit FILE]
-    python3 specs.py draw [SPEC...] [--check]
 
 `specs/README.md` describes the layout of a specification and its manifest. Exit status: 0 all as pinned, 1 something
 differs, 2 usage, 3 a manifest or specification cannot be read, 4 Java or TLC is missing.
@@ -667,10 +666,19 @@ class Manifest:
                     raise SpecUnreadable(f"{self.spec}/{expected.config}: {name}: {e}") from e
         return found
 
+    def sources(self) -> list[Path]:
+        """All that TLC reads of it."""
+        return sorted(p for p in self.folder.iterdir() if p.suffix in (".tla", ".cfg"))
+
+    def copy_to(self, folder: Path) -> None:
+        """Copies the sources to where TLC runs."""
+        for path in self.sources():
+            shutil.copy(path, folder)
+
     def digest(self) -> str:
-        """SHA-256, in hexadecimal, of all that TLC reads of it."""
+        """SHA-256, in hexadecimal, of its sources."""
         found = hashlib.sha256()
-        for path in _sources(self.folder):
+        for path in self.sources():
             content = path.read_bytes()
             found.update(f"{path.name} {len(content)}\n".encode() + content)
         return found.hexdigest()
@@ -769,6 +777,10 @@ def read_manifest(folder: Path) -> Manifest:
             },
         )
         mutants.append(Mutant(**m))
+    if taken["picture"] is not None:
+        _take(
+            f"{path}: picture", taken["picture"], {"module": (str, ...), "config": (str, ...), "variable": (str, ...)}
+        )
     manifest = Manifest(
         folder.name, folder, taken["title"], configurations, mutants, taken["picture"], constants, taken["windows"]
     )
@@ -794,29 +806,6 @@ def manifests(specs: Path, names: Sequence[str] = ()) -> list[Manifest]:
     if unknown:
         raise UnknownSpec(f"no specification is called {unknown[0]}; there are {', '.join(known)}")
     return [read_manifest(specs / n) for n in names or known]
-
-
-def described(manifest: Manifest) -> dict[str, Any]:
-    """What may be asked of a specification, and what is pinned, as JSON."""
-    return {
-        "title": manifest.title,
-        "windows": manifest.windows,
-        "constants": {
-            c.name: {"min": c.minimum, "max": c.maximum, "meaning": c.meaning} for c in manifest.constants.values()
-        },
-        "configurations": [
-            {
-                "name": c.name,
-                "shows": c.shows,
-                "suite": c.suite,
-                "flags": c.flags,
-                "constants": manifest.chosen(c),
-                "properties": [*manifest.config(c).invariants, *manifest.config(c).properties],
-                "pinned": {"violates": c.violates, "distinct": c.distinct, "depth": c.depth, "states": c.states},
-            }
-            for c in manifest.configurations
-        ],
-    }
 
 
 # Checks
@@ -862,14 +851,11 @@ class Result:
         return "\n".join([head, *(f"        {d}" for d in self.differences)])
 
 
-def _verdict(violated: str | None, exit_status: int) -> str:
+def verdict(violated: str | None, exit_status: int) -> str:
+    """What a run came to, in a few words."""
     if violated is not None:
         return f"violates {violated}"
     return "holds" if exit_status == 0 else f"TLC exit status {exit_status}"
-
-
-def _sources(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix in (".tla", ".cfg"))
 
 
 def _name_violated(outcome: Outcome, config: Config) -> None:
@@ -904,8 +890,7 @@ def run_configuration(
         if value != own[name]:
             texts[name] = manifest.constants[name].text(value)
     with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
-        for path in _sources(manifest.folder):
-            shutil.copy(path, temporary)
+        manifest.copy_to(Path(temporary))
         if texts:
             (Path(temporary) / expected.config).write_text(config.with_constants(texts), encoding="utf-8")
         outcome = run_tlc(
@@ -936,8 +921,8 @@ def check_configuration(
     return Result(
         manifest.spec,
         expected.name,
-        _verdict(expected.violates, expected.exit),
-        outcome.stopped or _verdict(outcome.violated, outcome.exit),
+        verdict(expected.violates, expected.exit),
+        outcome.stopped or verdict(outcome.violated, outcome.exit),
         differences,
         outcome,
     )
@@ -979,8 +964,7 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.
         difference = f"its text is found {text.count(mutant.text)} times in {mutant.file}, not once"
         return Result(manifest.spec, name, wanted, "cannot be made", [difference], Outcome())
     with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
-        for path in _sources(manifest.folder):
-            shutil.copy(path, temporary)
+        manifest.copy_to(Path(temporary))
         (Path(temporary) / mutant.file).write_text(text.replace(mutant.text, mutant.replacement), encoding="utf-8")
         if mutant.killed_by:
             (Path(temporary) / expected.config).write_text(config.only(mutant.killed_by), encoding="utf-8")
@@ -1104,129 +1088,29 @@ def _counterexample_lines(outcome: Outcome) -> Iterator[str]:
             yield f"    then state {s.back_to} again"
 
 
-# Pictures
-
-_DOT_NODE = re.compile(r'^(-?\d+) \[label="((?:[^"\\]|\\.)*)"')
-_DOT_EDGE = re.compile(r"^(-?\d+) -> (-?\d+)\b")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
-def _shown(value: Any) -> str:
-    """A node's name: a record, a field on each line."""
-    return "\n".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-
-
-def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
-    """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
-
-    The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
-    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes
-    and edges are in the order of their names.
-    """
-    seen: dict[str, tuple[str, str]] = {}
-    steps: set[tuple[str, str]] = set()
-    first: set[str] = set()
-    for line in dump:
-        node, edge = _DOT_NODE.match(line), _DOT_EDGE.match(line)
-        if edge and 'style="dashed"' in line:
-            continue  # a state that may stay as it is
-        if edge:
-            steps.add((edge[1], edge[2]))
-        elif node and node[1] not in seen:
-            label = node[2].replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
-            action, value = parse_state(label)[variable]
-            seen[node[1]] = (action, _shown(value))
-            if "style = filled" in line:
-                first.add(seen[node[1]][1])
-    labels: dict[tuple[str, str], set[str]] = {}
-    for a, b in steps:
-        edge_names = (seen[a][1], seen[b][1])
-        if edge_names[0] != edge_names[1] or not seen[b][0].startswith("another"):
-            labels.setdefault(edge_names, set()).add(seen[b][0])
-    nodes = {name: f"n{i}" for i, name in enumerate(sorted({value for _, value in seen.values()}))}
-    lines = [
-        f"digraph {_quoted(title)} {{",
-        "\trankdir=TB; ranksep=0.6;",
-        '\tnode [shape=box, style="rounded,filled", fillcolor="#eef3fa", color="#5b7aa6"];',
-        '\tnode [fontname="sans-serif", fontsize=11];',
-        '\tedge [fontname="sans-serif", fontsize=9, color="#666666"];',
-        '\tstart [shape=point, label=""];',
-    ]
-    lines += [f"\t{place} [label={_quoted(name)}];" for name, place in nodes.items()]
-    lines += [f"\tstart -> {nodes[name]};" for name in sorted(first)]
-    for (a, b), actions in sorted(labels.items()):
-        lines.append(f"\t{nodes[a]} -> {nodes[b]} [label={_quoted(chr(10).join(sorted(actions)))}];")
-    return "\n".join([*lines, "}", ""])
-
-
-def picture(manifest: Manifest, tlc: Path) -> str:
-    """The picture of a specification, in Graphviz's language, from TLC's dump of its configuration for that."""
-    place = f"{manifest.folder / 'manifest.json'}: picture"
-    wanted = _take(place, manifest.picture, {"module": (str, ...), "config": (str, ...), "variable": (str, ...)})
-    with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
-        for path in _sources(manifest.folder):
-            shutil.copy(path, temporary)
-        dump = Path(temporary) / "graph.dot"
-        arguments = ("-dump", "dot", str(dump.with_suffix("")))
-        outcome = run_tlc(Path(temporary), wanted["module"], wanted["config"], tlc=tlc, arguments=arguments)
-        if outcome.exit != 0 or not dump.is_file():
-            reason = outcome.stopped or "\n".join(outcome.errors) or _verdict(outcome.violated, outcome.exit)
-            raise SpecUnreadable(f"{manifest.spec}: no picture: {reason}")
-        with dump.open(encoding="utf-8") as lines:
-            return state_machine(lines, wanted["variable"], manifest.spec)
-
-
-def _digest(dot: str) -> str:
-    return f"<!-- of {hashlib.sha256(dot.encode()).hexdigest()} -->"
-
-
-def draw(manifest: Manifest, tlc: Path) -> None:
-    """Writes the picture beside the specification: X.dot, and X.svg by Graphviz, which names the X.dot it is of."""
-    dot = picture(manifest, tlc)
-    program = shutil.which("dot")
-    if not program:
-        raise CheckerMissing("dot is missing: install Graphviz (Debian: graphviz)")
-    svg = subprocess.run([program, "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout
-    (manifest.folder / f"{manifest.spec}.dot").write_text(dot, encoding="utf-8")
-    (manifest.folder / f"{manifest.spec}.svg").write_text(f"{svg.rstrip()}\n{_digest(dot)}\n", encoding="utf-8")
-
-
-def is_drawn(manifest: Manifest, tlc: Path) -> bool:
-    """Whether the picture that is checked in is the specification's."""
-    dot = picture(manifest, tlc)
-    try:
-        had = (manifest.folder / f"{manifest.spec}.dot").read_text(encoding="utf-8")
-        svg = (manifest.folder / f"{manifest.spec}.svg").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return had == dot and svg.endswith(f"{_digest(dot)}\n")
-
-
 # The command line, which `rewindow specs` shares
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Any:
     """Adds what this file can do; returns what further commands are added to."""
     commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
-    for name, text, action in (
-        ("check", "run TLC and compare with what the manifests pin", _check),
-        ("draw", "draw each state machine from TLC's dump", _draw),
-    ):
-        p = commands.add_parser(name, help=text)
-        p.add_argument("specs", nargs="*", metavar="SPEC", help="default: all")
-        p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="of the specifications")
-        p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
-        p.set_defaults(run=run, action=action)
-        if name == "draw":
-            p.add_argument("--check", action="store_true", help="write nothing; 1 when a picture is not what TLC dumps")
-            continue
-        p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
-        p.add_argument("--json", action="store_true")
-        p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p = add_command(commands, "check", "run TLC and compare with what the manifests pin", _check)
+    p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
+    p.add_argument("--json", action="store_true")
+    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
     return commands
+
+
+def add_command(
+    commands: Any, name: str, text: str, action: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Adds a command on specifications: action gives its exit status, what it raises is said and becomes one."""
+    p: argparse.ArgumentParser = commands.add_parser(name, help=text)
+    p.add_argument("specs", nargs="*", metavar="SPEC", help="default: all")
+    p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="of the specifications")
+    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+    p.set_defaults(run=run, action=action)
+    return p
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -1247,23 +1131,8 @@ def _check(args: argparse.Namespace) -> int:
     return DIFFERENT if failed else AS_PINNED
 
 
-def _draw(args: argparse.Namespace) -> int:
-    tlc = jar(args.jar)
-    stale = 0
-    for manifest in manifests(args.folder, args.specs):
-        if manifest.picture is None:
-            continue
-        if not args.check:
-            draw(manifest, tlc)
-            print(f"{manifest.folder / manifest.spec}.svg")
-        elif not is_drawn(manifest, tlc):
-            stale += 1
-            print(f"{manifest.spec}: the picture is not of this specification; draw it again", file=sys.stderr)
-    return DIFFERENT if stale else AS_PINNED
-
-
 def run(args: argparse.Namespace) -> int:
-    """Runs a command that `add_commands` parsed; its exit status."""
+    """Runs a command of `add_command`; its exit status."""
     try:
         return int(args.action(args))
     except UnknownSpec as e:

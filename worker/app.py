@@ -59,12 +59,35 @@ def publish_algorithms(connection: Connection) -> None:
     connection.execute(delete(AlgorithmRecord).where(AlgorithmRecord.name.not_in([a.name for a in found])))
 
 
+def _described(manifest: specs.Manifest) -> dict[str, Any]:
+    """What may be asked of a specification, and what is pinned, as JSON."""
+    return {
+        "title": manifest.title,
+        "windows": manifest.windows,
+        "constants": {
+            c.name: {"min": c.minimum, "max": c.maximum, "meaning": c.meaning} for c in manifest.constants.values()
+        },
+        "configurations": [
+            {
+                "name": c.name,
+                "shows": c.shows,
+                "suite": c.suite,
+                "flags": c.flags,
+                "constants": manifest.chosen(c),
+                "properties": [*manifest.config(c).invariants, *manifest.config(c).properties],
+                "pinned": {"violates": c.violates, "distinct": c.distinct, "depth": c.depth, "states": c.states},
+            }
+            for c in manifest.configurations
+        ],
+    }
+
+
 def publish_specs(connection: Connection) -> None:
     """Tells the API which specifications there are, with what may be chosen and what is pinned."""
     try:
         found = specs.manifests(Path(settings().specs_folder))
         rows = [
-            {"name": m.spec, "position": i, "digest": m.digest(), "description": specs.described(m)}
+            {"name": m.spec, "position": i, "digest": m.digest(), "description": _described(m)}
             for i, m in enumerate(found)
         ]
     except (specs.SpecUnreadable, OSError) as e:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rewindow import cli, specs
+from rewindow import cli, spec_pictures, specs
 
 COUNTER = r"""
 ---- MODULE Counter ----
@@ -217,6 +217,7 @@ def test_only_the_full_suite_runs_everything(counter):
         ('{"title": "x"}', "configurations is missing"),
         ('{"title": "x", "configurations": [], "colour": 1}', "unknown: colour"),
         ('{"title": "x", "configurations": [{"name": 1}]}', "configuration 0: name is of the wrong kind"),
+        ('{"title": "x", "configurations": [], "picture": {"config": "a"}}', "picture: module is missing"),
     ],
 )
 def test_broken_manifests_are_named(tmp_path, manifest, reason):
@@ -291,7 +292,7 @@ def test_pictures_merge_states_that_look_the_same():
         '2 -> 3 [label="",color="black",fontcolor="black"];',
         '2 -> 2 [style="dashed"];',
     ]
-    graph = specs.state_machine(dump, "drawn", "Flow").splitlines()
+    graph = spec_pictures.state_machine(dump, "drawn", "Flow").splitlines()
     assert [line.strip() for line in graph if "label" in line and "flow" in line] == [
         'n0 [label="flow: live"];',
         'n1 [label="flow: new"];',
@@ -301,7 +302,7 @@ def test_pictures_merge_states_that_look_the_same():
 
 @pytest.mark.parametrize("spec", [m.spec for m in specs.manifests(specs.SPECS) if m.picture])
 def test_pictures_are_of_their_specifications(spec):
-    assert specs.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
+    assert spec_pictures.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
 
 
 def test_the_tables_of_violations_are_the_manifests():
