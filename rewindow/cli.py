@@ -213,21 +213,37 @@ def _fluid(args: argparse.Namespace) -> int:
     return DONE if solution.equilibria else NEGATIVE
 
 
-def _trace(args: argparse.Namespace) -> int:
+def _judged(args: argparse.Namespace) -> list[conformance.Verdict]:
     choices = [Choice(name) for name in dict.fromkeys(args.algorithm or conformance.SPECIFIED)]
-    try:
-        tlc = specs.jar(args.jar)
-        with (
-            rewindow.open(*args.captures) as capture,
-            capture.stream(choices, moves=True) as replay,
-            conformance.Checker(choices, tlc) as checker,
-        ):
-            for step in replay.steps():
-                checker.add(step)
-            verdicts = checker.verdicts()
-    except specs.CheckerMissing as e:
-        print(f"rewindow: {e}", file=sys.stderr)
+    tlc = specs.jar(args.jar)
+    with (
+        rewindow.open(*args.captures) as capture,
+        capture.stream(choices, moves=True) as replay,
+        conformance.Checker(choices, tlc) as checker,
+    ):
+        for step in replay.steps():
+            checker.add(step)
+        return checker.verdicts()
+
+
+def _trace(args: argparse.Namespace) -> int:
+    trouble: Exception | None = None
+    verdicts: list[conformance.Verdict] = []
+    with _whole_file(args.junit) if args.junit else contextlib.nullcontext() as report:
+        try:
+            verdicts = _judged(args)
+            cases = reports.conformance_cases(args.captures, verdicts)
+        except (RewindowError, specs.CheckerMissing, MemoryError, OSError) as e:
+            # A report says why it has no verdicts.
+            cases = [specs.Case(", ".join(args.captures), "can be followed", trouble="error", message=str(e))]
+            trouble = e
+        if report:
+            specs.write_junit(report, "trace", cases)
+    if isinstance(trouble, specs.CheckerMissing):
+        print(f"rewindow: {trouble}", file=sys.stderr)
         return FAILED
+    if trouble:
+        raise trouble
     if args.json:
         print(json.dumps({"connections": [v.as_json() for v in verdicts]}))
     else:
@@ -331,6 +347,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
     p.add_argument("--json", action="store_true")
+    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
     p.set_defaults(run=_trace)
     return parser
 

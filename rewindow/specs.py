@@ -2,10 +2,11 @@
 
 One file, and only the standard library, so that it can be copied into another repository's CI:
 
-    python3 specs.py check [SPEC...] [--suite quick|full] [--json] [--junit FILE]
+    python3 specs.py check [SPEC...] [--suite quick|full] [--json] [--junit FILE] [--folder DIR]
 
-`specs/README.md` describes the layout of a specification and its manifest. Exit status: 0 all as pinned, 1 something
-differs, 2 usage, 3 a manifest or specification cannot be read, 4 Java or TLC is missing.
+`specs/README.md` describes the layout of a specification and its manifest; in a folder without one, each X.cfg is to
+hold for X.tla. Exit status: 0 all as pinned, 1 something differs, 2 usage, 3 a manifest or specification cannot be
+read, 4 Java or TLC is missing.
 """
 
 from __future__ import annotations
@@ -472,7 +473,7 @@ _STATEMENTS = {
     *_PROPERTIES,
     *_CONSTANTS,
     *("SPECIFICATION", "INIT", "NEXT", "CONSTRAINT", "CONSTRAINTS"),
-    *("ACTION_CONSTRAINT", "ACTION_CONSTRAINTS", "SYMMETRY", "VIEW", "CHECK_DEADLOCK"),
+    *("ACTION_CONSTRAINT", "ACTION_CONSTRAINTS", "SYMMETRY", "VIEW", "CHECK_DEADLOCK", "ALIAS", "POSTCONDITION"),
 }
 _WEAKENS = {
     "SYMMETRY": "symmetry",
@@ -566,7 +567,7 @@ class Config:
 
 @dataclass
 class Expected:
-    """One configuration of a manifest."""
+    """One configuration of a manifest. distinct: None where nothing is pinned: it is to hold, that is all."""
 
     name: str
     module: str
@@ -574,7 +575,7 @@ class Expected:
     suite: str
     exit: int
     violates: str | None
-    distinct: int
+    distinct: int | None
     depth: int | None
     states: int | None
     seconds_max: float
@@ -632,6 +633,8 @@ class Constant:
 
 @dataclass
 class Manifest:
+    """A specification and what is pinned of it. is_plain: it has no manifest, and nothing is."""
+
     spec: str
     folder: Path
     title: str
@@ -640,6 +643,7 @@ class Manifest:
     picture: dict[str, str] | None
     constants: dict[str, Constant]
     windows: str | None
+    is_plain: bool = False
 
     def configuration(self, name: str) -> Expected:
         for c in self.configurations:
@@ -808,6 +812,64 @@ def manifests(specs: Path, names: Sequence[str] = ()) -> list[Manifest]:
     return [read_manifest(specs / n) for n in names or known]
 
 
+def plain(folder: Path, seconds_max: float = SECONDS_MAX, memory_mb: int = MEMORY_MB) -> Manifest | None:
+    """A folder without a manifest: each X.cfg is to hold for the X.tla beside it. None when there is none of both."""
+    modules = {p.stem for p in folder.glob("*.tla")}
+    configs = sorted(p.stem for p in folder.glob("*.cfg"))
+    if not modules or not configs:
+        return None
+    alone = [c for c in configs if c not in modules]
+    if alone:
+        raise SpecUnreadable(
+            f"{folder / alone[0]}.cfg: there is no {alone[0]}.tla beside it; a manifest.json can name its module"
+        )
+    manifest = Manifest(folder.resolve().name, folder, "", [], [], None, {}, None, is_plain=True)
+    for name in configs:
+        expected = Expected(
+            name=name,
+            module=f"{name}.tla",
+            config=f"{name}.cfg",
+            suite="quick",
+            exit=0,
+            violates=None,
+            distinct=None,
+            depth=None,
+            states=None,
+            seconds_max=seconds_max,
+            workers=1,
+            memory_mb=memory_mb,
+            flags=[],
+            untaken={},
+            shows=None,
+        )
+        expected.flags = manifest.config(expected).flags
+        manifest.configurations.append(expected)
+    return manifest
+
+
+def specifications(
+    folder: Path, names: Sequence[str] = (), seconds_max: float = SECONDS_MAX, memory_mb: int = MEMORY_MB
+) -> list[Manifest]:
+    """The specifications in a folder and in those directly below it, with a manifest or plain; all or those named.
+
+    The limits are for plain ones.
+    """
+    below = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")) if folder.is_dir() else []
+    found = []
+    for place in (folder, *below):
+        if (place / "manifest.json").exists():
+            found.append(read_manifest(place))
+        elif manifest := plain(place, seconds_max, memory_mb):
+            found.append(manifest)
+    if not found:
+        raise SpecUnreadable(f"{folder}: no specification here: no manifest.json, no X.cfg with its X.tla")
+    known = [m.spec for m in found]
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise UnknownSpec(f"no specification is called {unknown[0]}; there are {', '.join(known)}")
+    return [m for m in found if not names or m.spec in names]
+
+
 # Checks
 
 
@@ -848,14 +910,20 @@ class Result:
         time_s = f", {self.outcome.seconds:.1f} s" if self.outcome.seconds else ""
         mark = "ok     " if self.passed else "FAILED "
         head = f"{mark} {self.spec} {self.configuration}: {self.found}{size}{depth}{time_s}"
-        return "\n".join([head, *(f"        {d}" for d in self.differences)])
+        more = list(self.differences)
+        if self.expected == HOLDS:
+            more += _counterexample_lines(self.outcome)
+        return "\n".join([head, *(f"        {line}" for line in more)])
+
+
+HOLDS = "holds"
 
 
 def verdict(violated: str | None, exit_status: int) -> str:
     """What a run came to, in a few words."""
     if violated is not None:
         return f"violates {violated}"
-    return "holds" if exit_status == 0 else f"TLC exit status {exit_status}"
+    return HOLDS if exit_status == 0 else f"TLC exit status {exit_status}"
 
 
 def _name_violated(outcome: Outcome, config: Config) -> None:
@@ -931,21 +999,27 @@ def check_configuration(
 def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
     """What is not as the manifest pins it."""
     differences = [outcome.stopped] if outcome.stopped else []
-    pinned: list[tuple[str, Any, Any]] = [
-        ("exit status", expected.exit, outcome.exit),
-        ("violated", expected.violates, outcome.violated),
-        ("distinct states", expected.distinct, outcome.distinct),
-    ]
-    if expected.depth is not None or outcome.exit == 0:
-        pinned.append(("depth", expected.depth, outcome.depth))
-    if expected.states is not None or outcome.counterexample:
-        pinned.append(("states of the counterexample", expected.states, len(outcome.counterexample) or None))
-    differences += [f"{what}: {wanted} is pinned, {found} found" for what, wanted, found in pinned if wanted != found]
+    if expected.distinct is None:
+        if outcome.exit != 0 and not outcome.stopped:
+            differences.append(verdict(outcome.violated, outcome.exit))
+    else:
+        pinned: list[tuple[str, Any, Any]] = [
+            ("exit status", expected.exit, outcome.exit),
+            ("violated", expected.violates, outcome.violated),
+            ("distinct states", expected.distinct, outcome.distinct),
+        ]
+        if expected.depth is not None or outcome.exit == 0:
+            pinned.append(("depth", expected.depth, outcome.depth))
+        if expected.states is not None or outcome.counterexample:
+            pinned.append(("states of the counterexample", expected.states, len(outcome.counterexample) or None))
+        differences += [
+            f"{what}: {wanted} is pinned, {found} found" for what, wanted, found in pinned if wanted != found
+        ]
     if outcome.distinct == 0:
         differences.append("no state was reached")
     if outcome.temporal and {"symmetry", "view"} & set(expected.flags):
         differences.append("a temporal property is not sound under symmetry or a view")
-    if outcome.exit == 0:
+    if outcome.exit == 0 and expected.distinct is not None:
         untaken = outcome.untaken()
         differences += [f"action {name} was never taken" for name in untaken if name not in expected.untaken]
         differences += [f"action {name} was taken after all" for name in expected.untaken if name not in untaken]
@@ -1009,20 +1083,16 @@ def check_manifest(manifest: Manifest) -> Result:
             differences.append(f"{c.config}: {c.violates} is not checked there")
     offered = {name for c in manifest.configurations for name in manifest.chosen(c)}
     differences += [f"constant {name} is in no configuration" for name in manifest.constants if name not in offered]
-    differences += [f"property {p} is killed by no mutant" for p in sorted(properties - killed)]
+    if manifest.mutants:
+        differences += [f"property {p} is killed by no mutant" for p in sorted(properties - killed)]
     for m in manifest.mutants:
         config = manifest.config(manifest.configuration(m.configuration))
         if m.killed_by is None and not m.survives_because:
             differences.append(f"mutant {m.name} survives without a reason")
         if m.killed_by and m.killed_by not in {*config.invariants, *config.properties, "Deadlock"}:
             differences.append(f"mutant {m.name}: {m.killed_by} is not checked in {m.configuration}")
-    if len(manifest.mutants) < MUTANTS_MIN:
-        differences.append(f"{len(manifest.mutants)} mutants, at least {MUTANTS_MIN} are asked for")
-    found = "every property can fail" if not differences else "incomplete"
-    return Result(manifest.spec, "manifest", "every property can fail", found, differences, Outcome())
-
-
-MUTANTS_MIN = 10
+    wanted = "every property can fail" if manifest.mutants else "complete"
+    return Result(manifest.spec, "manifest", wanted, "incomplete" if differences else wanted, differences, Outcome())
 
 
 def check(
@@ -1032,10 +1102,11 @@ def check(
     stop = threading.Event()
     tasks: list[tuple[int, int, Callable[[], Result]]] = []
     for m in found:
-        tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
+        if not m.is_plain:
+            tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
         for c in m.configurations:
             if suite == "full" or c.suite == "quick":
-                tasks.append((c.distinct, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
+                tasks.append((c.distinct or 0, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
         for mutant in m.mutants:
             if suite == "full" or mutant.suite == "quick":
                 tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc, stop)))  # type: ignore[misc]
@@ -1055,29 +1126,58 @@ def check(
     return [results[place] for place in sorted(results)]
 
 
-def write_junit(path: str, results: Sequence[Result]) -> None:
-    """The results as JUnit's XML: a suite for each specification, a case for each configuration."""
-    top = ElementTree.Element("testsuites")
-    for spec in dict.fromkeys(r.spec for r in results):
-        mine = [r for r in results if r.spec == spec]
-        suite = ElementTree.SubElement(
-            top,
-            "testsuite",
-            name=spec,
-            tests=str(len(mine)),
-            failures=str(sum(not r.passed for r in mine)),
-            errors="0",
-            time=f"{sum(r.outcome.seconds for r in mine):.3f}",
-        )
-        for r in mine:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=f"specs.{spec}", name=r.configuration, time=f"{r.outcome.seconds:.3f}"
-            )
-            if not r.passed:
-                failure = ElementTree.SubElement(case, "failure", message=f"expected: {r.expected}; found: {r.found}")
-                failure.text = "\n".join([*r.differences, *_counterexample_lines(r.outcome)])
+@dataclass
+class Case:
+    """A test case of a report. trouble: `failure`, the answer is no; `error`, there is no answer; `skipped`, nothing
+    was there to ask about; or None.
+    """
+
+    suite: str
+    name: str
+    seconds: float = 0.0
+    trouble: str | None = None
+    message: str = ""
+    text: str = ""
+
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+REPORTED_CHARACTERS_MAX = 100_000
+"""Of one case: those who show such reports refuse large ones."""
+
+
+def _xml(text: str) -> str:
+    """What XML can hold of it: names of files and what a specification prints may be anything."""
+    cut = text[:REPORTED_CHARACTERS_MAX] + "\n..." if len(text) > REPORTED_CHARACTERS_MAX else text
+    return _NOT_XML.sub("\ufffd", cut)
+
+
+def write_junit(path: str, kind: str, cases: Sequence[Case]) -> None:
+    """Test cases as JUnit's XML, in suites; kind comes before a suite's name where cases need a name of their own."""
+
+    def counted(of: Sequence[Case]) -> dict[str, str]:
+        names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+        numbers = {name: str(sum(c.trouble == trouble for c in of)) for name, trouble in names.items()}
+        return {"tests": str(len(of)), **numbers, "time": f"{sum(c.seconds for c in of):.3f}"}
+
+    top = ElementTree.Element("testsuites", counted(cases))
+    for name in dict.fromkeys(c.suite for c in cases):
+        mine = [c for c in cases if c.suite == name]
+        suite = ElementTree.SubElement(top, "testsuite", {"name": _xml(name)} | counted(mine))
+        for c in mine:
+            place = {"classname": f"{kind}.{_xml(name)}", "name": _xml(c.name), "time": f"{c.seconds:.3f}"}
+            case = ElementTree.SubElement(suite, "testcase", place)
+            if c.trouble:
+                ElementTree.SubElement(case, c.trouble, message=_xml(c.message)).text = _xml(c.text)
     ElementTree.indent(top)
     ElementTree.ElementTree(top).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _case(r: Result) -> Case:
+    if r.passed:
+        return Case(r.spec, r.configuration, r.outcome.seconds)
+    text = "\n".join([*r.differences, *_counterexample_lines(r.outcome)])
+    message = f"expected: {r.expected}; found: {r.found}"
+    return Case(r.spec, r.configuration, r.outcome.seconds, "failure", message, text)
 
 
 def _counterexample_lines(outcome: Outcome) -> Iterator[str]:
@@ -1091,6 +1191,16 @@ def _counterexample_lines(outcome: Outcome) -> Iterator[str]:
 # The command line, which `rewindow specs` shares
 
 
+def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = kind(text)
+        if not 0 < value < 1e9:
+            raise ValueError
+        return value
+
+    return number
+
+
 def add_commands(parser: argparse.ArgumentParser) -> Any:
     """Adds what this file can do; returns what further commands are added to."""
     commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
@@ -1098,6 +1208,12 @@ def add_commands(parser: argparse.ArgumentParser) -> Any:
     p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
     p.add_argument("--json", action="store_true")
     p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p.add_argument(
+        "--seconds-max", type=_positive(float), default=SECONDS_MAX, metavar="S", help="of a run without a manifest"
+    )
+    p.add_argument(
+        "--memory-mb", type=_positive(int), default=MEMORY_MB, metavar="MB", help="of a run without a manifest"
+    )
     return commands
 
 
@@ -1114,15 +1230,20 @@ def add_command(
 
 
 def _check(args: argparse.Namespace) -> int:
-    tlc = jar(args.jar)
-
     def say(result: Result) -> None:
         if not args.json:
             print(result.as_text(), flush=True)
 
-    results = check(manifests(args.folder, args.specs), tlc, args.suite, say)
+    try:
+        tlc = jar(args.jar)
+        found = specifications(args.folder, args.specs, args.seconds_max, args.memory_mb)
+        results = check(found, tlc, args.suite, say)
+    except (SpecUnreadable, UnknownSpec, CheckerMissing, OSError) as e:
+        if args.junit:
+            write_junit(args.junit, "specs", [Case(str(args.folder), "can be checked", 0, "error", str(e))])
+        raise
     if args.junit:
-        write_junit(args.junit, results)
+        write_junit(args.junit, "specs", [_case(r) for r in results])
     failed = sum(not r.passed for r in results)
     if args.json:
         print(json.dumps({"specs": [r.as_json() for r in results]}))
