@@ -227,6 +227,7 @@ def test_github_tells_what_is_wrong_with_inputs(
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This repository as it is in the working tree, committed and with a tag, to be fetched."""
     folder = tmp_path_factory.mktemp("repository")
+    subprocess.run([ROOT / "deploy" / "setup.sh", "specs"], check=True, stdin=subprocess.DEVNULL)
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=True
     ).stdout
@@ -251,12 +252,13 @@ def gitlab(theirs: Path, repository: Path, **variables: str) -> Ran:
     run = subprocess.run(
         ["sh", "-e", "-c", "\n".join([*TEMPLATE["before_script"], *TEMPLATE["script"]])],
         cwd=theirs,
-        env=environment(**(TEMPLATE["variables"] | given)),
+        env=environment(**(TEMPLATE["variables"] | given), PIP_DRY_RUN="1"),  # the cache is our own .venv
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+    assert not re.search(r"^(installing|building)", run.stdout, re.MULTILINE), "the cache is of another state"
     kept = theirs / "rewindow-reports"
     assert f"{kept.name}/" in TEMPLATE["artifacts"]["paths"]
     assert sorted(theirs.glob(TEMPLATE["artifacts"]["reports"]["junit"])) == sorted(kept.glob("*.xml"))
@@ -347,7 +349,7 @@ SCRIPTS = [("bash", [*s.get("env", {}), *RUNNER], s["run"]) for s in STEPS if "r
 
 @pytest.mark.parametrize(("shell", "variables", "script"), SCRIPTS)
 def test_shell_steps_are_as_shellcheck_likes_them(shell: str, variables: list[str], script: str) -> None:
-    given = "set -e\n" + "".join(f"export {name}=x\n" for name in variables)
+    given = f"set -e\nread -r {' '.join(variables)}\n"
     run = subprocess.run(
         [str(ROOT / ".venv" / "bin" / "shellcheck"), "-s", shell, "-o", "check-unassigned-uppercase", "-"],
         input=given + script,
