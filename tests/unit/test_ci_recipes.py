@@ -349,7 +349,8 @@ SCRIPTS = [("bash", [*s.get("env", {}), *RUNNER], s["run"]) for s in STEPS if "r
 
 @pytest.mark.parametrize(("shell", "variables", "script"), SCRIPTS)
 def test_shell_steps_are_as_shellcheck_likes_them(shell: str, variables: list[str], script: str) -> None:
-    given = f"set -e\nread -r {' '.join(variables)}\n"
+    names = " ".join(variables)
+    given = f"set -e\nread -r {names}\nexport {names}\n"
     run = subprocess.run(
         [str(ROOT / ".venv" / "bin" / "shellcheck"), "-s", shell, "-o", "check-unassigned-uppercase", "-"],
         input=given + script,
