@@ -15,6 +15,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
@@ -454,7 +455,7 @@ def _read(lines: IO[str], reader: Reader) -> None:
             return
         try:
             reader.feed(line)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             reader.outcome.errors.append(str(e))
 
 
@@ -706,6 +707,13 @@ def _take(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[type, ...
     return taken
 
 
+def _file_names(place: str, *names: str) -> None:
+    """Files are the folder's own: TLC is given these names, and mutants are written under them."""
+    for name in names:
+        if not re.fullmatch(r"\w[\w.-]*\.(tla|cfg)", name):
+            raise SpecUnreadable(f"{place}: {name!r} is no name of a .tla or .cfg of this folder")
+
+
 _OPTIONAL_TEXT = (str, type(None))
 _OPTIONAL_COUNT = (int, type(None))
 
@@ -715,7 +723,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / "manifest.json"
     try:
         top = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:
         raise SpecUnreadable(f"{path}: {e}") from e
     taken = _take(
         str(path),
@@ -763,6 +771,9 @@ def read_manifest(folder: Path) -> Manifest:
                 "shows": (_OPTIONAL_TEXT, None),
             },
         )
+        _file_names(f"{path}: configuration {i}", c["module"], c["config"])
+        if not all(0 < c[name] < 1e9 for name in ("seconds_max", "workers", "memory_mb")):
+            raise SpecUnreadable(f"{path}: configuration {i}: seconds_max, workers and memory_mb are positive numbers")
         configurations.append(Expected(**c))
     mutants = []
     for i, entry in enumerate(taken["mutants"]):
@@ -780,11 +791,16 @@ def read_manifest(folder: Path) -> Manifest:
                 "suite": (str, "quick"),
             },
         )
+        _file_names(f"{path}: mutant {i}", m["file"])
         mutants.append(Mutant(**m))
     if taken["picture"] is not None:
-        _take(
-            f"{path}: picture", taken["picture"], {"module": (str, ...), "config": (str, ...), "variable": (str, ...)}
-        )
+        wanted: dict[str, tuple[type | tuple[type, ...], Any]] = {
+            "module": (str, ...),
+            "config": (str, ...),
+            "variable": (str, ...),
+        }
+        drawn = _take(f"{path}: picture", taken["picture"], wanted)
+        _file_names(f"{path}: picture", drawn["module"], drawn["config"])
     manifest = Manifest(
         folder.name, folder, taken["title"], configurations, mutants, taken["picture"], constants, taken["windows"]
     )
@@ -1254,6 +1270,8 @@ def _check(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Runs a command of `add_command`; its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may be anything
     try:
         return int(args.action(args))
     except UnknownSpec as e:

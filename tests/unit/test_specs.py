@@ -1,6 +1,7 @@
 """The runner of the specifications: what it reads of TLC, and what it does not let pass."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -61,6 +62,10 @@ def mutant(**changed):
     } | changed
 
 
+def manifest_of(a_configuration, *mutants):
+    return json.dumps({"title": "counts", "configurations": [a_configuration], "mutants": mutants})
+
+
 @pytest.fixture
 def counter(tmp_path):
     """Writes a folder with one specification and gives its results, by configuration."""
@@ -111,6 +116,16 @@ def test_states_hold_values_over_several_lines():
     text = '/\\ life = ( s1 :> "live" @@\n  s2 :> "gone" )\n/\\ alpha = 405'
     assert specs.parse_state(text) == {"life": {"s1": "live", "s2": "gone"}, "alpha": 405}
     assert specs.parse_state("x = 1") == {"x": 1}
+
+
+def test_a_state_too_deep_to_be_read_does_not_end_the_reading():
+    """Whoever stops reading lets TLC wait for ever."""
+    deep = f"x = {'<<' * 4000}{'>>' * 4000}"
+    reader = specs.Reader()
+    message = ["@!@!@STARTMSG 2217:4 @!@!@\n", f"1: <Initial predicate>\n/\\ {deep}\n", "@!@!@ENDMSG 2217 @!@!@\n"]
+    specs._read([*message, "@!@!@STARTMSG 2114:1 @!@!@\n", "@!@!@ENDMSG 2114 @!@!@\n"], reader)
+    assert reader.outcome.violated == "Deadlock"
+    assert any("recursion" in e for e in reader.outcome.errors)
 
 
 def test_a_specification_that_holds(counter):
@@ -220,6 +235,11 @@ def test_only_the_full_suite_runs_everything(counter):
         ('{"title": "x", "configurations": [], "colour": 1}', "unknown: colour"),
         ('{"title": "x", "configurations": [{"name": 1}]}', "configuration 0: name is of the wrong kind"),
         ('{"title": "x", "configurations": [], "picture": {"config": "a"}}', "picture: module is missing"),
+        ("[" * 100_000, "manifest.json"),
+        (manifest_of(configuration(module="../Counter.tla")), "configuration 0: '../Counter.tla' is no name"),
+        (manifest_of(configuration(config="-dump.cfg")), "configuration 0: '-dump.cfg' is no name"),
+        (manifest_of(configuration(seconds_max=float("nan"))), "configuration 0: seconds_max, workers and memory_mb"),
+        (manifest_of(configuration(), mutant(file="../../Counter.tla")), "mutant 0: '../../Counter.tla' is no name"),
     ],
 )
 def test_broken_manifests_are_named(tmp_path, manifest, reason):
@@ -327,6 +347,19 @@ def test_what_cannot_be_checked_is_an_error_in_the_report(plain, files, reason):
     ((tag, message, _),) = found.values()
     assert tag == "error"
     assert reason in message
+
+
+def test_names_may_be_anything(tmp_path):
+    """A folder's name that no encoding has: it is in the log and in the report, escaped."""
+    folder = os.fsencode(tmp_path) + b"/a\xff"
+    os.mkdir(folder)
+    for name, text in (("Counter.tla", COUNTER), ("Counter.cfg", HOLDS)):
+        Path(os.fsdecode(folder), name).write_text(text)
+    command = [sys.executable, specs.__file__, "check", "--folder", folder, "--junit", "junit.xml"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C.UTF-8"})
+    assert run.returncode == specs.AS_PINNED, run.stderr
+    assert "a\\udcff Counter: holds" in run.stdout
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot()[0].get("name") == "a\ufffd"
 
 
 def test_a_manifest_may_be_in_the_folder_itself(tmp_path):
