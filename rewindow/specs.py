@@ -2,11 +2,11 @@
 
 One file, and only the standard library, so that it can be copied into another repository's CI:
 
-    python3 specs.py check [SPEC...] [--suite quick|full] [--json] [--junit FILE]
-    python3 specs.py draw [SPEC...] [--check]
+    python3 specs.py check [SPEC...] [--suite quick|full] [--json] [--junit FILE] [--folder DIR]
 
-`specs/README.md` describes the layout of a specification and its manifest. Exit status: 0 all as pinned, 1 something
-differs, 2 usage, 3 a manifest or specification cannot be read, 4 Java or TLC is missing.
+`specs/README.md` describes the layout of a specification and its manifest; in a folder without one, each X.cfg is to
+hold for X.tla. Exit status: 0 all as pinned, 1 something differs, 2 usage, 3 a manifest or specification cannot be
+read, 4 Java or TLC is missing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
@@ -454,7 +455,7 @@ def _read(lines: IO[str], reader: Reader) -> None:
             return
         try:
             reader.feed(line)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             reader.outcome.errors.append(str(e))
 
 
@@ -473,7 +474,7 @@ _STATEMENTS = {
     *_PROPERTIES,
     *_CONSTANTS,
     *("SPECIFICATION", "INIT", "NEXT", "CONSTRAINT", "CONSTRAINTS"),
-    *("ACTION_CONSTRAINT", "ACTION_CONSTRAINTS", "SYMMETRY", "VIEW", "CHECK_DEADLOCK"),
+    *("ACTION_CONSTRAINT", "ACTION_CONSTRAINTS", "SYMMETRY", "VIEW", "CHECK_DEADLOCK", "ALIAS", "POSTCONDITION"),
 }
 _WEAKENS = {
     "SYMMETRY": "symmetry",
@@ -567,7 +568,7 @@ class Config:
 
 @dataclass
 class Expected:
-    """One configuration of a manifest."""
+    """One configuration of a manifest. distinct: None where nothing is pinned: it is to hold, that is all."""
 
     name: str
     module: str
@@ -575,7 +576,7 @@ class Expected:
     suite: str
     exit: int
     violates: str | None
-    distinct: int
+    distinct: int | None
     depth: int | None
     states: int | None
     seconds_max: float
@@ -633,6 +634,8 @@ class Constant:
 
 @dataclass
 class Manifest:
+    """A specification and what is pinned of it. is_plain: it has no manifest, and nothing is."""
+
     spec: str
     folder: Path
     title: str
@@ -641,6 +644,7 @@ class Manifest:
     picture: dict[str, str] | None
     constants: dict[str, Constant]
     windows: str | None
+    is_plain: bool = False
 
     def configuration(self, name: str) -> Expected:
         for c in self.configurations:
@@ -667,10 +671,19 @@ class Manifest:
                     raise SpecUnreadable(f"{self.spec}/{expected.config}: {name}: {e}") from e
         return found
 
+    def sources(self) -> list[Path]:
+        """All that TLC reads of it."""
+        return sorted(p for p in self.folder.iterdir() if p.suffix in (".tla", ".cfg"))
+
+    def copy_to(self, folder: Path) -> None:
+        """Copies the sources to where TLC runs."""
+        for path in self.sources():
+            shutil.copy(path, folder)
+
     def digest(self) -> str:
-        """SHA-256, in hexadecimal, of all that TLC reads of it."""
+        """SHA-256, in hexadecimal, of its sources."""
         found = hashlib.sha256()
-        for path in _sources(self.folder):
+        for path in self.sources():
             content = path.read_bytes()
             found.update(f"{path.name} {len(content)}\n".encode() + content)
         return found.hexdigest()
@@ -694,6 +707,13 @@ def _take(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[type, ...
     return taken
 
 
+def _file_names(place: str, *names: str) -> None:
+    """Files are the folder's own: TLC is given these names, and mutants are written under them."""
+    for name in names:
+        if not re.fullmatch(r"\w[\w.-]*\.(tla|cfg)", name):
+            raise SpecUnreadable(f"{place}: {name!r} is no name of a .tla or .cfg of this folder")
+
+
 _OPTIONAL_TEXT = (str, type(None))
 _OPTIONAL_COUNT = (int, type(None))
 
@@ -703,7 +723,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / "manifest.json"
     try:
         top = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:
         raise SpecUnreadable(f"{path}: {e}") from e
     taken = _take(
         str(path),
@@ -751,6 +771,9 @@ def read_manifest(folder: Path) -> Manifest:
                 "shows": (_OPTIONAL_TEXT, None),
             },
         )
+        _file_names(f"{path}: configuration {i}", c["module"], c["config"])
+        if not all(0 < c[name] < 1e9 for name in ("seconds_max", "workers", "memory_mb")):
+            raise SpecUnreadable(f"{path}: configuration {i}: seconds_max, workers and memory_mb are positive numbers")
         configurations.append(Expected(**c))
     mutants = []
     for i, entry in enumerate(taken["mutants"]):
@@ -768,7 +791,16 @@ def read_manifest(folder: Path) -> Manifest:
                 "suite": (str, "quick"),
             },
         )
+        _file_names(f"{path}: mutant {i}", m["file"])
         mutants.append(Mutant(**m))
+    if taken["picture"] is not None:
+        wanted: dict[str, tuple[type | tuple[type, ...], Any]] = {
+            "module": (str, ...),
+            "config": (str, ...),
+            "variable": (str, ...),
+        }
+        drawn = _take(f"{path}: picture", taken["picture"], wanted)
+        _file_names(f"{path}: picture", drawn["module"], drawn["config"])
     manifest = Manifest(
         folder.name, folder, taken["title"], configurations, mutants, taken["picture"], constants, taken["windows"]
     )
@@ -796,27 +828,62 @@ def manifests(specs: Path, names: Sequence[str] = ()) -> list[Manifest]:
     return [read_manifest(specs / n) for n in names or known]
 
 
-def described(manifest: Manifest) -> dict[str, Any]:
-    """What may be asked of a specification, and what is pinned, as JSON."""
-    return {
-        "title": manifest.title,
-        "windows": manifest.windows,
-        "constants": {
-            c.name: {"min": c.minimum, "max": c.maximum, "meaning": c.meaning} for c in manifest.constants.values()
-        },
-        "configurations": [
-            {
-                "name": c.name,
-                "shows": c.shows,
-                "suite": c.suite,
-                "flags": c.flags,
-                "constants": manifest.chosen(c),
-                "properties": [*manifest.config(c).invariants, *manifest.config(c).properties],
-                "pinned": {"violates": c.violates, "distinct": c.distinct, "depth": c.depth, "states": c.states},
-            }
-            for c in manifest.configurations
-        ],
-    }
+def plain(folder: Path, seconds_max: float = SECONDS_MAX, memory_mb: int = MEMORY_MB) -> Manifest | None:
+    """A folder without a manifest: each X.cfg is to hold for the X.tla beside it. None when there is none of both."""
+    modules = {p.stem for p in folder.glob("*.tla")}
+    configs = sorted(p.stem for p in folder.glob("*.cfg"))
+    if not modules or not configs:
+        return None
+    alone = [c for c in configs if c not in modules]
+    if alone:
+        raise SpecUnreadable(
+            f"{folder / alone[0]}.cfg: there is no {alone[0]}.tla beside it; a manifest.json can name its module"
+        )
+    manifest = Manifest(folder.resolve().name, folder, "", [], [], None, {}, None, is_plain=True)
+    for name in configs:
+        expected = Expected(
+            name=name,
+            module=f"{name}.tla",
+            config=f"{name}.cfg",
+            suite="quick",
+            exit=0,
+            violates=None,
+            distinct=None,
+            depth=None,
+            states=None,
+            seconds_max=seconds_max,
+            workers=1,
+            memory_mb=memory_mb,
+            flags=[],
+            untaken={},
+            shows=None,
+        )
+        expected.flags = manifest.config(expected).flags
+        manifest.configurations.append(expected)
+    return manifest
+
+
+def specifications(
+    folder: Path, names: Sequence[str] = (), seconds_max: float = SECONDS_MAX, memory_mb: int = MEMORY_MB
+) -> list[Manifest]:
+    """The specifications in a folder and in those directly below it, with a manifest or plain; all or those named.
+
+    The limits are for plain ones.
+    """
+    below = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")) if folder.is_dir() else []
+    found = []
+    for place in (folder, *below):
+        if (place / "manifest.json").exists():
+            found.append(read_manifest(place))
+        elif manifest := plain(place, seconds_max, memory_mb):
+            found.append(manifest)
+    if not found:
+        raise SpecUnreadable(f"{folder}: no specification here: no manifest.json, no X.cfg with its X.tla")
+    known = [m.spec for m in found]
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise UnknownSpec(f"no specification is called {unknown[0]}; there are {', '.join(known)}")
+    return [m for m in found if not names or m.spec in names]
 
 
 # Checks
@@ -859,17 +926,20 @@ class Result:
         time_s = f", {self.outcome.seconds:.1f} s" if self.outcome.seconds else ""
         mark = "ok     " if self.passed else "FAILED "
         head = f"{mark} {self.spec} {self.configuration}: {self.found}{size}{depth}{time_s}"
-        return "\n".join([head, *(f"        {d}" for d in self.differences)])
+        more = list(self.differences)
+        if self.expected == HOLDS:
+            more += _counterexample_lines(self.outcome)
+        return "\n".join([head, *(f"        {line}" for line in more)])
 
 
-def _verdict(violated: str | None, exit_status: int) -> str:
+HOLDS = "holds"
+
+
+def verdict(violated: str | None, exit_status: int) -> str:
+    """What a run came to, in a few words."""
     if violated is not None:
         return f"violates {violated}"
-    return "holds" if exit_status == 0 else f"TLC exit status {exit_status}"
-
-
-def _sources(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix in (".tla", ".cfg"))
+    return HOLDS if exit_status == 0 else f"TLC exit status {exit_status}"
 
 
 def _name_violated(outcome: Outcome, config: Config) -> None:
@@ -904,8 +974,7 @@ def run_configuration(
         if value != own[name]:
             texts[name] = manifest.constants[name].text(value)
     with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
-        for path in _sources(manifest.folder):
-            shutil.copy(path, temporary)
+        manifest.copy_to(Path(temporary))
         if texts:
             (Path(temporary) / expected.config).write_text(config.with_constants(texts), encoding="utf-8")
         outcome = run_tlc(
@@ -936,8 +1005,8 @@ def check_configuration(
     return Result(
         manifest.spec,
         expected.name,
-        _verdict(expected.violates, expected.exit),
-        outcome.stopped or _verdict(outcome.violated, outcome.exit),
+        verdict(expected.violates, expected.exit),
+        outcome.stopped or verdict(outcome.violated, outcome.exit),
         differences,
         outcome,
     )
@@ -946,21 +1015,27 @@ def check_configuration(
 def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
     """What is not as the manifest pins it."""
     differences = [outcome.stopped] if outcome.stopped else []
-    pinned: list[tuple[str, Any, Any]] = [
-        ("exit status", expected.exit, outcome.exit),
-        ("violated", expected.violates, outcome.violated),
-        ("distinct states", expected.distinct, outcome.distinct),
-    ]
-    if expected.depth is not None or outcome.exit == 0:
-        pinned.append(("depth", expected.depth, outcome.depth))
-    if expected.states is not None or outcome.counterexample:
-        pinned.append(("states of the counterexample", expected.states, len(outcome.counterexample) or None))
-    differences += [f"{what}: {wanted} is pinned, {found} found" for what, wanted, found in pinned if wanted != found]
+    if expected.distinct is None:
+        if outcome.exit != 0 and not outcome.stopped:
+            differences.append(verdict(outcome.violated, outcome.exit))
+    else:
+        pinned: list[tuple[str, Any, Any]] = [
+            ("exit status", expected.exit, outcome.exit),
+            ("violated", expected.violates, outcome.violated),
+            ("distinct states", expected.distinct, outcome.distinct),
+        ]
+        if expected.depth is not None or outcome.exit == 0:
+            pinned.append(("depth", expected.depth, outcome.depth))
+        if expected.states is not None or outcome.counterexample:
+            pinned.append(("states of the counterexample", expected.states, len(outcome.counterexample) or None))
+        differences += [
+            f"{what}: {wanted} is pinned, {found} found" for what, wanted, found in pinned if wanted != found
+        ]
     if outcome.distinct == 0:
         differences.append("no state was reached")
     if outcome.temporal and {"symmetry", "view"} & set(expected.flags):
         differences.append("a temporal property is not sound under symmetry or a view")
-    if outcome.exit == 0:
+    if outcome.exit == 0 and expected.distinct is not None:
         untaken = outcome.untaken()
         differences += [f"action {name} was never taken" for name in untaken if name not in expected.untaken]
         differences += [f"action {name} was taken after all" for name in expected.untaken if name not in untaken]
@@ -979,8 +1054,7 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.
         difference = f"its text is found {text.count(mutant.text)} times in {mutant.file}, not once"
         return Result(manifest.spec, name, wanted, "cannot be made", [difference], Outcome())
     with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
-        for path in _sources(manifest.folder):
-            shutil.copy(path, temporary)
+        manifest.copy_to(Path(temporary))
         (Path(temporary) / mutant.file).write_text(text.replace(mutant.text, mutant.replacement), encoding="utf-8")
         if mutant.killed_by:
             (Path(temporary) / expected.config).write_text(config.only(mutant.killed_by), encoding="utf-8")
@@ -1025,20 +1099,16 @@ def check_manifest(manifest: Manifest) -> Result:
             differences.append(f"{c.config}: {c.violates} is not checked there")
     offered = {name for c in manifest.configurations for name in manifest.chosen(c)}
     differences += [f"constant {name} is in no configuration" for name in manifest.constants if name not in offered]
-    differences += [f"property {p} is killed by no mutant" for p in sorted(properties - killed)]
+    if manifest.mutants:
+        differences += [f"property {p} is killed by no mutant" for p in sorted(properties - killed)]
     for m in manifest.mutants:
         config = manifest.config(manifest.configuration(m.configuration))
         if m.killed_by is None and not m.survives_because:
             differences.append(f"mutant {m.name} survives without a reason")
         if m.killed_by and m.killed_by not in {*config.invariants, *config.properties, "Deadlock"}:
             differences.append(f"mutant {m.name}: {m.killed_by} is not checked in {m.configuration}")
-    if len(manifest.mutants) < MUTANTS_MIN:
-        differences.append(f"{len(manifest.mutants)} mutants, at least {MUTANTS_MIN} are asked for")
-    found = "every property can fail" if not differences else "incomplete"
-    return Result(manifest.spec, "manifest", "every property can fail", found, differences, Outcome())
-
-
-MUTANTS_MIN = 10
+    wanted = "every property can fail" if manifest.mutants else "complete"
+    return Result(manifest.spec, "manifest", wanted, "incomplete" if differences else wanted, differences, Outcome())
 
 
 def check(
@@ -1048,10 +1118,11 @@ def check(
     stop = threading.Event()
     tasks: list[tuple[int, int, Callable[[], Result]]] = []
     for m in found:
-        tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
+        if not m.is_plain:
+            tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
         for c in m.configurations:
             if suite == "full" or c.suite == "quick":
-                tasks.append((c.distinct, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
+                tasks.append((c.distinct or 0, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
         for mutant in m.mutants:
             if suite == "full" or mutant.suite == "quick":
                 tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc, stop)))  # type: ignore[misc]
@@ -1071,29 +1142,58 @@ def check(
     return [results[place] for place in sorted(results)]
 
 
-def write_junit(path: str, results: Sequence[Result]) -> None:
-    """The results as JUnit's XML: a suite for each specification, a case for each configuration."""
-    top = ElementTree.Element("testsuites")
-    for spec in dict.fromkeys(r.spec for r in results):
-        mine = [r for r in results if r.spec == spec]
-        suite = ElementTree.SubElement(
-            top,
-            "testsuite",
-            name=spec,
-            tests=str(len(mine)),
-            failures=str(sum(not r.passed for r in mine)),
-            errors="0",
-            time=f"{sum(r.outcome.seconds for r in mine):.3f}",
-        )
-        for r in mine:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=f"specs.{spec}", name=r.configuration, time=f"{r.outcome.seconds:.3f}"
-            )
-            if not r.passed:
-                failure = ElementTree.SubElement(case, "failure", message=f"expected: {r.expected}; found: {r.found}")
-                failure.text = "\n".join([*r.differences, *_counterexample_lines(r.outcome)])
+@dataclass
+class Case:
+    """A test case of a report. trouble: `failure`, the answer is no; `error`, there is no answer; `skipped`, nothing
+    was there to ask about; or None.
+    """
+
+    suite: str
+    name: str
+    seconds: float = 0.0
+    trouble: str | None = None
+    message: str = ""
+    text: str = ""
+
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+REPORTED_CHARACTERS_MAX = 100_000
+"""Of one case: those who show such reports refuse large ones."""
+
+
+def _xml(text: str) -> str:
+    """What XML can hold of it: names of files and what a specification prints may be anything."""
+    cut = text[:REPORTED_CHARACTERS_MAX] + "\n..." if len(text) > REPORTED_CHARACTERS_MAX else text
+    return _NOT_XML.sub("\ufffd", cut)
+
+
+def write_junit(path: str, kind: str, cases: Sequence[Case]) -> None:
+    """Test cases as JUnit's XML, in suites; kind comes before a suite's name where cases need a name of their own."""
+
+    def counted(of: Sequence[Case]) -> dict[str, str]:
+        names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+        numbers = {name: str(sum(c.trouble == trouble for c in of)) for name, trouble in names.items()}
+        return {"tests": str(len(of)), **numbers, "time": f"{sum(c.seconds for c in of):.3f}"}
+
+    top = ElementTree.Element("testsuites", counted(cases))
+    for name in dict.fromkeys(c.suite for c in cases):
+        mine = [c for c in cases if c.suite == name]
+        suite = ElementTree.SubElement(top, "testsuite", {"name": _xml(name)} | counted(mine))
+        for c in mine:
+            place = {"classname": f"{kind}.{_xml(name)}", "name": _xml(c.name), "time": f"{c.seconds:.3f}"}
+            case = ElementTree.SubElement(suite, "testcase", place)
+            if c.trouble:
+                ElementTree.SubElement(case, c.trouble, message=_xml(c.message)).text = _xml(c.text)
     ElementTree.indent(top)
     ElementTree.ElementTree(top).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _case(r: Result) -> Case:
+    if r.passed:
+        return Case(r.spec, r.configuration, r.outcome.seconds)
+    text = "\n".join([*r.differences, *_counterexample_lines(r.outcome)])
+    message = f"expected: {r.expected}; found: {r.found}"
+    return Case(r.spec, r.configuration, r.outcome.seconds, "failure", message, text)
 
 
 def _counterexample_lines(outcome: Outcome) -> Iterator[str]:
@@ -1104,141 +1204,62 @@ def _counterexample_lines(outcome: Outcome) -> Iterator[str]:
             yield f"    then state {s.back_to} again"
 
 
-# Pictures
-
-_DOT_NODE = re.compile(r'^(-?\d+) \[label="((?:[^"\\]|\\.)*)"')
-_DOT_EDGE = re.compile(r"^(-?\d+) -> (-?\d+)\b")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
-def _shown(value: Any) -> str:
-    """A node's name: a record, a field on each line."""
-    return "\n".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-
-
-def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
-    """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
-
-    The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
-    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes
-    and edges are in the order of their names.
-    """
-    seen: dict[str, tuple[str, str]] = {}
-    steps: set[tuple[str, str]] = set()
-    first: set[str] = set()
-    for line in dump:
-        node, edge = _DOT_NODE.match(line), _DOT_EDGE.match(line)
-        if edge and 'style="dashed"' in line:
-            continue  # a state that may stay as it is
-        if edge:
-            steps.add((edge[1], edge[2]))
-        elif node and node[1] not in seen:
-            label = node[2].replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
-            action, value = parse_state(label)[variable]
-            seen[node[1]] = (action, _shown(value))
-            if "style = filled" in line:
-                first.add(seen[node[1]][1])
-    labels: dict[tuple[str, str], set[str]] = {}
-    for a, b in steps:
-        edge_names = (seen[a][1], seen[b][1])
-        if edge_names[0] != edge_names[1] or not seen[b][0].startswith("another"):
-            labels.setdefault(edge_names, set()).add(seen[b][0])
-    nodes = {name: f"n{i}" for i, name in enumerate(sorted({value for _, value in seen.values()}))}
-    lines = [
-        f"digraph {_quoted(title)} {{",
-        "\trankdir=TB; ranksep=0.6;",
-        '\tnode [shape=box, style="rounded,filled", fillcolor="#eef3fa", color="#5b7aa6"];',
-        '\tnode [fontname="sans-serif", fontsize=11];',
-        '\tedge [fontname="sans-serif", fontsize=9, color="#666666"];',
-        '\tstart [shape=point, label=""];',
-    ]
-    lines += [f"\t{place} [label={_quoted(name)}];" for name, place in nodes.items()]
-    lines += [f"\tstart -> {nodes[name]};" for name in sorted(first)]
-    for (a, b), actions in sorted(labels.items()):
-        lines.append(f"\t{nodes[a]} -> {nodes[b]} [label={_quoted(chr(10).join(sorted(actions)))}];")
-    return "\n".join([*lines, "}", ""])
-
-
-def picture(manifest: Manifest, tlc: Path) -> str:
-    """The picture of a specification, in Graphviz's language, from TLC's dump of its configuration for that."""
-    place = f"{manifest.folder / 'manifest.json'}: picture"
-    wanted = _take(place, manifest.picture, {"module": (str, ...), "config": (str, ...), "variable": (str, ...)})
-    with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary:
-        for path in _sources(manifest.folder):
-            shutil.copy(path, temporary)
-        dump = Path(temporary) / "graph.dot"
-        arguments = ("-dump", "dot", str(dump.with_suffix("")))
-        outcome = run_tlc(Path(temporary), wanted["module"], wanted["config"], tlc=tlc, arguments=arguments)
-        if outcome.exit != 0 or not dump.is_file():
-            reason = outcome.stopped or "\n".join(outcome.errors) or _verdict(outcome.violated, outcome.exit)
-            raise SpecUnreadable(f"{manifest.spec}: no picture: {reason}")
-        with dump.open(encoding="utf-8") as lines:
-            return state_machine(lines, wanted["variable"], manifest.spec)
-
-
-def _digest(dot: str) -> str:
-    return f"<!-- of {hashlib.sha256(dot.encode()).hexdigest()} -->"
-
-
-def draw(manifest: Manifest, tlc: Path) -> None:
-    """Writes the picture beside the specification: X.dot, and X.svg by Graphviz, which names the X.dot it is of."""
-    dot = picture(manifest, tlc)
-    program = shutil.which("dot")
-    if not program:
-        raise CheckerMissing("dot is missing: install Graphviz (Debian: graphviz)")
-    svg = subprocess.run([program, "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout
-    (manifest.folder / f"{manifest.spec}.dot").write_text(dot, encoding="utf-8")
-    (manifest.folder / f"{manifest.spec}.svg").write_text(f"{svg.rstrip()}\n{_digest(dot)}\n", encoding="utf-8")
-
-
-def is_drawn(manifest: Manifest, tlc: Path) -> bool:
-    """Whether the picture that is checked in is the specification's."""
-    dot = picture(manifest, tlc)
-    try:
-        had = (manifest.folder / f"{manifest.spec}.dot").read_text(encoding="utf-8")
-        svg = (manifest.folder / f"{manifest.spec}.svg").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return had == dot and svg.endswith(f"{_digest(dot)}\n")
-
-
 # The command line, which `rewindow specs` shares
+
+
+def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = kind(text)
+        if not 0 < value < 1e9:
+            raise ValueError
+        return value
+
+    return number
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Any:
     """Adds what this file can do; returns what further commands are added to."""
     commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
-    for name, text, action in (
-        ("check", "run TLC and compare with what the manifests pin", _check),
-        ("draw", "draw each state machine from TLC's dump", _draw),
-    ):
-        p = commands.add_parser(name, help=text)
-        p.add_argument("specs", nargs="*", metavar="SPEC", help="default: all")
-        p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="of the specifications")
-        p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
-        p.set_defaults(run=run, action=action)
-        if name == "draw":
-            p.add_argument("--check", action="store_true", help="write nothing; 1 when a picture is not what TLC dumps")
-            continue
-        p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
-        p.add_argument("--json", action="store_true")
-        p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p = add_command(commands, "check", "run TLC and compare with what the manifests pin", _check)
+    p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
+    p.add_argument("--json", action="store_true")
+    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p.add_argument(
+        "--seconds-max", type=_positive(float), default=SECONDS_MAX, metavar="S", help="of a run without a manifest"
+    )
+    p.add_argument(
+        "--memory-mb", type=_positive(int), default=MEMORY_MB, metavar="MB", help="of a run without a manifest"
+    )
     return commands
 
 
-def _check(args: argparse.Namespace) -> int:
-    tlc = jar(args.jar)
+def add_command(
+    commands: Any, name: str, text: str, action: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Adds a command on specifications: action gives its exit status, what it raises is said and becomes one."""
+    p: argparse.ArgumentParser = commands.add_parser(name, help=text)
+    p.add_argument("specs", nargs="*", metavar="SPEC", help="default: all")
+    p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="of the specifications")
+    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+    p.set_defaults(run=run, action=action)
+    return p
 
+
+def _check(args: argparse.Namespace) -> int:
     def say(result: Result) -> None:
         if not args.json:
             print(result.as_text(), flush=True)
 
-    results = check(manifests(args.folder, args.specs), tlc, args.suite, say)
+    try:
+        tlc = jar(args.jar)
+        found = specifications(args.folder, args.specs, args.seconds_max, args.memory_mb)
+        results = check(found, tlc, args.suite, say)
+    except (SpecUnreadable, UnknownSpec, CheckerMissing, OSError) as e:
+        if args.junit:
+            write_junit(args.junit, "specs", [Case(str(args.folder), "can be checked", 0, "error", str(e))])
+        raise
     if args.junit:
-        write_junit(args.junit, results)
+        write_junit(args.junit, "specs", [_case(r) for r in results])
     failed = sum(not r.passed for r in results)
     if args.json:
         print(json.dumps({"specs": [r.as_json() for r in results]}))
@@ -1247,23 +1268,10 @@ def _check(args: argparse.Namespace) -> int:
     return DIFFERENT if failed else AS_PINNED
 
 
-def _draw(args: argparse.Namespace) -> int:
-    tlc = jar(args.jar)
-    stale = 0
-    for manifest in manifests(args.folder, args.specs):
-        if manifest.picture is None:
-            continue
-        if not args.check:
-            draw(manifest, tlc)
-            print(f"{manifest.folder / manifest.spec}.svg")
-        elif not is_drawn(manifest, tlc):
-            stale += 1
-            print(f"{manifest.spec}: the picture is not of this specification; draw it again", file=sys.stderr)
-    return DIFFERENT if stale else AS_PINNED
-
-
 def run(args: argparse.Namespace) -> int:
-    """Runs a command that `add_commands` parsed; its exit status."""
+    """Runs a command of `add_command`; its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may be anything
     try:
         return int(args.action(args))
     except UnknownSpec as e:

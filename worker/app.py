@@ -59,9 +59,29 @@ def publish_algorithms(connection: Connection) -> None:
     connection.execute(delete(AlgorithmRecord).where(AlgorithmRecord.name.not_in([a.name for a in found])))
 
 
-def _followed(manifest: specs.Manifest) -> dict[str, list[str]]:
-    """The controllers whose steps can be held against a specification."""
-    return {"controllers": [a for a, spec in conformance.SPECIFIED.items() if spec == manifest.spec]}
+def _described(manifest: specs.Manifest) -> dict[str, Any]:
+    """What may be asked of a specification, and what is pinned, as JSON."""
+    return {
+        "title": manifest.title,
+        "windows": manifest.windows,
+        "constants": {
+            c.name: {"min": c.minimum, "max": c.maximum, "meaning": c.meaning} for c in manifest.constants.values()
+        },
+        "configurations": [
+            {
+                "name": c.name,
+                "shows": c.shows,
+                "suite": c.suite,
+                "flags": c.flags,
+                "constants": manifest.chosen(c),
+                "properties": [*manifest.config(c).invariants, *manifest.config(c).properties],
+                "pinned": {"violates": c.violates, "distinct": c.distinct, "depth": c.depth, "states": c.states},
+            }
+            for c in manifest.configurations
+        ],
+        # Whose steps can be held against it.
+        "controllers": [a for a, spec in conformance.SPECIFIED.items() if spec == manifest.spec],
+    }
 
 
 def publish_specs(connection: Connection) -> None:
@@ -69,7 +89,7 @@ def publish_specs(connection: Connection) -> None:
     try:
         found = specs.manifests(Path(settings().specs_folder))
         rows = [
-            {"name": m.spec, "position": i, "digest": m.digest(), "description": specs.described(m) | _followed(m)}
+            {"name": m.spec, "position": i, "digest": m.digest(), "description": _described(m)}
             for i, m in enumerate(found)
         ]
     except (specs.SpecUnreadable, OSError) as e:

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -482,7 +483,16 @@ def test_command_answers_for_each_connection(capsys):
     assert all(c["events"] > 1000 for c in found)
 
 
-def test_command_tells_what_was_expected(capsys, monkeypatch):
+def reported(path):
+    """JUnit's cases: (suite, name, what is wrong, its message, its text)."""
+    return [
+        (suite.get("name"), case.get("name"), *((t.tag, t.get("message"), t.text) for t in case))
+        for suite in ElementTree.parse(path).getroot()
+        for case in suite
+    ]
+
+
+def test_command_tells_what_was_expected(capsys, monkeypatch, tmp_path):
     """A capture's steps with one window wrong: exit status 1, the state before, what is allowed, and what was found."""
     whole = rewindow.Replay.steps
 
@@ -502,10 +512,29 @@ def test_command_tells_what_was_expected(capsys, monkeypatch):
     assert before + 0.4 < low <= high < before + 0.6 < found
     assert high - low < 0.001
     assert allowed["initial_slow_start"] is True
-    assert cli.main(["specs", "trace", path, "--algorithm", "tccc"]) == cli.NEGATIVE
+    report = tmp_path / "junit.xml"
+    assert cli.main(["specs", "trace", path, "--algorithm", "tccc", "--junit", str(report)]) == cli.NEGATIVE
     text = capsys.readouterr().out
     assert "event 4 is no step of the specification" in text
     assert "expected" in text
+    wrong, right = reported(report)
+    assert wrong[:2] == (path, "connection 0, tccc")
+    assert right == (path, "connection 1, tccc")
+    tag, message, told = wrong[2]
+    assert tag == "failure"
+    assert message.startswith("connection 0, tccc: event 4 is no step of the specification: ack of")
+    assert [line.split()[0] for line in told.splitlines() if line[2:3].strip()] == [
+        "connection", "before", "expected", "found",
+    ]  # fmt: skip
+    assert told in text
+
+
+def test_a_capture_without_steps_is_reported_as_skipped(tmp_path):
+    empty, report = tmp_path / "empty.pcap", tmp_path / "junit.xml"
+    empty.write_bytes((CAPTURES / "mptcp-ecn.pcap").read_bytes()[:24])
+    assert cli.main(["specs", "trace", str(empty), "--junit", str(report)]) == cli.DONE
+    ((_, _, (tag, message, _)),) = reported(report)
+    assert (tag, message) == ("skipped", "no steps: nothing was acknowledged")
 
 
 def test_command_follows_one_connection(capsys):
@@ -618,10 +647,17 @@ def test_command_tells_what_a_detector_should_have_found(capsys, monkeypatch):
 
 def test_command_fails_clearly(tmp_path, capsys):
     (tmp_path / "no.pcap").write_bytes(b"\x00" * 100)
+    report = tmp_path / "junit.xml"
+    junit = ["--junit", str(report)]
     assert cli.main(["specs", "trace", str(tmp_path / "missing.pcap")]) == cli.UNREADABLE
-    assert cli.main(["specs", "trace", str(tmp_path / "no.pcap")]) == cli.UNREADABLE
-    assert cli.main(["specs", "trace", "x.pcap", "--jar", str(tmp_path / "no.jar")]) == cli.FAILED
+    assert cli.main(["specs", "trace", str(tmp_path / "no.pcap"), *junit]) == cli.UNREADABLE
+    ((suite, _, (tag, message, _)),) = reported(report)
+    assert (suite, tag) == (str(tmp_path / "no.pcap"), "error")
+    assert message in capsys.readouterr().err
+    assert cli.main(["specs", "trace", "x.pcap", "--jar", str(tmp_path / "no.jar"), *junit]) == cli.FAILED
     assert "no.jar" in capsys.readouterr().err
+    assert "no.jar" in reported(report)[0][2][1]
+    assert cli.main(["specs", "trace", "x.pcap", "--junit", str(tmp_path / "no" / "junit.xml")]) == cli.USAGE
     with pytest.raises(SystemExit) as e:
         cli.main(["specs", "trace", "x.pcap", "--algorithm", "lia"])
     assert e.value.code == cli.USAGE

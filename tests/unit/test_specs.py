@@ -1,6 +1,7 @@
 """The runner of the specifications: what it reads of TLC, and what it does not let pass."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rewindow import cli, specs
+from rewindow import cli, spec_pictures, specs
 
 COUNTER = r"""
 ---- MODULE Counter ----
@@ -61,10 +62,13 @@ def mutant(**changed):
     } | changed
 
 
+def manifest_of(a_configuration, *mutants):
+    return json.dumps({"title": "counts", "configurations": [a_configuration], "mutants": mutants})
+
+
 @pytest.fixture
-def counter(tmp_path, monkeypatch):
+def counter(tmp_path):
     """Writes a folder with one specification and gives its results, by configuration."""
-    monkeypatch.setattr(specs, "MUTANTS_MIN", 0)
 
     def check(configurations, mutants=(), config=HOLDS, suite="quick", module=COUNTER):
         folder = tmp_path / "Counter"
@@ -112,6 +116,16 @@ def test_states_hold_values_over_several_lines():
     text = '/\\ life = ( s1 :> "live" @@\n  s2 :> "gone" )\n/\\ alpha = 405'
     assert specs.parse_state(text) == {"life": {"s1": "live", "s2": "gone"}, "alpha": 405}
     assert specs.parse_state("x = 1") == {"x": 1}
+
+
+def test_a_state_too_deep_to_be_read_does_not_end_the_reading():
+    """Whoever stops reading lets TLC wait for ever."""
+    deep = f"x = {'<<' * 4000}{'>>' * 4000}"
+    reader = specs.Reader()
+    message = ["@!@!@STARTMSG 2217:4 @!@!@\n", f"1: <Initial predicate>\n/\\ {deep}\n", "@!@!@ENDMSG 2217 @!@!@\n"]
+    specs._read([*message, "@!@!@STARTMSG 2114:1 @!@!@\n", "@!@!@ENDMSG 2114 @!@!@\n"], reader)
+    assert reader.outcome.violated == "Deadlock"
+    assert any("recursion" in e for e in reader.outcome.errors)
 
 
 def test_a_specification_that_holds(counter):
@@ -195,12 +209,15 @@ def test_mutants_are_killed_by_their_property(counter):
     assert results["mutant gone"].differences == ["its text is found 0 times in Counter.tla, not once"]
 
 
-def test_a_property_without_mutant_is_said(counter, monkeypatch):
+def test_a_property_without_mutant_is_said(counter):
     differences = counter([configuration()], [mutant()])["manifest"].differences
     assert differences == ["property ComesBack is killed by no mutant"]
-    monkeypatch.setattr(specs, "MUTANTS_MIN", 2)
-    differences = counter([configuration()], [mutant()])["manifest"].differences
-    assert "1 mutants, at least 2 are asked for" in differences
+    without = counter([configuration()])["manifest"]
+    assert (without.found, without.differences) == ("complete", []), "who lists none is not asked for any"
+
+
+def test_each_of_our_specifications_has_ten_mutants():
+    assert {m.spec: len(m.mutants) for m in specs.manifests(specs.SPECS) if len(m.mutants) < 10} == {}
 
 
 def test_only_the_full_suite_runs_everything(counter):
@@ -217,6 +234,12 @@ def test_only_the_full_suite_runs_everything(counter):
         ('{"title": "x"}', "configurations is missing"),
         ('{"title": "x", "configurations": [], "colour": 1}', "unknown: colour"),
         ('{"title": "x", "configurations": [{"name": 1}]}', "configuration 0: name is of the wrong kind"),
+        ('{"title": "x", "configurations": [], "picture": {"config": "a"}}', "picture: module is missing"),
+        ("[" * 100_000, "manifest.json"),
+        (manifest_of(configuration(module="../Counter.tla")), "configuration 0: '../Counter.tla' is no name"),
+        (manifest_of(configuration(config="-dump.cfg")), "configuration 0: '-dump.cfg' is no name"),
+        (manifest_of(configuration(seconds_max=float("nan"))), "configuration 0: seconds_max, workers and memory_mb"),
+        (manifest_of(configuration(), mutant(file="../../Counter.tla")), "mutant 0: '../../Counter.tla' is no name"),
     ],
 )
 def test_broken_manifests_are_named(tmp_path, manifest, reason):
@@ -241,6 +264,128 @@ def test_the_command_line_and_its_exit_status(counter, tmp_path, capsys):
     assert cli.main(["specs", "check", "--folder", str(tmp_path / "empty")]) == specs.UNREADABLE
     assert cli.main(["specs", "check", "--jar", "/no/such.jar"]) == specs.FAILED
     assert "/no/such.jar: TLC is missing" in capsys.readouterr().err
+
+
+@pytest.fixture
+def plain(tmp_path, capsys):
+    """Checks folders without a manifest, {path: text}, by the command; gives exit status, output and JUnit's cases."""
+
+    def check(files, *arguments):
+        folder = tmp_path / "theirs"
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        report = tmp_path / "junit.xml"
+        status = cli.main(["specs", "check", "--folder", str(folder), "--junit", str(report), *arguments])
+        found = {}
+        for suite in ElementTree.parse(report).getroot():
+            for case in suite:
+                trouble = case[0] if len(case) else None
+                found[f"{suite.get('name')} {case.get('name')}"] = (
+                    None if trouble is None else (trouble.tag, trouble.get("message"), trouble.text)
+                )
+        return status, capsys.readouterr(), found
+
+    return check
+
+
+def test_without_a_manifest_no_violation_is_success(plain):
+    files = {"Counter.tla": COUNTER, "Counter.cfg": HOLDS, "b/Counter.tla": COUNTER, "b/Counter.cfg": HOLDS}
+    status, said, found = plain(files, "--seconds-max", "60", "--memory-mb", "200")
+    assert (status, found) == (specs.AS_PINNED, {"theirs Counter": None, "b Counter": None}), said
+    assert "ok      theirs Counter: holds, 5 states, depth 5" in said.out
+    assert "2 passed, 0 failed" in said.out
+    assert plain(files, "b")[2] == {"b Counter": None}
+    assert plain(files, "c")[0] == specs.USAGE
+
+
+def test_without_a_manifest_a_violation_is_told_state_by_state(plain):
+    broken = {"Counter.tla": COUNTER, "Counter.cfg": HOLDS.replace("InRange", "BelowMost")}
+    status, said, found = plain(broken)
+    assert status == specs.DIFFERENT
+    tag, message, text = found["theirs Counter"]
+    assert (tag, message) == ("failure", "expected: holds; found: violates BelowMost")
+    assert text.splitlines()[-3:] == ["5: Up", '    seen = {"odd": [1, 3], "last": [3, "up"]}', "    count = 4"]
+    assert "        5: Up\n            seen = " in said.out
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"Counter.tla": COUNTER.replace("Init == count = 0", "Init == count = 0 /\\ FALSE")}, "no state was reached"),
+        ({"Counter.tla": COUNTER.replace("Reset ==", "Reset == undefined /\\")}, "TLC exit status 150"),
+        ({"Counter.cfg": HOLDS.replace("= 4", "= 100000000")}, "not finished in 3 s"),
+        (
+            {
+                "Counter.tla": COUNTER.replace("EXTENDS Naturals", "EXTENDS Naturals, TLC\nSame == Permutations({})"),
+                "Counter.cfg": HOLDS + "SYMMETRY Same\n",
+            },
+            "a temporal property is not sound under symmetry",
+        ),
+    ],
+)
+def test_without_a_manifest_no_answer_is_no_success(plain, change, reason):
+    status, _, found = plain({"Counter.tla": COUNTER, "Counter.cfg": HOLDS} | change, "--seconds-max", "3")
+    assert status == specs.DIFFERENT
+    assert reason in found["theirs Counter"][2]
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"notes.txt": "none"}, "no specification here"),
+        ({"Counter.tla": COUNTER}, "no specification here"),
+        ({"Counter.tla": COUNTER, "small.cfg": HOLDS}, "small.cfg: there is no small.tla beside it"),
+        ({"Counter.tla": COUNTER, "Counter.cfg": "nonsense"}, "nonsense is no statement"),
+        ({"Counter/manifest.json": "{"}, "manifest.json"),
+    ],
+)
+def test_what_cannot_be_checked_is_an_error_in_the_report(plain, files, reason):
+    status, said, found = plain(files)
+    assert status == specs.UNREADABLE
+    assert reason in said.err
+    ((tag, message, _),) = found.values()
+    assert tag == "error"
+    assert reason in message
+
+
+def test_names_may_be_anything(tmp_path):
+    """A folder's name that no encoding has: it is in the log and in the report, escaped."""
+    folder = os.fsencode(tmp_path) + b"/a\xff"
+    os.mkdir(folder)
+    for name, text in (("Counter.tla", COUNTER), ("Counter.cfg", HOLDS)):
+        Path(os.fsdecode(folder), name).write_text(text)
+    command = [sys.executable, specs.__file__, "check", "--folder", folder, "--junit", "junit.xml"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C.UTF-8"})
+    assert run.returncode == specs.AS_PINNED, run.stderr
+    assert "a\\udcff Counter: holds" in run.stdout
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot()[0].get("name") == "a\ufffd"
+
+
+def test_a_manifest_may_be_in_the_folder_itself(tmp_path):
+    folder = tmp_path / "Windows"
+    shutil.copytree(Path(__file__).parent.parent / "specs" / "Windows", folder)
+    assert [m.spec for m in specs.specifications(folder)] == ["Windows"]
+    assert [m.is_plain for m in specs.specifications(tmp_path)] == [False]
+
+
+def test_reports_hold_any_text_and_no_more_than_is_shown(tmp_path):
+    cases = [
+        specs.Case("a\ud800\x1b", "\x00]]>", 1.5, "failure", 'x" \x07', "<&>" + "y" * specs.REPORTED_CHARACTERS_MAX),
+        specs.Case("a\ud800\x1b", "fine", 0.25),
+        specs.Case("b", "none", 0, "error", "no answer"),
+        specs.Case("b", "left out", 0, "skipped", "nothing to ask"),
+    ]
+    specs.write_junit(str(tmp_path / "junit.xml"), "specs", cases)
+    top = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert top.attrib == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1", "time": "1.750"}
+    assert [(s.get("name"), s.get("tests"), s.get("failures"), s.get("errors")) for s in top] == [
+        ("a\ufffd\ufffd", "2", "1", "0"),
+        ("b", "2", "0", "1"),
+    ]
+    assert top[0][0].get("classname") == "specs.a\ufffd\ufffd"
+    assert top[0][0].get("name") == "\ufffd]]>"
+    assert top[0][0][0].text == "<&>" + "y" * (specs.REPORTED_CHARACTERS_MAX - 3) + "\n..."
 
 
 def test_it_needs_nothing_but_the_standard_library(tmp_path):
@@ -291,7 +436,7 @@ def test_pictures_merge_states_that_look_the_same():
         '2 -> 3 [label="",color="black",fontcolor="black"];',
         '2 -> 2 [style="dashed"];',
     ]
-    graph = specs.state_machine(dump, "drawn", "Flow").splitlines()
+    graph = spec_pictures.state_machine(dump, "drawn", "Flow").splitlines()
     assert [line.strip() for line in graph if "label" in line and "flow" in line] == [
         'n0 [label="flow: live"];',
         'n1 [label="flow: new"];',
@@ -301,7 +446,7 @@ def test_pictures_merge_states_that_look_the_same():
 
 @pytest.mark.parametrize("spec", [m.spec for m in specs.manifests(specs.SPECS) if m.picture])
 def test_pictures_are_of_their_specifications(spec):
-    assert specs.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
+    assert spec_pictures.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
 
 
 def test_the_tables_of_violations_are_the_manifests():
