@@ -19,6 +19,8 @@
 
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
+
 typedef enum rw_status {
 	RW_OK = 0,
 	RW_ERROR_MEMORY = 1,
@@ -540,5 +542,7 @@ rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_v
    nothing. */
 rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sending_view *view, uint32_t subflow,
 				rw_forward_row *each, uint64_t *skipped, rw_error *error);
+
+#pragma GCC visibility pop
 
 #endif
