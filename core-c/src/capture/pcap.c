@@ -62,10 +62,8 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 {
 	(void)error;
 	size_t header = c->record_header_bytes, have = rw_input_need(&c->in, header);
-	if (have == 0)
-		return 0;
-	if (have < header)
-		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+	if (__builtin_expect(have < header, 0))
+		return have == 0 ? 0 : rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
 	const uint8_t *h = rw_input_at(&c->in);
 	uint32_t seconds = field(c, h), fraction = field(c, h + 4), captured = field(c, h + 8), wire = field(c, h + 12);
 	if (c->lengths_reversed && captured > wire) {
