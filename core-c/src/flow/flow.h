@@ -135,7 +135,14 @@ struct rw_flow_connection {
 	uint8_t has_idsn;
 };
 
+struct rw_journal;
+
 struct rw_survey {
+	struct rw_journal *journal; /* of every record; null: there is none, or it was too long */
+	struct {
+		uint32_t flow;
+		uint8_t side, copy;
+	} last; /* where the last packet belonged, and whether it had been captured before */
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;

@@ -10,6 +10,8 @@
 #define WINDOW_SEGMENTS (1u << 18)
 #define TOTAL_SEGMENTS (1u << 23)
 #define BATCH_ROWS_MAX (1u << 22)
+/* Sixteen million packets of long transfers. */
+#define JOURNAL_KIB (1u << 17)
 
 static rw_status out_of_memory(rw_error *error)
 {
@@ -47,6 +49,20 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 	count_link_type(s, record->link_type);
 }
 
+/* For the passes that follow, as long as there is room. */
+static void note(struct rw_survey *s, struct rw_noted *noted)
+{
+	if (!s->journal)
+		return;
+	noted->flow = s->last.flow;
+	noted->side = s->last.side;
+	noted->copy = s->last.copy;
+	if (rw_journal_write(s->journal, noted)) {
+		rw_journal_close(s->journal);
+		s->journal = NULL;
+	}
+}
+
 static rw_status survey(rw_replay *r, rw_error *error)
 {
 	rw_summary *s = &r->summary;
@@ -55,9 +71,10 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	if (status != RW_OK)
 		return status;
 	struct rw_record record;
-	struct rw_packet packet;
+	struct rw_noted noted;
 	struct rw_fragments *fragments = rw_fragments_open();
-	int got = fragments ? 1 : -(int)out_of_memory(error);
+	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
+	int got = fragments && r->survey.journal ? 1 : -(int)out_of_memory(error);
 	int64_t previous_ns = INT64_MIN;
 	uint64_t read = 0;
 	uint32_t originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0;
@@ -67,17 +84,19 @@ static rw_status survey(rw_replay *r, rw_error *error)
 			count_record(r, &record, previous_ns);
 			previous_ns = record.time_ns;
 		}
-		if (rw_packet_parse(&record, &packet, fragments, &r->oddities) != RW_PARSE_TCP)
-			continue;
-		s->tcp_packets++;
-		enum rw_survey_status failed = rw_survey_packet(&r->survey, &packet, read);
-		if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
-			rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
-				     r->survey.flows_max);
-			got = -(int)RW_ERROR_LIMIT;
-		} else if (failed) {
-			got = -(int)out_of_memory(error);
+		r->survey.last.flow = RW_FLOW_NONE;
+		if (rw_packet_parse(&record, &noted.packet, fragments, &r->oddities) == RW_PARSE_TCP) {
+			s->tcp_packets++;
+			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted.packet, read);
+			if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
+				rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
+					     r->survey.flows_max);
+				got = -(int)RW_ERROR_LIMIT;
+			} else if (failed) {
+				got = -(int)out_of_memory(error);
+			}
 		}
+		note(&r->survey, &noted);
 	}
 	s->packets = s->records;
 	if (fragments)
@@ -248,12 +267,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	}
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
-	if (status == RW_OK && !(r->fragments = rw_fragments_open()))
-		status = out_of_memory(error);
-	if (status == RW_OK && r->survey.copied_flows && !(r->copies = rw_copies_open()))
-		status = out_of_memory(error);
 	if (status == RW_OK)
-		status = rw_observation_open(&r->observation, r->fds, r->files, &r->ignored, error);
+		status = rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->early, error);
 	if (status != RW_OK) {
 		rw_replay_close(r);
 		return status;
@@ -497,14 +512,12 @@ static int replay_captured(rw_replay *r, uint32_t number, int from_source, struc
 	return replay_flow_packet(r, number, from_source, p);
 }
 
-static int replay_packet(rw_replay *r, struct rw_packet *p)
+static int replay_packet(rw_replay *r, struct rw_noted *noted)
 {
-	int side;
-	uint32_t number = rw_flow_index_find(&r->survey.index, r->survey.flow, p, r->record, &side);
-	if (number == RW_FLOW_NONE)
-		return 0; /* the file has grown since the survey */
-	int from_source = side == r->survey.flow[number].source;
-	if (r->copies && rw_copies_see(r->copies, p) && r->survey.flow[number].copied) {
+	uint32_t number = noted->flow;
+	struct rw_packet *p = &noted->packet;
+	int from_source = noted->side == r->survey.flow[number].source;
+	if (noted->copy) {
 		rw_oddity_add(&r->oddities, RW_ODDITY_CAPTURED_TWICE, p->file, p->offset);
 		return 0;
 	}
@@ -544,11 +557,10 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	memset(error, 0, sizeof *error);
 	r->rows_before += r->rows;
 	r->rows = r->marks = r->sets = r->log.count = 0;
-	struct rw_record record;
-	struct rw_packet packet;
+	struct rw_noted noted;
 	/* One packet adds at most one row. */
 	while (!r->ended && r->rows < r->batch_rows && r->marks < r->batch_rows && r->log.count < r->batch_rows) {
-		int got = rw_observation_next(r->observation, &record, error);
+		int got = rw_pass_next(r->pass, &noted, error);
 		if (got < 0)
 			return (rw_status)-got;
 		if (got == 0) {
@@ -557,14 +569,14 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 		}
 		r->record++;
 		r->oddities.record = r->record;
-		r->oddities.now_ns = r->observed_by.now_ns = record.time_ns;
+		r->oddities.now_ns = r->observed_by.now_ns = noted.packet.time_ns;
 		r->observed_by.row = r->rows_before + r->rows;
 		if (r->early) {
-			rw_status status = rw_early_read(r->early, record.time_ns, error);
+			rw_status status = rw_early_read(r->early, noted.packet.time_ns, error);
 			if (status != RW_OK)
 				return status;
 		}
-		if (rw_packet_parse(&record, &packet, r->fragments, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
+		if (noted.flow != RW_FLOW_NONE && replay_packet(r, &noted))
 			r->no_memory = 1;
 		if (r->no_memory || r->observed_by.no_memory || r->log.no_memory)
 			return out_of_memory(error);
@@ -582,7 +594,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 
 void rw_replay_progress(const rw_replay *r, uint64_t *done, uint64_t *total)
 {
-	*done = rw_observation_offset(r->observation);
+	*done = rw_pass_offset(r->pass, r->total_bytes);
 	*total = r->total_bytes;
 }
 
@@ -609,9 +621,7 @@ void rw_replay_close(rw_replay *r)
 	}
 	free(r->log.row);
 	rw_columns_free(&r->columns, r->columns.phase ? r->choices : 0);
-	rw_observation_close(r->observation);
-	rw_fragments_close(r->fragments);
-	rw_copies_close(r->copies);
+	rw_pass_close(r->pass);
 	rw_early_close(r->early);
 	rw_across_close(r->across);
 	free(r->send_times);
