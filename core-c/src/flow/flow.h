@@ -95,10 +95,10 @@ struct rw_flow_slot {
 #define RW_FLOW_RECENT_BITS 6
 
 struct rw_flow_recent {
-	uint8_t source[4], destination[4];
-	uint16_t ports[2];
-	uint8_t side, used;
+	uint32_t source, destination; /* as in the packet */
+	uint32_t ports;
 	uint32_t flow;
+	uint8_t side, used;
 };
 
 struct rw_flow_index {

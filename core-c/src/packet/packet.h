@@ -43,9 +43,10 @@ struct rw_mptcp {
 struct rw_packet {
 	int64_t time_ns;
 	uint64_t offset;
-	uint32_t file, interface;
+	uint32_t file;
 	uint8_t source[16], destination[16]; /* the first four bytes of an IPv4 address, no more */
 	uint16_t source_port, destination_port;
+	uint32_t interface;
 	uint32_t sequence, ack;
 	uint16_t identification; /* IPv4; else 0 */
 	uint8_t overtaken; /* set by those who follow these numbers: one that was sent after it came before it */
