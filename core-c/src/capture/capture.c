@@ -96,8 +96,8 @@ void rw_capture_close(struct rw_capture *c)
 
 int rw_capture_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
 {
-	int got = c->ended ? 0 : c->next(c, record, error);
-	if (got > 0) {
+	int got = c->ended ? 0 : c->next == rw_pcap_next ? rw_pcap_next(c, record, error) : c->next(c, record, error);
+	if (__builtin_expect(got > 0, 1)) {
 		record->file = c->file;
 		c->blocks++;
 		return 1;

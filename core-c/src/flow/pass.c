@@ -74,8 +74,8 @@ static int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 int rw_pass_next(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 {
 	int got = pass->reader ? rw_journal_next(pass->reader, n) : read_again(pass, n, error);
-	if (got > 0 && n->flow != RW_FLOW_NONE)
-		n->copy &= pass->survey->flow[n->flow].copied;
+	if (got > 0 && n->flow != RW_FLOW_NONE && n->copy)
+		n->copy = pass->survey->flow[n->flow].copied;
 	return got;
 }
 

@@ -21,6 +21,10 @@ static rw_status out_of_memory(rw_error *error)
 
 static void count_link_type(rw_summary *s, uint32_t link_type)
 {
+	if (s->link_types && s->link_type[0] == link_type) {
+		s->link_type_packets[0]++;
+		return;
+	}
 	uint32_t i = 0;
 	while (i < s->link_types && s->link_type[i] != link_type)
 		i++;
@@ -313,9 +317,11 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		   !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	l->full_rows += full;
 	l->rows++;
-	for (uint32_t k = 0; k < r->choices; k++) {
-		struct rw_shadow_row row = {0};
-		rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.srtt_ns, &row);
+	uint8_t *shadow = r->live_connection[f->connection].shadows;
+	size_t shadow_bytes = rw_shadow_bytes(rw_connection_paths(r, f->connection));
+	for (uint32_t k = 0; k < r->choices; k++, shadow += shadow_bytes) {
+		struct rw_shadow_row row;
+		rw_shadow_event((struct rw_shadow *)(void *)shadow, l->slot, e, l->sender.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
@@ -332,7 +338,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 
 static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_events *events)
 {
-	const struct rw_flow *f = &r->survey.flow[number];
+	const struct rw_flow *f = l->flow;
 	struct live_connection *lc = &r->live_connection[f->connection];
 	if (!l->established || l->slot == NO_SLOT)
 		return 0;
@@ -395,19 +401,19 @@ static void handshake(const struct rw_flow *f, struct live *l, int from_source, 
 	*ready = 1;
 }
 
-static struct live *live_flow(rw_replay *r, uint32_t number)
+static struct live *open_flow(rw_replay *r, uint32_t number)
 {
-	if (!r->live[number]) {
-		struct live *l = calloc(1, sizeof *l);
-		if (!l)
-			return NULL;
-		l->slot = NO_SLOT;
-		const struct rw_flow *f = &r->survey.flow[number];
-		uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
-		rw_sender_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
-		r->live[number] = l;
-	}
-	return r->live[number];
+	struct live *l = calloc(1, sizeof *l);
+	if (!l)
+		return NULL;
+	const struct rw_flow *f = &r->survey.flow[number];
+	uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
+	l->flow = f;
+	l->packets_left = f->side[0].packets + f->side[1].packets;
+	l->slot = NO_SLOT;
+	rw_sender_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
+	r->live[number] = l;
+	return l;
 }
 
 static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *p)
@@ -415,7 +421,7 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	const struct rw_mptcp *m = &p->mptcp;
 	struct live_connection *lc = &r->live_connection[f->connection];
 	const struct rw_flow_connection *c = &r->survey.connection[f->connection];
-	if (!m->seen || !m->dss_mapping || m->data_length == 0)
+	if (!m->dss_mapping || m->data_length == 0)
 		return 0;
 	int first = !!(m->seen & 1 << RW_MP_CAPABLE);
 	if (first ? !c->has_idsn : m->subflow_sequence == 0)
@@ -428,17 +434,16 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	return rw_coverage_add(lc->coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
 }
 
-static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, struct rw_packet *p)
+static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
-	struct live *l = r->live[number];
+	const struct rw_flow *f = l->flow;
 	int ready;
-	const struct rw_flow *f = &r->survey.flow[number];
 	if (p->time_ns < l->last_ns)
 		p->time_ns = l->last_ns; /* a subflow's clock does not go back */
 	l->last_ns = p->time_ns;
 	if (l->left) {
 		l->ce_packets += from_source && p->ecn == RW_ECN_CE;
-		return from_source ? cover(r, f, p) : 0;
+		return from_source && p->mptcp.seen ? cover(r, f, p) : 0;
 	}
 	int opening = (p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns;
 	struct rw_events events;
@@ -452,7 +457,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 			rw_connection_establish(r, f, l, p->time_ns);
 		if (rw_sender_sent(&l->sender, p, &events, &r->oddities))
 			return 1;
-		if (cover(r, f, p))
+		if (p->mptcp.seen && cover(r, f, p))
 			return 1;
 	} else {
 		int first = ready;
@@ -464,7 +469,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 			rw_sender_acked(&l->sender, p, &events, &r->oddities);
 		}
 	}
-	if (apply(r, number, l, &events))
+	if (events.count && apply(r, number, l, &events))
 		return 1;
 	if (from_source && p->flags & RW_TCP_FIN)
 		l->fin = 1;
@@ -496,41 +501,41 @@ static void end_flow(rw_replay *r, uint32_t number)
 }
 
 /* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
-static int replay_captured(rw_replay *r, uint32_t number, int from_source, struct rw_packet *p)
+static int replay_captured(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
 	const struct rw_packet *sent;
 	/* Nothing is sent before the handshake that is just passing. */
-	if (r->send_times[number] == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
-		return replay_flow_packet(r, number, from_source, p);
+	if (l->sender.corrected == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
+		return replay_flow_packet(r, number, l, from_source, p);
 	while ((sent = rw_early_take(r->early, number, p->time_ns))) {
 		struct rw_packet packet = *sent;
-		if (replay_flow_packet(r, number, 1, &packet))
+		if (replay_flow_packet(r, number, l, 1, &packet))
 			return 1;
 	}
-	if (from_source && rw_early_waits(&r->survey.flow[number], p))
+	if (from_source && rw_early_waits(l->flow, p))
 		return 0; /* it was among those */
-	return replay_flow_packet(r, number, from_source, p);
+	return replay_flow_packet(r, number, l, from_source, p);
 }
 
 static int replay_packet(rw_replay *r, struct rw_noted *noted)
 {
 	uint32_t number = noted->flow;
 	struct rw_packet *p = &noted->packet;
-	int from_source = noted->side == r->survey.flow[number].source;
+	struct live *l = r->live[number];
 	if (noted->copy) {
 		rw_oddity_add(&r->oddities, RW_ODDITY_CAPTURED_TWICE, p->file, p->offset);
 		return 0;
 	}
-	if (r->outcome[number].over)
+	if (!l && r->outcome[number].over)
 		return 0; /* the file has changed since the survey */
-	struct live *l = live_flow(r, number);
-	if (!l)
+	if (!l && !(l = open_flow(r, number)))
 		return 1;
+	int from_source = noted->side == l->flow->source;
 	if (from_source && !l->left)
 		rw_sender_identify(&l->sender, p);
-	if (replay_captured(r, number, from_source, p))
+	if (replay_captured(r, number, l, from_source, p))
 		return 1;
-	if (++l->packets == r->survey.flow[number].side[0].packets + r->survey.flow[number].side[1].packets)
+	if (--l->packets_left == 0)
 		end_flow(r, number);
 	return 0;
 }

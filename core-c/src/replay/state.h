@@ -33,9 +33,10 @@ struct outcome {
 
 /* A flow while it is replayed: from its first packet to its last. */
 struct live {
-	struct rw_sender sender;
+	const struct rw_flow *flow;
+	uint64_t packets_left; /* of those that the survey counted */
 	int64_t last_ns, syn_ns, syn_ack_ns;
-	uint64_t packets; /* replayed, of those that the survey counted */
+	struct rw_sender sender;
 	uint64_t rows, full_rows;
 	struct window *window;
 	uint32_t ce_packets;
