@@ -48,6 +48,7 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	c->record_header_bytes = magic == MAGIC_KUZNETZOV ? 24 : 16;
 	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
 	c->lengths_reversed = minor <= 3;
+	c->plain = c->swapped && !c->lengths_reversed && c->record_header_bytes == 16;
 	rw_input_advance(&c->in, 24);
 	return RW_OK;
 }

@@ -75,6 +75,7 @@ struct memory {
 
 struct rw_journal {
 	struct chunk *first, *last;
+	uint8_t *at, *end; /* of the last chunk: where the next note goes, and where none begins any more */
 	uint64_t bytes, bytes_max, notes;
 	struct memory memory;
 };
@@ -110,11 +111,18 @@ void rw_journal_close(struct rw_journal *j)
 	free(j);
 }
 
+static void close_chunk(struct rw_journal *j)
+{
+	if (j->last)
+		j->last->used = (size_t)(j->at - j->last->byte);
+}
+
 static int make_room(struct rw_journal *j)
 {
 	size_t room = j->last ? j->last->room * 2 : CHUNK_FIRST;
 	if (room > CHUNK_MOST)
 		room = CHUNK_MOST;
+	close_chunk(j);
 	struct chunk *c = j->bytes + room <= j->bytes_max ? malloc(sizeof *c + room) : NULL;
 	if (!c)
 		return 1;
@@ -124,6 +132,8 @@ static int make_room(struct rw_journal *j)
 	*(j->last ? &j->last->next : &j->first) = c;
 	j->last = c;
 	j->bytes += room;
+	j->at = c->byte;
+	j->end = c->byte + room - NOTE_MAX;
 	return 0;
 }
 
@@ -292,17 +302,17 @@ static __attribute__((noinline)) void write_long(struct rw_journal *j, uint8_t *
 	m->offset = p->offset;
 	m->file = p->file;
 	m->before = s;
-	j->last->used = (size_t)(at - j->last->byte);
+	j->at = at;
 }
 
 int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 {
-	if ((!j->last || j->last->room - j->last->used < NOTE_MAX) && make_room(j))
+	if (j->at >= j->end && make_room(j))
 		return 1;
 	j->notes++;
 	struct memory *m = &j->memory;
 	const struct rw_packet *p = &n->packet;
-	uint8_t *start = j->last->byte + j->last->used;
+	uint8_t *start = j->at;
 	uint32_t slot = n->flow & ((1 << SLOT_BITS) - 1);
 	if (n->flow == RW_FLOW_NONE || m->slot[slot].flow != n->flow) {
 		write_long(j, start, n);
@@ -324,7 +334,7 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 	uint64_t word = (uint64_t)n->side << AT_SIDE | (uint64_t)slot << AT_SLOT | elapsed << AT_TIME | (uint64_t)value << AT_VALUE |
 			(uint64_t)echo << AT_ECHO;
 	memcpy(start, &word, 8);
-	j->last->used += 8;
+	j->at += 8;
 	m->time_ns = p->time_ns;
 	m->offset = p->offset;
 	m->before = s;
@@ -342,6 +352,7 @@ struct rw_journal_reader *rw_journal_read(struct rw_journal *j, int releases)
 	r->left = j->notes;
 	r->memory.before = &r->memory.other;
 	r->chunk = j->first;
+	close_chunk(j);
 	if (r->chunk) {
 		r->at = r->chunk->byte;
 		r->end = r->at + r->chunk->used;
