@@ -38,7 +38,7 @@ def samples() -> list[tuple[float, str]]:
     perf = shutil.which("perf")
     if not perf:
         raise SystemExit("perf is not installed (Debian: linux-perf)")
-    build()
+    build(across_files=False)
     capture = generate("bulk 1 M")
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "perf.data"

@@ -147,9 +147,11 @@ def lines(output: str) -> int:
     return output.count("\n")
 
 
-def build() -> None:
+def build(across_files: bool = True) -> None:
+    """Without optimisation across files every function that perf samples has its own name."""
     tools, folder = ROOT / ".venv" / "bin", FOLDER / "core"
-    options = ("-DCMAKE_BUILD_TYPE=Release", "-DREWINDOW_BENCH=ON", "-DREWINDOW_BENCH_PCAP=ON")
+    lto = f"-DREWINDOW_LTO={'ON' if across_files else 'OFF'}"
+    options = ("-DCMAKE_BUILD_TYPE=Release", "-DREWINDOW_BENCH=ON", "-DREWINDOW_BENCH_PCAP=ON", lto)
     ninja = f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"
     Process([tools / "cmake", "-S", ROOT / "core-c", "-B", folder, "-G", "Ninja", ninja, *options]).finish()
     Process([tools / "cmake", "--build", folder]).finish()

@@ -19,6 +19,8 @@
 
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
+
 typedef enum rw_status {
 	RW_OK = 0,
 	RW_ERROR_MEMORY = 1,
@@ -100,6 +102,7 @@ typedef struct rw_limits {
 	uint32_t copies;          /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
 	uint32_t detectors;       /* of shared bottlenecks that are run, each once; beside them, what controllers need [0] */
 	const rw_choice *detector; /* their names and options */
+	uint32_t journal_kib;     /* what is kept of packets between the two passes; of a capture that has more they are read again [131072] */
 	const rw_choice *across;  /* the detector sbd with its options, run over all flows of the captures together [none] */
 } rw_limits;
 
@@ -564,5 +567,7 @@ rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_v
    nothing. */
 rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sending_view *view, uint32_t subflow,
 				rw_forward_row *each, uint64_t *skipped, rw_error *error);
+
+#pragma GCC visibility pop
 
 #endif

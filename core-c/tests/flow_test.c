@@ -2,6 +2,7 @@
 #include "coverage.h"
 #include "flow.h"
 #include "hash.h"
+#include "journal.h"
 #include "packets.h"
 
 static void check_digest(const uint8_t *digest, size_t n, const char *hex)
@@ -194,12 +195,157 @@ static void coverage_of_endless_holes_is_bounded(void **state)
 	}
 }
 
+static uint32_t random_seed = 1;
+
+static uint32_t random_number(uint32_t below)
+{
+	random_seed = random_seed * 1664525 + 1013904223;
+	return (uint32_t)(((uint64_t)random_seed * below) >> 32);
+}
+
+/* Now and then a field is another than the one expected. */
+static void random_note(struct rw_noted *n, uint32_t i)
+{
+	static struct rw_packet last[8];
+	static const uint32_t flows[] = {0, 1, 4096, 4097, 70000, 8192, 2, 12345678}; /* some share a place */
+	uint32_t which = random_number(8);
+	struct rw_packet *p = &last[which];
+	n->flow = flows[which / 2 * 2 + random_number(2)];
+	n->side = (uint8_t)random_number(2);
+	n->copy = random_number(50) == 0;
+	p->sequence += p->payload_bytes;
+	p->identification++;
+	if (random_number(4) == 0)
+		p->ts_value += random_number(6), p->ts_echo += random_number(6);
+	switch (random_number(20)) {
+	case 0: p->payload_bytes = random_number(1 << 20); break;
+	case 1: p->window = (uint16_t)random_number(1 << 16); break;
+	case 2: p->flags = (uint16_t)random_number(1 << 9); break;
+	case 3: p->ts_value = random_number(UINT32_MAX); break;
+	case 4: p->sequence = random_number(UINT32_MAX); break;
+	case 5: p->ack += random_number(3000); break;
+	case 6: p->identification = (uint16_t)random_number(1 << 16); break;
+	case 7: p->ecn = (uint8_t)random_number(4); break;
+	case 8: p->tcp_header_bytes = (uint8_t)(20 + 4 * random_number(11)); break;
+	case 9: p->has_timestamps = (uint8_t)random_number(2); break;
+	case 10: p->file = random_number(3); break;
+	case 11: n->flow = RW_FLOW_NONE; break;
+	default: break;
+	}
+	p->family = which < 6 ? 4 : 6;
+	p->sack_count = random_number(10) ? 0 : (uint8_t)random_number(RW_SACK_MAX + 1);
+	for (int k = 0; k < p->sack_count; k++)
+		p->sack_start[k] = random_number(UINT32_MAX), p->sack_end[k] = random_number(UINT32_MAX);
+	p->mptcp = (struct rw_mptcp){0};
+	if (random_number(8) == 0)
+		p->mptcp = (struct rw_mptcp){.seen = random_number(2) ? 1 << RW_MP_DSS : 1 << RW_MP_CAPABLE, .dss_mapping = 1,
+					     .data_length = (uint16_t)(1 + random_number(60000)), .dss_wide = (uint8_t)random_number(2),
+					     .dss_data_fin = (uint8_t)random_number(2), .subflow_sequence = random_number(2),
+					     .data_sequence = (uint64_t)random_number(UINT32_MAX) << 20};
+	static int64_t now_ns;
+	static uint64_t offset;
+	static const int64_t elapsed_ns[] = {0, 200, 70000000, -5000000, (int64_t)1 << 60};
+	now_ns = random_number(4) ? now_ns + random_number(30000) : (int64_t)((uint64_t)now_ns + (uint64_t)elapsed_ns[random_number(5)]);
+	offset += random_number(9) ? 100 : random_number(40) ? random_number(2000) : (uint64_t)5 << 32;
+	p->time_ns = now_ns;
+	p->offset = offset;
+	n->packet = *p;
+	n->packet.interface = i; /* not kept */
+}
+
+static void same_packet(const struct rw_packet *a, const struct rw_packet *b)
+{
+	assert_int_equal(a->sequence, b->sequence);
+	assert_int_equal(a->ack, b->ack);
+	assert_int_equal(a->identification, b->identification);
+	assert_int_equal(a->overtaken, 0);
+	assert_int_equal(a->payload_bytes, b->payload_bytes);
+	assert_int_equal(a->flags, b->flags);
+	assert_int_equal(a->window, b->window);
+	assert_int_equal(a->family, b->family);
+	assert_int_equal(a->ecn, b->ecn);
+	assert_int_equal(a->tcp_header_bytes, b->tcp_header_bytes);
+	assert_int_equal(a->has_timestamps, b->has_timestamps);
+	if (b->has_timestamps) {
+		assert_int_equal(a->ts_value, b->ts_value);
+		assert_int_equal(a->ts_echo, b->ts_echo);
+	}
+	assert_int_equal(a->sack_count, b->sack_count);
+	assert_memory_equal(a->sack_start, b->sack_start, b->sack_count * sizeof *b->sack_start);
+	assert_memory_equal(a->sack_end, b->sack_end, b->sack_count * sizeof *b->sack_end);
+	assert_int_equal(a->mptcp.seen, b->mptcp.seen);
+	if (b->mptcp.seen) {
+		assert_int_equal(a->mptcp.dss_mapping, b->mptcp.dss_mapping);
+		assert_int_equal(a->mptcp.dss_wide, b->mptcp.dss_wide);
+		assert_int_equal(a->mptcp.dss_data_fin, b->mptcp.dss_data_fin);
+		assert_int_equal(!a->mptcp.subflow_sequence, !b->mptcp.subflow_sequence);
+		assert_int_equal(a->mptcp.data_length, b->mptcp.data_length);
+		assert_true(a->mptcp.data_sequence == b->mptcp.data_sequence);
+	}
+}
+
+static void a_journal_keeps_what_is_written(void **state)
+{
+	(void)state;
+	enum { NOTES = 100000 };
+	struct rw_journal *j = rw_journal_open(64 << 20);
+	struct rw_noted *written = calloc(NOTES, sizeof *written), n;
+	assert_true(j && written);
+	for (uint32_t i = 0; i < NOTES; i++) {
+		random_note(&written[i], i);
+		assert_int_equal(rw_journal_write(j, &written[i]), 0);
+	}
+	for (int releases = 0; releases < 2; releases++) {
+		struct rw_journal_reader *r = rw_journal_read(j, releases);
+		assert_non_null(r);
+		memset(&n, 0xff, sizeof n);
+		for (uint32_t i = 0; i < NOTES; i++) {
+			const struct rw_noted *w = &written[i];
+			assert_int_equal(rw_journal_next(r, &n), 1);
+			assert_int_equal(n.flow, w->flow);
+			assert_int_equal(n.packet.time_ns, w->packet.time_ns);
+			assert_true(n.packet.offset == w->packet.offset);
+			assert_int_equal(n.packet.file, w->packet.file);
+			if (n.flow == RW_FLOW_NONE)
+				continue;
+			assert_int_equal(n.side, w->side);
+			assert_int_equal(n.copy, w->copy);
+			same_packet(&n.packet, &w->packet);
+		}
+		assert_int_equal(rw_journal_next(r, &n), 0);
+		assert_int_equal(rw_journal_share_q16(r), 1 << 16);
+		rw_journal_reader_close(r);
+	}
+	rw_journal_close(j);
+	free(written);
+}
+
+/* A packet that goes on where the last one ended takes eight bytes; beyond its bound the journal says so. */
+static void a_journal_is_short_and_bounded(void **state)
+{
+	(void)state;
+	struct rw_journal *j = rw_journal_open(64 << 10);
+	struct rw_noted n = {.packet = {.family = 4, .payload_bytes = 1000, .has_timestamps = 1}};
+	uint32_t notes = 0;
+	assert_non_null(j);
+	while (notes < 100000 && !rw_journal_write(j, &n)) {
+		notes++;
+		n.packet.sequence += 1000;
+		n.packet.time_ns += 50000;
+		n.packet.offset += 112;
+	}
+	assert_in_range(notes, (48 << 10) / 8 - 100, (64 << 10) / 8);
+	rw_journal_close(j);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(hash_vectors),
 	    cmocka_unit_test(four_tuples_are_used_again),
 	    cmocka_unit_test(many_flows_keep_their_numbers),
+	    cmocka_unit_test(a_journal_keeps_what_is_written),
+	    cmocka_unit_test(a_journal_is_short_and_bounded),
 	    cmocka_unit_test(coverage_is_a_union),
 	    cmocka_unit_test(coverage_against_a_bitmap),
 	    cmocka_unit_test(coverage_of_endless_holes_is_bounded),

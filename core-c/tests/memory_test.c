@@ -36,11 +36,11 @@ void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : counted(__real
 void *__wrap_aligned_alloc(size_t alignment, size_t n) { return fails() ? NULL : counted(__real_aligned_alloc(alignment, n)); }
 void __wrap_free(void *p) { __real_free(let_go(p)); }
 
-static rw_status replay(const int *fds, uint32_t files, uint64_t fail_at, uint64_t *rows)
+static rw_status replay(const int *fds, uint32_t files, uint32_t journal_kib, uint64_t fail_at, uint64_t *rows)
 {
 	static const rw_choice choices[] = {{"tccc", NULL, 0}, {"sbcc", NULL, 0}};
 	static const rw_choice detectors[] = {{"dwc", NULL, 0}, {"sbd", NULL, 0}};
-	rw_limits limits = {.batch_rows = 50, .detectors = 2, .detector = detectors, .across = &detectors[1]};
+	rw_limits limits = {.batch_rows = 50, .detectors = 2, .detector = detectors, .journal_kib = journal_kib, .across = &detectors[1]};
 	rw_replay *r;
 	rw_batch batch;
 	rw_error error;
@@ -61,7 +61,8 @@ static rw_status replay(const int *fds, uint32_t files, uint64_t fail_at, uint64
 	return status;
 }
 
-static void check_each_allocation(const char *capture, size_t bytes)
+/* journal_kib: 0, the second pass reads the survey's journal; 1, it reads the files. */
+static void check_each_allocation(const char *capture, size_t bytes, uint32_t journal_kib)
 {
 	static struct file f;
 	FILE *in = fopen(capture, "rb");
@@ -71,13 +72,13 @@ static void check_each_allocation(const char *capture, size_t bytes)
 	int fds[2] = {file_descriptor(&f), file_descriptor(&f)};
 	for (uint32_t files = 1; files <= 2; files++) {
 		uint64_t whole, rows;
-		assert_int_equal(replay(fds, files, 0, &whole), RW_OK);
+		assert_int_equal(replay(fds, files, journal_kib, 0, &whole), RW_OK);
 		uint64_t count = allocations;
 		assert_true(whole > 100);
 		assert_true(count > 60);
 		uint64_t refused = 0;
 		for (uint64_t i = 1; i <= count; i++) {
-			rw_status status = replay(fds, files, i, &rows);
+			rw_status status = replay(fds, files, journal_kib, i, &rows);
 			assert_true(status == RW_OK || status == RW_ERROR_MEMORY);
 			refused += status == RW_ERROR_MEMORY;
 			if (status == RW_OK)
@@ -92,8 +93,10 @@ static void check_each_allocation(const char *capture, size_t bytes)
 static void each_allocation_fails_once(void **state)
 {
 	(void)state;
-	check_each_allocation(TEST_CAPTURES "/mptcp-two-subflows.pcap", 120000);
-	check_each_allocation(TEST_CAPTURES "/mptcp-receiver-side.pcap", 60000); /* read ahead of */
+	for (uint32_t journal_kib = 0; journal_kib < 2; journal_kib++) {
+		check_each_allocation(TEST_CAPTURES "/mptcp-two-subflows.pcap", 120000, journal_kib);
+		check_each_allocation(TEST_CAPTURES "/mptcp-receiver-side.pcap", 60000, journal_kib); /* read ahead of */
+	}
 }
 
 /* Short flows with timestamps, one after the other, seen midway: what is needed ahead of each is let go with it. */
@@ -125,7 +128,7 @@ static void short_flows_keep_little(void **state)
 	int fd = file_descriptor(&f);
 	most_bytes = used_bytes;
 	size_t before = used_bytes;
-	assert_int_equal(replay(&fd, 1, 0, &rows), RW_OK);
+	assert_int_equal(replay(&fd, 1, 0, 0, &rows), RW_OK);
 	assert_int_equal(rows, FLOWS);
 	assert_in_range(most_bytes - before, 1, BASE + FLOWS * FLOW_BYTES_MAX);
 	assert_int_equal(used_bytes, before);

@@ -3,6 +3,7 @@
 #include "rewindow.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 
 static const char *const NAMES[] = {"newreno", "uncoupled", "css", "tccc", "cubic"};
 static const char *const WEIGHTED[] = {"join_weighted=on", "mode=kernel"};
@@ -146,12 +147,13 @@ static void a_file_that_changes_between_the_passes(void **state)
 			for (uint32_t i = random_number(20000); i > 0; i--)
 				now.bytes[READ_AHEAD + random_number((uint32_t)now.n - READ_AHEAD)] = (uint8_t)random_number(256);
 		rw_choice choice = {NAMES[round % 5], NULL, 0};
+		rw_limits limits = {.journal_kib = 1}; /* none: the file is read again */
 		rw_error error;
 		rw_batch batch;
 		rw_replay *r;
 		uint64_t rows = 0;
 		int fd = file_descriptor(&first);
-		assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, NULL, &error), RW_OK);
+		assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, &limits, &error), RW_OK);
 		assert_true(pwrite(fd, now.bytes, now.n, 0) == (ssize_t)now.n && ftruncate(fd, (off_t)now.n) == 0);
 		lseek(fd, READ_AHEAD, SEEK_SET);
 		do {
@@ -162,6 +164,108 @@ static void a_file_that_changes_between_the_passes(void **state)
 		rw_replay_close(r);
 		close(fd);
 	}
+}
+
+static uint64_t fold(uint64_t sum, const void *p, size_t n)
+{
+	for (const uint8_t *byte = p; n > 0; n--)
+		sum = (sum ^ *byte++) * 1099511628211u;
+	return sum;
+}
+
+/* All that comes out of a replay with every controller, as one number. */
+static uint64_t told(const int *fds, uint32_t files, uint32_t journal_kib, uint64_t *rows)
+{
+	rw_choice choices[5] = {{0}};
+	for (int i = 0; i < 5; i++)
+		choices[i].name = NAMES[i];
+	static const rw_choice detectors[] = {{"dwc", NULL, 0}, {"sbd", NULL, 0}};
+	rw_limits limits = {.batch_rows = 300, .monitor = 1, .moves = 1, .detectors = 2, .detector = detectors,
+			    .journal_kib = journal_kib, .across = &detectors[1]};
+	rw_replay *r;
+	rw_error error;
+	rw_batch b;
+	rw_summary summary;
+	uint64_t sum = 0, done, total;
+	*rows = 0;
+	assert_int_equal(rw_replay_open(&r, fds, files, choices, 5, &limits, &error), RW_OK);
+	do {
+		assert_int_equal(rw_replay_next(r, &b, &error), RW_OK);
+		*rows += b.rows;
+#define FOLD(column, n) sum = fold(sum, b.column, (n) * sizeof *b.column)
+		FOLD(time_ns, b.rows);
+		FOLD(connection, b.rows);
+		FOLD(subflow, b.rows);
+		FOLD(una, b.rows);
+		FOLD(ack, b.rows);
+		FOLD(acked_bytes, b.rows);
+		FOLD(acked_segments, b.rows);
+		FOLD(rtt_us, b.rows);
+		FOLD(srtt_us, b.rows);
+		FOLD(in_flight_bytes, b.rows);
+		FOLD(flags, b.rows);
+		for (int k = 0; k < 5; k++) {
+			FOLD(cwnd_before_q16[k], b.rows);
+			FOLD(cwnd_q16[k], b.rows);
+			FOLD(ssthresh_q16[k], b.rows);
+			FOLD(phase[k], b.rows);
+		}
+		FOLD(mark_time_ns, b.marks);
+		FOLD(mark_row, b.marks);
+		FOLD(mark_connection, b.marks);
+		FOLD(mark_subflow, b.marks);
+		FOLD(mark_kind, b.marks);
+		FOLD(mark_value, b.marks);
+		FOLD(set_time_ns, b.sets);
+		FOLD(set_number, b.sets);
+		FOLD(move, b.moves);
+#undef FOLD
+		rw_replay_progress(r, &done, &total);
+		assert_true(done <= total);
+	} while (b.rows || b.marks);
+	assert_int_equal(done, total);
+	rw_replay_summary(r, &summary);
+	sum = fold(sum, &summary, sizeof summary);
+	for (uint32_t i = 0; i < rw_replay_subflows(r); i++) {
+		rw_subflow_row row;
+		rw_replay_subflow(r, i, &row);
+		sum = fold(sum, &row, sizeof row);
+	}
+	for (uint32_t i = 0; i < rw_replay_connections(r); i++) {
+		rw_connection_row row;
+		rw_replay_connection(r, i, &row);
+		sum = fold(sum, &row, sizeof row);
+	}
+	rw_replay_close(r);
+	return sum;
+}
+
+/* Each of our captures, alone and with the one before it: the second pass tells the same from the journal and from the files. */
+static void a_journal_tells_what_the_files_tell(void **state)
+{
+	(void)state;
+	DIR *folder = opendir(TEST_CAPTURES);
+	assert_non_null(folder);
+	int fds[2] = {-1, -1}, captures = 0;
+	for (struct dirent *entry; (entry = readdir(folder));) {
+		char path[1024];
+		snprintf(path, sizeof path, "%s/%s", TEST_CAPTURES, entry->d_name);
+		if (!strstr(entry->d_name, ".pcap") || (fds[1] = open(path, O_RDONLY)) < 0)
+			continue;
+		for (uint32_t files = 1; files <= (captures ? 2u : 1u); files++) {
+			uint64_t rows, again;
+			uint64_t sum = told(fds + 2 - files, files, 0, &rows);
+			assert_true(rows > 500);
+			assert_true(told(fds + 2 - files, files, 1, &again) == sum);
+			assert_int_equal(again, rows);
+		}
+		if (captures++)
+			close(fds[0]);
+		fds[0] = fds[1];
+	}
+	close(fds[0]);
+	closedir(folder);
+	assert_true(captures >= 3);
 }
 
 /* Damage within TCP alone, so that records stay readable and the sender's reconstruction meets nonsense. */
@@ -409,6 +513,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(damaged_captures),
 	    cmocka_unit_test(a_file_that_changes_between_the_passes),
+	    cmocka_unit_test(a_journal_tells_what_the_files_tell),
 	    cmocka_unit_test(nonsense_sequence_numbers),
 	    cmocka_unit_test(regressions),
 	    cmocka_unit_test(marks_of_packets_that_are_set_free_together),

@@ -26,6 +26,7 @@ struct rw_capture {
 	uint32_t nanoseconds_per_unit; /* pcap */
 	uint8_t swapped, lengths_reversed, ended;
 	uint8_t record_header_bytes;
+	uint8_t plain; /* pcap as tcpdump writes it on most hosts: little-endian, headers of 16 bytes, version 2.4 */
 };
 
 int rw_pcap_recognises(const uint8_t *p);

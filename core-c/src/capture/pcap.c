@@ -48,6 +48,7 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	c->record_header_bytes = magic == MAGIC_KUZNETZOV ? 24 : 16;
 	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
 	c->lengths_reversed = minor <= 3;
+	c->plain = c->swapped && !c->lengths_reversed && c->record_header_bytes == 16;
 	rw_input_advance(&c->in, 24);
 	return RW_OK;
 }
@@ -62,10 +63,8 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 {
 	(void)error;
 	size_t header = c->record_header_bytes, have = rw_input_need(&c->in, header);
-	if (have == 0)
-		return 0;
-	if (have < header)
-		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+	if (__builtin_expect(have < header, 0))
+		return have == 0 ? 0 : rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
 	const uint8_t *h = rw_input_at(&c->in);
 	uint32_t seconds = field(c, h), fraction = field(c, h + 4), captured = field(c, h + 8), wire = field(c, h + 12);
 	if (c->lengths_reversed && captured > wire) {

@@ -40,13 +40,13 @@ _Static_assert((int)WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 
 RW_INLINE uint64_t aca_step_q40(const struct rw_connection *c, const struct rw_path *p, uint32_t group)
 {
-	uint64_t reno = rw_reno_step_q40(p->cwnd_q16);
 	if (!rw_counts(p))
-		return reno;
+		return rw_reno_step_q40(p->cwnd_q16);
 	struct rw_sums t = rw_sum_group(c, group);
 	uint64_t inverse_q50 = rw_multiply_divide((uint64_t)1 << 50, 1 << 27, t.q_q27);
-	uint64_t step = rw_multiply_divide(inverse_q50, 1 << 6, rw_rho_q16(p->srtt_ns, t.rtt_min_ns));
-	return c->option[ACA_SAFE] ? rw_min64(step, reno) : step;
+	uint64_t rho_q16 = rw_rho_q16(p->srtt_ns, t.rtt_min_ns);
+	uint64_t step = rho_q16 == RW_Q16_ONE ? inverse_q50 >> 10 : rw_multiply_divide(inverse_q50, 1 << 6, rho_q16);
+	return c->option[ACA_SAFE] ? rw_min64(step, rw_reno_step_q40(p->cwnd_q16)) : step;
 }
 
 /* The step of an ACK: of all subflows (sets: 0) or of its final set, NewReno's outside of one. */

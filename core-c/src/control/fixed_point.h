@@ -182,6 +182,8 @@ struct rw_sums {
 
 RW_INLINE uint64_t rw_rho_q16(uint64_t rtt_ns, uint64_t rtt_min_ns)
 {
+	if (rtt_ns == rtt_min_ns && rtt_ns) /* without dividing: the only subflow, and one of several */
+		return RW_Q16_ONE;
 	return rw_min64(rw_multiply_divide(rtt_ns, RW_Q16_ONE, rw_max64(rtt_min_ns, 1)), RW_RHO_MAX_Q16);
 }
 
@@ -199,16 +201,29 @@ RW_INLINE int rw_counts_in(const struct rw_path *p, uint32_t group)
 	return rw_counts(p) && (group == RW_ALL_GROUPS || rw_final_group(p) == group);
 }
 
+/* a / rho. */
+RW_INLINE uint64_t rw_over_rho(uint64_t a, uint64_t rho_q16)
+{
+	return rho_q16 == RW_Q16_ONE ? a : rw_multiply_divide(a, RW_Q16_ONE, rho_q16);
+}
+
 /* w_k / rho_k, Q27. */
+RW_INLINE uint64_t rw_rate_at_q27(const struct rw_path *p, uint64_t rho_q16)
+{
+	uint64_t w = rw_window_q16(p);
+	return rho_q16 == RW_Q16_ONE ? w << 11 : (w << 27) / rho_q16;
+}
+
 RW_INLINE uint64_t rw_rate_q27(const struct rw_path *p, uint64_t rtt_min_ns)
 {
-	return (rw_window_q16(p) << 27) / rw_rho_q16(p->srtt_ns, rtt_min_ns);
+	return rw_rate_at_q27(p, rw_rho_q16(p->srtt_ns, rtt_min_ns));
 }
 
 /* w_k / rho_k^2, Q27. */
 RW_INLINE uint64_t rw_quad_q27(const struct rw_path *p, uint64_t rtt_min_ns)
 {
-	return rw_multiply_divide(rw_rate_q27(p, rtt_min_ns), RW_Q16_ONE, rw_rho_q16(p->srtt_ns, rtt_min_ns));
+	uint64_t rho_q16 = rw_rho_q16(p->srtt_ns, rtt_min_ns);
+	return rw_over_rho(rw_rate_at_q27(p, rho_q16), rho_q16);
 }
 
 RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t group)
@@ -221,8 +236,8 @@ RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t gr
 		const struct rw_path *p = &c->path[i];
 		if (!rw_counts_in(p, group))
 			continue;
-		uint64_t rate = rw_rate_q27(p, t.rtt_min_ns);
-		uint64_t quad = rw_multiply_divide(rate, RW_Q16_ONE, rw_rho_q16(p->srtt_ns, t.rtt_min_ns));
+		uint64_t rho_q16 = rw_rho_q16(p->srtt_ns, t.rtt_min_ns);
+		uint64_t rate = rw_rate_at_q27(p, rho_q16), quad = rw_over_rho(rate, rho_q16);
 		t.s_q27 += rate;
 		t.q_q27 += quad;
 		t.best_q27 = rw_max64(t.best_q27, quad);

@@ -40,9 +40,13 @@ static uint64_t mix(uint64_t a, uint64_t b)
 static uint64_t digest_of(const struct rw_packet *p)
 {
 	uint64_t source = 0, destination = 0;
-	size_t n = p->family == 4 ? 4 : 8; /* the half of an IPv6 address that tells hosts apart */
-	memcpy(&source, p->family == 4 ? p->source : p->source + 8, n);
-	memcpy(&destination, p->family == 4 ? p->destination : p->destination + 8, n);
+	if (p->family == 4) {
+		memcpy(&source, p->source, 4);
+		memcpy(&destination, p->destination, 4);
+	} else { /* the half of an IPv6 address that tells hosts apart */
+		memcpy(&source, p->source + 8, 8);
+		memcpy(&destination, p->destination + 8, 8);
+	}
 	uint64_t numbers = (uint64_t)p->sequence << 32 | p->ack;
 	uint64_t ports = (uint64_t)p->source_port << 48 | (uint64_t)p->destination_port << 32 | p->payload_bytes;
 	uint64_t rest = (uint64_t)p->flags << 48 | (uint64_t)p->window << 32;
@@ -60,15 +64,17 @@ int rw_copies_see(struct rw_copies *c, const struct rw_packet *p)
 	if ((p->family != 4 || p->identification == 0) && !p->has_timestamps)
 		return 0;
 	uint64_t whole = digest_of(p);
-	struct seen *set = c->set[whole >> (64 - SETS_BITS)], *oldest = set;
+	struct seen *set = c->set[whole >> (64 - SETS_BITS)];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
-	for (int i = 0; i < WAYS; i++) {
+	/* Without branches: which is the oldest cannot be foretold. */
+	uint32_t oldest = 0, age_most = now - set[0].time, found = set[0].digest == digest && age_most < COPY_UNITS;
+	for (uint32_t i = 1; i < WAYS; i++) {
 		uint32_t age = now - set[i].time;
-		if (set[i].digest == digest && age < COPY_UNITS)
-			return 1;
-		if (age > now - oldest->time)
-			oldest = &set[i];
+		found |= (set[i].digest == digest) & (age < COPY_UNITS);
+		oldest = age > age_most ? i : oldest;
+		age_most = age > age_most ? age : age_most;
 	}
-	*oldest = (struct seen){digest, now};
-	return 0;
+	if (!found)
+		set[oldest] = (struct seen){digest, now};
+	return (int)found;
 }

@@ -95,10 +95,10 @@ struct rw_flow_slot {
 #define RW_FLOW_RECENT_BITS 6
 
 struct rw_flow_recent {
-	uint8_t source[4], destination[4];
-	uint16_t ports[2];
-	uint8_t side, used;
+	uint32_t source, destination; /* as in the packet */
+	uint32_t ports;
 	uint32_t flow;
+	uint8_t side, used;
 };
 
 struct rw_flow_index {
@@ -135,7 +135,14 @@ struct rw_flow_connection {
 	uint8_t has_idsn;
 };
 
+struct rw_journal;
+
 struct rw_survey {
+	struct rw_journal *journal; /* of every record; null: there is none, or it was too long */
+	struct {
+		uint32_t flow;
+		uint8_t side, copy;
+	} last; /* where the last packet belonged, and whether it had been captured before */
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;

@@ -4,6 +4,7 @@
 
 #include "flow.h"
 #include "hash.h"
+#include "journal.h"
 
 int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 {
@@ -166,7 +167,10 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_pack
 		s->flows++;
 	}
 	f->last_ns = p->time_ns;
-	if (rw_copies_see(s->copies, p)) {
+	s->last.flow = number;
+	s->last.side = (uint8_t)side;
+	s->last.copy = (uint8_t)rw_copies_see(s->copies, p);
+	if (s->last.copy) {
 		f->side[side].copies++;
 		see_data(f, side, p);
 		return RW_SURVEY_OK;
@@ -408,6 +412,7 @@ void rw_survey_free(struct rw_survey *s)
 	for (uint32_t i = 0; i < s->flows; i++)
 		free(s->flow[i].clock);
 	rw_flow_index_close(&s->index);
+	rw_journal_close(s->journal);
 	rw_copies_close(s->copies);
 	free(s->flow);
 	free(s->connection);

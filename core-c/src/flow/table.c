@@ -118,29 +118,31 @@ static int used_again(const struct rw_flow *f, const struct rw_packet *p, int si
 }
 
 /* Where most packets find their flow: their own direction's last one. IPv4 only; a SYN is never looked up here. */
+static uint32_t ports_of(const struct rw_packet *p) { return (uint32_t)p->source_port << 16 | p->destination_port; }
+
 static struct rw_flow_recent *recent_of(struct rw_flow_index *x, const struct rw_packet *p)
 {
-	uint32_t ports = (uint32_t)p->source_port << 16 | p->destination_port;
-	return &x->recent[(ports * 0x9e3779b1u) >> (32 - RW_FLOW_RECENT_BITS)];
+	return &x->recent[(ports_of(p) * 0x9e3779b1u) >> (32 - RW_FLOW_RECENT_BITS)];
+}
+
+static uint32_t address_of(const uint8_t *address)
+{
+	uint32_t v;
+	memcpy(&v, address, 4);
+	return v;
 }
 
 static int is_recent(const struct rw_flow_recent *recent, const struct rw_packet *p)
 {
-	return recent->used && p->family == 4 && recent->ports[0] == p->source_port && recent->ports[1] == p->destination_port &&
-	       memcmp(recent->source, p->source, 4) == 0 && memcmp(recent->destination, p->destination, 4) == 0;
+	uint32_t other = (recent->source ^ address_of(p->source)) | (recent->destination ^ address_of(p->destination)) |
+			 (recent->ports ^ ports_of(p)) | (p->family ^ 4u);
+	return recent->used && !other;
 }
 
 static void remember(struct rw_flow_recent *recent, const struct rw_packet *p, uint32_t flow, int side)
 {
-	if (p->family != 4)
-		return;
-	memcpy(recent->source, p->source, 4);
-	memcpy(recent->destination, p->destination, 4);
-	recent->ports[0] = p->source_port;
-	recent->ports[1] = p->destination_port;
-	recent->flow = flow;
-	recent->side = (uint8_t)side;
-	recent->used = 1;
+	if (p->family == 4)
+		*recent = (struct rw_flow_recent){address_of(p->source), address_of(p->destination), ports_of(p), flow, (uint8_t)side, 1};
 }
 
 uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next, const struct rw_packet *p,

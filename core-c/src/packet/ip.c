@@ -81,6 +81,7 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 	uint32_t payload = rw_load_u16(h + 4);
 	uint8_t next = h[6];
 	packet->family = 6;
+	packet->identification = 0;
 	memcpy(packet->source, h + 8, 16);
 	memcpy(packet->destination, h + 24, 16);
 	int jumbo = payload == 0;

@@ -106,19 +106,12 @@ static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
 	return RW_PARSE_OTHER;
 }
 
-enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
-			      struct rw_oddity_counts *oddities)
+static __attribute__((noinline)) enum rw_parse parse_link(const struct rw_record *record, struct rw_packet *packet,
+							  struct rw_fragments *fragments, struct rw_oddity_counts *oddities)
 {
 	struct rw_parser p = {record, packet, fragments, oddities, 0};
 	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
 	uint32_t wire = record->wire_bytes;
-	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
-	packet->option_mss = packet->window_scale = packet->overtaken = 0;
-	packet->mptcp.seen = 0;
-	packet->time_ns = record->time_ns;
-	packet->offset = record->offset;
-	packet->file = record->file;
-	packet->interface = record->interface;
 	switch (record->link_type) {
 	case LINK_ETHERNET:
 		return rw_parse_ethernet(&p, b, wire);
@@ -167,4 +160,51 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 	default:
 		return rw_parse_odd(&p, RW_ODDITY_UNKNOWN_LINK_TYPE);
 	}
+}
+
+/*
+ * What most records are, and nothing else: IPv4 without options in Ethernet, whole, with TCP whose options are timestamps
+ * or none. 0: another, which parse_link tells of.
+ */
+static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
+{
+	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+	const uint8_t *h = rw_bytes_view(&b, 14 + 20 + 20);
+	if (!h || record->link_type != LINK_ETHERNET)
+		return 0;
+	const uint8_t *ip = h + 14, *tcp = ip + 20;
+	uint32_t length = rw_load_u16(ip + 2), headers = 20 + (tcp[12] >> 4) * 4u;
+	if (rw_load_u16(h + 12) != ETHER_IPV4 || ip[0] != 0x45 || ip[9] != 6 || rw_load_u16(ip + 6) & 0x3fff || length < headers)
+		return 0;
+	if (headers == 20 + 32) {
+		const uint8_t *options = rw_bytes_view(&b, 12);
+		if (!options || rw_load_u32(options) != RW_TIMESTAMPS_ALONE)
+			return 0;
+		packet->ts_value = rw_load_u32(options + 4);
+		packet->ts_echo = rw_load_u32(options + 8);
+		packet->has_timestamps = 1;
+	} else if (headers != 20 + 20) {
+		return 0;
+	}
+	packet->family = 4;
+	packet->ecn = ip[1] & 3;
+	packet->identification = rw_load_u16(ip + 4);
+	memcpy(packet->source, ip + 12, 4);
+	memcpy(packet->destination, ip + 16, 4);
+	rw_parse_tcp_fixed(packet, tcp);
+	packet->payload_bytes = length - headers;
+	return 1;
+}
+
+enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+			      struct rw_oddity_counts *oddities)
+{
+	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
+	packet->option_mss = packet->window_scale = packet->overtaken = 0;
+	packet->mptcp.seen = 0;
+	packet->time_ns = record->time_ns;
+	packet->offset = record->offset;
+	packet->file = record->file;
+	packet->interface = record->interface;
+	return parse_plain(record, packet) ? RW_PARSE_TCP : parse_link(record, packet, fragments, oddities);
 }

@@ -43,19 +43,21 @@ struct rw_mptcp {
 struct rw_packet {
 	int64_t time_ns;
 	uint64_t offset;
-	uint32_t file, interface;
-	uint8_t family; /* 4 or 6 */
-	uint8_t ecn;
-	uint16_t identification; /* IPv4 */
-	uint8_t overtaken; /* set by those who follow these numbers: one that was sent after it came before it */
+	uint32_t file;
 	uint8_t source[16], destination[16]; /* the first four bytes of an IPv4 address, no more */
 	uint16_t source_port, destination_port;
+	uint32_t interface;
 	uint32_t sequence, ack;
+	uint16_t identification; /* IPv4; else 0 */
+	uint8_t overtaken; /* set by those who follow these numbers: one that was sent after it came before it */
+	/* From here on sixteen bytes that are mostly those of the packet before it (journal.c); all of them are set. */
+	uint32_t payload_bytes; /* as sent, whatever was captured */
 	uint16_t flags;
 	uint16_t window;
+	uint8_t family; /* 4 or 6 */
+	uint8_t ecn;
 	uint8_t tcp_header_bytes;
-	uint32_t payload_bytes; /* as sent, whatever was captured */
-	/* Options. What the first line does not announce is not set. */
+	/* Options. What these do not announce is not set. */
 	uint8_t has_timestamps, sack_permitted, has_window_scale, sack_count, option_mss;
 	uint8_t window_scale;
 	uint16_t mss;
@@ -93,6 +95,22 @@ static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity whi
 {
 	rw_oddity_add(p->oddities, which, p->record->file, p->record->offset);
 	return RW_PARSE_OTHER;
+}
+
+/* Two NOPs and the head of a timestamps option. */
+#define RW_TIMESTAMPS_ALONE 0x0101080au
+
+/* The 20 bytes that every TCP header has. */
+static inline void rw_parse_tcp_fixed(struct rw_packet *packet, const uint8_t *h)
+{
+	packet->source_port = rw_load_u16(h);
+	packet->destination_port = rw_load_u16(h + 2);
+	packet->sequence = rw_load_u32(h + 4);
+	packet->ack = rw_load_u32(h + 8);
+	uint16_t bits = rw_load_u16(h + 12);
+	packet->window = rw_load_u16(h + 14);
+	packet->flags = bits & 0x1ff;
+	packet->tcp_header_bytes = (uint8_t)((bits >> 12) * 4);
 }
 
 enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type);

@@ -6,9 +6,6 @@ enum {
 	OPTION_TIMESTAMPS = 8, OPTION_MPTCP = 30
 };
 
-/* Two NOPs and the head of a timestamps option. */
-#define TIMESTAMPS_ALONE 0x0101080au
-
 /* Twice the largest segment that offloading makes (512 KiB). */
 #define PAYLOAD_MAX (1u << 20)
 
@@ -85,14 +82,7 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	const uint8_t *h = rw_bytes_view(&b, 20);
 	if (!h)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
-	packet->source_port = rw_load_u16(h);
-	packet->destination_port = rw_load_u16(h + 2);
-	packet->sequence = rw_load_u32(h + 4);
-	packet->ack = rw_load_u32(h + 8);
-	uint16_t bits = rw_load_u16(h + 12);
-	packet->window = rw_load_u16(h + 14);
-	packet->flags = bits & 0x1ff;
-	packet->tcp_header_bytes = (uint8_t)((bits >> 12) * 4);
+	rw_parse_tcp_fixed(packet, h);
 	if (packet->tcp_header_bytes < 20 || packet->tcp_header_bytes > wire)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	packet->payload_bytes = wire - packet->tcp_header_bytes;
@@ -100,12 +90,14 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	uint32_t length = packet->tcp_header_bytes - 20u;
 	struct rw_bytes options = rw_bytes_take(&b, length);
-	/* The one option of most packets, as most stacks lay it out (RFC 7323, appendix A). */
-	if (length == 12 && rw_bytes_left(&options) == 12 && rw_load_u32(options.at) == TIMESTAMPS_ALONE) {
+	/* The first option of most packets, as most stacks lay it out (RFC 7323, appendix A). */
+	if (rw_bytes_left(&options) >= 12 && rw_load_u32(options.at) == RW_TIMESTAMPS_ALONE) {
 		packet->ts_value = rw_load_u32(options.at + 4);
 		packet->ts_echo = rw_load_u32(options.at + 8);
 		packet->has_timestamps = 1;
-		return RW_PARSE_TCP;
+		rw_bytes_skip(&options, 12);
+		if (length == 12)
+			return RW_PARSE_TCP;
 	}
 	int cut = options.short_read;
 	options.short_read = 0;

@@ -1,4 +1,5 @@
 #include "early.h"
+#include "pass.h"
 
 #include <stdlib.h>
 
@@ -45,11 +46,8 @@ struct waiting {
 
 struct rw_early {
 	const struct rw_survey *survey;
-	struct rw_observation *observation;
+	struct rw_pass *pass;
 	struct rw_flow_index index;
-	struct rw_fragments *fragments;
-	struct rw_copies *copies; /* null: no flow has any */
-	struct rw_oddity_counts ignored;
 	const uint8_t *send_times; /* of each flow */
 	struct waiting **flow;     /* null before a flow's first packet, after its last, and where it is not needed */
 	struct rw_packet taken;
@@ -132,11 +130,8 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 		e->send_times = send_times;
 		e->read_ns = INT64_MIN;
 		e->flow = calloc(survey->flows + 1, sizeof *e->flow);
-		e->fragments = rw_fragments_open();
-		e->copies = survey->copied_flows ? rw_copies_open() : NULL;
-		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow && e->fragments &&
-		    (e->copies || !survey->copied_flows))
-			status = rw_observation_open(&e->observation, fds, files, &e->ignored, error);
+		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow)
+			status = rw_pass_open(&e->pass, fds, files, survey, &e->index, 0, error);
 	}
 	for (uint32_t i = 0; status == RW_OK && i < survey->flows; i++) {
 		if (send_times[i] == RW_SEND_TIMES_CAPTURED)
@@ -166,9 +161,7 @@ void rw_early_close(struct rw_early *e)
 		forget(e->flow[i]);
 	free(e->flow);
 	rw_flow_index_close(&e->index);
-	rw_fragments_close(e->fragments);
-	rw_copies_close(e->copies);
-	rw_observation_close(e->observation);
+	rw_pass_close(e->pass);
 	free(e);
 }
 
@@ -284,11 +277,10 @@ static int see_sending(struct rw_early *e, const struct rw_flow *f, struct waiti
 enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *error)
 {
 	e->passed++;
-	struct rw_record record;
-	struct rw_packet packet;
+	struct rw_noted noted;
 	while (!e->ended &&
 	       (e->read < e->passed || (e->read_ns < time_ns + e->ahead_ns && e->waiting < WAITING_MAX))) {
-		int got = rw_observation_next(e->observation, &record, error);
+		int got = rw_pass_next(e->pass, &noted, error);
 		if (got < 0)
 			return (enum rw_status)-got;
 		if (got == 0) {
@@ -296,21 +288,15 @@ enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *erro
 			break;
 		}
 		e->read++;
-		e->read_ns = record.time_ns;
-		if (rw_packet_parse(&record, &packet, e->fragments, &e->ignored) != RW_PARSE_TCP)
+		e->read_ns = noted.packet.time_ns;
+		uint32_t number = noted.flow;
+		if (number == RW_FLOW_NONE || noted.copy || e->send_times[number] == RW_SEND_TIMES_CAPTURED)
 			continue;
-		int side, failed = 0;
-		uint32_t number = rw_flow_index_find(&e->index, e->survey->flow, &packet, e->read, &side);
-		if (number == RW_FLOW_NONE)
-			continue; /* the file has grown since the survey */
 		const struct rw_flow *f = &e->survey->flow[number];
-		if (e->copies && rw_copies_see(e->copies, &packet) && f->copied)
-			continue;
-		if (e->send_times[number] == RW_SEND_TIMES_CAPTURED)
-			continue;
+		int failed = 0;
 		struct waiting *w = waiting_of(e, number);
 		if (w)
-			failed = side == f->source ? see_sending(e, f, w, &packet) : see_ack(w, &packet);
+			failed = noted.side == f->source ? see_sending(e, f, w, &noted.packet) : see_ack(w, &noted.packet);
 		if (!w || failed) {
 			rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
 			return RW_ERROR_MEMORY;

@@ -10,6 +10,8 @@
 #define WINDOW_SEGMENTS (1u << 18)
 #define TOTAL_SEGMENTS (1u << 23)
 #define BATCH_ROWS_MAX (1u << 22)
+/* Sixteen million packets of long transfers. */
+#define JOURNAL_KIB (1u << 17)
 
 static rw_status out_of_memory(rw_error *error)
 {
@@ -19,6 +21,10 @@ static rw_status out_of_memory(rw_error *error)
 
 static void count_link_type(rw_summary *s, uint32_t link_type)
 {
+	if (s->link_types && s->link_type[0] == link_type) {
+		s->link_type_packets[0]++;
+		return;
+	}
 	uint32_t i = 0;
 	while (i < s->link_types && s->link_type[i] != link_type)
 		i++;
@@ -47,6 +53,20 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 	count_link_type(s, record->link_type);
 }
 
+/* For the passes that follow, as long as there is room. */
+static void note(struct rw_survey *s, struct rw_noted *noted)
+{
+	if (!s->journal)
+		return;
+	noted->flow = s->last.flow;
+	noted->side = s->last.side;
+	noted->copy = s->last.copy;
+	if (rw_journal_write(s->journal, noted)) {
+		rw_journal_close(s->journal);
+		s->journal = NULL;
+	}
+}
+
 static rw_status survey(rw_replay *r, rw_error *error)
 {
 	rw_summary *s = &r->summary;
@@ -55,9 +75,10 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	if (status != RW_OK)
 		return status;
 	struct rw_record record;
-	struct rw_packet packet;
+	struct rw_noted noted;
 	struct rw_fragments *fragments = rw_fragments_open();
-	int got = fragments ? 1 : -(int)out_of_memory(error);
+	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
+	int got = fragments && r->survey.journal ? 1 : -(int)out_of_memory(error);
 	int64_t previous_ns = INT64_MIN;
 	uint64_t read = 0;
 	uint32_t originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0;
@@ -67,17 +88,19 @@ static rw_status survey(rw_replay *r, rw_error *error)
 			count_record(r, &record, previous_ns);
 			previous_ns = record.time_ns;
 		}
-		if (rw_packet_parse(&record, &packet, fragments, &r->oddities) != RW_PARSE_TCP)
-			continue;
-		s->tcp_packets++;
-		enum rw_survey_status failed = rw_survey_packet(&r->survey, &packet, read);
-		if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
-			rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
-				     r->survey.flows_max);
-			got = -(int)RW_ERROR_LIMIT;
-		} else if (failed) {
-			got = -(int)out_of_memory(error);
+		r->survey.last.flow = RW_FLOW_NONE;
+		if (rw_packet_parse(&record, &noted.packet, fragments, &r->oddities) == RW_PARSE_TCP) {
+			s->tcp_packets++;
+			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted.packet, read);
+			if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
+				rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
+					     r->survey.flows_max);
+				got = -(int)RW_ERROR_LIMIT;
+			} else if (failed) {
+				got = -(int)out_of_memory(error);
+			}
 		}
+		note(&r->survey, &noted);
 	}
 	s->packets = s->records;
 	if (fragments)
@@ -248,12 +271,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	}
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
-	if (status == RW_OK && !(r->fragments = rw_fragments_open()))
-		status = out_of_memory(error);
-	if (status == RW_OK && r->survey.copied_flows && !(r->copies = rw_copies_open()))
-		status = out_of_memory(error);
 	if (status == RW_OK)
-		status = rw_observation_open(&r->observation, r->fds, r->files, &r->ignored, error);
+		status = rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->early, error);
 	if (status != RW_OK) {
 		rw_replay_close(r);
 		return status;
@@ -298,9 +317,11 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		   !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	l->full_rows += full;
 	l->rows++;
-	for (uint32_t k = 0; k < r->choices; k++) {
-		struct rw_shadow_row row = {0};
-		rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.srtt_ns, &row);
+	uint8_t *shadow = r->live_connection[f->connection].shadows;
+	size_t shadow_bytes = rw_shadow_bytes(rw_connection_paths(r, f->connection));
+	for (uint32_t k = 0; k < r->choices; k++, shadow += shadow_bytes) {
+		struct rw_shadow_row row;
+		rw_shadow_event((struct rw_shadow *)(void *)shadow, l->slot, e, l->sender.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
@@ -317,7 +338,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 
 static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_events *events)
 {
-	const struct rw_flow *f = &r->survey.flow[number];
+	const struct rw_flow *f = l->flow;
 	struct live_connection *lc = &r->live_connection[f->connection];
 	if (!l->established || l->slot == NO_SLOT)
 		return 0;
@@ -380,19 +401,19 @@ static void handshake(const struct rw_flow *f, struct live *l, int from_source, 
 	*ready = 1;
 }
 
-static struct live *live_flow(rw_replay *r, uint32_t number)
+static struct live *open_flow(rw_replay *r, uint32_t number)
 {
-	if (!r->live[number]) {
-		struct live *l = calloc(1, sizeof *l);
-		if (!l)
-			return NULL;
-		l->slot = NO_SLOT;
-		const struct rw_flow *f = &r->survey.flow[number];
-		uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
-		rw_sender_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
-		r->live[number] = l;
-	}
-	return r->live[number];
+	struct live *l = calloc(1, sizeof *l);
+	if (!l)
+		return NULL;
+	const struct rw_flow *f = &r->survey.flow[number];
+	uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
+	l->flow = f;
+	l->packets_left = f->side[0].packets + f->side[1].packets;
+	l->slot = NO_SLOT;
+	rw_sender_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
+	r->live[number] = l;
+	return l;
 }
 
 static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *p)
@@ -400,7 +421,7 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	const struct rw_mptcp *m = &p->mptcp;
 	struct live_connection *lc = &r->live_connection[f->connection];
 	const struct rw_flow_connection *c = &r->survey.connection[f->connection];
-	if (!m->seen || !m->dss_mapping || m->data_length == 0)
+	if (!m->dss_mapping || m->data_length == 0)
 		return 0;
 	int first = !!(m->seen & 1 << RW_MP_CAPABLE);
 	if (first ? !c->has_idsn : m->subflow_sequence == 0)
@@ -413,17 +434,16 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	return rw_coverage_add(lc->coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
 }
 
-static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, struct rw_packet *p)
+static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
-	struct live *l = r->live[number];
+	const struct rw_flow *f = l->flow;
 	int ready;
-	const struct rw_flow *f = &r->survey.flow[number];
 	if (p->time_ns < l->last_ns)
 		p->time_ns = l->last_ns; /* a subflow's clock does not go back */
 	l->last_ns = p->time_ns;
 	if (l->left) {
 		l->ce_packets += from_source && p->ecn == RW_ECN_CE;
-		return from_source ? cover(r, f, p) : 0;
+		return from_source && p->mptcp.seen ? cover(r, f, p) : 0;
 	}
 	int opening = (p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns;
 	struct rw_events events;
@@ -437,7 +457,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 			rw_connection_establish(r, f, l, p->time_ns);
 		if (rw_sender_sent(&l->sender, p, &events, &r->oddities))
 			return 1;
-		if (cover(r, f, p))
+		if (p->mptcp.seen && cover(r, f, p))
 			return 1;
 	} else {
 		int first = ready;
@@ -449,7 +469,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, int from_source, st
 			rw_sender_acked(&l->sender, p, &events, &r->oddities);
 		}
 	}
-	if (apply(r, number, l, &events))
+	if (events.count && apply(r, number, l, &events))
 		return 1;
 	if (from_source && p->flags & RW_TCP_FIN)
 		l->fin = 1;
@@ -481,43 +501,41 @@ static void end_flow(rw_replay *r, uint32_t number)
 }
 
 /* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
-static int replay_captured(rw_replay *r, uint32_t number, int from_source, struct rw_packet *p)
+static int replay_captured(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
 	const struct rw_packet *sent;
 	/* Nothing is sent before the handshake that is just passing. */
-	if (r->send_times[number] == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
-		return replay_flow_packet(r, number, from_source, p);
+	if (l->sender.corrected == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
+		return replay_flow_packet(r, number, l, from_source, p);
 	while ((sent = rw_early_take(r->early, number, p->time_ns))) {
 		struct rw_packet packet = *sent;
-		if (replay_flow_packet(r, number, 1, &packet))
+		if (replay_flow_packet(r, number, l, 1, &packet))
 			return 1;
 	}
-	if (from_source && rw_early_waits(&r->survey.flow[number], p))
+	if (from_source && rw_early_waits(l->flow, p))
 		return 0; /* it was among those */
-	return replay_flow_packet(r, number, from_source, p);
+	return replay_flow_packet(r, number, l, from_source, p);
 }
 
-static int replay_packet(rw_replay *r, struct rw_packet *p)
+static int replay_packet(rw_replay *r, struct rw_noted *noted)
 {
-	int side;
-	uint32_t number = rw_flow_index_find(&r->survey.index, r->survey.flow, p, r->record, &side);
-	if (number == RW_FLOW_NONE)
-		return 0; /* the file has grown since the survey */
-	int from_source = side == r->survey.flow[number].source;
-	if (r->copies && rw_copies_see(r->copies, p) && r->survey.flow[number].copied) {
+	uint32_t number = noted->flow;
+	struct rw_packet *p = &noted->packet;
+	struct live *l = r->live[number];
+	if (noted->copy) {
 		rw_oddity_add(&r->oddities, RW_ODDITY_CAPTURED_TWICE, p->file, p->offset);
 		return 0;
 	}
-	if (r->outcome[number].over)
+	if (!l && r->outcome[number].over)
 		return 0; /* the file has changed since the survey */
-	struct live *l = live_flow(r, number);
-	if (!l)
+	if (!l && !(l = open_flow(r, number)))
 		return 1;
+	int from_source = noted->side == l->flow->source;
 	if (from_source && !l->left)
 		rw_sender_identify(&l->sender, p);
-	if (replay_captured(r, number, from_source, p))
+	if (replay_captured(r, number, l, from_source, p))
 		return 1;
-	if (++l->packets == r->survey.flow[number].side[0].packets + r->survey.flow[number].side[1].packets)
+	if (--l->packets_left == 0)
 		end_flow(r, number);
 	return 0;
 }
@@ -544,11 +562,10 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	memset(error, 0, sizeof *error);
 	r->rows_before += r->rows;
 	r->rows = r->marks = r->sets = r->log.count = 0;
-	struct rw_record record;
-	struct rw_packet packet;
+	struct rw_noted noted;
 	/* One packet adds at most one row. */
 	while (!r->ended && r->rows < r->batch_rows && r->marks < r->batch_rows && r->log.count < r->batch_rows) {
-		int got = rw_observation_next(r->observation, &record, error);
+		int got = rw_pass_next(r->pass, &noted, error);
 		if (got < 0)
 			return (rw_status)-got;
 		if (got == 0) {
@@ -557,14 +574,14 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 		}
 		r->record++;
 		r->oddities.record = r->record;
-		r->oddities.now_ns = r->observed_by.now_ns = record.time_ns;
+		r->oddities.now_ns = r->observed_by.now_ns = noted.packet.time_ns;
 		r->observed_by.row = r->rows_before + r->rows;
 		if (r->early) {
-			rw_status status = rw_early_read(r->early, record.time_ns, error);
+			rw_status status = rw_early_read(r->early, noted.packet.time_ns, error);
 			if (status != RW_OK)
 				return status;
 		}
-		if (rw_packet_parse(&record, &packet, r->fragments, &r->ignored) == RW_PARSE_TCP && replay_packet(r, &packet))
+		if (noted.flow != RW_FLOW_NONE && replay_packet(r, &noted))
 			r->no_memory = 1;
 		if (r->no_memory || r->observed_by.no_memory || r->log.no_memory)
 			return out_of_memory(error);
@@ -582,7 +599,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 
 void rw_replay_progress(const rw_replay *r, uint64_t *done, uint64_t *total)
 {
-	*done = rw_observation_offset(r->observation);
+	*done = rw_pass_offset(r->pass, r->total_bytes);
 	*total = r->total_bytes;
 }
 
@@ -609,9 +626,7 @@ void rw_replay_close(rw_replay *r)
 	}
 	free(r->log.row);
 	rw_columns_free(&r->columns, r->columns.phase ? r->choices : 0);
-	rw_observation_close(r->observation);
-	rw_fragments_close(r->fragments);
-	rw_copies_close(r->copies);
+	rw_pass_close(r->pass);
 	rw_early_close(r->early);
 	rw_across_close(r->across);
 	free(r->send_times);

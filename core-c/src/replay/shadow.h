@@ -48,7 +48,7 @@ struct rw_shadow {
 size_t rw_shadow_bytes(uint32_t paths);
 
 struct rw_shadow_row {
-	uint64_t cwnd_before_q16, cwnd_q16, ssthresh_q16;
+	uint64_t cwnd_q16, cwnd_before_q16, ssthresh_q16;
 	uint8_t phase;
 };
 

@@ -8,6 +8,7 @@
 #include "detect.h"
 #include "early.h"
 #include "observed.h"
+#include "pass.h"
 #include "shadow.h"
 
 #define NO_SLOT 255
@@ -32,9 +33,10 @@ struct outcome {
 
 /* A flow while it is replayed: from its first packet to its last. */
 struct live {
-	struct rw_sender sender;
+	const struct rw_flow *flow;
+	uint64_t packets_left; /* of those that the survey counted */
 	int64_t last_ns, syn_ns, syn_ack_ns;
-	uint64_t packets; /* replayed, of those that the survey counted */
+	struct rw_sender sender;
 	uint64_t rows, full_rows;
 	struct window *window;
 	uint32_t ce_packets;
@@ -91,12 +93,10 @@ struct rw_replay {
 	rw_limits limits;
 	struct rw_survey survey;
 	struct rw_budget budget;
-	struct rw_oddity_counts oddities, ignored; /* ignored: those that the survey has counted already */
+	struct rw_oddity_counts oddities;
 	rw_summary summary;
-	struct rw_observation *observation; /* of the second pass */
-	struct rw_fragments *fragments;
-	struct rw_copies *copies;           /* null: no flow has any */
-	uint64_t record;                    /* that it is at */
+	struct rw_pass *pass;   /* the second */
+	uint64_t record;        /* that it is at */
 	struct rw_early *early; /* null: no flow needs it */
 	uint8_t *send_times;    /* of each flow */
 	struct live **live;      /* null before a flow's first packet, and after its last */

@@ -1,0 +1,36 @@
+/*
+ * What the survey has read of each record, in as few bytes as a later pass needs: about eight for a packet that goes on
+ * where its flow's last one ended. Fields are written as what they differ by from the packet before, of the same side of
+ * the same flow. It is never longer than the capture, and never longer than it may be: then it is dropped.
+ */
+#ifndef RW_JOURNAL_H
+#define RW_JOURNAL_H
+
+#include "flow.h"
+
+/* One record, as a later pass knows it. */
+struct rw_noted {
+	uint32_t flow; /* RW_FLOW_NONE: no packet of a flow; of `packet` then only time_ns, offset and file are set */
+	uint8_t side, copy; /* copy: a frame that was captured before (rw_copies_see) */
+	/* Without addresses, ports and interface, and without what only a survey asks of options. */
+	struct rw_packet packet;
+};
+
+struct rw_journal;
+
+/* Null: out of memory. */
+struct rw_journal *rw_journal_open(uint64_t bytes_max);
+void rw_journal_close(struct rw_journal *journal);
+/* The next record. 0, or 1: there is no room for it, and the journal is of no use any more. */
+int rw_journal_write(struct rw_journal *journal, const struct rw_noted *noted);
+
+/* Reads from the start, once everything is written. releases: nobody reads after it, what it has passed is freed. Null: out of memory. */
+struct rw_journal_reader;
+struct rw_journal_reader *rw_journal_read(struct rw_journal *journal, int releases);
+void rw_journal_reader_close(struct rw_journal_reader *reader);
+/* 1: a record; 0: the end. Writes every field of noted that a journal knows, and sets those of options that it does not to 0. */
+int rw_journal_next(struct rw_journal_reader *reader, struct rw_noted *noted);
+/* How much has been read, of 2^16. */
+uint32_t rw_journal_share_q16(const struct rw_journal_reader *reader);
+
+#endif

@@ -1,0 +1,87 @@
+#include "pass.h"
+
+#include <stdlib.h>
+
+struct rw_pass {
+	const struct rw_survey *survey;
+	struct rw_journal_reader *reader; /* null: from the files */
+	struct rw_observation *observation;
+	struct rw_flow_index *index;
+	struct rw_fragments *fragments;
+	struct rw_copies *copies; /* null: no flow has any */
+	struct rw_oddity_counts ignored; /* those that the survey has counted already */
+	uint64_t record;
+};
+
+enum rw_status rw_pass_open(struct rw_pass **out, const int *fds, uint32_t files, const struct rw_survey *survey,
+			    struct rw_flow_index *index, int last, rw_error *error)
+{
+	struct rw_pass *pass = calloc(1, sizeof *pass);
+	enum rw_status status = RW_ERROR_MEMORY;
+	if (pass) {
+		pass->survey = survey;
+		pass->index = index;
+		if (survey->journal) {
+			pass->reader = rw_journal_read(survey->journal, last);
+			status = pass->reader ? RW_OK : RW_ERROR_MEMORY;
+		} else {
+			pass->fragments = rw_fragments_open();
+			pass->copies = survey->copied_flows ? rw_copies_open() : NULL;
+			if (pass->fragments && (pass->copies || !survey->copied_flows))
+				status = rw_observation_open(&pass->observation, fds, files, &pass->ignored, error);
+		}
+	}
+	if (status != RW_OK) {
+		if (status == RW_ERROR_MEMORY)
+			rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
+		rw_pass_close(pass);
+		return status;
+	}
+	*out = pass;
+	return RW_OK;
+}
+
+void rw_pass_close(struct rw_pass *pass)
+{
+	if (!pass)
+		return;
+	rw_journal_reader_close(pass->reader);
+	rw_observation_close(pass->observation);
+	rw_fragments_close(pass->fragments);
+	rw_copies_close(pass->copies);
+	free(pass);
+}
+
+static int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
+{
+	struct rw_record record;
+	int side, got = rw_observation_next(pass->observation, &record, error);
+	if (got <= 0)
+		return got;
+	pass->record++;
+	n->flow = RW_FLOW_NONE;
+	if (rw_packet_parse(&record, &n->packet, pass->fragments, &pass->ignored) != RW_PARSE_TCP)
+		return 1;
+	/* None: the file has grown since the survey. */
+	n->flow = rw_flow_index_find(pass->index, pass->survey->flow, &n->packet, pass->record, &side);
+	if (n->flow != RW_FLOW_NONE) {
+		n->side = (uint8_t)side;
+		n->copy = pass->copies && rw_copies_see(pass->copies, &n->packet);
+	}
+	return 1;
+}
+
+int rw_pass_next(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
+{
+	int got = pass->reader ? rw_journal_next(pass->reader, n) : read_again(pass, n, error);
+	if (got > 0 && n->flow != RW_FLOW_NONE && n->copy)
+		n->copy = pass->survey->flow[n->flow].copied;
+	return got;
+}
+
+uint64_t rw_pass_offset(const struct rw_pass *pass, uint64_t total_bytes)
+{
+	if (!pass->reader)
+		return rw_observation_offset(pass->observation);
+	return total_bytes / 65536 * rw_journal_share_q16(pass->reader) + total_bytes % 65536 * rw_journal_share_q16(pass->reader) / 65536;
+}
