@@ -1,4 +1,4 @@
-"""What Linux senders do beyond the RFCs, each as a small trace: found where replays departed from the kernel's window."""
+"""What Linux senders do beyond the RFCs, each as a small trace. Replays departed there from the kernel's window."""
 
 from __future__ import annotations
 

@@ -215,6 +215,25 @@ def test_acknowledged_but_never_captured(tmp_path: Path) -> None:
     assert "unseen_data" in result.connections[0].quality
 
 
+def test_a_clock_that_is_set_back_counts_on(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(100.0, RTT)
+    for i in range(40):
+        late = 5.0 if i >= 10 else 0.0
+        segment(trace, 100.2 + i * 0.11 - late, i)
+        ack(trace, 100.3 + i * 0.11 - late, i + 1)
+    times = [t for t, _, _ in trace.records]
+    path = tmp_path / "set.pcap"
+    whole = trace.bytes()[:24]
+    for time_ns, data, wire in trace.records:  # in the order captured
+        whole += struct.pack("<IIII", time_ns // 10**9, time_ns % 10**9, len(data), wire) + data
+    path.write_bytes(whole)
+    with rewindow.open(path) as capture:
+        result = capture.replay(["newreno"])
+    assert times != sorted(times)
+    assert [r for r in result.acks["rtt_us"].to_pylist() if r != 100_000] == []
+
+
 def test_sequence_numbers_wrap(tmp_path: Path) -> None:
     trace = Trace()
     base = 2**32 - 3 * MSS

@@ -14,7 +14,8 @@
 
 /* A controller's window on one flow, over its rows. */
 struct window {
-	uint64_t sum_q16, most_q16, last_q16, matched;
+	uint64_t sum_q16, most_q16, last_q16;
+	uint32_t matched, near; /* of the full rows */
 };
 
 /* What became of a flow: all that is kept of it after its last packet. */
@@ -34,6 +35,7 @@ struct outcome {
 struct live {
 	struct rw_sender sender;
 	int64_t last_ns, syn_ns, syn_ack_ns;
+	int64_t set_back_ns; /* how far the capture's clock was */
 	uint64_t packets; /* replayed, of those that the survey counted */
 	uint64_t rows, full_rows;
 	struct window *window;
