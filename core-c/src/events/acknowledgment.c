@@ -569,10 +569,10 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 		note_reordering(s, w.reorder_at, mss);
 	e->rtt_ns = rtt_sample(s, &w);
 	e->rtt_newest_ns = newest_sample(s, &w);
-	if (!e->rtt_ns)
-		e->rtt_ns = e->rtt_newest_ns = echoed_sample(s, &w);
 	if (e->rtt_ns)
 		rw_sender_rtt(s, e->rtt_ns);
+	else if ((e->rtt_ns = e->rtt_newest_ns = echoed_sample(s, &w)))
+		rw_sender_smooth_rtt(s, e->rtt_ns);
 	rw_rack_update_window(s, w.dsack && s->reorder_seen && !w.dsack_probe);
 	end_probe(s, &w, e);
 	int dubious = duplicate || w.data_sacked || w.ece || w.dsack || s->state != RW_SENDER_OPEN;

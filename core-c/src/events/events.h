@@ -174,8 +174,10 @@ void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_e
 		     struct rw_oddity_counts *oddities);
 /* Did much of its data leave on a timer? */
 int rw_sender_paced(const struct rw_sender *s);
-/* The handshake's own sample. */
+/* A sample: of an ACK, or the handshake's own. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);
+/* One that its sender heeds, but too coarse for the metrics. */
+void rw_sender_smooth_rtt(struct rw_sender *s, uint64_t rtt_ns);
 /* Retransmissions that were lost before they reached the capture point; 0 beside the sender. */
 uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s);
 /* Quantile q in percent of the samples; 0 when there are none. */

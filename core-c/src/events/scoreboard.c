@@ -265,7 +265,7 @@ void rw_sender_close(struct rw_sender *s)
 }
 
 /* RFC 6298 with Linux's variance: the largest deviation of a round trip, at least RTO_MIN, decays by a quarter. */
-void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
+void rw_sender_smooth_rtt(struct rw_sender *s, uint64_t rtt_ns)
 {
 	if (s->retired)
 		return;
@@ -275,7 +275,6 @@ void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
 		rtt_ns = RTT_MAX_NS;
 	if (!s->rtt_min_ns || rtt_ns < s->rtt_min_ns)
 		s->rtt_min_ns = rtt_ns;
-	count_rtt(s, rtt_ns / 1000);
 	if (!s->srtt_ns) {
 		s->srtt_ns = rtt_ns;
 		s->mdev_ns = rtt_ns / 2;
@@ -302,4 +301,12 @@ void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
 		s->rtt_sequence = s->next;
 		s->mdev_max_ns = RTO_MIN_NS;
 	}
+}
+
+void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
+{
+	if (s->retired)
+		return;
+	rw_sender_smooth_rtt(s, rtt_ns);
+	count_rtt(s, rtt_ns < 1000 ? 1 : rtt_ns < RTT_MAX_NS ? rtt_ns / 1000 : RTT_MAX_NS / 1000);
 }
