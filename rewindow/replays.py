@@ -24,6 +24,7 @@ LINK_TYPE_RAW = 101
 SENDER_CANDIDATES = ("newreno", "cubic")
 _MATCH_ROWS_MIN = 50
 _MATCH_MIN = 0.5
+_NEAR_MIN = 0.9
 _MATCH_MARGIN = 0.2
 """Over the next candidate: in slow start all of them have the same window."""
 
@@ -365,10 +366,13 @@ class Replay:
                 continue
             lib.rw_replay_window(self._handle, subflow, k, row)
             if row.full_rows >= _MATCH_ROWS_MIN:
-                found.append((row.matched / row.full_rows, choice.name))
+                found.append((row.matched / row.full_rows, row.near / row.full_rows, choice.name))
         if not found:
             return SenderAlgorithm("unknown", None)
-        found.sort(reverse=True)
-        best, second = found[0][0], found[1][0] if len(found) > 1 else 0.0
-        told_apart = best >= _MATCH_MIN and best - second >= _MATCH_MARGIN
-        return SenderAlgorithm(found[0][1] if told_apart else "unknown", best)
+        # CUBIC's window may be one segment off for long: its root is not Linux's.
+        for k, least in ((0, _MATCH_MIN), (1, _NEAR_MIN)):
+            shares = sorted((f[k], f[2]) for f in found)
+            others = shares[-2][0] if len(shares) > 1 else 0.0
+            if shares[-1][0] >= least and shares[-1][0] - others >= _MATCH_MARGIN:
+                return SenderAlgorithm(shares[-1][1], max(f[0] for f in found if f[2] == shares[-1][1]))
+        return SenderAlgorithm("unknown", max(f[0] for f in found))

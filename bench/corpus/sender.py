@@ -16,6 +16,8 @@ from bench.corpus.tshark import ACK, FIN, RST, SYN, Endpoint, Packet
 
 REORDER_NS = 3_000_000
 NUMBERS_MISSING_MAX = 256
+SET_BACK_NS = 1_000_000_000
+SET_BACK_MOST_NS = 86_400 * SET_BACK_NS
 MSS_MIN, MSS_ETHERNET, HEADER_BYTES = 64, 1460, 20
 
 
@@ -145,10 +147,13 @@ class Sender:
         return packet.number in self._later
 
     def _read(self) -> None:
-        latest = 0
+        latest = set_back = 0
         for packet, options in zip(self.flow.packets, self.flow.options, strict=True):
-            self.goes_back |= packet.time_ns < latest
-            now = latest = max(latest, packet.time_ns)  # a subflow's clock does not go back
+            back = latest - (packet.time_ns + set_back)
+            self.goes_back |= back > 0
+            if SET_BACK_NS < back <= SET_BACK_MOST_NS - set_back:
+                set_back += back
+            now = latest = max(latest, packet.time_ns + set_back)  # a subflow's clock does not go back
             mine = packet.source == self.source
             if self._left and (self.as_captured or not mine or packet.flags & RST):
                 self.verdicts[packet.number] = self.fates[packet.number] = "after_end"

@@ -112,7 +112,7 @@ static void check_subflow(const rw_replay *r, const rw_subflow_row *s, uint32_t 
 	CHECK(s->ece_acks <= s->acks && s->ce_packets <= s->packets);
 	for (uint32_t k = 0; k <= CHOICE_COUNT; k++) {
 		rw_replay_window(r, number, k, &w);
-		CHECK(w.matched <= w.full_rows && w.full_rows <= w.rows && w.rows <= s->acks);
+		CHECK(w.matched <= w.near && w.near <= w.full_rows && w.full_rows <= w.rows && w.rows <= s->acks);
 		CHECK(w.last_q16 <= w.most_q16 && w.sum_q16 <= w.rows * w.most_q16);
 	}
 }

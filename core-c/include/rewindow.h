@@ -315,8 +315,8 @@ typedef struct rw_window_row {
 	uint64_t rows;
 	uint64_t sum_q16, most_q16, last_q16;
 	/* How well it explains the sender: of the ACKs before which the sender filled its window, how many found a flight
-	   of exactly the controller's. */
-	uint64_t full_rows, matched;
+	   of exactly the controller's, and how many one within a segment of it. */
+	uint64_t full_rows, matched, near;
 } rw_window_row;
 
 typedef struct rw_summary {

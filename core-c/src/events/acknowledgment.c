@@ -8,8 +8,8 @@ struct ack_work {
 	const struct rw_packet *p;
 	int64_t now;
 	uint32_t delivered;
-	uint32_t dsack_segments, dsack_end;
-	uint8_t advanced, data_acked, data_sacked, dsack, window_update, ece, original_sacked, lost_retransmission;
+	uint32_t una_before;
+	uint8_t advanced, data_acked, data_sacked, dsack, dsack_probe, window_update, ece, original_sacked, lost_retransmission;
 	int64_t first_sent_ns, last_sent_ns, sack_sent_ns, sack_last_ns; /* 0: none */
 	uint8_t retransmitted_acked;
 	uint32_t highest_before; /* SACKed before this ACK: what it SACKs itself is no sign of reordering */
@@ -40,6 +40,14 @@ static void see_reordering(struct ack_work *w, const struct rw_segment *g)
 		w->reordered = 1;
 		w->reorder_at = g->start;
 	}
+}
+
+/* One retransmission fewer has to be spurious for the whole reduction to be. */
+static void count_spurious(struct rw_sender *s, uint32_t end, uint32_t segments)
+{
+	if (!s->undo_possible || s->undo_retransmits <= 0 || rw_seq_diff(end, s->undo_mark) <= 0)
+		return;
+	s->undo_retransmits = (uint32_t)s->undo_retransmits > segments ? s->undo_retransmits - (int32_t)segments : 0;
 }
 
 static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segment *g)
@@ -102,6 +110,36 @@ static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t star
 	sack_range(s, w, start, end);
 }
 
+/*
+ * RFC 2883. More segments that came twice than were sent twice: the network made them, and Linux heeds none of these
+ * reports any more.
+ */
+static void see_duplicate(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end, uint32_t segments)
+{
+	s->dsacked += segments;
+	if (s->dsacked > s->retransmitted_packets)
+		return;
+	s->spurious += segments;
+	w->dsack = 1;
+	w->delivered += segments; /* it left the network, if in vain */
+	w->dsack_probe = s->probe_outstanding && segments == 1 && end == s->probe_high;
+	if (rw_seq_diff(end, s->una) <= 0) {
+		count_spurious(s, end, segments);
+		return;
+	}
+	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
+		struct rw_segment *g = rw_segment_at(s, i);
+		s->work++;
+		if (rw_seq_diff(g->end, end) > 0)
+			break;
+		if (!(g->bits & RW_SEGMENT_EVER))
+			continue;
+		count_spurious(s, g->end, 1);
+		if (g->bits & RW_SEGMENT_SACKED)
+			see_reordering(w, g);
+	}
+}
+
 static void read_sacks(struct rw_sender *s, struct ack_work *w, uint32_t mss)
 {
 	const struct rw_packet *p = w->p;
@@ -114,11 +152,8 @@ static void read_sacks(struct rw_sender *s, struct ack_work *w, uint32_t mss)
 		int duplicate = k == 0 && (rw_seq_diff(start, p->ack) < 0 ||
 					   (p->sack_count > 1 && rw_seq_diff(end, p->sack_end[1]) <= 0 &&
 					    rw_seq_diff(start, p->sack_start[1]) >= 0));
-		if (duplicate) { /* RFC 2883 */
-			w->dsack = 1;
-			w->dsack_segments = (end - start + mss - 1) / mss;
-			w->dsack_end = end;
-			s->spurious += w->dsack_segments;
+		if (duplicate) {
+			see_duplicate(s, w, start, end, (end - start + mss - 1) / mss);
 			continue;
 		}
 		if (rw_seq_diff(start, s->una) < 0)
@@ -168,8 +203,8 @@ static void clean(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 			s->sacked_out--;
 		} else {
 			w->delivered++;
-			if (!(g->bits & RW_SEGMENT_EVER && w->p->has_timestamps && s->has_retransmit_ts &&
-			      echoes_before(w->p, s->first_retransmit_ts)))
+			/* An answer to a packet before this retransmission says nothing of it (RFC 8985 6.2, step 2). */
+			if (!(g->bits & RW_SEGMENT_EVER && g->ts_value && echoes_before(w->p, g->ts_value)))
 				rw_rack_advance(s, g, w->now);
 		}
 		if (g->bits & RW_SEGMENT_LOST)
@@ -200,6 +235,20 @@ static uint64_t newest_sample(const struct rw_sender *s, const struct ack_work *
 	if (!from || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
 		return 0;
 	return w->now > from ? (uint64_t)(w->now - from) : 1;
+}
+
+/*
+ * Where all that was acknowledged had been sent again, the echo tells which transmission arrived (RFC 7323 4.1), in the
+ * sender's ticks, at least one.
+ */
+static uint64_t echoed_sample(const struct rw_sender *s, const struct ack_work *w)
+{
+	const struct rw_packet *p = w->p;
+	if (!s->ticking || !w->data_acked || !p->has_timestamps || rw_seq_diff(p->ts_echo, s->tick_first) < 0 ||
+	    rw_seq_diff(p->ts_echo, s->tick_last) > 0 || w->now < s->tick_ns)
+		return 0;
+	int64_t ticks = (w->now - s->tick_ns) / RW_CLOCK_TICK_NS - (int64_t)(p->ts_echo - s->tick_first);
+	return (uint64_t)(ticks > 1 ? ticks : 1) * RW_CLOCK_TICK_NS;
 }
 
 static int may_undo(const struct rw_sender *s, const struct ack_work *w)
@@ -236,7 +285,7 @@ static void end_probe(struct rw_sender *s, const struct ack_work *w, struct rw_e
 {
 	if (!s->probe_outstanding || rw_seq_diff(w->p->ack, s->probe_high) < 0)
 		return;
-	if (!s->probe_retransmitted || w->dsack) {
+	if (!s->probe_retransmitted || w->dsack_probe) {
 		s->probe_outstanding = 0;
 	} else if (rw_seq_diff(w->p->ack, s->probe_high) > 0) {
 		s->probe_outstanding = 0;
@@ -340,9 +389,13 @@ static void react(struct rw_sender *s, struct ack_work *w, struct rw_event *e, i
 			e->steps |= RW_STEP_EXIT;
 			s->state = RW_SENDER_OPEN;
 		} else if (s->state == RW_SENDER_RECOVERY) {
-			if (may_undo(s, w))
+			int undone = may_undo(s, w);
+			if (undone)
 				undo(s, e, 0);
-			else if (s->undo_possible)
+			/* Without SACK duplicate ACKs may still come for what was sent again: wait for one beyond (RFC 6582). */
+			if (!s->sack && s->una == s->high)
+				return;
+			if (!undone && s->undo_possible)
 				e->steps |= RW_STEP_EXIT;
 			if (s->reorder_persist)
 				s->reorder_persist--;
@@ -351,7 +404,7 @@ static void react(struct rw_sender *s, struct ack_work *w, struct rw_event *e, i
 	}
 	if (s->state == RW_SENDER_RECOVERY) {
 		if (w->advanced && s->undo_possible && s->has_retransmit_ts && echoes_before(w->p, s->first_retransmit_ts)) {
-			note_reordering(s, s->una, s->segment_bytes);
+			note_reordering(s, w->una_before, s->segment_bytes);
 			if (s->retrans_out)
 				return;
 			undo(s, e, 1);
@@ -449,13 +502,11 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	struct ack_work w = {.p = p, .now = p->time_ns, .highest_before = s->sacked_out ? s->highest_sack : s->una};
 	int32_t ahead = rw_seq_diff(p->ack, s->una);
 	e->ack = p->ack;
-	e->rto_ns = rw_sender_rto_ns(s);
 	e->in_flight_before = rw_in_flight(s);
 	e->packets_out_before = s->count;
 	e->next_before = s->next;
 	e->sent_before = s->sent_since;
-	e->drained = s->drained_since;
-	e->sent_ns = s->last_send_ns;
+	e->whole_before = s->whole;
 	uint64_t flight_bytes = (uint64_t)e->in_flight_before * mss;
 	uint32_t span = s->next - s->una;
 	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span
@@ -472,13 +523,14 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	w.window_update = s->window_bytes != UINT32_MAX && window != s->window_bytes;
 	limits(s, p, e, mss);
 	s->sent_since = 0;
-	s->retransmitted_since = s->drained_since = 0;
+	s->retransmitted_since = 0;
 	if (ahead < 0 || ahead > RW_SEQUENCE_JUMP_MAX) { /* old, or not of this connection */
 		e->in_flight = rw_in_flight(s);
 		return;
 	}
 	int outstanding = s->count > 0;
-	uint32_t lost_before = s->lost_total, una_before = s->una;
+	uint32_t lost_before = s->lost_total;
+	w.una_before = s->una;
 	if (p->sack_count && s->sack)
 		read_sacks(s, &w, mss);
 	if (rw_seq_diff(p->ack, s->next) > 0) {
@@ -495,6 +547,8 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	if (rw_seq_diff(s->highest_sack, s->una) < 0)
 		s->highest_sack = s->una;
 	e->una_advanced = w.advanced;
+	if (w.advanced && w.una_before == s->first_sequence)
+		e->initial = s->initial;
 	e->acked_bytes = (uint32_t)ahead;
 	int duplicate = !w.advanced && !w.window_update && p->payload_bytes == 0 && outstanding && !w.dsack;
 	if (duplicate)
@@ -503,9 +557,11 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 		s->sacked_out++; /* without SACK a duplicate ACK stands for one delivered segment (RFC 6582) */
 		w.delivered++;
 	} else if (!s->sack && w.advanced) {
-		uint32_t counted = s->sacked_out < w.delivered ? s->sacked_out : w.delivered;
+		/* One of what it covers filled the hole, the others had a duplicate ACK each. */
+		uint32_t covered = w.delivered, most = covered ? covered - 1 : 0;
+		uint32_t counted = s->sacked_out < most ? s->sacked_out : most;
+		w.delivered -= counted;
 		s->sacked_out = s->state == RW_SENDER_RECOVERY && rw_seq_diff(s->una, s->high) < 0 ? s->sacked_out - counted : 0;
-		w.delivered -= counted < w.delivered ? counted : w.delivered - (w.delivered > 0);
 		if (s->sacked_out > s->count - s->lost_out)
 			s->sacked_out = s->count - s->lost_out;
 	}
@@ -515,16 +571,12 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	e->rtt_newest_ns = newest_sample(s, &w);
 	if (e->rtt_ns)
 		rw_sender_rtt(s, e->rtt_ns);
-	rw_rack_update_window(s, w.dsack);
-	if (w.dsack && s->undo_possible && s->undo_retransmits > 0 && rw_seq_diff(w.dsack_end, una_before) <= 0 &&
-	    rw_seq_diff(w.dsack_end, s->undo_mark) > 0) {
-		s->undo_retransmits -= (int32_t)w.dsack_segments;
-		if (s->undo_retransmits < 0)
-			s->undo_retransmits = 0;
-	}
+	else if ((e->rtt_ns = e->rtt_newest_ns = echoed_sample(s, &w)))
+		rw_sender_smooth_rtt(s, e->rtt_ns);
+	rw_rack_update_window(s, w.dsack && s->reorder_seen && !w.dsack_probe);
 	end_probe(s, &w, e);
 	int dubious = duplicate || w.data_sacked || w.ece || w.dsack || s->state != RW_SENDER_OPEN;
-	if (outstanding && dubious)
+	if ((outstanding && dubious) || w.dsack)
 		react(s, &w, e, duplicate);
 	e->delivered = w.delivered;
 	/* A flag is repeated until it is answered: all that such an ACK covers counts. */

@@ -40,6 +40,7 @@ struct rw_event {
 	uint8_t reducing;           /* SEND: in CWR or recovery */
 	uint8_t new_episode;        /* TIMEOUT: the first of an episode */
 	uint8_t una_advanced;
+	uint8_t whole_before;       /* the last of the new segments before this ACK was a full one */
 	uint8_t bursts;             /* segmentation offload: one packet in the capture may be many segments */
 	uint16_t flags;             /* rw_ack_flag */
 	uint16_t steps;
@@ -52,12 +53,11 @@ struct rw_event {
 	uint32_t in_flight;         /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
 	uint32_t sent_before;       /* new segments since the ACK before */
-	uint8_t drained;            /* nothing was in flight before one of them */
-	int64_t sent_ns;            /* when the last of them was sent */
 	uint32_t next_before;       /* the sender's next sequence number before this ACK */
 	uint32_t segments;          /* SEND: how many */
 	uint32_t idle_timeouts;     /* SEND after an idle period: how many RTOs it lasted */
-	uint64_t rto_ns;            /* ACK */
+	uint32_t idle_restarts;     /* how often the window is reduced for it */
+	uint32_t initial;           /* ACK, the first of data: how many segments had been sent at once, or 0 */
 };
 
 /* One packet leads to at most three events. */
@@ -69,6 +69,7 @@ struct rw_events {
 struct rw_segment {
 	uint32_t start, end;
 	int64_t sent_ns;
+	uint32_t ts_value; /* of its last transmission */
 	uint8_t bits;
 };
 
@@ -92,7 +93,7 @@ struct rw_sender {
 	uint32_t peer_mss;          /* 0: not known */
 	uint32_t payload_max;
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
-	uint8_t sack, vantage, peer_scale;
+	uint8_t sack, vantage, peer_scale, handshake;
 	uint8_t accurate_ecn, ce_counter; /* RFC 9768: the peer's count of CE marks, modulo 8 */
 	uint8_t corrected;          /* packets come when they were sent, wherever they were captured */
 	uint32_t segments_max;
@@ -103,7 +104,7 @@ struct rw_sender {
 	/* Scoreboard: a ring of unacknowledged segments in sequence order. */
 	struct rw_segment *ring;
 	uint32_t head, count, capacity;
-	uint32_t una, next, high, highest_sack;
+	uint32_t first_sequence, una, next, high, highest_sack;
 	uint32_t sacked_out, lost_out, retrans_out;
 	struct rw_range seen_sack[RW_SACK_MAX];
 	uint8_t seen_sacks;
@@ -111,7 +112,7 @@ struct rw_sender {
 	uint64_t srtt_ns, mdev_ns, mdev_max_ns, rttvar_ns, rtt_min_ns;
 	uint32_t rtt_sequence;
 	uint8_t backoff;
-	int64_t timer_ns, last_send_ns, last_ack_ns;
+	int64_t timer_ns, last_send_ns, last_ack_ns, burst_ns;
 	/* RACK */
 	int64_t rack_sent_ns;
 	uint64_t rack_rtt_ns;
@@ -127,17 +128,22 @@ struct rw_sender {
 	uint8_t probe_outstanding, probe_retransmitted;
 	uint32_t probe_high;
 	/* Since the ACK before */
-	uint32_t sent_since;
-	uint8_t retransmitted_since, drained_since, quiet_acks;
+	uint32_t sent_since, initial;
+	uint8_t retransmitted_since, quiet_acks;
 	uint32_t window_bytes;
 	uint8_t window_probe; /* a byte was sent at una to a closed window */
-	uint8_t started, bursts, gave_up;
+	uint8_t started, bursts, whole, gave_up;
 	uint32_t lost_total;
+	/* The clock of its timestamps, where that counts milliseconds: value 0 after tick_first began at tick_ns. */
+	uint8_t ticks, ticking;
+	uint32_t tick_first, tick_last;
+	int64_t tick_ns, tick_seen_ns;
 	/* Receiver-side RTT: when a timestamp value left the receiver. */
 	uint32_t echo_value;
 	int64_t echo_ns;
 	/* Metrics */
 	uint64_t bytes, retransmitted_packets, retransmitted_bytes, spurious, unseen_bytes;
+	uint64_t dsacked;            /* segments reported as received twice, whoever sent them twice */
 	uint64_t sends, timed_sends; /* data packets; those that neither an ACK nor other data went right before */
 	uint64_t acks, ece_acks, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_early_us[RW_RTT_EARLY], rtt_median_us, rtt_p95_us;
@@ -168,8 +174,10 @@ void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_e
 		     struct rw_oddity_counts *oddities);
 /* Did much of its data leave on a timer? */
 int rw_sender_paced(const struct rw_sender *s);
-/* The handshake's own sample. */
+/* A sample: of an ACK, or the handshake's own. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);
+/* One that its sender heeds, but too coarse for the metrics. */
+void rw_sender_smooth_rtt(struct rw_sender *s, uint64_t rtt_ns);
 /* Retransmissions that were lost before they reached the capture point; 0 beside the sender. */
 uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s);
 /* Quantile q in percent of the samples; 0 when there are none. */
@@ -192,7 +200,7 @@ static inline uint32_t rw_in_flight(const struct rw_sender *s)
 enum { RW_SCOREBOARD_NO_MEMORY = 1, RW_SCOREBOARD_FULL = 2 };
 
 /* 0, RW_SCOREBOARD_NO_MEMORY or RW_SCOREBOARD_FULL. */
-int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int64_t time_ns, uint8_t bits);
+int rw_scoreboard_append(struct rw_sender *s, const struct rw_segment *segment);
 /* Cuts segment i in two at a sequence number within it. Status as above. */
 int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence);
 void rw_scoreboard_clear(struct rw_sender *s);

@@ -11,7 +11,7 @@
 /* Longer is a clock that jumped. */
 #define RTT_MAX_NS (1000000 * MS)
 
-int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int64_t time_ns, uint8_t bits)
+int rw_scoreboard_append(struct rw_sender *s, const struct rw_segment *segment)
 {
 	if (s->count >= s->segments_max)
 		return RW_SCOREBOARD_FULL;
@@ -32,15 +32,16 @@ int rw_scoreboard_append(struct rw_sender *s, uint32_t start, uint32_t end, int6
 		s->capacity = capacity;
 		s->head = 0;
 	}
-	struct rw_segment g = {start, end, time_ns, bits};
-	s->ring[(s->head + s->count++) & (s->capacity - 1)] = g;
+	s->ring[(s->head + s->count++) & (s->capacity - 1)] = *segment;
 	return 0;
 }
 
 int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence)
 {
 	struct rw_segment g = *rw_segment_at(s, i);
-	int status = rw_scoreboard_append(s, sequence, g.end, g.sent_ns, g.bits);
+	struct rw_segment rest = g;
+	rest.start = sequence;
+	int status = rw_scoreboard_append(s, &rest);
 	if (status)
 		return status;
 	for (uint32_t k = s->count - 1; k > i + 1; k--)
@@ -264,7 +265,7 @@ void rw_sender_close(struct rw_sender *s)
 }
 
 /* RFC 6298 with Linux's variance: the largest deviation of a round trip, at least RTO_MIN, decays by a quarter. */
-void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
+void rw_sender_smooth_rtt(struct rw_sender *s, uint64_t rtt_ns)
 {
 	if (s->retired)
 		return;
@@ -274,7 +275,6 @@ void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
 		rtt_ns = RTT_MAX_NS;
 	if (!s->rtt_min_ns || rtt_ns < s->rtt_min_ns)
 		s->rtt_min_ns = rtt_ns;
-	count_rtt(s, rtt_ns / 1000);
 	if (!s->srtt_ns) {
 		s->srtt_ns = rtt_ns;
 		s->mdev_ns = rtt_ns / 2;
@@ -301,4 +301,12 @@ void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
 		s->rtt_sequence = s->next;
 		s->mdev_max_ns = RTO_MIN_NS;
 	}
+}
+
+void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns)
+{
+	if (s->retired)
+		return;
+	rw_sender_smooth_rtt(s, rtt_ns);
+	count_rtt(s, rtt_ns < 1000 ? 1 : rtt_ns < RTT_MAX_NS ? rtt_ns / 1000 : RTT_MAX_NS / 1000);
 }

@@ -15,6 +15,11 @@
 #define WORK_PER_PACKET 20000ull
 /* A host answers an ACK with data sooner than this. */
 #define PROMPT_NS (MS / 5)
+/* Packets of one burst follow each other faster. */
+#define BURST_GAP_NS (MS / 20)
+/* Clocks of two hosts drift apart by less: 100 us in a second. */
+#define CLOCK_DRIFT 10000
+#define SCHEDULED_MOST 65428
 #define PACED_FLIGHT_MIN 4
 #define PACED_SENDS_MIN 50
 /* An MSS below is taken for a misread one (RFC 9293: 536 is the default). */
@@ -36,6 +41,8 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	/* Without a handshake assume what every stack of today offers. */
 	s->sack = source->syn && sink->syn ? source->sack_permitted && sink->sack_permitted : 1;
 	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
+	s->ticks = (uint8_t)rw_clock_ticks(flow, flow->source);
+	s->handshake = flow->handshake;
 	s->accurate_ecn = rw_flow_ecn(flow) == RW_ECN_ACCURATE;
 	s->ce_counter = 5; /* RFC 9768 3.2.1 */
 	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
@@ -46,7 +53,7 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 
 void rw_sender_start(struct rw_sender *s, uint32_t sequence)
 {
-	s->una = s->next = s->high = s->rtt_sequence = s->highest_sack = sequence;
+	s->una = s->next = s->high = s->rtt_sequence = s->highest_sack = s->first_sequence = sequence;
 	s->started = 1;
 }
 
@@ -137,8 +144,8 @@ static void time_out(struct rw_sender *s, int64_t now_ns, struct rw_events *out)
 	e->in_flight = rw_in_flight(s);
 }
 
-/* Why did the sender retransmit outside recovery? By the time since its timer was set. */
-static void explain_retransmission(struct rw_sender *s, const struct rw_packet *p, uint32_t end, struct rw_events *out)
+/* Why did the sender retransmit outside recovery? By the time since its timer was set. 1: it is a tail loss probe. */
+static int explain_retransmission(struct rw_sender *s, const struct rw_packet *p, uint32_t end, struct rw_events *out)
 {
 	int64_t now = p->time_ns, waited = now - s->timer_ns;
 	int64_t rto = (int64_t)rw_sender_rto_ns(s), probe = 2 * (int64_t)s->srtt_ns + PROBE_SLACK_NS;
@@ -148,7 +155,7 @@ static void explain_retransmission(struct rw_sender *s, const struct rw_packet *
 	if (s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS) {
 		if (head && repeated && waited >= rto / 10 * 9)
 			time_out(s, now, out);
-		return;
+		return 0;
 	}
 	if (probe > rto)
 		probe = rto;
@@ -156,11 +163,11 @@ static void explain_retransmission(struct rw_sender *s, const struct rw_packet *
 		s->probe_outstanding = 1;
 		s->probe_retransmitted = 1;
 		s->probe_high = s->next;
-		return;
+		return 1;
 	}
 	if (head && waited >= rto / 10 * 9) {
 		time_out(s, now, out);
-		return;
+		return 0;
 	}
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_RECOVERY, now);
 	e->in_flight_before = rw_in_flight(s);
@@ -177,10 +184,11 @@ static void explain_retransmission(struct rw_sender *s, const struct rw_packet *
 	e->delivered = 1; /* Linux reduces by one segment when the timer starts recovery */
 	e->steps |= RW_STEP_REDUCE;
 	e->in_flight = rw_in_flight(s);
+	return 0;
 }
 
-/* Marks what lies in [start, end) as sent again; counts segments. */
-static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end)
+/* Marks what lies in [start, end) as sent again; counts segments. A probe asks for an answer: it is no second flight. */
+static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, int probe)
 {
 	uint32_t segments = 0;
 	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
@@ -189,7 +197,7 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *
 		if (rw_seq_diff(g->start, end) >= 0)
 			break;
 		segments++;
-		if (!(g->bits & RW_SEGMENT_SACKED)) {
+		if (!(g->bits & RW_SEGMENT_SACKED) && !probe) {
 			int losing = s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS;
 			if (g->bits & RW_SEGMENT_RETRANSMITTED || (losing && !(g->bits & RW_SEGMENT_LOST)))
 				rw_scoreboard_lose(s, g); /* the sender knew before the reconstruction did */
@@ -199,7 +207,8 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *
 			}
 		}
 		g->bits |= RW_SEGMENT_EVER;
-		g->sent_ns = p->time_ns;
+		g->sent_ns = s->burst_ns;
+		g->ts_value = p->has_timestamps ? p->ts_value : 0;
 	}
 	return segments;
 }
@@ -214,14 +223,16 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 	s->last_send_ns = p->time_ns;
 	if (s->count == 0 || rw_seq_diff(end, s->una) <= 0)
 		return; /* all of it was acknowledged */
-	explain_retransmission(s, p, end, out);
-	remember_retransmit(s, p);
+	int probe = explain_retransmission(s, p, end, out);
 	int was_head = rw_seq_diff(start, s->una) <= 0;
-	uint32_t marked = mark_retransmitted(s, p, start, end);
-	if (s->undo_retransmits < 0)
-		s->undo_retransmits = 0;
-	if (s->undo_retransmits < RW_SEQUENCE_JUMP_MAX)
-		s->undo_retransmits += (int32_t)marked;
+	uint32_t marked = mark_retransmitted(s, p, start, end, probe);
+	if (!probe) {
+		remember_retransmit(s, p);
+		if (s->undo_retransmits < 0)
+			s->undo_retransmits = 0;
+		if (s->undo_retransmits < RW_SEQUENCE_JUMP_MAX)
+			s->undo_retransmits += (int32_t)marked;
+	}
 	s->retransmitted_since = 1;
 	if (was_head || s->state != RW_SENDER_RECOVERY)
 		s->timer_ns = p->time_ns;
@@ -279,12 +290,27 @@ static int fill_holes(struct rw_sender *s, const struct rw_packet *p, uint32_t s
 	return 0;
 }
 
-static int append_new(struct rw_sender *s, uint32_t start, uint32_t end, uint32_t mss, int64_t now_ns, uint8_t bits,
+/*
+ * All that one ACK sets free carries the time at which its sender began to send, however long it took to hand each
+ * packet on: RACK compares such times.
+ */
+static void see_burst(struct rw_sender *s, const struct rw_packet *p)
+{
+	int beside = s->vantage == RW_VANTAGE_SENDER && !s->corrected;
+	int more = s->last_send_ns > s->last_ack_ns && p->time_ns - s->last_send_ns < BURST_GAP_NS &&
+		   s->burst_ns - s->last_ack_ns < PROMPT_NS;
+	if (!beside || !more)
+		s->burst_ns = p->time_ns;
+}
+
+static int append_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, uint32_t mss, uint8_t bits,
 		      uint32_t *segments)
 {
+	int64_t sent_ns = bits & RW_SEGMENT_UNSEEN ? p->time_ns : s->burst_ns;
 	while (rw_seq_diff(end, start) > 0) {
 		uint32_t stop = end - start > mss ? start + mss : end;
-		int status = rw_scoreboard_append(s, start, stop, now_ns, bits);
+		struct rw_segment g = {start, stop, sent_ns, p->has_timestamps ? p->ts_value : 0, bits};
+		int status = rw_scoreboard_append(s, &g);
 		if (status)
 			return status;
 		start = stop;
@@ -312,6 +338,25 @@ static void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint3
 /* Without dividing for what most packets carry. */
 static uint32_t whole_segments(uint32_t bytes, uint32_t mss) { return bytes <= mss ? bytes == mss : bytes / mss; }
 
+/* How many timeouts nothing was sent. */
+static uint32_t timeouts_idle(const struct rw_sender *s, const struct rw_packet *p)
+{
+	if (s->count || !s->last_send_ns || !p->payload_bytes)
+		return 0;
+	int64_t quiet = p->time_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
+	return quiet > rto ? (uint32_t)(quiet / rto < 64 ? quiet / rto : 64) : 0;
+}
+
+/*
+ * Linux reduces an idle window for each buffer that it puts into an empty queue. TCP sends the first at once; MPTCP hands
+ * a subflow up to SCHEDULED_MOST bytes before anything leaves, a mapping for each buffer. One that is as long as whole
+ * segments allow had another one behind it.
+ */
+static uint32_t buffers_queued(const struct rw_sender *s, const struct rw_packet *p)
+{
+	return p->mptcp.seen && p->mptcp.dss_mapping && p->mptcp.data_length + s->segment_bytes >= SCHEDULED_MOST ? 2 : 1;
+}
+
 static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, struct rw_events *out,
 		    struct rw_oddity_counts *oddities)
 {
@@ -324,33 +369,32 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 		give_up_window(s, p, end, oddities);
 		return 0;
 	}
-	uint32_t idle = 0;
-	s->drained_since |= s->count == 0;
-	if (s->count == 0 && s->last_send_ns && p->payload_bytes) {
-		int64_t quiet = p->time_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
-		idle = quiet > rto ? (uint32_t)(quiet / rto < 64 ? quiet / rto : 64) : 0;
-	}
+	uint32_t idle = timeouts_idle(s, p);
 	if (rw_seq_diff(start, s->next) > 0) {
 		uint32_t unseen = 0;
-		int status = append_new(s, s->next, start, mss, p->time_ns, RW_SEGMENT_UNSEEN, &unseen);
+		int status = append_new(s, p, s->next, start, mss, RW_SEGMENT_UNSEEN, &unseen);
 		if (status == RW_SCOREBOARD_FULL)
 			give_up_window(s, p, end, oddities);
 		if (status)
 			return status == RW_SCOREBOARD_NO_MEMORY;
 		s->identification.holes += unseen;
 	}
-	int status = append_new(s, start, end, mss, p->time_ns, 0, &segments);
+	int status = append_new(s, p, start, end, mss, 0, &segments);
 	if (status == RW_SCOREBOARD_FULL)
 		give_up_window(s, p, end, oddities);
 	if (status)
 		return status == RW_SCOREBOARD_NO_MEMORY;
 	s->segments_seen += segments;
+	/* Later there may be a tail loss probe among them. */
+	if (s->handshake && s->una == s->first_sequence && p->time_ns - s->first_data_ns <= (int64_t)s->srtt_ns)
+		s->initial += segments;
 	if (s->count == segments || s->timer_ns == 0)
 		s->timer_ns = p->time_ns;
 	if (end - start > mss)
 		s->bursts = 1;
 	uint64_t quiet = s->last_send_ns && rw_in_flight(s) <= segments ? (uint64_t)(p->time_ns - s->last_send_ns) : 0;
 	int reducing = s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY;
+	s->whole = segments && rw_segment_at(s, s->count - 1)->end - rw_segment_at(s, s->count - 1)->start >= mss;
 	s->next = end;
 	s->last_send_ns = p->time_ns;
 	s->sent_since += segments;
@@ -361,6 +405,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	e->quiet_ns = quiet;
 	e->segments = segments;
 	e->idle_timeouts = idle;
+	e->idle_restarts = buffers_queued(s, p);
 	e->reducing = (uint8_t)reducing;
 	return 0;
 }
@@ -425,6 +470,7 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 	if (p->payload_bytes && !s->first_data_ns)
 		s->first_data_ns = p->time_ns;
 	see_pace(s, p);
+	see_burst(s, p);
 	echo_sample(s, p);
 	if (rw_seq_diff(start_at, s->next) < 0) {
 		uint32_t old_end = rw_seq_diff(end, s->next) < 0 ? end : s->next;
@@ -448,6 +494,29 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 		return sent_new(s, p, start_at, end, out, oddities);
 	}
 	return 0;
+}
+
+/*
+ * A packet leaves within the tick that it names: the earliest in their ticks tell when those begin. Clocks of a host and
+ * of who captures drift apart.
+ */
+static void follow_ticks(struct rw_sender *s, const struct rw_packet *p)
+{
+	if (!s->ticks || !p->has_timestamps)
+		return;
+	if (!s->ticking) {
+		s->ticking = 1;
+		s->tick_first = p->ts_value;
+		s->tick_ns = p->time_ns;
+		s->tick_seen_ns = p->time_ns;
+	}
+	int64_t began = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, s->tick_first) * RW_CLOCK_TICK_NS;
+	int64_t passed = p->time_ns - s->tick_seen_ns;
+	s->tick_ns += passed > 0 ? passed / CLOCK_DRIFT : 0;
+	s->tick_seen_ns = p->time_ns;
+	s->tick_last = p->ts_value;
+	if (began < s->tick_ns)
+		s->tick_ns = began;
 }
 
 static void settle(const struct rw_sender *s, struct rw_events *out)
@@ -508,6 +577,7 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 	s->packets++;
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
+	follow_ticks(s, p);
 	int failed = sent(s, p, out, oddities);
 	settle(s, out);
 	return failed;

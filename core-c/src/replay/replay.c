@@ -12,6 +12,9 @@
 #define BATCH_ROWS_MAX (1u << 22)
 /* Sixteen million packets of long transfers. */
 #define JOURNAL_KIB (1u << 17)
+/* Records that are out of order are so by less; a clock that is set is not set back by more, all in all. */
+#define SET_BACK_NS 1000000000ll
+#define SET_BACK_MOST_NS (86400 * SET_BACK_NS)
 
 static rw_status out_of_memory(rw_error *error)
 {
@@ -331,7 +334,9 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		w->last_q16 = row.cwnd_q16;
 		if (row.cwnd_q16 > w->most_q16)
 			w->most_q16 = row.cwnd_q16;
-		w->matched += full && row.cwnd_before_q16 >> 16 == e->in_flight_before;
+		int64_t above = (int64_t)(row.cwnd_before_q16 >> 16) - e->in_flight_before;
+		w->matched += full && above == 0;
+		w->near += full && above >= -1 && above <= 1;
 	}
 	r->rows++;
 }
@@ -438,8 +443,13 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 {
 	const struct rw_flow *f = l->flow;
 	int ready;
-	if (p->time_ns < l->last_ns)
-		p->time_ns = l->last_ns; /* a subflow's clock does not go back */
+	/* A subflow's clock does not go back: records out of order wait, and a clock that was set back counts on. */
+	p->time_ns += l->set_back_ns;
+	int64_t back = l->last_ns - p->time_ns;
+	if (back > SET_BACK_NS && back <= SET_BACK_MOST_NS - l->set_back_ns)
+		l->set_back_ns += back;
+	if (back > 0)
+		p->time_ns = l->last_ns;
 	l->last_ns = p->time_ns;
 	if (l->left) {
 		l->ce_packets += from_source && p->ecn == RW_ECN_CE;

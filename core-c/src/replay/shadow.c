@@ -55,6 +55,7 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 	struct rw_path *p = &s->connection->path[path];
 	memset(p, 0, sizeof *p);
 	memset(&s->path[path], 0, sizeof s->path[path]);
+	s->path[path].initial_window = RW_INITIAL_WINDOW;
 	p->cwnd_q16 = cwnd_q16;
 	p->ssthresh_q16 = ssthresh_q16;
 	p->initial = ssthresh_q16 == RW_SSTHRESH_UNSET;
@@ -191,48 +192,33 @@ static int window_limits(const struct rw_path *p, const struct rw_shadow_path *h
 	return p->cwnd_q16 < p->ssthresh_q16 && segments(p->cwnd_q16) < 2ull * h->packets_out_max;
 }
 
-/*
- * An application that used less for a whole timeout: the window decays halfway to what was used (RFC 2861). Not where
- * its socket was full, which shows by data that was always in flight.
- */
-static void decay_unused(struct rw_path *p, struct rw_shadow_path *h)
+/* More was sent at once than the usual initial window: the host's or the route's is larger, whatever grows it. */
+static void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t initial)
 {
-	uint32_t used = h->used > RW_INITIAL_WINDOW ? h->used : RW_INITIAL_WINDOW;
-	if (used < segments(p->cwnd_q16)) {
-		p->ssthresh_q16 = current_ssthresh(p);
-		p->cwnd_q16 = (uint64_t)((segments(p->cwnd_q16) + used) / 2) << 16;
-	}
-	h->used = 0;
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	int untouched = p->cwnd_q16 == (uint64_t)h->initial_window << 16;
+	h->initial_window = initial;
+	if (!untouched)
+		return;
+	p->cwnd_q16 = window_of(initial);
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 }
 
 /* What the sends since the ACK before say about the window having been the limit. */
-static void validate(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+static void validate(const struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
 {
 	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
 	int limited = flight >= cwnd;
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
-	if (!limited && e->bursts && e->sent_before)
-		limited = cwnd - flight <= cwnd / 3;
+	if (!limited && e->sent_before)
+		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited && p->cwnd_q16 >= p->ssthresh_q16 ? 1 : 0);
 	if (!e->sent_before && !limited)
 		return;
 	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited || (!h->limited && e->packets_out_before > h->packets_out_max)) {
 		h->limited = (uint8_t)limited;
 		h->packets_out_max = e->packets_out_before;
 		h->usage_next = e->next_before;
-	}
-	if (window_limits(p, h)) {
-		h->used = h->drained = 0;
-		h->limited_ns = e->sent_ns;
-		return;
-	}
-	h->drained |= e->drained;
-	if (e->packets_out_before > h->used)
-		h->used = e->packets_out_before;
-	if (h->limited_ns && e->sent_ns - h->limited_ns >= (int64_t)e->rto_ns) {
-		if (e->state == RW_SENDER_OPEN && h->drained)
-			decay_unused(p, h);
-		h->limited_ns = e->sent_ns;
-		h->drained = 0;
 	}
 }
 
@@ -260,9 +246,9 @@ static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_eve
 	p->cwnd_q16 = window_of((uint64_t)(flight + send));
 }
 
-static void restart_after_idle(struct rw_path *p, uint32_t timeouts)
+static void restart_after_idle(struct rw_path *p, const struct rw_shadow_path *h, uint32_t timeouts)
 {
-	uint64_t floor = (uint64_t)RW_INITIAL_WINDOW << 16;
+	uint64_t floor = window_of(h->initial_window);
 	if (p->cwnd_q16 < floor)
 		floor = p->cwnd_q16;
 	p->ssthresh_q16 = current_ssthresh(p);
@@ -335,7 +321,8 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		if (e->reducing)
 			h->prr_out += e->segments;
 		if (e->idle_timeouts) {
-			restart_after_idle(p, e->idle_timeouts);
+			for (uint32_t i = 0; i < e->idle_restarts; i++)
+				restart_after_idle(p, h, e->idle_timeouts);
 			rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
 		}
 		if (e->quiet_ns && s->control->idle)
@@ -356,10 +343,9 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	default:
 		break;
 	}
-	uint64_t unvalidated_q16 = p->cwnd_q16;
+	if (e->initial > h->initial_window)
+		begin_larger(s, path, e->initial);
 	validate(p, h, e);
-	if (p->cwnd_q16 != unvalidated_q16)
-		rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	struct rw_ack ack = {path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before, e->marked};

@@ -28,10 +28,9 @@ struct rw_settings {
 struct rw_shadow_path {
 	uint64_t prior_cwnd_q16;
 	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
-	int64_t limited_ns;          /* when the window last limited the flight */
 	uint32_t prr_delivered, prr_out;
-	uint32_t packets_out_max, usage_next, used;
-	uint8_t limited, drained;
+	uint32_t packets_out_max, usage_next, initial_window;
+	uint8_t limited;
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
 };
 

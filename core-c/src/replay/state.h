@@ -15,7 +15,8 @@
 
 /* A controller's window on one flow, over its rows. */
 struct window {
-	uint64_t sum_q16, most_q16, last_q16, matched;
+	uint64_t sum_q16, most_q16, last_q16;
+	uint32_t matched, near; /* of the full rows */
 };
 
 /* What became of a flow: all that is kept of it after its last packet. */
@@ -36,6 +37,7 @@ struct live {
 	const struct rw_flow *flow;
 	uint64_t packets_left; /* of those that the survey counted */
 	int64_t last_ns, syn_ns, syn_ack_ns;
+	int64_t set_back_ns; /* how far the capture's clock was */
 	struct rw_sender sender;
 	uint64_t rows, full_rows;
 	struct window *window;

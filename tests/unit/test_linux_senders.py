@@ -1,0 +1,209 @@
+"""What Linux senders do beyond the RFCs, each as a small trace. Replays departed there from the kernel's window."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.packets import ACK, SYN, Trace, sack
+from tests.unit.test_senders import MSS, RTT, ack, marks, replayed, segment, stamped, ten_in_flight, windows
+
+
+def stamped_flight(segments: int = 20) -> Trace:
+    """`segments` at 1.2 s, TSval 1200; the sender's clock counts milliseconds, and began at 0."""
+    trace, options = Trace(), b"\x02\x04\x05\xc0\x04\x02"  # 12 bytes of timestamps leave MSS
+    trace.packet(0.8, True, 0, 0, SYN, options=options + stamped(800, 0))
+    trace.packet(0.9, False, 1000, 1, SYN | ACK, options=options + stamped(9000, 800))
+    trace.packet(0.90001, True, 1, 1001, options=stamped(900, 9000))
+    for i in range(segments):
+        sent(trace, 1.2, i)
+    return trace
+
+
+def sent(trace: Trace, time: float, number: int, value: int | None = None) -> None:
+    value = int(time * 1000) if value is None else value
+    trace.packet(time, True, 1 + number * MSS, 1001, payload=MSS, options=stamped(value, 9000))
+
+
+def answered(trace: Trace, time: float, segments: int, echo: int, *blocks: tuple[int, int]) -> None:
+    options = stamped(9000 + int(time * 1000), echo)
+    if blocks:
+        options += sack(*((1 + a * MSS, 1 + b * MSS) for a, b in blocks))
+    trace.packet(time, False, 1001, 1 + segments * MSS, options=options)
+
+
+def test_what_was_sent_again_and_arrived_gives_a_round_trip_by_its_echo(tmp_path: Path) -> None:
+    trace = stamped_flight(1)
+    for i in range(1, 40):  # until the clock is known
+        sent(trace, 1.2 + i * 0.02, i)
+        answered(trace, 1.21 + i * 0.02, i, 1180 + i * 20)
+    answered(trace, 1.995, 40, 1980)
+    for i in (40, 41, 42, 43):
+        sent(trace, 2.0, i)
+    for n in (1, 2, 3):
+        answered(trace, 2.1 + n * 1e-3, 40, 1980, (41, 41 + n))
+    sent(trace, 2.1031, 40)
+    answered(trace, 2.2036, 44, 2103)  # covers the retransmission, and nothing else that was not SACKed before
+    assert replayed(trace, tmp_path).acks["rtt_us"].to_pylist()[-1] == 100_000  # 2203 - 2103 of the sender's ticks
+
+
+def test_an_echo_older_than_a_retransmission_does_not_deliver_it_for_rack(tmp_path: Path) -> None:
+    """Segments 1 and 2 came late, before their retransmissions at 1.31 could: what was sent at 1.305 is not lost."""
+    trace = stamped_flight(10)
+    answered(trace, 1.3, 0, 1200, (3, 6))
+    sent(trace, 1.3001, 0)
+    sent(trace, 1.305, 10)
+    for i in (1, 2):
+        sent(trace, 1.31, i)
+    answered(trace, 1.415, 6, 1300)
+    answered(trace, 1.416, 6, 1300)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["fast_retransmit"]
+    assert result.acks["in_flight_bytes"].to_pylist()[-1] == MSS  # 6 to 9 are lost, 10 is on its way
+
+
+def test_reordering_found_by_timestamps_counts_from_what_was_missing(tmp_path: Path) -> None:
+    """Nine segments overtook one. From then on three SACKed ones are no loss, and raise the window out of order."""
+    trace = stamped_flight(20)
+    for n in (1, 2, 3):
+        answered(trace, 1.3 + n * 1e-3, 0, 1200, (1, 1 + n))
+    sent(trace, 1.3031, 0)
+    answered(trace, 1.31, 10, 1200)
+    for n in (1, 2, 3):
+        answered(trace, 1.32 + n * 1e-3, 10, 1200, (11, 11 + n))
+    answered(trace, 1.33, 20, 1200)
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["fast_retransmit", "undo"]
+    assert windows(result)[4:7] == [w + 1 for w in windows(result)[3:6]]
+
+
+def test_a_duplicate_that_the_network_made_is_nothing_to_the_sender(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    ack(trace, 1.3, 5)
+    ack(trace, 1.301, 5, (0, 1))  # nothing was ever sent again
+    ack(trace, 1.302, 10)
+    result = replayed(trace, tmp_path)
+    assert result.connections[0].subflows[0].spurious_retransmissions == 0
+    assert result.acks["acked_segments"].to_pylist() == [5, 0, 5]
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_retransmission_that_came_twice_was_delivered(above: bool, tmp_path: Path) -> None:
+    """RFC 2883 reports it below the cumulative ACK, or above within a second block."""
+    trace = ten_in_flight()
+    for n in (3, 4, 5):  # 0 and 2 are missing
+        ack(trace, 1.3 + n * 1e-3, 0, (3, 1 + n), (1, 2))
+    segment(trace, 1.3061, 0)
+    segment(trace, 1.3062, 2)
+    if above:
+        ack(trace, 1.31, 0, (1, 6))  # the original of 2
+        ack(trace, 1.405, 0, (2, 3), (1, 6))
+    else:
+        ack(trace, 1.31, 6)
+        ack(trace, 1.405, 6, (2, 3))
+    result = replayed(trace, tmp_path)
+    assert result.connections[0].subflows[0].spurious_retransmissions == 1
+    assert result.acks["acked_segments"].to_pylist()[-1] == 1
+
+
+def test_segments_of_one_burst_were_sent_at_one_time(tmp_path: Path) -> None:
+    """One ACK acknowledges the first and shows holes: RACK finds them no younger than what arrived."""
+    trace = ten_in_flight()
+    ack(trace, 1.3, 10)
+    for i in range(10, 20):
+        segment(trace, 1.30001 + i * 2e-6, i)
+    ack(trace, 1.4, 11, (14, 20))
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["fast_retransmit"]
+
+
+def test_a_larger_initial_window_shows_before_the_first_ack(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(30):
+        segment(trace, 1.2 + i * 1e-5, i)
+    ack(trace, 1.3, 2)
+    ack(trace, 1.301, 30)
+    segment(trace, 9.0, 30)  # after an idle time it begins there again
+    ack(trace, 9.1, 31)
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == [30.0, 32.0, 30.0]
+
+
+def test_a_tail_loss_probe_is_no_sign_of_a_larger_initial_window(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    segment(trace, 1.41, 10)
+    ack(trace, 1.45, 11)
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0]
+
+
+def test_a_window_that_an_application_does_not_use_stays(tmp_path: Path) -> None:
+    trace = ten_in_flight()
+    ack(trace, 1.3, 10)
+    for i in range(10, 30):
+        segment(trace, 1.31 + i * 1e-5, i)
+    ack(trace, 1.41, 30)
+    for i in range(20):  # two segments every 100 ms: never idle for a timeout
+        for k in (0, 1):
+            segment(trace, 1.5 + i * 0.1 + k * 1e-5, 30 + 2 * i + k)
+        ack(trace, 1.59 + i * 0.1, 32 + 2 * i)
+    assert windows(replayed(trace, tmp_path))[-20:] == [40.0] * 20
+
+
+@pytest.mark.parametrize(("mapped", "window"), [(20 * MSS, 20.0), (44 * MSS, 10.0)])
+def test_mptcp_fills_an_idle_subflow_before_it_sends(mapped: int, window: float, tmp_path: Path) -> None:
+    """A mapping as long as a super-segment may be has another behind it, and each halves the idle window."""
+    trace = ten_in_flight()
+    ack(trace, 1.3, 10)
+    for i in range(10, 30):
+        segment(trace, 1.31 + i * 1e-5, i)
+    ack(trace, 1.41, 30)
+    mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1, 1 + 30 * MSS, mapped)
+    trace.packet(1.9, True, 1 + 30 * MSS, 1001, payload=MSS - 16, options=mapping)  # RTO: 300 ms
+    trace.packet(2.0, False, 1001, 1 + 31 * MSS - 16)
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0, 20.0, window]
+
+
+def test_the_duplicate_of_a_probe_may_undo_the_recovery_before(tmp_path: Path) -> None:
+    """Linux counts retransmissions of the recovery only: a probe's DSACK makes the one that there was look spurious."""
+    trace = ten_in_flight()
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    ack(trace, 1.404, 10)
+    for i in (10, 11):
+        segment(trace, 1.5 + i * 1e-5, i)
+    segment(trace, 1.71, 11)  # two round trips later
+    ack(trace, 1.711, 12)
+    ack(trace, 1.81, 12, (11, 12))
+    assert marks(replayed(trace, tmp_path)) == ["fast_retransmit", "recovered", "undo"]
+
+
+def test_without_sack_recovery_ends_beyond_what_was_sent_before_it(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4")
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    for n in range(4):
+        ack(trace, 1.301 + n * 1e-3, 0)
+    segment(trace, 1.3035, 0)
+    ack(trace, 1.4, 10)
+    segment(trace, 1.4001, 10)
+    ack(trace, 1.5, 11)
+    phases = replayed(trace, tmp_path).acks["newreno.phase"].to_pylist()
+    assert phases[-2:] == ["recovery", "recovery"]  # before each ACK
+
+
+def test_without_sack_an_ack_fills_one_hole_and_takes_the_others_off_the_duplicates(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4")
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    for n in range(6):  # 0 and 4 are lost
+        ack(trace, 1.301 + n * 1e-3, 0)
+    segment(trace, 1.3065, 0)
+    ack(trace, 1.4, 4)
+    ack(trace, 1.401, 4)
+    # Of six duplicates three were for 1, 2 and 3; the three others, for 5 to 9, and one hole are not in flight.
+    assert replayed(trace, tmp_path).acks["in_flight_bytes"].to_pylist()[-1] == (6 - 3 - 1) * MSS
