@@ -1,7 +1,8 @@
 """What the monitor costs at ingest, and how long TLC takes over a long log: `make conformance`.
 
 Generates an MPTCP capture under build/conformance. The monitor's cost is the processor time of an analysis with it over
-that of one without, of several that take turns, the least of each; TLC is given EVENTS steps of TCCC.
+that of one without, of several that take turns, the least of each; TLC is given EVENTS steps of TCCC, and as many of
+SB-CC's detector in one long random connection.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import rewindow
+from bench.faults import random_steps
 from rewindow import conformance, specs
 from rewindow.core import Choice
 from rewindow.replays import SENDER_CANDIDATES
+from rewindow.steps import Step
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "conformance"
@@ -60,24 +63,26 @@ def monitor_cost(path: Path, algorithms: Sequence[str], runs: int) -> str:
     return f"| {' '.join(algorithms)} | {without:.2f} s | {with_:.2f} s | {steps:,} | {with_ / without - 1:.0%} |"
 
 
-def trace_time(path: Path, events: int) -> str:
-    began, choices = time.monotonic(), [Choice("tccc")]
+def detections(events: int) -> Iterator[Step]:
+    """Of the detector alone, and what the controller was told of sets."""
+    steps = random_steps("sbcc", 0, 2 * events)
+    return (s for s in steps if s.kind == "sets" or s.kind.startswith(("detector_", "judge_")))
+
+
+def trace_time(algorithm: str, steps: Iterable[Step], events: int) -> str:
+    began, choices = time.monotonic(), [Choice(algorithm)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with (
-        rewindow.open(str(path)) as capture,
-        capture.stream(choices, moves=True) as replay,
-        conformance.Checker(choices, specs.jar()) as checker,
-    ):
-        for step in itertools.islice(replay.steps(), events):
+    with conformance.Checker(choices, specs.jar()) as checker:
+        for step in itertools.islice(steps, events):
             checker.add(step)
         verdicts = checker.verdicts()
     if not all(v.conforms for v in verdicts):
-        raise SystemExit("a generated capture does not conform")
+        raise SystemExit("what was generated does not conform")
     checked = sum(v.events for v in verdicts)
     seconds = time.monotonic() - began
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = used.ru_utime - before.ru_utime + used.ru_stime - before.ru_stime
-    return f"{checked:,} events: {seconds:.0f} s, {spent:.0f} s of a processor in TLC"
+    return f"{algorithm}: {checked:,} events: {seconds:.0f} s, {spent:.0f} s of a processor in TLC"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for algorithms in (INGEST, ALONE):
         print(monitor_cost(path, algorithms, args.runs), flush=True)
     if args.events:
-        print("\n" + trace_time(path, args.events))
+        with rewindow.open(str(path)) as capture, capture.stream([Choice("tccc")], moves=True) as replay:
+            print("\n" + trace_time("tccc", replay.steps(), args.events), flush=True)
+        print(trace_time("sbcc", detections(args.events), args.events))
     return 0
 
 

@@ -19,9 +19,10 @@ FOLLOWED = Path(__file__).parent.parent / "specs" / "CoupledSlowStart"
 
 
 def specs_folder(folder: Path) -> Path:
-    """A small specification that is quickly checked, and a true one for connections."""
+    """A small specification that is quickly checked, and the true ones for connections."""
     shutil.copytree(SPECS, folder)
-    shutil.copytree(FOLLOWED, folder / FOLLOWED.name)
+    for name in (FOLLOWED.name, "SharedBottleneck"):
+        shutil.copytree(FOLLOWED.parent / name, folder / name)
     return folder
 
 

@@ -137,6 +137,42 @@ class Allowed(_Described):
     subflows: list[SubflowAllowed]
 
 
+class DetectedSet(_Described):
+    """A set whose members a decision waits on."""
+
+    set: int
+    asked_by: int | None
+    seen: list[int]
+
+
+class DetectedSubflow(_Described):
+    path: int
+    set: int
+    """0: in none."""
+    state: str
+    """monitor, judgement or final."""
+    asked_by: int | None
+    """The subflow whose ECN echo asked for the decision that waits; None: none waits."""
+    seen: list[int]
+    """Subflows that had an event in its window by now."""
+
+
+class DetectedSubflowNow(DetectedSubflow):
+    srtt_s: float | None
+
+
+class DetectorState(_Described):
+    """Of a detector of shared bottlenecks."""
+
+    subflows: list[DetectedSubflowNow]
+    sets: list[DetectedSet]
+
+
+class DetectorAllowed(_Described):
+    subflows: list[DetectedSubflow]
+    sets: list[DetectedSet]
+
+
 class StepRefused(_Described):
     """The first step that the specification does not allow, as `rewindow specs trace --json` tells it."""
 
@@ -148,11 +184,13 @@ class StepRefused(_Described):
     step: str
     path: int
     acked_segments: int
-    before: ControllerState | None
+    before: ControllerState | DetectorState | None
     """None: it is the first step."""
-    expected: list[Allowed]
+    expected: list[Allowed | DetectorAllowed]
     """Empty: there is no such step at all."""
-    found: ControllerState
+    found: ControllerState | DetectorState
+    why: str
+    """refused, differs, start, broken; untimely: a decision that is not due, or a step that passes one over."""
 
 
 class ModelCheckDetail(ModelCheckOut):

@@ -221,15 +221,22 @@ export interface Allowed {
   subflows: { path: number; cwnd: [number, number]; ssthresh: [number, number] | null; coupled: boolean }[];
 }
 
+/** Of a detector of shared bottlenecks. asked_by: whose echo a decision waits on; seen: by that decision. */
+export interface DetectorState {
+  subflows: { path: number; set: number; state: string; asked_by: number | null; seen: number[]; srtt_s?: number | null }[];
+  sets: { set: number; asked_by: number | null; seen: number[] }[];
+}
+
 export interface StepRefused {
   event: number;
   row: number;
   step: string;
   path: number;
   acked_segments: number;
-  before: ControllerState | null;
-  expected: Allowed[];
-  found: ControllerState;
+  before: ControllerState | DetectorState | null;
+  expected: (Allowed | DetectorState)[];
+  found: ControllerState | DetectorState;
+  why: string;
 }
 
 export interface ModelCheckDetail extends ModelCheck {

@@ -114,6 +114,44 @@ def test_the_first_violation_is_what_the_command_tells(
     assert low <= own["cwnd"] - 1 <= high
 
 
+def test_a_detector_that_does_not_conform(
+    client: TestClient,
+    connection: str,
+    run_jobs: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """SB-CC's detector: it conforms; and where a member is missing from a set, that is told as the command tells it."""
+    asked = ask(client, connection, algorithm="sbcc")
+    assert asked["spec"] == "SharedBottleneck"
+    run_jobs()
+    done = found(client, asked)
+    assert (done["verdict"], done["error"]) == ("conforms", None)
+    assert done["events"] == done["followed"] > EVENTS
+    assert client.delete(f"{URL}/{asked['id']}").status_code == 204
+    whole = rewindow.Replay.steps
+
+    def steps(self: rewindow.Replay, *wanted: Any) -> Iterator[Any]:
+        for step in whole(self, *wanted):
+            paths = list(step.paths)
+            if step.kind == "judge_subflow" and paths[1] and paths[1].set:
+                paths[1] = replace(paths[1], set=0, set_state=0)
+            yield replace(step, paths=tuple(paths))
+
+    monkeypatch.setattr(rewindow.Replay, "steps", steps)
+    asked = ask(client, connection, algorithm="sbcc")
+    run_jobs()
+    done = found(client, asked)
+    assert (done["verdict"], done["error"]) == ("does_not_conform", None)
+    command = ["specs", "trace", str(SAMPLE), "--algorithm", "sbcc", "--connection", "0", "--json"]
+    assert cli.main(command) == cli.NEGATIVE
+    (told,) = json.loads(capsys.readouterr().out)["connections"]
+    assert done["first_violation"] == told["first_violation"]
+    assert done["first_violation"]["why"] == "differs"
+    assert [s["set"] for s in done["first_violation"]["expected"][0]["subflows"]] == [1, 1]
+    assert [s["set"] for s in done["first_violation"]["found"]["subflows"]] == [1, 0]
+
+
 def test_what_can_be_asked_for_is_what_the_library_knows(client: TestClient) -> None:
     specs = {s["name"]: s["controllers"] for s in client.get("/v1/specs").json()["specs"]}
     assert specs.pop("Windows") == []

@@ -51,7 +51,7 @@ def test_recorded_steps_conform():
         of = {}
         for step in steps_of(CAPTURES / f"mptcp-{name}.pcap"):
             of.setdefault((step.connection, step.choice), []).append(step)
-        logs += [(choice, steps) for (_, choice), steps in of.items() if choice in choices]
+        logs += [(choice, steps[:6000]) for (_, choice), steps in of.items() if choice in choices]
     kinds = Counter(s.kind for _, steps in logs for s in steps)
     assert len(logs) == 14
     assert all(kinds[k] for k in ("join", "ack", "rtt", "loss", "ece", "leave", "machinery", "idle", "sets"))
@@ -502,8 +502,8 @@ def test_command_tells_what_was_expected(capsys, monkeypatch, tmp_path):
             yield own(step, cwnd_q16=p.cwnd_q16 + 65536) if n == 4 else step
 
     monkeypatch.setattr(rewindow.Replay, "steps", wrong)
-    path = str(CAPTURES / "mptcp-two-subflows.pcap")
-    assert cli.main(["specs", "trace", path, "--algorithm", "tccc", "--json"]) == cli.NEGATIVE
+    command = ["specs", "trace", str(CAPTURES / "mptcp-two-subflows.pcap"), "--algorithm", "tccc", "--connection", "0"]
+    assert cli.main([*command, "--json"]) == cli.NEGATIVE
     first = json.loads(capsys.readouterr().out)["connections"][0]["first_violation"]
     assert (first["event"], first["step"], first["path"]) == (4, "ack", 0)
     (allowed,) = first["expected"]
@@ -513,7 +513,7 @@ def test_command_tells_what_was_expected(capsys, monkeypatch, tmp_path):
     assert high - low < 0.001
     assert allowed["initial_slow_start"] is True
     report = tmp_path / "junit.xml"
-    assert cli.main(["specs", "trace", path, "--algorithm", "tccc", "--junit", str(report)]) == cli.NEGATIVE
+    assert cli.main([*command, "--junit", str(report)]) == cli.NEGATIVE
     text = capsys.readouterr().out
     assert "event 4 is no step of the specification" in text
     assert "expected" in text
