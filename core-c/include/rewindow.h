@@ -102,7 +102,7 @@ typedef struct rw_limits {
 	uint32_t copies;          /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
 	uint32_t detectors;       /* of shared bottlenecks that are run, each once; beside them, what controllers need [0] */
 	const rw_choice *detector; /* their names and options */
-	uint32_t journal_kib;     /* what is kept of packets between the two passes; of a capture that has more they are read again [131072] */
+	uint32_t journal_kib;     /* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
 	const rw_choice *across;  /* the detector sbd with its options, run over all flows of the captures together [none] */
 } rw_limits;
 

@@ -165,6 +165,8 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_pack
 	if (number == s->flows) {
 		begin(s, f, p, replaces, record);
 		s->flows++;
+		if (s->journal) /* one bound for both */
+			rw_journal_narrow(s->journal, sizeof *f);
 	}
 	f->last_ns = p->time_ns;
 	s->last.flow = number;

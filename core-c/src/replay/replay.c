@@ -10,7 +10,7 @@
 #define WINDOW_SEGMENTS (1u << 18)
 #define TOTAL_SEGMENTS (1u << 23)
 #define BATCH_ROWS_MAX (1u << 22)
-/* Sixteen million packets of long transfers. */
+/* Sixteen million packets of long transfers; with many flows less. */
 #define JOURNAL_KIB (1u << 17)
 /* Records that are out of order are so by less; a clock that is set is not set back by more, all in all. */
 #define SET_BACK_NS 1000000000ll
