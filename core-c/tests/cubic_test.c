@@ -65,6 +65,34 @@ static void the_kernel_form_has_none_of_it(void **unused)
 		assert_int_equal(c.path[0].word[i], 77);
 }
 
+/*
+ * A train of ACKs as long as half the delay and what a receiver may hold back ends slow start. It holds back no longer than
+ * four super-segments take: 1 ms, or less on a fast path.
+ */
+static void a_train_is_short_on_a_fast_path(void **unused)
+{
+	(void)unused;
+	static const struct {
+		int64_t srtt_ns, longest_us;
+	} paths[] = {{50 * MS, 25500}, {MS / 20, 81}}; /* at twice 40 segments in 50 us: 112 us */
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+		struct rw_connection c = new_connection();
+		c.option[0] = RW_MODE_KERNEL;
+		c.option[2] = 0;
+		c.path[0].cwnd_q16 = 40 << 16;
+		c.path[0].ssthresh_q16 = RW_SSTHRESH_UNSET;
+		c.path[0].srtt_ns = (uint64_t)paths[i].srtt_ns;
+		int64_t at_us = 0;
+		while (c.path[0].ssthresh_q16 == RW_SSTHRESH_UNSET && at_us < 100000) {
+			struct rw_ack ack = {.acked_segments = 1, .time_ns = 1000 * MS + at_us * 1000, .una = 1, .next = 1 << 20,
+					     .rtt_ns = (uint64_t)paths[i].srtt_ns, .rtt_newest_ns = (uint64_t)paths[i].srtt_ns};
+			rw_control_cubic.rtt(&c, &ack);
+			at_us++;
+		}
+		assert_int_equal(at_us - 2, paths[i].longest_us);
+	}
+}
+
 /* The root is exact: its cube is not above, that of the next one is. */
 static void cube_roots(void **unused)
 {
@@ -113,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(time_stands_still_without_growth),
 	    cmocka_unit_test(the_kernel_form_has_none_of_it),
+	    cmocka_unit_test(a_train_is_short_on_a_fast_path),
 	    cmocka_unit_test(cube_roots),
 	    cmocka_unit_test(any_state),
 	};

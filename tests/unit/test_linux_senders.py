@@ -151,7 +151,7 @@ def test_a_window_that_an_application_does_not_use_stays(tmp_path: Path) -> None
     assert windows(replayed(trace, tmp_path))[-20:] == [40.0] * 20
 
 
-@pytest.mark.parametrize(("mapped", "window"), [(20 * MSS, 20.0), (44 * MSS, 10.0)])
+@pytest.mark.parametrize(("mapped", "window"), [(20 * MSS, 40.0), (44 * MSS, 20.0)])
 def test_mptcp_fills_an_idle_subflow_before_it_sends(mapped: int, window: float, tmp_path: Path) -> None:
     """A mapping as long as a super-segment may be has another behind it, and each halves the idle window."""
     trace = ten_in_flight()
@@ -159,10 +159,13 @@ def test_mptcp_fills_an_idle_subflow_before_it_sends(mapped: int, window: float,
     for i in range(10, 30):
         segment(trace, 1.31 + i * 1e-5, i)
     ack(trace, 1.41, 30)
-    mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1, 1 + 30 * MSS, mapped)
-    trace.packet(1.9, True, 1 + 30 * MSS, 1001, payload=MSS - 16, options=mapping)  # RTO: 300 ms
-    trace.packet(2.0, False, 1001, 1 + 31 * MSS - 16)
-    assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0, 20.0, window]
+    for i in range(30, 70):
+        segment(trace, 1.42 + i * 1e-5, i)
+    ack(trace, 1.52, 70)
+    mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1, 1 + 70 * MSS, mapped)
+    trace.packet(1.9, True, 1 + 70 * MSS, 1001, payload=MSS - 16, options=mapping)  # RTO: 300 ms
+    trace.packet(2.0, False, 1001, 1 + 71 * MSS - 16)
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0, 20.0, 40.0, window]
 
 
 def test_the_duplicate_of_a_probe_may_undo_the_recovery_before(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ static const struct rw_word_name cubic_words[] = {
 enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410, HYSTART_SAMPLES = 8, HYSTART_LOW_WINDOW = 16 };
 #define HYSTART_TRAIN_NS 2000000
 #define HYSTART_ACK_DELAY_US 1000
+#define HYSTART_BURST_BYTES (4 * 65536) /* four super-segments, at the rate that slow start paces: twice cwnd/srtt */
 #define SECOND_NS 1000000000ll
 
 static int is_paper(const struct rw_connection *c) { return c->option[MODE] == RW_MODE_PAPER; }
@@ -96,7 +97,14 @@ static void begin_round(struct rw_path *p, const struct rw_ack *ack)
 	p->half[SAMPLES] = 0;
 }
 
-static void hystart(struct rw_path *p, const struct rw_ack *ack, uint32_t delay_us)
+/* How long a receiver may hold back what answers a burst. */
+static uint32_t ack_delay_us(const struct rw_connection *c, const struct rw_path *p)
+{
+	uint64_t twice_window_bytes = rw_max64((p->cwnd_q16 >> 16) * c->mss_bytes * 2, 1);
+	return (uint32_t)rw_min64(rw_multiply_divide(HYSTART_BURST_BYTES, p->srtt_ns / 1000, twice_window_bytes), HYSTART_ACK_DELAY_US);
+}
+
+static void hystart(const struct rw_connection *c, struct rw_path *p, const struct rw_ack *ack, uint32_t delay_us)
 {
 	if ((int32_t)(ack->una - p->half[ROUND_END]) > 0 || p->word[ROUND_START_NS] == 0)
 		begin_round(p, ack);
@@ -106,7 +114,7 @@ static void hystart(struct rw_path *p, const struct rw_ack *ack, uint32_t delay_
 	if (ack->time_ns - (int64_t)p->word[LAST_ACK_NS] <= HYSTART_TRAIN_NS) {
 		p->word[LAST_ACK_NS] = (uint64_t)ack->time_ns;
 		/* Without pacing a train longer than half the delay fills the path. */
-		uint32_t threshold = (least + HYSTART_ACK_DELAY_US) / 2;
+		uint32_t threshold = (least + ack_delay_us(c, p)) / 2;
 		if (ack->time_ns - (int64_t)p->word[ROUND_START_NS] > (int64_t)threshold * 1000) {
 			p->half[FOUND] = 1;
 			p->ssthresh_q16 = p->cwnd_q16;
@@ -138,7 +146,7 @@ static void cubic_rtt(struct rw_connection *c, const struct rw_ack *ack)
 	if (p->half[DELAY_MIN_US] == 0 || p->half[DELAY_MIN_US] > delay_us)
 		p->half[DELAY_MIN_US] = delay_us;
 	if (c->option[HYSTART] == 0 && !p->half[FOUND] && rw_in_slow_start(p))
-		hystart(p, ack, delay_us);
+		hystart(c, p, ack, delay_us);
 }
 
 static void begin_epoch(struct rw_path *p, uint32_t cwnd, const struct rw_ack *ack)

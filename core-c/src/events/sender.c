@@ -350,7 +350,7 @@ static uint32_t timeouts_idle(const struct rw_sender *s, const struct rw_packet 
 /*
  * Linux reduces an idle window for each buffer that it puts into an empty queue. TCP sends the first at once; MPTCP hands
  * a subflow up to SCHEDULED_MOST bytes before anything leaves, a mapping for each buffer. One that is as long as whole
- * segments allow had another one behind it.
+ * segments allow had another one behind it; that there were more happens, and does not show.
  */
 static uint32_t buffers_queued(const struct rw_sender *s, const struct rw_packet *p)
 {
