@@ -502,8 +502,9 @@ def test_command_tells_what_was_expected(capsys, monkeypatch, tmp_path):
             yield own(step, cwnd_q16=p.cwnd_q16 + 65536) if n == 4 else step
 
     monkeypatch.setattr(rewindow.Replay, "steps", wrong)
-    command = ["specs", "trace", str(CAPTURES / "mptcp-two-subflows.pcap"), "--algorithm", "tccc", "--connection", "0"]
-    assert cli.main([*command, "--json"]) == cli.NEGATIVE
+    path, report = str(CAPTURES / "mptcp-two-subflows.pcap"), tmp_path / "junit.xml"
+    command = ["specs", "trace", path, "--algorithm", "tccc"]
+    assert cli.main([*command, "--connection", "0", "--json"]) == cli.NEGATIVE
     first = json.loads(capsys.readouterr().out)["connections"][0]["first_violation"]
     assert (first["event"], first["step"], first["path"]) == (4, "ack", 0)
     (allowed,) = first["expected"]
@@ -512,7 +513,6 @@ def test_command_tells_what_was_expected(capsys, monkeypatch, tmp_path):
     assert before + 0.4 < low <= high < before + 0.6 < found
     assert high - low < 0.001
     assert allowed["initial_slow_start"] is True
-    report = tmp_path / "junit.xml"
     assert cli.main([*command, "--junit", str(report)]) == cli.NEGATIVE
     text = capsys.readouterr().out
     assert "event 4 is no step of the specification" in text
