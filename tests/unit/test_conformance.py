@@ -15,6 +15,8 @@ from bench import faults
 from rewindow import cli, conformance, detections, specs
 from rewindow.core import Choice
 from rewindow.steps import KINDS, UNSET, monitored
+from tests.packets import Trace
+from tests.unit.test_senders import RTT, ack, segment
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 CHOICES = [Choice(name) for name in conformance.SPECIFIED]
@@ -60,6 +62,21 @@ def test_recorded_steps_conform():
         assert verdict.conforms, verdict.as_json()
         assert verdict.events == len(steps)
         assert not any(s.violated for s in steps)
+
+
+def test_a_sender_that_began_with_more_than_ten_conforms(tmp_path):
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(30):
+        segment(trace, 1.2 + i * 1e-5, i)
+    for n in (2, 20, 30):
+        ack(trace, 1.3 + n * 1e-3, n)
+    steps = [s for s in steps_of(trace.write(tmp_path / "larger.pcap")) if s.choice == 0]
+    [began] = [s for s in steps if s.kind == "machinery"]
+    assert began.paths[0].cwnd_q16 == 30 << 16
+    smaller = [own(s, cwnd_q16=(30 << 16) - 1) if s is began else s for s in steps]
+    assert [v.conforms for v in judged([(0, steps), (0, smaller)])] == [True, False]
+    assert not any(s.violated for s in steps)
 
 
 def test_random_steps_conform():
