@@ -355,13 +355,14 @@ class Replay:
                 continue
             lib.rw_replay_window(self._handle, subflow, k, row)
             if row.full_rows >= _MATCH_ROWS_MIN:
-                found.append((row.matched / row.full_rows, row.near / row.full_rows, choice.name))
+                found.append((choice.name, row.matched / row.full_rows, row.near / row.full_rows))
         if not found:
             return SenderAlgorithm("unknown", None)
+        matches = {name: match for name, match, _ in found}
         # CUBIC's window may be one segment off for long: its root is not Linux's.
-        for k, least in ((0, _MATCH_MIN), (1, _NEAR_MIN)):
-            shares = sorted((f[k], f[2]) for f in found)
-            others = shares[-2][0] if len(shares) > 1 else 0.0
-            if shares[-1][0] >= least and shares[-1][0] - others >= _MATCH_MARGIN:
-                return SenderAlgorithm(shares[-1][1], max(f[0] for f in found if f[2] == shares[-1][1]))
-        return SenderAlgorithm("unknown", max(f[0] for f in found))
+        for shares, least in ((matches, _MATCH_MIN), ({name: near for name, _, near in found}, _NEAR_MIN)):
+            best = max(shares, key=lambda name: shares[name])
+            others = max((share for name, share in shares.items() if name != best), default=0.0)
+            if shares[best] >= least and shares[best] - others >= _MATCH_MARGIN:
+                return SenderAlgorithm(best, matches[best])
+        return SenderAlgorithm("unknown", max(matches.values()))
