@@ -97,6 +97,8 @@ class Connection:
 
 _COARSE_BELOW_US = 10_000
 """Below it a millisecond is more than a tenth of a round trip."""
+_COARSE_SPACING_NS = 2_000_000
+"""Packets closer than that on average: in many a millisecond nobody knows which of them an ACK came before."""
 
 
 def _address(raw: Any, family: int) -> str:
@@ -127,7 +129,8 @@ def _whats(row: Any, vantage: str, send_times: str) -> list[str]:
     if vantage == "sender" and send_times == "timestamps":
         quality.append("queued_at_sender")
     if send_times == "timestamps":
-        coarse = row.rtt_samples == 0 or row.rtt_min_us < _COARSE_BELOW_US
+        close = row.last_ns - row.first_ns < row.packets * _COARSE_SPACING_NS
+        coarse = row.rtt_samples == 0 or row.rtt_min_us < _COARSE_BELOW_US or close
         quality.append("send_times_coarse" if coarse else "send_times_estimated")
     elif send_times == "round_trip":
         quality.append("send_times_shifted")

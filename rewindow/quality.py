@@ -54,7 +54,9 @@ KINDS: Mapping[str, Kind] = {
     "vantage_unknown": Kind(LIMITED, (*TIMES, "in_flight"), "where it was captured is not known: taken for the sender"),
     "send_times_estimated": Kind(GOOD, (), "when data was sent is told from TCP timestamps, to a millisecond"),
     "send_times_coarse": Kind(
-        LIMITED, WINDOWS, "when data was sent is told to a millisecond, and round trips are not much longer than that"
+        LIMITED,
+        WINDOWS,
+        "when data was sent is told to a millisecond: not much less than a round trip or the time between packets",
     ),
     "send_times_shifted": Kind(
         LIMITED, TIMES, "when data was sent is told by a constant round trip: queues on the way are not seen"

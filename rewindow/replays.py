@@ -188,22 +188,11 @@ class Replay:
         for batch in self._draw():
             yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch), columns.sets(batch))
 
-    def steps(
-        self, connection: int | None = None, report: Callable[[float], None] = lambda done: None
-    ) -> Iterator[Step]:
-        """Draws the rest of the replay for the steps alone; it was opened with moves=True.
-
-        connection: only of this one. report: told how much is done, 0 to 1, also while there are none.
-        """
+    def steps(self) -> Iterator[Step]:
+        """Draws the rest of the replay for the steps alone; it was opened with moves=True."""
         for batch in self._draw():
             for i in range(batch.moves):
-                if connection in (None, batch.move[i].connection):
-                    yield step_of(batch.move[i])
-            report(self.progress())
-
-    def connection_count(self) -> int:
-        """How many connections the survey found."""
-        return int(lib.rw_replay_connections(self._handle))
+                yield step_of(batch.move[i])
 
     def progress(self) -> float:
         """How much of the replay is done, 0 to 1."""
@@ -366,14 +355,14 @@ class Replay:
                 continue
             lib.rw_replay_window(self._handle, subflow, k, row)
             if row.full_rows >= _MATCH_ROWS_MIN:
-                found.append((choice.name, (row.matched / row.full_rows, row.near / row.full_rows)))
+                found.append((choice.name, row.matched / row.full_rows, row.near / row.full_rows))
         if not found:
             return SenderAlgorithm("unknown", None)
+        matches = {name: match for name, match, _ in found}
         # CUBIC's window may be one segment off for long: its root is not Linux's.
-        for k, least in ((0, _MATCH_MIN), (1, _NEAR_MIN)):
-            shares = sorted((matches[k], name) for name, matches in found)
-            others = shares[-2][0] if len(shares) > 1 else 0.0
-            if shares[-1][0] >= least and shares[-1][0] - others >= _MATCH_MARGIN:
-                best = shares[-1][1]
-                return SenderAlgorithm(best, max(exact for name, (exact, _) in found if name == best))
-        return SenderAlgorithm("unknown", max(exact for _, (exact, _) in found))
+        for shares, least in ((matches, _MATCH_MIN), ({name: near for name, _, near in found}, _NEAR_MIN)):
+            best = max(shares, key=lambda name: shares[name])
+            others = max((share for name, share in shares.items() if name != best), default=0.0)
+            if shares[best] >= least and shares[best] - others >= _MATCH_MARGIN:
+                return SenderAlgorithm(best, matches[best])
+        return SenderAlgorithm("unknown", max(matches.values()))
