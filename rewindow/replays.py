@@ -188,11 +188,22 @@ class Replay:
         for batch in self._draw():
             yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch), columns.sets(batch))
 
-    def steps(self) -> Iterator[Step]:
-        """Draws the rest of the replay for the steps alone; it was opened with moves=True."""
+    def steps(
+        self, connection: int | None = None, report: Callable[[float], None] = lambda done: None
+    ) -> Iterator[Step]:
+        """Draws the rest of the replay for the steps alone; it was opened with moves=True.
+
+        connection: only of this one. report: told how much is done, 0 to 1, also while there are none.
+        """
         for batch in self._draw():
             for i in range(batch.moves):
-                yield step_of(batch.move[i])
+                if connection in (None, batch.move[i].connection):
+                    yield step_of(batch.move[i])
+            report(self.progress())
+
+    def connection_count(self) -> int:
+        """How many connections the survey found."""
+        return int(lib.rw_replay_connections(self._handle))
 
     def progress(self) -> float:
         """How much of the replay is done, 0 to 1."""
