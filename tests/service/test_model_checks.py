@@ -288,7 +288,7 @@ def test_scopes(client_for: Callable[[str], TestClient]) -> None:
 def test_specs_with_last_verdicts(client: TestClient, run_jobs: Run) -> None:
     asked = ask(client, configuration="asprinted")
     run_jobs()
-    spec = client.get("/v1/specs").json()["specs"][1]
+    spec = client.get("/v1/specs").json()["specs"][-1]
     assert (spec["name"], spec["windows"], spec["controllers"]) == ("Windows", "cwnd", [])
     assert spec["constants"]["Limit"] == {"min": 2, "max": 60, "meaning": "what no window exceeds, segments"}
     holds, asprinted = spec["configurations"]
@@ -299,7 +299,7 @@ def test_specs_with_last_verdicts(client: TestClient, run_jobs: Run) -> None:
     assert (asprinted["last"]["id"], asprinted["last"]["verdict"]) == (asked["id"], "violated")
     ask(client, configuration="asprinted", constants={"Limit": 3})
     run_jobs()
-    last = client.get("/v1/specs").json()["specs"][1]["configurations"][1]["last"]
+    last = client.get("/v1/specs").json()["specs"][-1]["configurations"][1]["last"]
     assert (last["verdict"], last["constants"]["Limit"], last["as_pinned"]) == ("holds", 3, None)
 
 
