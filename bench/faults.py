@@ -2,7 +2,7 @@
 """Faults sown into the C controllers, and what finds them: `make faults`.
 
 Each fault is one exact change of core-c/src/control. The changed controllers are compiled and linked before the core's
-library, so that theirs is the code that runs; then random sequences of joins, ACKs, losses, timeouts and closes drive
+library, so that theirs is the code that runs; then random sequences of joins, ACKs, losses, timeouts, undone ones and closes drive
 them, and the monitor and TLC look at every step. Prints the table of docs/conformance.md; exits 1 when one is not found.
 """
 
@@ -78,7 +78,7 @@ FAULTS = (
 
 
 def random_steps(algorithm: str, seed: int, steps: int = STEPS) -> list[Step]:
-    """One connection's joins, ACKs, losses, timeouts and closes, as a controller took them."""
+    """One connection's joins, ACKs, losses, timeouts, undone ones and closes, as a controller took them."""
     from rewindow import Controller
 
     r = random.Random(f"{algorithm}/{seed}")
@@ -98,6 +98,7 @@ def random_steps(algorithm: str, seed: int, steps: int = STEPS) -> list[Step]:
     controller.observe()
     open_ = {path: rtts[path] for path in range(len(together))}
     joined, late = len(together), r.choice([0, 8, 15, 30])
+    reduced: set[int] = set()
 
     def join() -> None:
         nonlocal joined
@@ -113,15 +114,16 @@ def random_steps(algorithm: str, seed: int, steps: int = STEPS) -> list[Step]:
         path = r.choice(list(open_))
         rtt = open_[path] * (1 if steady else r.uniform(0.9, 1.2))
         what = r.random()
-        if what < 0.015:
-            controller.loss(path)
-        elif what < 0.025:
-            controller.ece(path)
-        elif what < 0.032:
-            controller.timeout(path)
+        if what < 0.032:
+            (controller.loss if what < 0.015 else controller.ece if what < 0.025 else controller.timeout)(path)
+            reduced.add(path)
         elif what < 0.04 and path >= len(together):
             controller.leave(path)
             del open_[path]
+            reduced.discard(path)
+        elif what < 0.08 and path in reduced:
+            controller.undo(path)
+            reduced.discard(path)
         else:
             acked = r.choice([1, 1, 2, 2, 3, 8, 44])
             controller.ack(

@@ -46,7 +46,9 @@ _FIXED = {
     "detector": None,
 }
 
-Followed = tuple[int, int]
+Followed = tuple[int, int, int]
+"""What an undo gives back (`before` of the specification): window and threshold in Q16, and one of these."""
+_UNCOUPLED, _LEFT_SINCE = 1, 2
 
 
 class CheckFailed(RewindowError):
@@ -201,15 +203,28 @@ class _Log:
         self.steps = []
 
     def _remember(self, step: Step) -> None:
-        """What an undo would give back: the log does not tell it (shadow.c, current_ssthresh)."""
+        """What an undo would give back: the log does not tell it (current_ssthresh, css_left_by_loss, css_exit)."""
         before = self.before.paths[step.path] if self.before else None
         if step.kind in ("loss", "ece", "timeout") and before:
             threshold = 0
             if before.ssthresh_q16 != UNSET:
                 threshold = max(before.ssthresh_q16, three_quarters(before.cwnd_q16))
-            self.memory[step.path] = before.cwnd_q16, threshold
-        elif step.kind in ("undo", "leave", "join"):
+            coupled = self.before is not None and self.before.initial_ss and before.initial
+            self.memory[step.path] = before.cwnd_q16, threshold, _UNCOUPLED if coupled else 0
+            return
+        if step.kind in ("undo", "leave", "join"):
             self.memory.pop(step.path, None)
+        if step.kind in ("ack", "join") and self.before and _leaves(self.before, step):
+            self.memory = {
+                path: (cwnd, threshold, _LEFT_SINCE if left else 0)
+                for path, (cwnd, threshold, left) in self.memory.items()
+            }
+
+
+def _leaves(before: Step, step: Step) -> bool:
+    """The connection leaves coupled slow start as a whole."""
+    coupled = any(p and p.initial for p in before.paths)
+    return before.initial_ss and not step.initial_ss and coupled
 
 
 def three_quarters(w_q16: int) -> int:
@@ -261,9 +276,10 @@ class _Writer:
 
     def state(self, step: Step | None, memory: dict[int, Followed], number: dict[int, int]) -> str:
         life, cwnd, ssthresh, initial, rtt = self.arrays(step, number)
-        of = {n: memory.get(place, (0, 0)) for place, n in number.items()}
-        before = [of.get(n, (0, 0)) for n in range(1, self.subflows + 1)]
-        told = ",".join(f"<<{self.window(w)},{self.window(t)}>>" for w, t in before)
+        nothing = (0, 0, 0)
+        of = {n: memory.get(place, nothing) for place, n in number.items()}
+        before = [of.get(n, nothing) for n in range(1, self.subflows + 1)]
+        told = ",".join(f"<<{self.window(w)},{self.window(t)},{left}>>" for w, t, left in before)
         alpha = step.alpha_q32 if step else self.arithmetic.rules.alpha0_q32
         return (
             f"[life|->{life},cwnd|->{cwnd},ssthresh|->{ssthresh},initial|->{initial},rtt|->{rtt},"

@@ -238,6 +238,10 @@ class Controller:
         """A retransmission timeout with nothing left in flight."""
         self._event(lib.rw_controller_timeout, path, _ns(time))
 
+    def undo(self, path: int = 0) -> None:
+        """The last loss, ECN echo or timeout turned out to be none (Eifel, DSACK, F-RTO): what it took comes back."""
+        self._event(lib.rw_controller_undo, path)
+
     def leave(self, path: int) -> None:
         self._event(lib.rw_controller_leave, path)
         self._indices[path] = _GONE  # its place may be taken by a later join

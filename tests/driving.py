@@ -113,6 +113,8 @@ def apply(target: Any, name: str, event: Event) -> None:
             target.ece(event.path)
         case "t":
             target.timeout(event.path)
+        case "u":
+            target.undo(event.path)
         case "x":
             target.leave(event.path)
         case "j":

@@ -411,6 +411,8 @@ rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t a
 rw_status rw_controller_loss(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
 rw_status rw_controller_ece(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
+/* The last loss, ECN echo or timeout was none; RW_ERROR_BAD_VALUE where nothing is left to undo. */
+rw_status rw_controller_undo(rw_controller *controller, uint32_t path, rw_error *error);
 /* Time passes for its detector. */
 void rw_controller_advance(rw_controller *controller, int64_t time_ns);
 /* From now on every step is checked (algorithms with a specification only) and kept. */

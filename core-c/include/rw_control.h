@@ -51,7 +51,8 @@ struct rw_path {
 	uint8_t initial;       /* still in the connection's initial slow start */
 	uint8_t group;         /* the set of subflows behind one bottleneck that a detector placed it in; 0: none */
 	uint8_t group_state;   /* enum rw_group_state */
-	uint8_t pad[3];
+	uint8_t left_initial;  /* coupled slow start's: what an undo of its loss would bring back */
+	uint8_t pad[2];
 	union {               /* the controller's own */
 		uint64_t word[RW_PATH_WORDS];
 		uint32_t half[2 * RW_PATH_WORDS];
@@ -128,6 +129,7 @@ struct rw_control {
 	void (*join)(struct rw_connection *c, uint32_t path);    /* the path is live and has its initial window */
 	void (*leave)(struct rw_connection *c, uint32_t path);   /* the path is still live */
 	void (*timeout)(struct rw_connection *c, uint32_t path); /* first RTO of an episode: sets ssthresh_q16 */
+	void (*undo)(struct rw_connection *c, uint32_t path);    /* the loss was none: window and ssthresh are given back */
 	uint32_t (*phase)(const struct rw_connection *c, uint32_t path);
 };
 

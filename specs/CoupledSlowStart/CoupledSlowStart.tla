@@ -48,7 +48,7 @@ VARIABLES
     ssthresh,   \* its threshold, Unset while it has none                   (rw_path.ssthresh_q16)
     initial,    \* ini_SS_r: is it in the connection's initial slow start   (rw_path.initial)
     rtt,        \* its smoothed RTT, NoSample before the first              (word PATH_RTT_NS)
-    before,     \* window and threshold that an undo gives back             (rw_shadow_path.prior_*)
+    before,     \* what an undo gives back: window, threshold, coupling     (rw_shadow_path.prior_*, rw_path.left_initial)
     conInitial, \* ini_SS: is the connection in initial slow start          (WORD_INITIAL_SS)
     alpha       \* growth of a window in the smallest RTT                   (WORD_ALPHA_Q32)
 
@@ -56,7 +56,10 @@ vars == <<life, cwnd, ssthresh, initial, rtt, before, conInitial, alpha>>
 
 Unset    == 0
 NoSample == 0
-Nothing  == <<0, 0>>
+Nothing  == <<0, 0, 0>>
+\* The last of the three: did the loss take it out of coupled slow start, and has the connection left since?
+Uncoupled == 1
+LeftSince == 2
 
 ---------------------------------------------------------------------------
 (* What the actions are made of. *)
@@ -84,8 +87,9 @@ RateNotExceeds == RateSum - RateSlack <= ConSsthresh * RateUnit
 Weighted(w, r, least) == IF JoinWeighted /\ r # NoSample THEN (w * least) \div r ELSE w
 TotalOf(S, least) == Sum([s \in Subflows |-> Weighted(cwnd[s], rtt[s], least)], S)
 
-\* css_exit: each subflow of S keeps its window as its threshold, at once.
+\* css_exit: each subflow of S keeps its window as its threshold, at once; who may still come back is too late.
 Exit(S, windows) ==
+    /\ before' = [s \in Subflows |-> IF before[s][3] = Uncoupled THEN [before[s] EXCEPT ![3] = LeftSince] ELSE before[s]]
     /\ conInitial' = FALSE
     /\ ssthresh' = [s \in Subflows |-> IF s \in S THEN windows[s] ELSE ssthresh[s]]
     /\ initial' = [s \in Subflows |-> FALSE]
@@ -95,11 +99,13 @@ LeavesAlone(s) ==
     /\ initial' = [initial EXCEPT ![s] = FALSE]
     /\ conInitial' = (conInitial /\ Coupled \ {s} # {})
 
-\* What an undo would give back (shadow.c, current_ssthresh): three quarters of the window at least, if there is a threshold.
+\* What an undo would give back (shadow.c, current_ssthresh): three quarters of the window at least, if there is a threshold;
+\* and that it was coupled (css_left_by_loss).
 Remember(s) ==
     before' = IF "undo" \in Events
               THEN [before EXCEPT ![s] = <<cwnd[s],
-                        IF ssthresh[s] = Unset THEN Unset ELSE Max(ssthresh[s], (3 * cwnd[s]) \div 4)>>]
+                        IF ssthresh[s] = Unset THEN Unset ELSE Max(ssthresh[s], (3 * cwnd[s]) \div 4),
+                        IF s \in Coupled THEN Uncoupled ELSE 0>>]
               ELSE before
 
 Halved(s) == Max(cwnd[s] - cwnd[s] \div 2, MinSsthresh)
@@ -124,23 +130,22 @@ Join(s, r) ==
     /\ life' = [life EXCEPT ![s] = "live"]
     /\ cwnd' = [cwnd EXCEPT ![s] = IW]
     /\ rtt' = [rtt EXCEPT ![s] = r]
-    /\ UNCHANGED before
     /\ LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
            total == TotalOf(Live, least)
            after == total + Weighted(IW, r, least)
        IN CASE Live = {} ->
                  /\ initial' = [initial EXCEPT ![s] = conInitial]
-                 /\ UNCHANGED <<ssthresh, conInitial, alpha>>
+                 /\ UNCHANGED <<ssthresh, before, conInitial, alpha>>
             [] Live # {} /\ (~conInitial \/ Coupled = {}) ->
                  /\ conInitial' = FALSE
-                 /\ UNCHANGED <<initial, ssthresh, alpha>>
+                 /\ UNCHANGED <<initial, ssthresh, before, alpha>>
             [] Live # {} /\ conInitial /\ Coupled # {} /\ after >= ConSsthresh ->
                  /\ Exit(Coupled \cup {s}, cwnd')
                  /\ UNCHANGED alpha
             [] OTHER ->
                  /\ alpha' \in Rescale(alpha, Max(total, 1), after)
                  /\ initial' = [initial EXCEPT ![s] = TRUE]
-                 /\ UNCHANGED <<ssthresh, conInitial>>
+                 /\ UNCHANGED <<ssthresh, before, conInitial>>
 
 (* An ACK of n segments on a coupled subflow.                                                *)
 (* CSS Algorithm 1 lines 8-17 and Algorithm 3; TCCC Algorithm 1 lines 13-27; css_ack.        *)
@@ -158,7 +163,7 @@ ExitAck(s) ==
     /\ s \in Coupled
     /\ RateExceeds
     /\ Exit(Coupled, cwnd)
-    /\ UNCHANGED <<life, cwnd, rtt, before, alpha>>
+    /\ UNCHANGED <<life, cwnd, rtt, alpha>>
 
 (* An ACK on a subflow that is not coupled: ordinary slow start up to its threshold, then    *)
 (* congestion avoidance with what is left of the ACK (C-13; css_control_ack, tccc_ack).   *)
@@ -194,15 +199,21 @@ Timeout(s) ==
     /\ Remember(s)
     /\ UNCHANGED <<life, rtt, alpha>>
 
-(* The loss turns out to be none (Eifel, DSACK, F-RTO): window and threshold come back, the  *)
-(* coupling does not. Not in print; shadow.c, apply_steps.                                   *)
+(* The loss turns out to be none (Eifel, DSACK, F-RTO): window and threshold come back, and   *)
+(* the coupling: without it and without a threshold the subflow would grow as a TCP alone.    *)
+(* If the connection has left meanwhile, it leaves as the others did. Not in print;           *)
+(* rw_shadow_undo, css_undo.                                                                 *)
 Undo(s) ==
     /\ s \in Live
     /\ before[s] # Nothing
     /\ cwnd' = [cwnd EXCEPT ![s] = Max(cwnd[s], before[s][1])]
-    /\ ssthresh' = [ssthresh EXCEPT ![s] = IF before[s][2] = Unset THEN Unset ELSE Max(ssthresh[s], before[s][2])]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = CASE before[s][3] = LeftSince -> cwnd'[s]
+                                              [] before[s][2] = Unset /\ before[s][3] # LeftSince -> Unset
+                                              [] OTHER -> Max(ssthresh[s], before[s][2])]
+    /\ initial' = [initial EXCEPT ![s] = @ \/ before[s][3] = Uncoupled]
+    /\ conInitial' = (conInitial \/ before[s][3] = Uncoupled)
     /\ before' = [before EXCEPT ![s] = Nothing]
-    /\ UNCHANGED <<life, initial, rtt, conInitial, alpha>>
+    /\ UNCHANGED <<life, rtt, alpha>>
 
 (* A subflow closes. Not in print: the mirror of a join, not above alpha0; css_leave.        *)
 Leave(s) ==
@@ -321,12 +332,25 @@ Filled(s) == \* a join that leaves no room below con_ssth
 \* The last coupled subflow lost or timed out: the one way to leave without the connection as a whole leaving.
 LastLost == \E s \in Stays : Coupled = {s} /\ ssthresh'[s] = Halved(s) /\ cwnd'[s] <= ssthresh'[s]
 
-\* Initial slow start comes once, for the connection and for each subflow.
-NoReentry == [][ /\ ~conInitial => ~conInitial'
-                 /\ \A s \in Stays : ~initial[s] => ~initial'[s] ]_vars
+\* Whose loss was taken back.
+Undone == {s \in Stays : before[s] # Nothing /\ before'[s] = Nothing}
+
+\* Initial slow start comes once, for the connection and for each subflow; but a loss that was none did not end it.
+NoReentry == [][ /\ ~conInitial => ~conInitial' \/ \E s \in Undone : initial'[s]
+                 /\ \A s \in Stays : ~initial[s] /\ initial'[s] => s \in Undone /\ before[s][3] = Uncoupled ]_vars
+
+\* A loss that was none leaves nothing behind: who was coupled is, or has the threshold that the others left with.
+UndoIsWhole ==
+    [][ \A s \in Undone :
+          /\ before[s][3] = Uncoupled => initial'[s]
+          /\ before[s][3] = LeftSince => ssthresh'[s] = cwnd'[s]
+          /\ cwnd'[s] >= before[s][1] ]_vars
+
+\* When the connection leaves as a whole, it does so for good: no loss that is taken back later brings it back.
+ExitIsFinal == [][ Exits /\ ~LastLost /\ Coupled # {} => \A s \in Subflows : before'[s][3] # Uncoupled ]_vars
 
 \* Once no subflow that is there is coupled, none that joins is.
-CouplingEnds == [][ Live # {} /\ Coupled = {} => Coupled' = {} ]_vars
+CouplingEnds == [][ Live # {} /\ Coupled = {} /\ Undone = {} => Coupled' = {} ]_vars
 
 \* L: what one ACK adds.
 AckCapped == [][ \A s \in Stays : Couples(s) => cwnd'[s] - cwnd[s] <= Cap ]_vars

@@ -59,7 +59,8 @@ LogHalved(s) == Max(IF Low < 0 THEN cwnd[s] - cwnd[s] \div 2 ELSE Pick(ssthresh'
 \* Linux counts whole segments when it remembers three quarters of a window (shadow.c, current_ssthresh).
 ThreeQuarters(w) == (w \div (2 * Segment) + w \div (4 * Segment)) * Segment
 Raised(s) == IF ssthresh[s] = Unset THEN Unset ELSE Max(ssthresh[s], ThreeQuarters(cwnd[s]))
-LogRemember(s) == before' = [before EXCEPT ![s] = <<cwnd[s], Raised(s)>>]
+Taken(s) == <<cwnd[s], Raised(s), IF s \in Coupled THEN Uncoupled ELSE 0>>
+LogRemember(s) == before' = [before EXCEPT ![s] = Taken(s)]
 
 \* An idle sender's window is halved for each timeout that passed, or decays half the way to what it used; in whole
 \* segments, and never below IW or where it was (shadow.c, restart_after_idle and decay_unused).
@@ -113,8 +114,10 @@ LogInit ==
 
 \* The undo memory is the one variable that the log does not tell.
 Memory ==
-    CASE Kind \in {"loss", "ece", "timeout"} -> [before EXCEPT ![Whose] = <<cwnd[Whose], Raised(Whose)>>]
+    CASE Kind \in {"loss", "ece", "timeout"} -> [before EXCEPT ![Whose] = Taken(Whose)]
       [] Kind \in {"undo", "leave"} -> [before EXCEPT ![Whose] = Nothing]
+      [] Kind \in {"ack", "join"} /\ conInitial /\ ~Entry[8] /\ Coupled # {} ->
+            [s \in Subflows |-> IF before[s][3] = Uncoupled THEN [before[s] EXCEPT ![3] = LeftSince] ELSE before[s]]
       [] OTHER -> before
 
 Follow ==

@@ -61,8 +61,5 @@ JoinKeepsPace ==
 \* ... nor make the connection leave before the expected rate.
 JoinExitsAtRate == [][ Exits /\ Joins # {} /\ Coupled # {} => RateOf(cwnd', Live') >= ConSsthresh * RateUnit ]_vars
 
-\* A subflow that has a threshold keeps one.
-ThresholdKept == [][ \A s \in Stays : ssthresh[s] # Unset => ssthresh'[s] # Unset ]_vars
-
 Symmetry == Permutations(Subflows)
 =============================================================================

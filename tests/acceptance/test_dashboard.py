@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from deploy.run import CHECKOUT, Services
 from tests.conftest import CAPTURES
@@ -105,7 +106,6 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
 
 
 def test_zoom_asks_again_and_the_address_keeps_the_view(page: Page) -> None:
-    page.wait_for_load_state("networkidle")  # the series that the last choice asked for
     expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
     box = page.get_by_test_id("chart").bounding_box()
     assert box is not None
@@ -126,6 +126,29 @@ def test_zoom_asks_again_and_the_address_keeps_the_view(page: Page) -> None:
     assert "from" not in parse_qs(urlsplit(page.url).query)
     page.go_back()
     assert page.url == address
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_a_drag_survives_lines_that_arrive_meanwhile(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/series?**", lambda route: held.append(route))
+    page.get_by_test_id("algorithm").and_(page.locator("[data-label=css]")).click()
+    expect(page.get_by_test_id("algorithm").and_(page.locator("[data-label=css]"))).to_have_class(re.compile("off"))
+    box = page.get_by_test_id("chart").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 300, box["y"] + 150)
+    page.mouse.down()
+    [asked] = held
+    asked.continue_()
+    page.unroute("**/series?**")
+    expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", "2")
+    page.mouse.move(box["x"] + 600, box["y"] + 150, steps=5)
+    page.mouse.up()
+    query = parse_qs(urlsplit(page.url).query)
+    assert 0 < float(query["from"][0]) < float(query["to"][0]) < 13
+    page.get_by_test_id("whole").click()
+    page.get_by_test_id("algorithm").and_(page.locator("[data-label=css]")).click()
+    expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", "3")
     assert page.troubles == []  # type: ignore[attr-defined]
 
 

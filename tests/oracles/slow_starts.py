@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tests.oracles.coupled import Lia
 from tests.oracles.paths import Oracle, Path, decimal, power, quadratic, rate, total
+
+
+@dataclass
+class Undoable:
+    """What a reduction took."""
+
+    cwnd: Fraction
+    ssthresh: Fraction | None
+    coupled: bool
+    others_left: bool = False
 
 
 @dataclass
@@ -18,6 +29,13 @@ class Css(Lia):
     alpha0: Fraction = Fraction(3, 2)
     cap: Fraction = Fraction(2)
     initial_ss: bool = True
+    product: bool = False
+    """alpha_form: the exponent of CSS's text, or TCCC's printed product (C1)."""
+    cap_scales: bool = False
+    """L_scale: L for each two segments (C2)."""
+    weighted: bool = False
+    """join_weighted: windows at a join as rates (C9)."""
+    undoable: dict[int, Undoable] = field(default_factory=dict)
 
     def coupled(self, r: int) -> bool:
         return self.initial_ss and self.paths[r].initial
@@ -31,8 +49,9 @@ class Css(Lia):
             return
         p = self.paths[r]
         ratio = p.rtt / self.least_coupled() if p.rtt else Fraction(1)
-        growth = power(self.alpha_now, ratio) - 1
-        p.cwnd += min(self.cap, growth * acked)
+        growth = (self.alpha_now * ratio if self.product else power(self.alpha_now, ratio)) - 1
+        cap = self.cap * math.ceil(Fraction(acked, 2)) if self.cap_scales else self.cap
+        p.cwnd += min(cap, growth * acked)
 
     def least_coupled(self) -> Fraction:
         return self.least_rtt([p for p in self.paths if p.counts])
@@ -47,22 +66,48 @@ class Css(Lia):
         for p in self.paths:
             if p.live and p.initial:
                 p.ssthresh = p.cwnd
+        for was in self.undoable.values():
+            was.others_left = was.coupled
+
+    def reduce(self, r: int, decrease: Fraction) -> None:
+        p = self.paths[r]
+        quarters = Fraction(p.cwnd // 2 + p.cwnd // 4)
+        threshold = None if p.ssthresh is None else max(p.ssthresh, quarters)
+        self.undoable[r] = Undoable(p.cwnd, threshold, self.coupled(r))
+        super().reduce(r, decrease)
+
+    def undo(self, r: int) -> None:
+        """Window and threshold come back, and the coupling, unless the connection has left meanwhile."""
+        p, was = self.paths[r], self.undoable.pop(r)
+        p.cwnd = max(p.cwnd, was.cwnd)
+        p.ssthresh = None if was.ssthresh is None or p.ssthresh is None else max(p.ssthresh, was.ssthresh)
+        if was.others_left:
+            p.ssthresh = p.cwnd
+        elif was.coupled:
+            self.initial_ss = True
 
     def reduced(self, r: int) -> None:
         """Only the subflow that lost leaves; the last one takes the connection with it (C12)."""
         if not any(p.live and p.initial for p in self.paths):
             self.initial_ss = False
 
+    def sum_of(self, members: list[Path], least: Fraction) -> Fraction:
+        """Rm sum w/R with join_weighted, where there is an R; else sum w."""
+        return total(q.cwnd * least / q.rtt if self.weighted and q.rtt else q.cwnd for q in members)
+
+    def least_sampled(self) -> Fraction:
+        return min((q.rtt for q in self.paths if q.live and q.rtt), default=Fraction(1))
+
     def join(self, p: Path) -> None:
         others = [q for q in self.paths if q.live]
-        before = total(q.cwnd for q in others)
         self.paths.append(p)
+        before = self.sum_of(others, self.least_sampled())
         if not others or not self.initial_ss:
             return
         if not any(q.initial for q in others):
             self.initial_ss = False  # no initial subflow was left
             return
-        after = before + p.cwnd
+        after = before + self.sum_of([p], self.least_sampled())
         if after >= self.con:
             self.exit()
             return
@@ -73,9 +118,10 @@ class Css(Lia):
         self.alpha_now = Fraction((decimal(self.alpha_now).ln() * ratio).exp())
 
     def leave(self, r: int) -> None:
-        before = total(q.cwnd for q in self.paths if q.live)
+        least = self.least_sampled()
+        before = self.sum_of([q for q in self.paths if q.live], least)
         self.paths[r].live = False
-        after = total(q.cwnd for q in self.paths if q.live)
+        after = self.sum_of([q for q in self.paths if q.live], least)
         if not self.initial_ss:
             return
         if not after:

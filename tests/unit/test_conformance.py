@@ -61,7 +61,7 @@ def test_recorded_steps_conform():
 def test_random_steps_conform():
     logs = [(c, faults.random_steps(choice.name, seed)) for c, choice in enumerate(CHOICES) for seed in range(12)]
     kinds = Counter(s.kind for _, steps in logs for s in steps)
-    assert all(kinds[k] for k in ("join", "leave", "ack", "rtt", "loss", "ece", "timeout"))
+    assert all(kinds[k] for k in ("join", "leave", "ack", "rtt", "loss", "ece", "timeout", "undo"))
     assert [v.first_violation for v in judged(logs) if not v.conforms] == []
     for choice, steps in logs:
         assert monitored(CHOICES[choice], steps) == steps
@@ -195,7 +195,7 @@ def test_pieces_are_a_chain(monkeypatch):
     pieces = list(begun.cut())
     assert [p.begins for p in pieces] == list(range(0, 400, 37))
     assert all(a.steps[-1] is b.start.step and a.memory == b.start.memory for a, b in itertools.pairwise(pieces))
-    pieces[2].memory = {0: (1, 1)}
+    pieces[2].memory = {0: (1, 1, 0)}
     assert [
         (p.begins, why) for p, _, why in conformance._follow(specs.jar(), conformance.rules(CHOICES[1]), 0, pieces)
     ] == [(74, "broken")]

@@ -427,6 +427,31 @@ def test_c_23() -> None:
     assert c.state["alpha"] == 1.5
 
 
+def test_c_24() -> None:
+    """A subflow that a spurious loss took out, with its threshold given back (none), passes con_ssthresh alone."""
+    alone = driven("newreno", [20.0], [0.1])
+    coupled = driven("css", [20.0, 10.0], [0.1, 0.1], con_ssthresh=CON, alpha=joined(1.5, CON, 20, 10))
+    for c in (alone, coupled):
+        c.loss(0)
+        c.undo(0)
+        assert (c.paths[0].cwnd, c.paths[0].ssthresh) == (20.0, math.inf)
+    while alone.paths[0].cwnd <= CON:
+        alone.ack(0, 1)
+    assert coupled.paths[0].phase == "coupled_slow_start"
+    coupled.ack(0, 1)
+    assert coupled.paths[0].cwnd - 20 == near(coupled.state["alpha"] - 1)
+
+    late = driven("css", [20.0, 10.0], [0.1, 0.1], con_ssthresh=25)
+    late.loss(0)
+    late.ack(1, 5)
+    late.ack(1, 5)
+    late.ack(1, 5)
+    late.ack(1, 5)
+    assert late.state["initial_ss"] == 0
+    late.undo(0)
+    assert (late.paths[0].cwnd, late.paths[0].ssthresh) == (20.0, 20.0)
+
+
 # TCCC: aggressive congestion avoidance and its fluid model -----------------------------------------------------------
 
 

@@ -16,11 +16,14 @@ from tests.driving import (
     ABSOLUTE,
     Event,
     acks,
+    applicable,
     apply,
+    as_given,
     at_an_edge,
     close,
     compare,
     drive,
+    events,
     path_lists,
     rtts,
     small_windows,
@@ -46,10 +49,14 @@ def coupled_starts(draw: st.DrawFn) -> list[Path]:
 
 @pytest.mark.parametrize("name", COUPLED)
 @settings(max_examples=300, deadline=None)
-@given(paths=coupled_starts(), con=CON, acked=acks, data=st.data())
-def test_growth_and_exit(name: str, paths: list[Path], con: Fraction, acked: int, data: st.DataObject) -> None:
+@given(paths=coupled_starts(), con=CON, acked=acks, form=st.booleans(), scale=st.booleans(), data=st.data())
+def test_growth_and_exit(
+    name: str, paths: list[Path], con: Fraction, acked: int, form: bool, scale: bool, data: st.DataObject
+) -> None:
     r = data.draw(st.integers(0, len(paths) - 1))
-    controller, oracle = drive(name, paths, con_ssthresh=float(con)), oracle_of(name, paths, con=con)
+    named = {"alpha_form": "product" if form else "exponent", "L_scale": "on" if scale else "off"}
+    controller = drive(name, paths, con_ssthresh=float(con), **named)
+    oracle = oracle_of(name, paths, con=con, product=form, cap_scales=scale)
     if at_an_edge(oracle):
         return
     before = [p.cwnd for p in paths]
@@ -132,6 +139,67 @@ def test_leave(name: str, cwnds: list[Fraction], rtt: Fraction, con: Fraction, d
         assert controller.state["alpha"] <= 1.5
 
 
+def rounded(oracle: Css, least: Fraction) -> tuple[float, float]:
+    """Where the sum of weighted windows of the live may be: each is rounded to Q16, and so is each ratio of RTTs."""
+    live = [p for p in oracle.paths if p.live]
+    whole = float(oracle.sum_of(live, least))
+    return whole - len(live) / 65536 - whole / 32768, whole + len(live) / 65536 + whole / 32768
+
+
+def held_alpha(
+    controller: Controller, oracle: Css, was: float, sums: tuple[tuple[float, float], tuple[float, float]]
+) -> None:
+    """alpha is what some sums within the rounding make of it; the oracle goes on from there."""
+    con = float(oracle.con)
+    corners = [was ** (math.log(con / after) / math.log(con / before)) for before in sums[0] for after in sums[1]]
+    got = controller.state["alpha"]
+    assert min(corners) - 2e-5 <= float(oracle.alpha_now) <= max(corners) + 2e-5, "the test's own sums"
+    assert min(corners) - 2e-5 <= got <= max(corners) + 2e-5
+    oracle.alpha_now = Fraction(got)
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=300, deadline=None)
+@given(paths=coupled_starts(), con=CON, data=st.data())
+def test_joins_and_leaves_may_count_rates(name: str, paths: list[Path], con: Fraction, data: st.DataObject) -> None:
+    """join_weighted, with RTTs apart (C9)."""
+    controller = Controller(name, con_ssthresh=float(con), join_weighted="on")
+    oracle = oracle_of(name, con=con, weighted=True)
+
+    def near_con(*sums: tuple[float, float]) -> bool:
+        """The quotient of two logarithms near zero, or a sum that rounds to nothing."""
+        return any(low <= 0 or low / float(con) - 0.001 < 1 < high / float(con) + 0.001 for low, high in sums)
+
+    for n, p in enumerate(paths):
+        least = min((q.rtt for q in [*oracle.paths, p] if q.rtt), default=Fraction(1))
+        before, was = rounded(oracle, least), float(oracle.alpha_now)
+        controller.join(as_given(name, p))
+        oracle.join(p)
+        after = rounded(oracle, least)
+        if n and near_con(before, after):
+            return
+        assert bool(controller.state["initial_ss"]) is oracle.initial_ss
+        if not oracle.initial_ss:
+            return
+        if n:
+            held_alpha(controller, oracle, was, (before, after))
+    for r in data.draw(st.permutations(range(len(paths))))[:-1]:
+        least, was = oracle.least_sampled(), float(oracle.alpha_now)
+        before = rounded(oracle, least)
+        controller.leave(r)
+        oracle.leave(r)
+        after = rounded(oracle, least)
+        if near_con(before, after):
+            return
+        if before[0] > con:  # others' weights grew when the fastest left
+            assert controller.state["alpha"] == was == float(oracle.alpha_now)
+        elif oracle.alpha_now == oracle.alpha0:
+            assert controller.state["alpha"] == pytest.approx(1.5, rel=1e-3)
+            oracle.alpha_now = Fraction(controller.state["alpha"])
+        else:
+            held_alpha(controller, oracle, was, (before, after))
+
+
 @pytest.mark.parametrize("name", COUPLED)
 def test_leave_is_the_mirror_of_join(name: str) -> None:
     controller = Controller(name, paths=[{"cwnd": 20.0, "rtt": 0.1}], con_ssthresh=46.81)
@@ -191,6 +259,39 @@ def test_tccc_decrease(rule: str, paths: list[Path], data: st.DataObject) -> Non
         target.loss(r)
     compare(controller, oracle, before, Event("l", r))
     assert controller.paths[r].cwnd >= 2.0
+
+
+@pytest.mark.parametrize("name", COUPLED)
+@settings(max_examples=200, deadline=None)
+@given(paths=coupled_starts(), con=CON, happens=st.lists(events("aaaletuuujx"), max_size=25))
+def test_undo_gives_the_coupling_back(name: str, paths: list[Path], con: Fraction, happens: list[Event]) -> None:
+    """In any order with losses, joins and closes of others, also after they have left coupled slow start."""
+    controller, oracle = drive(name, paths, con_ssthresh=float(con)), oracle_of(name, paths, con=con)
+    for event in happens:
+        if not applicable(event, oracle.paths) or (event.kind == "u" and event.path not in oracle.undoable):
+            continue
+        before = [p.cwnd for p in oracle.paths]
+        if at_an_edge(oracle) or abs(sum(before) + 10 * (event.kind == "j") - con) < Fraction(1, 1000):
+            return
+        for target in (oracle, controller):
+            apply(target, name, event)
+        compare(controller, oracle, before, event)
+        assert bool(controller.state["initial_ss"]) is oracle.initial_ss
+        for p, q in zip(controller.paths, oracle.paths, strict=True):
+            if q.live:
+                assert (p.phase == "coupled_slow_start") is (oracle.initial_ss and q.ssthresh is None)
+        oracle.alpha_now = Fraction(controller.state["alpha"])
+
+
+def test_undo_needs_a_reduction() -> None:
+    c = Controller("tccc", paths=[{"cwnd": 20.0, "rtt": 0.1}])
+    with pytest.raises(ValueError, match="undone"):
+        c.undo(0)
+    c.loss(0)
+    c.undo(0)
+    assert (c.paths[0].cwnd, c.paths[0].phase) == (20.0, "coupled_slow_start")
+    with pytest.raises(ValueError, match="undone"):
+        c.undo(0)
 
 
 def test_identical_subflows_stop_at_the_floor() -> None:

@@ -5,6 +5,7 @@
  *   growth w += min(L, (alpha^(R_r/min R) - 1) acked)
  *   join   ln alpha' = ln alpha ln(con/(W + IW)) / ln(con/W);  W + IW >= con: exit now
  *   leave  the mirror of join, not above alpha0
+ *   undo   a subflow whose loss was none is coupled again, or has left with the others
  *
  * Included by the controllers that begin with it. Option and word places are the same in all of them.
  */
@@ -18,6 +19,8 @@
 enum { ALPHA0 = COMMON_OPTIONS, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, SSTHRESH, COUPLED_OPTIONS };
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
 enum { PATH_RTT_NS };
+/* rw_path.left_initial: by its loss, and whether the connection has left since. */
+enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                              \
 	RW_OPTION_MODE_PAPER,                                                                                             \
@@ -125,6 +128,8 @@ RW_INLINE void css_exit(struct rw_connection *c)
 		if (p->live && p->initial) {
 			p->ssthresh_q16 = p->cwnd_q16;
 			css_leave_initial(p);
+		} else if (p->left_initial == LEFT_ALONE) {
+			p->left_initial = LEFT_BEFORE_EXIT;
 		}
 	}
 }
@@ -234,12 +239,29 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 /* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C-12). */
 RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 {
+	c->path[path].left_initial = c->path[path].initial ? LEFT_ALONE : LEFT_NOTHING;
 	if (c->path[path].initial)
 		css_leave_initial(&c->path[path]);
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (c->path[i].live && c->path[i].initial)
 			return;
 	c->word[WORD_INITIAL_SS] = 0;
+}
+
+/*
+ * Not in print. A loss that was none takes nobody out: with no threshold and no coupling a subflow would grow as a TCP
+ * alone until its next loss. Where the others have left meanwhile, it leaves as they did.
+ */
+RW_INLINE void css_undo(struct rw_connection *c, uint32_t path)
+{
+	struct rw_path *p = &c->path[path];
+	if (p->left_initial == LEFT_ALONE) {
+		p->initial = 1;
+		c->word[WORD_INITIAL_SS] = 1;
+	} else if (p->left_initial == LEFT_BEFORE_EXIT) {
+		p->ssthresh_q16 = p->cwnd_q16;
+	}
+	p->left_initial = LEFT_NOTHING;
 }
 
 /* A loss that the avoidance has no rule of its own for, and every timeout. */

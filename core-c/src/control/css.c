@@ -33,7 +33,7 @@ const struct rw_control rw_control_css = {
     .formula = "exit: sum w_k/R_k > con_ssthresh/min R; growth: min(L, (alpha^(R_r/min R) - 1) acked)",
     .deviations = "The exit test is made on every ACK with the current smallest RTT. A join at or beyond con_ssth ends "
 		  "coupled slow start. A subflow that leaves is the mirror of one that joins. alpha_r is worked out "
-		  "anew on every ACK.",
+		  "anew on every ACK. An undone loss gives the coupling back.",
     .multipath = 1,
     .options = css_options,
     .words = css_words,
@@ -44,5 +44,6 @@ const struct rw_control rw_control_css = {
     .leave = css_leave,
     .ack = css_control_ack,
     .loss = css_halve,
+    .undo = css_undo,
     .phase = css_phase,
 };

@@ -29,7 +29,7 @@ const struct rw_control rw_control_tccc = {
 		  "(alpha_form). The same packet loss rate is not defined in print: peaks of the flight within a factor "
 		  "(same_loss_ratio). Eq. 8 leaves n alike subflows a window of w (1 - n/2): a floor (min_ssthresh). A "
 		  "join at or beyond con_ssth ends coupled slow start, the printed logarithm not being positive there. "
-		  "A timeout halves.",
+		  "A timeout halves. An undone loss gives the coupling back.",
     .multipath = 1,
     .options = tccc_options,
     .words = tccc_words,
@@ -41,5 +41,6 @@ const struct rw_control rw_control_tccc = {
     .ack = tccc_ack,
     .loss = tccc_loss,
     .timeout = aca_timeout,
+    .undo = css_undo,
     .phase = css_phase,
 };

@@ -37,5 +37,6 @@ const struct rw_control rw_control_tccc_plus = {
     .ack = plus_ack,
     .loss = plus_loss,
     .timeout = aca_timeout,
+    .undo = css_undo,
     .phase = css_phase,
 };

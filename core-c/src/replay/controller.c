@@ -243,6 +243,13 @@ rw_status rw_controller_timeout(rw_controller *c, uint32_t path, int64_t time_ns
 	return RW_OK;
 }
 
+rw_status rw_controller_undo(rw_controller *c, uint32_t path, rw_error *error)
+{
+	if (!is_live(c, path))
+		return refuse(error, "no such path");
+	return rw_shadow_undo(c->shadow, path) ? RW_OK : refuse(error, "no reduction that could be undone");
+}
+
 rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_state *state, uint32_t *phase, rw_error *error)
 {
 	if (!is_live(c, path))

@@ -401,10 +401,11 @@ static void check_others(struct step *s)
 	}
 	if (!has_coupled_start(s))
 		return;
-	require(s, b->initial_ss || !a->initial_ss, RW_CHECK_NO_REENTRY);
+	int undone = kind == RW_MOVE_UNDO;
+	require(s, b->initial_ss || !a->initial_ss || (undone && a->path[s->move->path].initial), RW_CHECK_NO_REENTRY);
 	for (uint32_t i = 0; i < b->paths; i++)
 		if (b->path[i].live && a->path[i].live)
-			require(s, b->path[i].initial || !a->path[i].initial, RW_CHECK_NO_REENTRY);
+			require(s, b->path[i].initial || !a->path[i].initial || (undone && i == s->move->path), RW_CHECK_NO_REENTRY);
 	if (s->move->kind != RW_MOVE_JOIN && s->move->kind != RW_MOVE_LEAVE)
 		require(s, a->alpha_q32 == b->alpha_q32, RW_CHECK_ALPHA_MOVES);
 	/* Who does not grow, join or lose leaves the connection where it is. */

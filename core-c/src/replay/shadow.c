@@ -271,6 +271,21 @@ static void restart_after_idle(struct rw_path *p, uint32_t timeouts)
 	p->cwnd_q16 = larger(p->cwnd_q16, floor);
 }
 
+int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (!h->prior_ssthresh_q16)
+		return 0;
+	p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
+	p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);
+	h->prior_ssthresh_q16 = 0;
+	if (s->control->undo)
+		s->control->undo(s->connection, path);
+	rw_shadow_moved(s, RW_MOVE_UNDO, path, 0);
+	return 1;
+}
+
 static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -289,11 +304,8 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 		p->cwnd_q16 = p->ssthresh_q16;
 		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
-	if (e->steps & RW_STEP_UNDO && h->prior_ssthresh_q16) {
-		p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
-		p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);
-		rw_shadow_moved(s, RW_MOVE_UNDO, path, 0);
-	}
+	if (e->steps & RW_STEP_UNDO)
+		rw_shadow_undo(s, path);
 	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
 		p->cwnd_q16 = p->ssthresh_q16;
 		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);

@@ -73,6 +73,8 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
 /* marked: by ECN, not by a loss. */
 void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked);
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode);
+/* The last reduction answered no loss (Eifel, DSACK, F-RTO); 0: there is none that may be undone. */
+int rw_shadow_undo(struct rw_shadow *s, uint32_t path);
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
 
 /* Options by name: algorithm.c. */
