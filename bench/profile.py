@@ -22,7 +22,10 @@ STAGES = (
     ("the kernel: reading the file", r"^\[k\]"),
     ("records: core-c/src/capture", r"^(rw_(pcap|pcapng|capture|observation|input)_|rw_oddity|next_plain)"),
     ("packets: core-c/src/packet", r"^(rw_(packet|parse)_|parse_)"),
-    ("flows: core-c/src/flow", r"^(rw_(survey|flow|clock|copies|journal|pass)_|(read|write)_long|see_(data|handshake|lag|echo|mptcp)|slot_of|hash)"),
+    (
+        "flows: core-c/src/flow",
+        r"^(rw_(survey|flow|clock|copies|journal|pass)_|(read|write)_long|see_(data|handshake|lag|echo|mptcp)|slot_of|hash)",
+    ),
     (
         "senders: core-c/src/events",
         r"^(rw_(sender|rack|scoreboard)_|sent|clean|sack|read_sacks|react|count_rtt|identify|process_)",
