@@ -130,7 +130,7 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 		e->send_times = send_times;
 		e->read_ns = INT64_MIN;
 		e->flow = calloc(survey->flows + 1, sizeof *e->flow);
-		if (!rw_flow_index_copy(&e->index, &survey->index) && e->flow)
+		if (e->flow && (survey->journal || !rw_flow_index_copy(&e->index, &survey->index)))
 			status = rw_pass_open(&e->pass, fds, files, survey, &e->index, 0, error);
 	}
 	for (uint32_t i = 0; status == RW_OK && i < survey->flows; i++) {

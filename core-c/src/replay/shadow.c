@@ -353,7 +353,9 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		rw_shadow_delivered(s, &ack);
 	if (e->rtt_ns || e->rtt_newest_ns)
 		rw_shadow_rtt(s, &ack, srtt_ns);
-	apply_steps(s, path, e);
+	/* Most ACKs have none: growth is below. */
+	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
+		apply_steps(s, path, e);
 	int allowed = s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
 		rw_shadow_raise(s, &ack);
