@@ -35,8 +35,6 @@ enum {
 };
 #define SRTT_MAX_NS 1000000000000000u
 #define LATEST_NS ((int64_t)UINT32_MAX * 1000000000)
-#define RTO_MIN_NS 200000000u
-#define RTO_MAX_NS 120000000000u
 
 /* A subflow as its sender goes on. */
 struct path {
@@ -72,6 +70,8 @@ static void read_ack(struct talk *t, struct path *p, uint8_t first, uint8_t bits
 		e->delivered = (uint32_t)least(e->delivered, 1 << (FLIGHT_BITS - 1));
 	e->flags = bits & 128 ? RW_ACK_APP_LIMITED : 0;
 	e->sent_before = (uint32_t)read_number(&t->b, BURST_BITS);
+	e->whole_before = e->sent_before & 1;
+	e->initial = bits & 16 ? e->in_flight_before : 0;
 	p->una += e->delivered * 1000;
 	e->ack = p->una;
 	e->rtt_ns = first & 64 ? read_number(&t->b, RTT_BITS) : 0;
@@ -88,7 +88,9 @@ static void read_send(struct talk *t, struct path *p, uint8_t bits, struct rw_ev
 	e->segments = (uint32_t)read_number(&t->b, BURST_BITS);
 	p->next += e->segments * 1000;
 	if (bits & 128) {
-		e->idle_timeouts = rw_bytes_u8(&t->b) & 63;
+		uint8_t idle = rw_bytes_u8(&t->b);
+		e->idle_timeouts = idle & 63;
+		e->idle_restarts = 1 + (idle >> 7);
 		e->quiet_ns = least(read_number(&t->b, RTT_BITS), (uint64_t)t->now_ns);
 	}
 }

@@ -210,3 +210,20 @@ def test_without_sack_an_ack_fills_one_hole_and_takes_the_others_off_the_duplica
     ack(trace, 1.401, 4)
     # Of six duplicates three were for 1, 2 and 3; the three others, for 5 to 9, and one hole are not in flight.
     assert replayed(trace, tmp_path).acks["in_flight_bytes"].to_pylist()[-1] == (6 - 3 - 1) * MSS
+
+
+def test_room_for_one_segment_waits_for_room_for_two(tmp_path: Path) -> None:
+    """Avoidance at 5: pairs go out, so at 6 there are 5 in flight, and the window is the limit all the same."""
+    trace = ten_in_flight()
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    ack(trace, 1.404, 10)
+    for i in range(10, 15):
+        segment(trace, 1.41 + i * 1e-6, i)
+    for turn in range(10):
+        ack(trace, 1.52 + turn * 0.03, 12 + 2 * turn)
+        for k in (0, 1):
+            segment(trace, 1.5201 + turn * 0.03 + k * 1e-5, 15 + 2 * turn + k)
+    grown = windows(replayed(trace, tmp_path))[-10:]
+    assert (grown[0], grown[-1]) == (6.0, 7.0)
