@@ -10,12 +10,20 @@ from pathlib import Path
 
 import pytest
 
+import rewindow
 from deploy.run import Services
+from rewindow.core import Choice
 
 CAPTURES = Path(__file__).parent / "captures"
 SPECS = Path(__file__).parent / "specs"
 FOLLOWED = Path(__file__).parent.parent / "specs" / "CoupledSlowStart"
 """What steps of connections are held against."""
+
+
+def steps_taken(capture: str, connection: int, algorithm: str) -> int:
+    """Of a controller on one connection of a capture here: what TLC has to follow."""
+    with rewindow.open(CAPTURES / capture) as opened, opened.stream([Choice(algorithm)], moves=True) as replay:
+        return sum(1 for _ in replay.steps(connection))
 
 
 def specs_folder(folder: Path) -> Path:
