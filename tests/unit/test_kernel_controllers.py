@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rewindow
@@ -138,6 +138,9 @@ def test_hystart_leaves_slow_start_when_the_delay_grows() -> None:
         max_size=50,
     ),
 )
+@example(
+    [(6, 262_000)], False, [("r", 0, 0, 1), ("r", 0, 0, 300), ("r", 0, 0, 300)]
+)  # less than a segment in 65 ms: no rate
 def test_wvegas_rounds(paths: list[tuple[int, int]], slow: bool, happens: list[tuple[str, int, int, int]]) -> None:
     """With samples of a queue that comes and goes: every decision, alpha and the smallest queue too."""
     ssthresh = None if slow else 1

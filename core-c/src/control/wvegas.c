@@ -81,14 +81,14 @@ static void reno(struct rw_path *p, const struct rw_ack *ack)
 		rw_additive_increase(p, (uint32_t)whole(p->cwnd_q16), (uint32_t)(acked_q16 >> 16));
 }
 
-/* Of the subflows that have a round trip to tell of in this round. */
+/* Of the subflows that have a round trip to tell of in this round; 0: its rate is none that could be told. */
 static uint64_t share_q16(const struct rw_connection *c, const struct rw_path *own)
 {
 	uint64_t total = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (c->path[i].live && c->path[i].word[PATH_SAMPLES])
 			total += c->path[i].word[PATH_RATE];
-	return total ? rw_multiply_divide(own->word[PATH_RATE], RW_Q16_ONE, total) : RW_Q16_ONE;
+	return total ? rw_multiply_divide(own->word[PATH_RATE], RW_Q16_ONE, total) : 0;
 }
 
 static void avoid(struct rw_connection *c, struct rw_path *p, uint64_t w, uint64_t rtt_us, uint64_t diff)
@@ -97,8 +97,11 @@ static void avoid(struct rw_connection *c, struct rw_path *p, uint64_t w, uint64
 	uint64_t alpha = p->word[PATH_ALPHA];
 	if (diff >= alpha) {
 		p->word[PATH_RATE] = (w << 16) / rtt_us;
-		p->word[PATH_WEIGHT_Q16] = share_q16(c, p);
-		alpha = rw_max64(least, p->word[PATH_WEIGHT_Q16] * ((uint64_t)c->option[TOTAL_ALPHA] >> 16) >> 16);
+		uint64_t share = share_q16(c, p);
+		if (p->word[PATH_RATE]) {
+			p->word[PATH_WEIGHT_Q16] = share;
+			alpha = rw_max64(least, share * ((uint64_t)c->option[TOTAL_ALPHA] >> 16) >> 16);
+		}
 	}
 	p->word[PATH_ALPHA] = alpha;
 	if (diff > alpha) {
