@@ -20,7 +20,7 @@ FUNCTIONS = 24
 
 STAGES = (
     ("the kernel: reading the file", r"^\[k\]"),
-    ("records: core-c/src/capture", r"^(rw_(pcap|pcapng|capture|observation|input)_|rw_oddity|next_plain)"),
+    ("records: core-c/src/capture", r"^(rw_(pcap|pcapng|capture|observation|input)_|next_record|rw_oddity|next_plain)"),
     ("packets: core-c/src/packet", r"^(rw_(packet|parse)_|parse_)"),
     (
         "flows: core-c/src/flow",
@@ -30,7 +30,7 @@ STAGES = (
         "senders: core-c/src/events",
         r"^(rw_(sender|rack|scoreboard)_|sent|clean|sack|read_sacks|react|count_rtt|identify|process_)",
     ),
-    ("controllers: core-c/src/control", r"^control_|^newreno_|^cubic_"),
+    ("controllers: core-c/src/control", r"^(control|newreno|cubic|tccc|css|aca|lia|reno)_"),
     ("shadows and rows: core-c/src/replay", r""),
 )
 """By the names of functions; what no other stage claims is the last one's."""
