@@ -20,7 +20,7 @@ FUNCTIONS = 24
 
 STAGES = (
     ("the kernel: reading the file", r"^\[k\]"),
-    ("records: core-c/src/capture", r"^(rw_(pcap|pcapng|capture|observation|input)_|next_record|rw_oddity|next_plain)"),
+    ("records: core-c/src/capture", r"^(rw_(pcap|pcapng|capture|observation|input)_|rw_oddity|next_plain)"),
     ("packets: core-c/src/packet", r"^(rw_(packet|parse)_|parse_)"),
     (
         "flows: core-c/src/flow",
