@@ -171,7 +171,7 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_pack
 	f->last_ns = p->time_ns;
 	s->last.flow = number;
 	s->last.side = (uint8_t)side;
-	s->last.copy = (uint8_t)rw_copies_see(s->copies, p);
+	s->last.copy = (uint8_t)rw_copies_see(s->copies, number, side, p);
 	if (s->last.copy) {
 		f->side[side].copies++;
 		see_data(f, side, p);
