@@ -497,6 +497,41 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 }
 
 /*
+ * Is it what most packets are: a segment that follows the last one, of a sender that nothing has happened to, with others
+ * in flight?
+ */
+static inline int goes_on(const struct rw_sender *s, const struct rw_packet *p)
+{
+	uint32_t bytes = p->payload_bytes;
+	if (p->sequence != s->next || p->flags & (RW_TCP_SYN | RW_TCP_FIN) || s->state != RW_SENDER_OPEN || bytes == 0)
+		return 0;
+	return bytes <= segment_bytes_of(s, p) && s->count > s->sacked_out + s->lost_out && s->count < s->capacity &&
+	       s->count + 3 <= s->segments_max && s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX && s->una != s->first_sequence;
+}
+
+/* What sent() does with such a packet, and no more. */
+static inline void send_next(struct rw_sender *s, const struct rw_packet *p)
+{
+	uint32_t start = s->next, end = start + p->payload_bytes;
+	s->segment_bytes = segment_bytes_of(s, p);
+	if (!s->first_data_ns)
+		s->first_data_ns = p->time_ns;
+	see_pace(s, p);
+	see_burst(s, p);
+	echo_sample(s, p);
+	s->bytes += p->payload_bytes;
+	*rw_segment_at(s, s->count++) = (struct rw_segment){start, end, s->burst_ns, p->has_timestamps ? p->ts_value : 0, 0};
+	s->segments_seen++;
+	if (s->timer_ns == 0)
+		s->timer_ns = p->time_ns;
+	s->whole = p->payload_bytes == s->segment_bytes;
+	s->next = end;
+	s->last_send_ns = p->time_ns;
+	s->sent_since++;
+	s->quiet_acks = 0;
+}
+
+/*
  * A packet leaves within the tick that it names: the earliest in their ticks tell when those begin. Clocks of a host and
  * of who captures drift apart.
  */
@@ -578,6 +613,10 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
 	follow_ticks(s, p);
+	if (goes_on(s, p)) {
+		send_next(s, p);
+		return 0;
+	}
 	int failed = sent(s, p, out, oddities);
 	settle(s, out);
 	return failed;
