@@ -201,6 +201,7 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 {
 	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
 	packet->option_mss = packet->window_scale = packet->overtaken = 0;
+	packet->ts_value = packet->ts_echo = 0;
 	packet->mptcp.seen = 0;
 	packet->time_ns = record->time_ns;
 	packet->offset = record->offset;

@@ -47,17 +47,17 @@ struct rw_packet {
 	uint8_t source[16], destination[16]; /* the first four bytes of an IPv4 address, no more */
 	uint16_t source_port, destination_port;
 	uint32_t interface;
-	uint32_t sequence, ack;
 	uint16_t identification; /* IPv4; else 0 */
 	uint8_t overtaken; /* set by those who follow these numbers: one that was sent after it came before it */
-	/* From here on sixteen bytes that are mostly those of the packet before it (journal.c); all of them are set. */
+	/* From here on 24 bytes that mostly follow from the packet before it (journal.c); all of them are set. */
+	uint32_t sequence, ack;
 	uint32_t payload_bytes; /* as sent, whatever was captured */
 	uint16_t flags;
 	uint16_t window;
 	uint8_t family; /* 4 or 6 */
 	uint8_t ecn;
 	uint8_t tcp_header_bytes;
-	/* Options. What these do not announce is not set. */
+	/* Options. What these do not announce is not set, but for the timestamps, which are 0. */
 	uint8_t has_timestamps, sack_permitted, has_window_scale, sack_count, option_mss;
 	uint8_t window_scale;
 	uint16_t mss;
