@@ -1,5 +1,4 @@
 /* Frames captured more than once: on Linux's "any" device, behind mirrored ports, on both sides of a router. */
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,27 +39,16 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
-/* Eight bytes, two numbers or more. */
-static uint64_t pair(const void *first)
-{
-	uint64_t v;
-	memcpy(&v, first, 8);
-	return v;
-}
-
-_Static_assert(offsetof(struct rw_packet, ack) == offsetof(struct rw_packet, sequence) + 4 &&
-		   offsetof(struct rw_packet, window) == offsetof(struct rw_packet, payload_bytes) + 6 &&
-		   offsetof(struct rw_packet, ts_echo) == offsetof(struct rw_packet, ts_value) + 4,
-	       "pairs");
-
 /* What routers leave as it is. */
 static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 {
 	uint64_t which = (uint64_t)flow << 17 | (uint64_t)side << 16 | p->identification;
-	uint64_t options = p->has_timestamps ? pair(&p->ts_value) : 0;
+	uint64_t options = p->has_timestamps ? rw_fields_at(p, offsetof(struct rw_packet, ts_value)) : 0;
 	if (p->sack_count)
 		options ^= (uint64_t)p->sack_end[0] << 7 ^ (uint64_t)p->sack_start[0] << 29;
-	return mix(pair(&p->sequence), which) + mix(pair(&p->payload_bytes), options);
+	uint64_t numbers = rw_fields_at(p, offsetof(struct rw_packet, sequence));
+	uint64_t counts = rw_fields_at(p, offsetof(struct rw_packet, payload_bytes));
+	return mix(numbers, which) + mix(counts, options);
 }
 
 int rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p)

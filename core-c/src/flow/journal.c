@@ -44,8 +44,7 @@ struct foretold {
 	uint64_t kinds;  /* what stands behind them */
 };
 #define FORETOLD_AT offsetof(struct rw_packet, sequence)
-_Static_assert(offsetof(struct rw_packet, ack) == FORETOLD_AT + 4 &&
-		   offsetof(struct rw_packet, payload_bytes) == FORETOLD_AT + offsetof(struct foretold, counts) &&
+_Static_assert(offsetof(struct rw_packet, payload_bytes) == FORETOLD_AT + offsetof(struct foretold, counts) &&
 		   offsetof(struct rw_packet, family) == FORETOLD_AT + offsetof(struct foretold, kinds) &&
 		   offsetof(struct rw_packet, window_scale) == FORETOLD_AT + sizeof(struct foretold),
 	       "the same places");
@@ -146,12 +145,8 @@ static int make_room(struct rw_journal *j)
 	return 0;
 }
 
-static inline struct foretold foretold_of(const struct rw_packet *p)
-{
-	struct foretold f;
-	memcpy(&f, (const uint8_t *)p + FORETOLD_AT, sizeof f);
-	return f;
-}
+static inline uint64_t counts_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, payload_bytes)); }
+static inline uint64_t kinds_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, family)); }
 
 static inline void put(uint8_t **at, const void *what, size_t n)
 {
@@ -299,7 +294,7 @@ static __attribute__((noinline)) int write_long(struct rw_journal *j, const stru
 	if (n->flow == RW_FLOW_NONE) {
 		parts = PART_OTHER | put_place(m, &at, p);
 	} else {
-		struct foretold f = foretold_of(p);
+		struct foretold f = {p->sequence, p->ack, counts_of(p), kinds_of(p)};
 		parts = n->copy ? PART_COPY : 0;
 		s = &m->side[2 * slot + n->side];
 		if (s->flow != n->flow) {
@@ -335,11 +330,10 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 		return write_long(j, n);
 	uint64_t which = 2ull * (n->flow & ((1 << SLOT_BITS) - 1)) + n->side;
 	struct side *s = &m->side[which];
-	struct foretold f = foretold_of(p);
 	uint64_t elapsed = (uint64_t)p->time_ns - (uint64_t)m->time_ns;
 	uint32_t value = p->ts_value - s->ts_value, echo = p->ts_echo - s->ts_echo;
-	uint64_t unexpected = (f.sequence ^ s->next.sequence) | (f.ack ^ s->next.ack) | (f.counts ^ s->next.counts) |
-			      (f.kinds ^ s->next.kinds) | (p->identification ^ s->identification) | (n->flow ^ s->flow) |
+	uint64_t unexpected = (p->sequence ^ s->next.sequence) | (p->ack ^ s->next.ack) | (counts_of(p) ^ s->next.counts) |
+			      (kinds_of(p) ^ s->next.kinds) | (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
 			      (value | echo) >> STAMP_BITS | p->sack_count | p->mptcp.seen | n->copy;
 	if (unexpected)
