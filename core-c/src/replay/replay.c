@@ -316,15 +316,16 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	c->srtt_us[i] = rw_to_us(e->srtt_ns);
 	c->in_flight_bytes[i] = e->in_flight_bytes_before;
 	c->flags[i] = e->flags;
-	int full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
-		   !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	uint32_t full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
+			!(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	struct rw_ack ack = rw_shadow_ack_of(l->slot, e);
 	l->full_rows += full;
 	l->rows++;
 	uint8_t *shadow = r->live_connection[f->connection].shadows;
 	size_t shadow_bytes = rw_shadow_bytes(rw_connection_paths(r, f->connection));
 	for (uint32_t k = 0; k < r->choices; k++, shadow += shadow_bytes) {
 		struct rw_shadow_row row;
-		rw_shadow_event((struct rw_shadow *)(void *)shadow, l->slot, e, l->sender.srtt_ns, &row);
+		rw_shadow_ack((struct rw_shadow *)(void *)shadow, e, &ack, l->sender.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
@@ -334,9 +335,9 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		w->last_q16 = row.cwnd_q16;
 		if (row.cwnd_q16 > w->most_q16)
 			w->most_q16 = row.cwnd_q16;
-		int64_t above = (int64_t)(row.cwnd_before_q16 >> 16) - e->in_flight_before;
-		w->matched += full && above == 0;
-		w->near += full && above >= -1 && above <= 1;
+		uint64_t above = (row.cwnd_before_q16 >> 16) - e->in_flight_before;
+		w->matched += full & (above == 0);
+		w->near += full & (above + 1 <= 2);
 	}
 	r->rows++;
 }
@@ -349,17 +350,19 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 		return 0;
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
-		add_event_marks(r, f, e);
+		if (e->kind != RW_EVENT_ACK || e->steps & ~RW_STEP_RAISE)
+			add_event_marks(r, f, e);
 		if (r->across && rw_across_event(r->across, number, e))
 			return 1;
 		if (e->kind == RW_EVENT_SEND && !lc->shadows)
 			continue;
-		if (rw_connection_need_shadows(r, f->connection))
+		if (!lc->shadows && rw_connection_need_shadows(r, f->connection))
 			return 1;
 		if (r->detects && !lc->detect && !lc->closing && r->survey.connection[f->connection].subflows > 1 &&
 		    rw_connection_open_detectors(r, f->connection, e->time_ns))
 			return 1;
-		rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
+		if (lc->detect)
+			rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
 		if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
 			return 1;
 		if (e->kind == RW_EVENT_ACK) {
