@@ -559,14 +559,9 @@ static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, ui
 		s->quiet_acks++;
 }
 
-void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-			   struct rw_oddity_counts *oddities)
+static __attribute__((noinline)) void process_other_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+							struct rw_oddity_counts *oddities)
 {
-	uint32_t whole = whole_segments_acked(s, p);
-	if (whole) {
-		process_plain_ack(s, p, whole, out);
-		return;
-	}
 	if (!s->started)
 		rw_sender_start(s, p->ack);
 	if (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected && p->has_timestamps && !s->echo_ns) {
@@ -653,4 +648,14 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	}
 	e->in_flight = rw_in_flight(s);
 	timers(s, &w);
+}
+
+void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+			   struct rw_oddity_counts *oddities)
+{
+	uint32_t segments = whole_segments_acked(s, p);
+	if (segments)
+		process_plain_ack(s, p, segments, out);
+	else
+		process_other_ack(s, p, out, oddities);
 }

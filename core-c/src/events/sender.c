@@ -605,6 +605,14 @@ uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s)
 	return missing > holes ? missing - holes : 0;
 }
 
+static __attribute__((noinline)) int sent_otherwise(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+						    struct rw_oddity_counts *oddities)
+{
+	int failed = sent(s, p, out, oddities);
+	settle(s, out);
+	return failed;
+}
+
 int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		   struct rw_oddity_counts *oddities)
 {
@@ -613,13 +621,10 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
 	follow_ticks(s, p);
-	if (goes_on(s, p)) {
-		send_next(s, p);
-		return 0;
-	}
-	int failed = sent(s, p, out, oddities);
-	settle(s, out);
-	return failed;
+	if (!goes_on(s, p))
+		return sent_otherwise(s, p, out, oddities);
+	send_next(s, p);
+	return 0;
 }
 
 void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,

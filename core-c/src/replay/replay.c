@@ -268,6 +268,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 							 .owner = r,
 							 .violations = violations_of,
 							 .monitor = r->limits.monitor != 0};
+		r->observes = r->limits.monitor || r->limits.moves;
+		r->oddities.record = 0; /* from here on of the second pass */
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    rw_columns_allocate(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
@@ -442,10 +444,35 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	return rw_coverage_add(lc->coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
 }
 
-static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
+/* A packet that may open or end its subflow. */
+static __attribute__((noinline)) int replay_edge(rw_replay *r, uint32_t number, struct live *l, int from_source, const struct rw_packet *p)
 {
 	const struct rw_flow *f = l->flow;
-	int ready;
+	struct rw_events events = {.count = 0};
+	int ready = 0;
+	if ((p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns)
+		handshake(f, l, from_source, p, &ready);
+	if (ready)
+		rw_connection_establish(r, f, l, p->time_ns);
+	if (from_source) {
+		if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, f, p)))
+			return 1;
+		l->fin |= !!(p->flags & RW_TCP_FIN);
+	} else {
+		/* The packet that completes a handshake is no row: nothing was outstanding. */
+		int completes = ready && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
+		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes)
+			rw_sender_acked(&l->sender, p, &events, &r->oddities);
+	}
+	if (events.count && apply(r, number, l, &events))
+		return 1;
+	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
+		rw_connection_leave(r, f, l, p->time_ns);
+	return 0;
+}
+
+static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
+{
 	/* A subflow's clock does not go back: records out of order wait, and a clock that was set back counts on. */
 	p->time_ns += l->set_back_ns;
 	int64_t back = l->last_ns - p->time_ns;
@@ -454,41 +481,21 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 	if (back > 0)
 		p->time_ns = l->last_ns;
 	l->last_ns = p->time_ns;
-	if (l->left) {
-		l->ce_packets += from_source && p->ecn == RW_ECN_CE;
-		return from_source && p->mptcp.seen ? cover(r, f, p) : 0;
-	}
-	int opening = (p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns;
+	if (from_source)
+		l->ce_packets += p->ecn == RW_ECN_CE;
+	if (l->left)
+		return from_source && p->mptcp.seen ? cover(r, l->flow, p) : 0;
+	if (!l->established || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) || p->time_ns == l->flow->established_ns)
+		return replay_edge(r, number, l, from_source, p);
 	struct rw_events events;
 	events.count = 0;
-	ready = 0;
-	if (opening)
-		handshake(f, l, from_source, p, &ready);
-	if (from_source) {
-		l->ce_packets += p->ecn == RW_ECN_CE;
-		if (ready)
-			rw_connection_establish(r, f, l, p->time_ns);
-		if (rw_sender_sent(&l->sender, p, &events, &r->oddities))
-			return 1;
-		if (p->mptcp.seen && cover(r, f, p))
-			return 1;
-	} else {
-		int first = ready;
-		if (ready)
-			rw_connection_establish(r, f, l, p->time_ns);
-		/* The packet that completes a handshake is no row: nothing was outstanding. */
-		int completes = first && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
-		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
+	if (!from_source) {
+		if (p->flags & RW_TCP_ACK)
 			rw_sender_acked(&l->sender, p, &events, &r->oddities);
-		}
-	}
-	if (events.count && apply(r, number, l, &events))
+	} else if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, l->flow, p))) {
 		return 1;
-	if (from_source && p->flags & RW_TCP_FIN)
-		l->fin = 1;
-	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
-		rw_connection_leave(r, f, l, p->time_ns);
-	return 0;
+	}
+	return events.count && apply(r, number, l, &events);
 }
 
 /*
@@ -585,18 +592,20 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			finish(r);
 			break;
 		}
-		r->record++;
-		r->oddities.record = r->record;
-		r->oddities.now_ns = r->observed_by.now_ns = noted.packet.time_ns;
-		r->observed_by.row = r->rows_before + r->rows;
+		r->oddities.record++;
+		r->oddities.now_ns = noted.packet.time_ns;
+		if (r->observes) {
+			r->observed_by.now_ns = noted.packet.time_ns;
+			r->observed_by.row = r->rows_before + r->rows;
+		}
 		if (r->early) {
 			rw_status status = rw_early_read(r->early, noted.packet.time_ns, error);
 			if (status != RW_OK)
 				return status;
 		}
-		if (noted.flow != RW_FLOW_NONE && replay_packet(r, &noted))
-			r->no_memory = 1;
-		if (r->no_memory || r->observed_by.no_memory || r->log.no_memory)
+		if (noted.flow == RW_FLOW_NONE)
+			continue;
+		if (replay_packet(r, &noted) || r->no_memory || (r->observes && (r->observed_by.no_memory || r->log.no_memory)))
 			return out_of_memory(error);
 	}
 	const struct columns *c = &r->columns;
