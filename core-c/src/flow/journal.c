@@ -412,6 +412,7 @@ static __attribute__((noinline)) void read_long(struct rw_journal_reader *r, uin
 	const uint8_t *at = r->at;
 	struct side *s = &m->other;
 	n->flow = RW_FLOW_NONE;
+	n->copy = 0;
 	if (!(parts & PART_OTHER)) {
 		if (parts & PART_FLOW) {
 			uint32_t flow;

@@ -43,11 +43,12 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 {
 	rw_summary *s = &r->summary;
 	r->oddities.now_ns = record->time_ns;
-	s->records++;
 	s->bytes += record->wire_bytes;
-	if (s->records == 1 || record->time_ns < s->first_ns)
+	if (s->records++ == 0)
+		s->first_ns = s->last_ns = record->time_ns;
+	if (record->time_ns < s->first_ns)
 		s->first_ns = record->time_ns;
-	if (s->records == 1 || record->time_ns > s->last_ns)
+	if (record->time_ns > s->last_ns)
 		s->last_ns = record->time_ns;
 	if (record->time_ns < previous_ns)
 		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
