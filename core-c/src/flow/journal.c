@@ -2,7 +2,6 @@
 
 #include <stddef.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 /*
  * A note is a word of 64 bits. Where a packet goes on where the last one of its side ended, that is all:
@@ -52,9 +51,8 @@ _Static_assert(offsetof(struct rw_packet, payload_bytes) == FORETOLD_AT + offset
 
 /* No note is longer. */
 #define NOTE_MAX 128
-/* With their heads: what a large page holds, at most. */
 #define CHUNK_FIRST ((size_t)1 << 14)
-#define CHUNK_MOST ((size_t)1 << 21)
+#define CHUNK_MOST ((size_t)1 << 20)
 
 struct chunk {
 	struct chunk *next;
@@ -127,34 +125,23 @@ static void close_chunk(struct rw_journal *j)
 		j->last->used = (size_t)(j->at - j->last->byte);
 }
 
-/* One of the largest is a page, where the system has such: a fault for each four kilobytes would take longer than to write them. */
-static struct chunk *take_chunk(size_t bytes)
-{
-	if (bytes < CHUNK_MOST)
-		return malloc(bytes);
-	struct chunk *c = aligned_alloc(CHUNK_MOST, CHUNK_MOST);
-	if (c)
-		madvise(c, CHUNK_MOST, MADV_HUGEPAGE);
-	return c;
-}
-
 static int make_room(struct rw_journal *j)
 {
-	size_t bytes = j->last ? (sizeof *j->last + j->last->room) * 2 : CHUNK_FIRST;
-	if (bytes > CHUNK_MOST)
-		bytes = CHUNK_MOST;
+	size_t room = j->last ? j->last->room * 2 : CHUNK_FIRST;
+	if (room > CHUNK_MOST)
+		room = CHUNK_MOST;
 	close_chunk(j);
-	struct chunk *c = j->bytes + bytes <= j->bytes_max ? take_chunk(bytes) : NULL;
+	struct chunk *c = j->bytes + room <= j->bytes_max ? malloc(sizeof *c + room) : NULL;
 	if (!c)
 		return 1;
 	c->next = NULL;
-	c->room = bytes - sizeof *c;
+	c->room = room;
 	c->used = 0;
 	*(j->last ? &j->last->next : &j->first) = c;
 	j->last = c;
-	j->bytes += c->room;
+	j->bytes += room;
 	j->at = c->byte;
-	j->end = c->byte + c->room - NOTE_MAX;
+	j->end = c->byte + room - NOTE_MAX;
 	return 0;
 }
 
