@@ -6,6 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
+/* For what is seldom called: where it is called from, values of every packet stay in registers. */
+#define RW_ASIDE __attribute__((noinline))
+/* For the two loops over packets: all that they call is put into them, but for what stands aside. */
+#define RW_FLAT __attribute__((flatten))
+
 /* 16 bytes: it is passed by value, in two registers. */
 struct rw_bytes {
 	const uint8_t *at;

@@ -122,7 +122,7 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 }
 
 /* Any other. */
-static __attribute__((noinline)) int next_of_format(struct rw_capture *c, struct rw_record *record, rw_error *error)
+static RW_ASIDE int next_of_format(struct rw_capture *c, struct rw_record *record, rw_error *error)
 {
 	int got = c->ended ? 0 : c->next(c, record, error);
 	if (got > 0) {
@@ -202,7 +202,7 @@ void rw_observation_close(struct rw_observation *o)
 	free(o);
 }
 
-static __attribute__((noinline)) int next_merged(struct rw_observation *o, struct rw_record *record, rw_error *error)
+static RW_ASIDE int next_merged(struct rw_observation *o, struct rw_record *record, rw_error *error)
 {
 	/* The record handed out last points into its capture's buffer: move on only now. */
 	if (o->last != UINT32_MAX) {

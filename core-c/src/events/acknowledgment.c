@@ -559,7 +559,7 @@ static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, ui
 		s->quiet_acks++;
 }
 
-static __attribute__((noinline)) void process_other_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 							struct rw_oddity_counts *oddities)
 {
 	if (!s->started)

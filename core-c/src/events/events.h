@@ -152,10 +152,11 @@ struct rw_sender {
 	struct {
 		uint32_t end;        /* of the data captured so far */
 		uint16_t next;       /* expected */
+		uint8_t asked; /* the capture point is behind the sender, and the packets have numbers */
 		uint8_t started;
 		uint64_t in_order, consecutive, out_of_order, missing;
 		uint64_t holes;      /* segments that were not seen the first time */
-	} identification;            /* IPv4 identification, where the capture point is behind the sender */
+	} identification;            /* of IPv4 */
 };
 
 void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, int corrected, uint32_t segments_max,

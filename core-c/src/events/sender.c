@@ -43,6 +43,7 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
 	s->ticks = (uint8_t)rw_clock_ticks(flow, flow->source);
 	s->handshake = flow->handshake;
+	s->identification.asked = flow->family == 4 && (vantage == RW_VANTAGE_MIDDLE || vantage == RW_VANTAGE_RECEIVER);
 	s->accurate_ecn = rw_flow_ecn(flow) == RW_ECN_ACCURATE;
 	s->ce_counter = 5; /* RFC 9768 3.2.1 */
 	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
@@ -323,7 +324,7 @@ static int append_new(struct rw_sender *s, const struct rw_packet *p, uint32_t s
 static int too_much_work(const struct rw_sender *s) { return s->work > WORK_FREE + WORK_PER_PACKET * s->packets; }
 
 /* Forgets what is outstanding: the window cannot be followed. */
-static void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next, struct rw_oddity_counts *oddities)
+static RW_ASIDE void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next, struct rw_oddity_counts *oddities)
 {
 	rw_oddity_add(oddities, RW_ODDITY_WINDOW_TOO_LARGE, p->file, p->offset);
 	s->gave_up = 1;
@@ -559,9 +560,9 @@ static void settle(const struct rw_sender *s, struct rw_events *out)
  * Senders number their IPv4 packets one by one (most do, for each connection): numbers that are missing behind the
  * sender are packets lost on the way. Those that were not first transmissions were retransmissions.
  */
-void rw_sender_identify(struct rw_sender *s, struct rw_packet *p)
+RW_ASIDE void rw_sender_identify(struct rw_sender *s, struct rw_packet *p)
 {
-	if (p->family != 4 || s->vantage == RW_VANTAGE_SENDER || s->vantage == RW_VANTAGE_UNKNOWN)
+	if (!s->identification.asked)
 		return;
 	uint32_t mss = segment_bytes_of(s, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
@@ -600,7 +601,7 @@ uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s)
 	return missing > holes ? missing - holes : 0;
 }
 
-static __attribute__((noinline)) int sent_otherwise(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+static RW_ASIDE int sent_otherwise(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 						    struct rw_oddity_counts *oddities)
 {
 	int failed = sent(s, p, out, oddities);

@@ -56,7 +56,7 @@ static void see_echo(struct rw_side_clock *mine, struct rw_side_clock *other, co
 }
 
 /* 0: none yet. */
-static __attribute__((noinline)) struct rw_flow_clock *make_clock(struct rw_flow *f, int *failed)
+static RW_ASIDE struct rw_flow_clock *make_clock(struct rw_flow *f, int *failed)
 {
 	if (f->side[0].packets + f->side[1].packets >= PACKETS_BEFORE) {
 		f->clock = calloc(1, sizeof *f->clock);

@@ -125,7 +125,7 @@ static void close_chunk(struct rw_journal *j)
 		j->last->used = (size_t)(j->at - j->last->byte);
 }
 
-static int make_room(struct rw_journal *j)
+static RW_ASIDE int make_room(struct rw_journal *j)
 {
 	size_t room = j->last ? j->last->room * 2 : CHUNK_FIRST;
 	if (room > CHUNK_MOST)
@@ -283,7 +283,7 @@ static inline void expect_next(struct side *s, uint32_t payload_bytes, uint32_t 
 	s->identification = (uint16_t)(s->identification + s->identification_step);
 }
 
-static __attribute__((noinline)) int write_long(struct rw_journal *j, const struct rw_noted *n)
+static RW_ASIDE int write_long(struct rw_journal *j, const struct rw_noted *n)
 {
 	struct memory *m = &j->memory;
 	const struct rw_packet *p = &n->packet;
@@ -368,7 +368,7 @@ struct rw_journal_reader *rw_journal_read(struct rw_journal *j, int releases)
 
 void rw_journal_reader_close(struct rw_journal_reader *r) { free(r); }
 
-static void next_chunk(struct rw_journal_reader *r)
+static RW_ASIDE void next_chunk(struct rw_journal_reader *r)
 {
 	struct chunk *passed = r->chunk;
 	r->bytes_before += passed->room;
@@ -390,7 +390,7 @@ uint32_t rw_journal_share_q16(const struct rw_journal_reader *r)
 }
 
 /* The rest of a long note. */
-static __attribute__((noinline)) void read_long(struct rw_journal_reader *r, uint64_t word, struct rw_noted *n)
+static RW_ASIDE void read_long(struct rw_journal_reader *r, uint64_t word, struct rw_noted *n)
 {
 	struct memory *m = &r->memory;
 	struct rw_packet *p = &n->packet;

@@ -52,7 +52,7 @@ void rw_pass_close(struct rw_pass *pass)
 	free(pass);
 }
 
-static __attribute__((noinline)) int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
+static RW_ASIDE int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 {
 	struct rw_record record;
 	int side, got = rw_observation_next(pass->observation, &record, error);

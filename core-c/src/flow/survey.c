@@ -16,7 +16,7 @@ int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 
 #define COPIES_MIN 3
 
-static __attribute__((noinline)) int make_room(struct rw_survey *s)
+static RW_ASIDE int make_room(struct rw_survey *s)
 {
 	if (s->flows < s->room)
 		return 1;
@@ -29,7 +29,7 @@ static __attribute__((noinline)) int make_room(struct rw_survey *s)
 	return 1;
 }
 
-static __attribute__((noinline)) void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet *p, uint32_t replaces, uint64_t record)
+static RW_ASIDE void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet *p, uint32_t replaces, uint64_t record)
 {
 	size_t n = p->family == 4 ? 4 : 16;
 	memset(f, 0, sizeof *f);
@@ -71,7 +71,7 @@ enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *f)
 	return RW_ECN_OFF;
 }
 
-static __attribute__((noinline)) void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p)
+static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	struct rw_flow_side *s = &f->side[side];
 	if (p->flags & RW_TCP_SYN) {
@@ -97,7 +97,7 @@ static __attribute__((noinline)) void see_handshake(struct rw_flow *f, int side,
 	}
 }
 
-static __attribute__((noinline)) void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
+static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	const struct rw_mptcp *m = &p->mptcp;
 	if (m->seen & 1 << RW_MP_CAPABLE) {

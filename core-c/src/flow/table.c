@@ -83,7 +83,7 @@ static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct 
 	}
 }
 
-static int grow(struct rw_flow_index *x, const struct rw_flow *flows)
+static RW_ASIDE int grow(struct rw_flow_index *x, const struct rw_flow *flows)
 {
 	size_t capacity = x->capacity * 2;
 	struct rw_flow_slot *grown = calloc(capacity, sizeof *grown);

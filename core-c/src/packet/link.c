@@ -106,7 +106,7 @@ static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
 	return RW_PARSE_OTHER;
 }
 
-static __attribute__((noinline)) enum rw_parse parse_link(const struct rw_record *record, struct rw_packet *packet,
+static RW_ASIDE enum rw_parse parse_link(const struct rw_record *record, struct rw_packet *packet,
 							  struct rw_fragments *fragments, struct rw_oddity_counts *oddities)
 {
 	struct rw_parser p = {record, packet, fragments, oddities, 0};

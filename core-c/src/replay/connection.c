@@ -50,7 +50,7 @@ static struct rw_detect_sink sink_of(struct told *t)
 	return (struct rw_detect_sink){set_changed, sets_complete, observed ? stepped : NULL, t};
 }
 
-void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns)
+RW_ASIDE void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns)
 {
 	for (struct rw_detect *w = r->live_connection[connection].detect; w; w = w->next) {
 		struct told told = {r, connection, w};
@@ -128,7 +128,7 @@ static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, i
 }
 
 /* A connection's detectors, made with the first event of several subflows. 0, or 1 when memory is used up. */
-int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns)
+RW_ASIDE int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns)
 {
 	struct live_connection *lc = &r->live_connection[connection];
 	struct rw_detect **last = &lc->detect;
@@ -149,7 +149,7 @@ int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time
 	return 0;
 }
 
-void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
 {
 	struct live_connection *lc = &r->live_connection[f->connection];
 	l->established = 1;
@@ -199,7 +199,7 @@ void rw_connection_release(struct live_connection *lc)
  * A connection's shadows, made when the first event needs them: most flows of a large capture never acknowledge
  * anything. Until then no window has moved, so that the subflows that are there can join now, in their order.
  */
-int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
+RW_ASIDE int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
 {
 	struct live_connection *lc = &r->live_connection[connection];
 	const struct rw_flow_connection *c = &r->survey.connection[connection];
@@ -234,7 +234,7 @@ int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
 	return 0;
 }
 
-void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+RW_ASIDE void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
 {
 	if (!l->established || l->left)
 		return;

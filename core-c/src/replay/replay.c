@@ -71,23 +71,17 @@ static void note(struct rw_survey *s, struct rw_noted *noted)
 	}
 }
 
-static rw_status survey(rw_replay *r, rw_error *error)
+/* Every record of an observation. 0, or a negative rw_status. */
+static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observation, struct rw_fragments *fragments, rw_error *error)
 {
 	rw_summary *s = &r->summary;
-	struct rw_observation *observation;
-	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
-	if (status != RW_OK)
-		return status;
 	struct rw_record record;
 	struct rw_noted noted;
-	struct rw_fragments *fragments = rw_fragments_open();
-	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
-	int got = fragments && r->survey.journal ? 1 : -(int)out_of_memory(error);
 	int64_t previous_ns = INT64_MIN;
-	uint64_t read = 0;
 	uint32_t originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0;
-	while (got > 0 && (got = rw_observation_next(observation, &record, error)) > 0) {
-		r->oddities.record = ++read;
+	int got;
+	while ((got = rw_observation_next(observation, &record, error)) > 0) {
+		r->oddities.record++;
 		if (record.file < originals) {
 			count_record(r, &record, previous_ns);
 			previous_ns = record.time_ns;
@@ -95,18 +89,30 @@ static rw_status survey(rw_replay *r, rw_error *error)
 		r->survey.last.flow = RW_FLOW_NONE;
 		if (rw_packet_parse(&record, &noted.packet, fragments, &r->oddities) == RW_PARSE_TCP) {
 			s->tcp_packets++;
-			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted.packet, read);
+			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted.packet, r->oddities.record);
 			if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
 				rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
 					     r->survey.flows_max);
-				got = -(int)RW_ERROR_LIMIT;
-			} else if (failed) {
-				got = -(int)out_of_memory(error);
+				return -(int)RW_ERROR_LIMIT;
 			}
+			if (failed)
+				return -(int)out_of_memory(error);
 		}
 		note(&r->survey, &noted);
 	}
-	s->packets = s->records;
+	return got;
+}
+
+static rw_status survey(rw_replay *r, rw_error *error)
+{
+	struct rw_observation *observation;
+	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
+	if (status != RW_OK)
+		return status;
+	struct rw_fragments *fragments = rw_fragments_open();
+	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
+	int got = fragments && r->survey.journal ? survey_records(r, observation, fragments, error) : -(int)out_of_memory(error);
+	r->summary.packets = r->summary.records;
 	if (fragments)
 		r->oddities.count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
 	rw_fragments_close(fragments);
@@ -286,7 +292,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	*out = r;
 	return RW_OK;
 }
-static void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct rw_event *e)
+static RW_ASIDE void add_event_marks(rw_replay *r, const struct rw_flow *f, const struct rw_event *e)
 {
 	if (e->kind == RW_EVENT_TIMEOUT)
 		rw_add_mark(r, f, e->time_ns, RW_MARK_TIMEOUT, e->new_episode);
@@ -339,8 +345,10 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		if (row.cwnd_q16 > w->most_q16)
 			w->most_q16 = row.cwnd_q16;
 		uint64_t above = (row.cwnd_before_q16 >> 16) - e->in_flight_before;
-		w->matched += full & (above == 0);
-		w->near += full & (above + 1 <= 2);
+		if (full) {
+			w->matched += above == 0;
+			w->near += above + 1 <= 2;
+		}
 	}
 	r->rows++;
 }
@@ -379,7 +387,7 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 }
 
 /* The handshake seen from the data sender: its first RTT sample, and when it may send. */
-static void handshake(const struct rw_flow *f, struct live *l, int from_source, const struct rw_packet *p, int *ready)
+static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from_source, const struct rw_packet *p, int *ready)
 {
 	int source_opens = f->source == f->initiator, beside = l->sender.vantage <= RW_VANTAGE_SENDER;
 	*ready = 0;
@@ -412,7 +420,7 @@ static void handshake(const struct rw_flow *f, struct live *l, int from_source, 
 	*ready = 1;
 }
 
-static struct live *open_flow(rw_replay *r, uint32_t number)
+static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 {
 	struct live *l = calloc(1, sizeof *l);
 	if (!l)
@@ -423,11 +431,12 @@ static struct live *open_flow(rw_replay *r, uint32_t number)
 	l->packets_left = f->side[0].packets + f->side[1].packets;
 	l->slot = NO_SLOT;
 	rw_sender_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
+	l->source = f->source;
 	r->live[number] = l;
 	return l;
 }
 
-static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *p)
+static RW_ASIDE int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *p)
 {
 	const struct rw_mptcp *m = &p->mptcp;
 	struct live_connection *lc = &r->live_connection[f->connection];
@@ -446,7 +455,7 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 }
 
 /* A packet that may open or end its subflow. */
-static __attribute__((noinline)) int replay_edge(rw_replay *r, uint32_t number, struct live *l, int from_source, const struct rw_packet *p)
+static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, int from_source, const struct rw_packet *p)
 {
 	const struct rw_flow *f = l->flow;
 	struct rw_events events = {.count = 0};
@@ -503,7 +512,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
  * After a flow's last packet nothing of its sender is needed any more, closed or not: in a large capture most flows
  * are idle most of the time. Controllers stay while a connection has other subflows, which they couple with this one.
  */
-static void end_flow(rw_replay *r, uint32_t number)
+static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 {
 	const struct rw_flow *f = &r->survey.flow[number];
 	struct live_connection *lc = &r->live_connection[f->connection];
@@ -551,8 +560,8 @@ static int replay_packet(rw_replay *r, struct rw_noted *noted)
 		return 0; /* the file has changed since the survey */
 	if (!l && !(l = open_flow(r, number)))
 		return 1;
-	int from_source = noted->side == l->flow->source;
-	if (from_source && !l->left)
+	int from_source = noted->side == l->source;
+	if (l->sender.identification.asked && from_source && !l->left)
 		rw_sender_identify(&l->sender, p);
 	if (replay_captured(r, number, l, from_source, p))
 		return 1;
@@ -561,7 +570,7 @@ static int replay_packet(rw_replay *r, struct rw_noted *noted)
 	return 0;
 }
 
-static void finish(rw_replay *r)
+static RW_ASIDE void finish(rw_replay *r)
 {
 	r->ended = 1;
 	if (r->across)
@@ -577,7 +586,7 @@ static void finish(rw_replay *r)
 	s->rows = r->rows_before + r->rows;
 }
 
-rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
+RW_FLAT rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 {
 	memset(batch, 0, sizeof *batch);
 	memset(error, 0, sizeof *error);

@@ -186,7 +186,7 @@ static int window_limits(const struct rw_path *p, const struct rw_shadow_path *h
 }
 
 /* More was sent at once than the usual initial window: the host's or the route's is larger, whatever grows it. */
-static void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t initial)
+static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t initial)
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
@@ -265,7 +265,7 @@ int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
 	return 1;
 }
 
-static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];

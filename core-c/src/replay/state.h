@@ -43,6 +43,7 @@ struct live {
 	struct window *window;
 	uint32_t ce_packets;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
+	uint8_t source;   /* the side of its data */
 };
 
 struct live_connection {
