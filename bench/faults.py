@@ -316,8 +316,9 @@ def monitor_notices(logs: Sequence[tuple[str, list[Step]]]) -> Counter[str]:
 def tlc_notices(of: Sequence[Sequence[tuple[str, list[Step]]]]) -> list[Counter[str]]:
     """For each fault: in how many sequences of which algorithm TLC found a step that is none."""
     from rewindow import specs
-    from rewindow.conformance import SPECIFIED, conformance
+    from rewindow.conformance import conformance
     from rewindow.core import Choice
+    from rewindow.step_logs import SPECIFIED
 
     names = list(SPECIFIED)
     steps = [

@@ -12,14 +12,14 @@ import pytest
 
 import rewindow
 from bench import faults
-from rewindow import cli, conformance, detections, specs
+from rewindow import cli, conformance, detections, specs, step_logs
 from rewindow.core import Choice
 from rewindow.steps import KINDS, UNSET, monitored
 from tests.packets import Trace
 from tests.unit.test_senders import RTT, ack, segment
 
 CAPTURES = Path(__file__).parent.parent / "captures"
-CHOICES = [Choice(name) for name in conformance.SPECIFIED]
+CHOICES = [Choice(name) for name in step_logs.SPECIFIED]
 SBCC = 3
 DETECTOR_KINDS = [k for k in KINDS if k.startswith(("detector_", "judge_"))]
 
@@ -343,13 +343,13 @@ def test_pieces_are_a_chain(monkeypatch):
     steps = [s for s in steps_of(CAPTURES / "mptcp-two-subflows.pcap") if (s.connection, s.choice) == (1, 1)][:400]
     at = next(i for i in range(330, 400) if steps[i].kind == "ack")
     wrong = corrupted(steps, at, "window one segment up")
-    monkeypatch.setattr(conformance, "PIECE_STEPS", 37)
+    monkeypatch.setattr(step_logs, "PIECE_STEPS", 37)
     whole, broken = judged([(1, steps), (1, wrong)])
     assert whole.conforms
     assert whole.events == 400
     assert broken.first_violation.event == at
 
-    begun = conformance._Log(conformance.Verdict(0, "tccc"))
+    begun = step_logs.Log(step_logs.Verdict(0, "tccc"))
     begun.steps = list(steps)
     pieces = list(begun.cut())
     assert [p.begins for p in pieces] == list(range(0, 400, 37))
@@ -578,7 +578,7 @@ def test_progress_is_told_and_ends_what_runs(monkeypatch):
     """Events that TLC is through with grow to all of them; what the listener raises kills TLC."""
     steps = [s for s in steps_of(CAPTURES / "mptcp-two-subflows.pcap", CHOICES[1:2]) if s.connection == 1]
     monkeypatch.setattr(conformance, "BATCH_STEPS", 1500)
-    monkeypatch.setattr(conformance, "PIECE_STEPS", 400)
+    monkeypatch.setattr(step_logs, "PIECE_STEPS", 400)
     told = []
     runs = conformance.Runs(processes=1)
     checker = conformance.Checker(CHOICES[1:2], specs.jar(), runs=runs, on_progress=told.append)
@@ -620,7 +620,7 @@ def test_limits_of_a_run_are_kept():
 def test_command_follows_all_that_have_a_specification(capsys):
     assert cli.main(["specs", "trace", str(CAPTURES / "mptcp-ecn.pcap"), "--connection", "0", "--json"]) == cli.DONE
     found = json.loads(capsys.readouterr().out)["connections"]
-    assert [(c["algorithm"], c["specification"]) for c in found] == list(conformance.SPECIFIED.items())
+    assert [(c["algorithm"], c["specification"]) for c in found] == list(step_logs.SPECIFIED.items())
     assert all(c["conforms"] and c["events"] > 2000 for c in found)
 
 
