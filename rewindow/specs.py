@@ -1268,12 +1268,30 @@ def _check(args: argparse.Namespace) -> int:
     return DIFFERENT if failed else AS_PINNED
 
 
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Who is told to end raises SystemExit, so that TLC, which is in a session of its own, is ended too."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    wanted = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in wanted:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in wanted:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def run(args: argparse.Namespace) -> int:
     """Runs a command of `add_command`; its exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may be anything
     try:
-        return int(args.action(args))
+        with _ended_by_signals():
+            return int(args.action(args))
     except UnknownSpec as e:
         status, reason = USAGE, str(e)
     except SpecUnreadable as e:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from deploy.run import alive, wait_for
 from rewindow import cli, spec_pictures, specs
+from tests.processes import tlc_below
 
 COUNTER = r"""
 ---- MODULE Counter ----
@@ -425,6 +428,29 @@ def test_an_interrupt_ends_what_runs(counter, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         specs.check(specs.manifests(tmp_path), specs.jar(), on_result=interrupted)
     assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_runner_that_is_told_to_end_ends_its_checker(tmp_path, number):
+    folder = tmp_path / "Counter"
+    folder.mkdir()
+    (folder / "Counter.tla").write_text(COUNTER)
+    (folder / "Counter.cfg").write_text(HOLDS.replace("= 4", "= 100000000"))
+    with (tmp_path / "said").open("wb") as said:
+        runner = subprocess.Popen(
+            [sys.executable, specs.__file__, "check", "--folder", str(tmp_path)], stdout=said, stderr=said
+        )
+    wait_for("TLC", lambda: tlc_below(runner.pid) != [], [runner])
+    (tlc,) = tlc_below(runner.pid)
+    try:
+        runner.send_signal(number)
+        assert runner.wait(60) == 128 + number
+        assert not alive(tlc)
+    finally:
+        runner.kill()
+        runner.wait()
+        if alive(tlc):
+            os.kill(tlc, signal.SIGKILL)
 
 
 def test_pictures_merge_states_that_look_the_same():
