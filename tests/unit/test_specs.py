@@ -470,6 +470,14 @@ def test_pictures_merge_states_that_look_the_same():
     assert [line.strip() for line in graph if "->" in line] == ["start -> n1;", 'n1 -> n0 [label="Join"];']
 
 
+def test_pictures_are_of_one_variable():
+    alone = spec_pictures.state_machine(['1 [label="drawn = <<\\"\\", {}>>",style = filled]'], "drawn", "Flow")
+    assert 'n0 [label="[]"];' in alone
+    other = ['1 [label="/\\\\ drawn_too = <<\\"\\", {}>>\\n/\\\\ x = \\"drawn = 1\\"",style = filled]']
+    with pytest.raises(specs.SpecUnreadable, match="has no drawn"):
+        spec_pictures.state_machine(other, "drawn", "Flow")
+
+
 @pytest.mark.parametrize("spec", [m.spec for m in specs.manifests(specs.SPECS) if m.picture])
 def test_pictures_are_of_their_specifications(spec):
     assert spec_pictures.is_drawn(specs.manifests(specs.SPECS, [spec])[0], specs.jar())
