@@ -1,8 +1,8 @@
 # ruff: noqa: E501
 """Faults sown into the C controllers, and what finds them: `make faults`.
 
-Each fault is one exact change of core-c/src/control, or of SB-CC's detector. What is changed is compiled and linked before
-the core's library, so that it is the code that runs; then random sequences of joins, ACKs, marks, losses, timeouts,
+Each fault is one exact change of core-c/src/control, or of SB-CC's detector. The core is compiled once, for a fault what
+it changes again; then random sequences of joins, ACKs, marks, losses, timeouts,
 undone ones and closes drive it, and the monitor and TLC look at every step. Prints the table of docs/conformance.md;
 exits 1 when one is not found.
 """
@@ -234,23 +234,28 @@ class Workshop:
         builds = [p.parent for p in CHECKOUT.glob(f"build/*/_core{self.suffix}")]
         if not builds:
             raise FileNotFoundError("no build of the binding: run deploy/setup.sh build")
-        self.build = builds[0]
         self.binding = folder / "_core.o"
-        self._compile("-c", str(self.build / "_core.c"), "-o", str(self.binding), f"-I{sysconfig.get_path('include')}")
+        python = f"-I{sysconfig.get_path('include')}"
+        self._compile(folder, "-c", str(builds[0] / "_core.c"), "-o", str(self.binding), python)
         self._logs: dict[tuple[str, int], list[tuple[str, list[Step]]]] = {}
-        self._objects = {file: self._object(SOURCE / file, folder) for file in CHANGEABLE}
+        self._objects: dict[str, Path] = {}
+        """Of each file of core-c/src, without a fault."""
+        for room in sorted({source.parent for source in SOURCE.glob("*/*.c")}):
+            self._objects |= self._room(room, [source.name for source in sorted(room.glob("*.c"))], folder / room.name)
 
-    def _compile(self, *arguments: str) -> None:
+    def _compile(self, folder: Path, *arguments: str) -> None:
+        """In that folder, without link-time optimisation: with it, each fault would be the whole core's compilation."""
         command = ["cc", "-O0", "-w", "-fPIC", "-D_GNU_SOURCE", f"-I{CHECKOUT / 'core-c' / 'include'}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr)
 
-    def _object(self, source: Path, folder: Path) -> Path:
-        built = folder / f"{source.parent.name}_{source.stem}.o"
-        rooms = [f"-I{SOURCE / room}" for room in ("bytes", "capture", "packet", "flow", "events")]
-        self._compile("-c", str(source), "-o", str(built), *rooms)
-        return built
+    def _room(self, room: Path, files: Sequence[str], folder: Path) -> dict[str, Path]:
+        """Objects of these files of a room, by the names that FAULTS has; folder: where they are written."""
+        folder.mkdir(exist_ok=True)
+        rooms = ("bytes", "capture", "packet", "flow", "events", "bottleneck", "control")
+        self._compile(folder, "-c", *(str(room / file) for file in files), *(f"-I{SOURCE / seen}" for seen in rooms))
+        return {f"{room.name}/{file}": folder / f"{Path(file).stem}.o" for file in files}
 
     def core(self, fault: Fault | None) -> Path:
         """An extension module with this fault; without, the controllers as they are."""
@@ -264,12 +269,12 @@ class Workshop:
             if text.count(fault.text) != 1:
                 raise ValueError(f"{fault.name}: its text occurs {text.count(fault.text)} times in {fault.file}")
             changed.write_text(text.replace(fault.text, fault.replacement))
-            for file in CHANGEABLE:
-                if fault.file == file or (fault.file.endswith(".h") and Path(file).parent == room):
-                    objects[file] = self._object(place / file, place)
+            affected = [file for file in CHANGEABLE if Path(file).parent == room]
+            if fault.file.endswith(".c"):
+                affected = [fault.file]
+            objects |= self._room(place / room, [Path(file).name for file in affected], place / room)
         core = place / f"_core{self.suffix}"
-        library = self.build / "core" / "librewindow_static.a"
-        self._compile("-shared", str(self.binding), *map(str, objects.values()), str(library), "-lm", "-o", str(core))
+        self._compile(place, "-shared", str(self.binding), *map(str, objects.values()), "-lm", "-o", str(core))
         return core
 
     def logs(self, fault: Fault | None, sequences: int) -> list[tuple[str, list[Step]]]:
@@ -311,8 +316,9 @@ def monitor_notices(logs: Sequence[tuple[str, list[Step]]]) -> Counter[str]:
 def tlc_notices(of: Sequence[Sequence[tuple[str, list[Step]]]]) -> list[Counter[str]]:
     """For each fault: in how many sequences of which algorithm TLC found a step that is none."""
     from rewindow import specs
-    from rewindow.conformance import SPECIFIED, conformance
+    from rewindow.conformance import conformance
     from rewindow.core import Choice
+    from rewindow.step_logs import SPECIFIED
 
     names = list(SPECIFIED)
     steps = [

@@ -20,14 +20,18 @@ step() { # step NAME COMMAND...: one test
 	fi
 }
 
-for kind in Release Debug; do
-	# Optimised without and debug with sanitizers: compilers see different mistakes.
-	sanitize=$([ $kind = Debug ] && echo ON || echo OFF)
-	step "core builds ($kind), warnings are errors" sh -c "
-		cmake -S core-c -B build/$kind -G Ninja -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_SANITIZE=$sanitize -DCMAKE_BUILD_TYPE=$kind \
-			-DCMAKE_C_FLAGS=-Werror >build/$kind.log 2>&1 &&
-		cmake --build build/$kind >>build/$kind.log 2>&1 || { tail -40 build/$kind.log; exit 1; }"
-done
+build() { # build KIND FOLDER TARGET OPTION...
+	kind=$1 folder=$2 target=$3
+	shift 3
+	step "core builds ($folder), warnings are errors" sh -c "
+		cmake -S core-c -B build/$folder -G Ninja -DCMAKE_BUILD_TYPE=$kind -DCMAKE_C_FLAGS=-Werror $* >build/$folder.log 2>&1 &&
+		cmake --build build/$folder --target $target >>build/$folder.log 2>&1 || { tail -40 build/$folder.log; exit 1; }"
+}
+# Optimised without and debug with sanitizers: compilers see different mistakes. Across files only what is released is
+# optimised: each program that is would be a compilation of the whole core.
+build Release Release all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LTO=OFF
+build Release LTO rewindow
+build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_SANITIZE=ON
 for test in build/Debug/tests/*_test; do
 	step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
 done
@@ -49,6 +53,11 @@ for source in core-c/src/control/*.c core-c/src/bottleneck/*.c core-c/src/schedu
 		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|detector|scheduler)_'"
 done
 
+# Tests of the library compute on one core; beside them, specifications are checked, and then services mostly wait.
+python -m pytest -o cache_dir=build/pytest-unit tests/unit "$@" >build/pytest-unit.log 2>&1 &
+unit=$!
+trap 'kill $unit; exit 130' INT # in the background it is not heard
+
 # Every configuration of every specification, and every mutant, is a test.
 python rewindow/specs.py check --junit build/specs.xml >build/specs.log 2>&1
 grep -A20 '^FAILED' build/specs.log
@@ -61,15 +70,18 @@ echo "specifications: ${counted% *} passed, ${counted#* } failed"
 passed=$((passed + ${counted% *}))
 failed=$((failed + ${counted#* }))
 
-python -m pytest "$@" 2>&1 | tee build/pytest.log
-counts=$(tail -n 1 build/pytest.log)
-count() { echo "$counts" | sed -nE "s/.*[^0-9]([0-9]+) $1.*|^([0-9]+) $1.*/\1\2/p" | head -n 1; }
-ok=$(count passed)
-bad=$(($(count failed || echo 0) + 0))
-errors=$(($(count 'errors?' || echo 0) + 0))
-passed=$((passed + ${ok:-0}))
-failed=$((failed + bad + errors))
-# A run that collected nothing, or that broke off, is a failure whatever it counted.
-[ "${ok:-0}" -gt 0 ] || failed=$((failed + 1))
+python -m pytest --ignore=tests/unit "$@" 2>&1 | tee build/pytest-services.log
+wait $unit
+cat build/pytest-unit.log
+
+for log in build/pytest-unit.log build/pytest-services.log; do
+	counts=$(tail -n 1 $log)
+	count() { echo "$counts" | sed -nE "s/.*[^0-9]([0-9]+) $1.*|^([0-9]+) $1.*/\1\2/p" | head -n 1; }
+	ok=$(count passed) bad=$(count failed) errors=$(count 'errors?')
+	passed=$((passed + ${ok:-0}))
+	failed=$((failed + ${bad:-0} + ${errors:-0}))
+	# A run that collected nothing, or that broke off, is a failure whatever it counted.
+	[ "${ok:-0}" -gt 0 ] || failed=$((failed + 1))
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rewindow
-from rewindow import conformance, exports, reports, spec_pictures, specs, uploads
+from rewindow import conformance, exports, reports, spec_pictures, specs, step_logs, uploads
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.fairness import METHODS
@@ -213,8 +213,8 @@ def _fluid(args: argparse.Namespace) -> int:
     return DONE if solution.equilibria else NEGATIVE
 
 
-def _judged(args: argparse.Namespace) -> list[conformance.Verdict]:
-    choices = [Choice(name) for name in dict.fromkeys(args.algorithm or conformance.SPECIFIED)]
+def _judged(args: argparse.Namespace) -> list[step_logs.Verdict]:
+    choices = [Choice(name) for name in dict.fromkeys(args.algorithm or step_logs.SPECIFIED)]
     tlc = specs.jar(args.jar)
     with (
         rewindow.open(*args.captures) as capture,
@@ -230,7 +230,7 @@ def _judged(args: argparse.Namespace) -> list[conformance.Verdict]:
 
 def _trace(args: argparse.Namespace) -> int:
     trouble: Exception | None = None
-    verdicts: list[conformance.Verdict] = []
+    verdicts: list[step_logs.Verdict] = []
     with _whole_file(args.junit) if args.junit else contextlib.nullcontext() as report:
         try:
             verdicts = _judged(args)
@@ -350,7 +350,7 @@ def _parser() -> argparse.ArgumentParser:
         "--algorithm",
         action="append",
         default=[],
-        choices=list(conformance.SPECIFIED),
+        choices=list(step_logs.SPECIFIED),
         help="may be given several times; default: all with a specification",
     )
     p.add_argument("--connection", type=_number, metavar="N", help="only this one, as `analyze` counts; default: all")

@@ -12,12 +12,10 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rewindow.step_logs import Verdict
 from rewindow.steps import Step
-
-if TYPE_CHECKING:
-    from rewindow.conformance import Verdict
 
 PLACES = 8
 SETS = 4

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from rewindow.algorithms import Algorithm, Option
-from rewindow.conformance import Verdict
 from rewindow.connections import Connection
 from rewindow.fairness import FairnessGroup, FairnessTally
 from rewindow.quality import Quality
 from rewindow.replays import Summary, Violation
 from rewindow.schedulers import SchedulerInfo
 from rewindow.specs import Case
+from rewindow.step_logs import Verdict
 from rewindow.windows import Window
 
 

@@ -39,6 +39,8 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
     seen: dict[str, tuple[str, str]] = {}
     steps: set[tuple[str, str]] = set()
     first: set[str] = set()
+    wanted = re.compile(rf"^(?:/\\ )?{re.escape(variable)} = (.*?)(?=\n/\\ |\Z)", re.MULTILINE | re.DOTALL)
+    values: dict[str, tuple[str, str]] = {}  # many states have the same one
     for line in dump:
         node, edge = _DOT_NODE.match(line), _DOT_EDGE.match(line)
         if edge and 'style="dashed"' in line:
@@ -47,8 +49,13 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
             steps.add((edge[1], edge[2]))
         elif node and node[1] not in seen:
             label = node[2].replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
-            action, value = specs.parse_state(label)[variable]
-            seen[node[1]] = (action, _shown(value))
+            text = wanted.search(label)
+            if text is None:
+                raise SpecUnreadable(f"{title}: a state of the dump has no {variable}")
+            if text[1] not in values:
+                action, value = specs.parse_value(text[1])
+                values[text[1]] = (action, _shown(value))
+            seen[node[1]] = values[text[1]]
             if "style = filled" in line:
                 first.add(seen[node[1]][1])
     labels: dict[tuple[str, str], set[str]] = {}
@@ -81,7 +88,9 @@ def picture(manifest: Manifest, tlc: Path) -> str:
         manifest.copy_to(Path(temporary))
         dump = Path(temporary) / "graph.dot"
         arguments = ("-dump", "dot", str(dump.with_suffix("")))
-        outcome = specs.run_tlc(Path(temporary), wanted["module"], wanted["config"], tlc=tlc, arguments=arguments)
+        outcome = specs.run_tlc(
+            Path(temporary), wanted["module"], wanted["config"], tlc=tlc, arguments=arguments, short=True
+        )
         if outcome.exit != 0 or not dump.is_file():
             reason = outcome.stopped or "\n".join(outcome.errors) or specs.verdict(outcome.violated, outcome.exit)
             raise SpecUnreadable(f"{manifest.spec}: no picture: {reason}")

@@ -42,6 +42,8 @@ PROCESSES_MAX = 2
 MEMORY_MB = 1024
 SECONDS_MAX = 600
 ERRORS_MAX = 40
+SHORT_STATES = 30_000
+"""A run of so many distinct states is over before it pays to compile it well."""
 OUTPUT_BYTES_MAX = 64 << 20
 """What TLC may print before it is stopped: a specification that prints without end is no result."""
 
@@ -586,6 +588,11 @@ class Expected:
     untaken: dict[str, str]
     shows: str | None
 
+    @property
+    def is_short(self) -> bool:
+        """It ends at a violation, or has few states."""
+        return self.exit != 0 or (self.distinct or SHORT_STATES) < SHORT_STATES
+
 
 @dataclass
 class Mutant:
@@ -987,7 +994,7 @@ def run_configuration(
             seconds_max=expected.seconds_max,
             disk_bytes_max=disk_bytes_max,
             confinement=confinement,
-            short=expected.exit != 0,
+            short=not texts and expected.is_short,
             stop=stop,
             on_progress=on_progress,
         )
@@ -1065,7 +1072,7 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.
             tlc=tlc,
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
-            short=mutant.killed_by is not None,
+            short=mutant.killed_by is not None or expected.is_short,
             stop=stop,
         )
     if outcome.violated == "":
@@ -1268,12 +1275,30 @@ def _check(args: argparse.Namespace) -> int:
     return DIFFERENT if failed else AS_PINNED
 
 
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Who is told to end raises SystemExit, so that TLC, which is in a session of its own, is ended too."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    wanted = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in wanted:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in wanted:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def run(args: argparse.Namespace) -> int:
     """Runs a command of `add_command`; its exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may be anything
     try:
-        return int(args.action(args))
+        with _ended_by_signals():
+            return int(args.action(args))
     except UnknownSpec as e:
         status, reason = USAGE, str(e)
     except SpecUnreadable as e:

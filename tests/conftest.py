@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,11 +36,12 @@ def specs_folder(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     """PostgreSQL and Redis of the session, on free ports; nothing else runs."""
-    folder = tmp_path_factory.mktemp("services")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)  # another user runs PostgreSQL when the tests run as root
+    # Another user runs PostgreSQL when the tests run as root: he may not enter pytest's own folders, and what another
+    # session of pytest finds open it closes.
+    folder = Path(tempfile.mkdtemp(prefix="rewindow-services-"))
+    folder.chmod(0o755)
     for name in ("REWINDOW_DATABASE_URL", "REWINDOW_REDIS_URL", "REWINDOW_STORE_URL", "REWINDOW_DASHBOARD_FOLDER"):
         os.environ.pop(name, None)
     started = Services(folder, durable=False)
@@ -55,6 +57,8 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         engine().dispose()
     finally:
         started.stop()
+        if not request.session.testsfailed:
+            shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete
 from sqlalchemy.dialects.postgresql import insert
 
 import rewindow
-from rewindow import conformance, specs
+from rewindow import specs, step_logs
 from store import jobs, logs
 from store.database import engine
 from store.models import AlgorithmRecord, SpecRecord
@@ -80,7 +80,7 @@ def _described(manifest: specs.Manifest) -> dict[str, Any]:
             for c in manifest.configurations
         ],
         # Whose steps can be held against it.
-        "controllers": [a for a, spec in conformance.SPECIFIED.items() if spec == manifest.spec],
+        "controllers": [a for a, spec in step_logs.SPECIFIED.items() if spec == manifest.spec],
     }
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 import rewindow
-from rewindow import Choice, conformance, specs
+from rewindow import Choice, conformance, specs, step_logs
 from rewindow.conformance import Progress
 from rewindow.errors import BadOption
 from store import jobs, objects
@@ -39,7 +39,7 @@ def run(taken: Claim, asked: Any) -> None:
     watch = _Watch(taken, asked.seconds_max)
     try:
         tlc.manifest_of(asked.spec, asked.digest)
-        if conformance.SPECIFIED.get(asked.algorithm) != asked.spec:
+        if step_logs.SPECIFIED.get(asked.algorithm) != asked.spec:
             raise CannotCheck(f"{asked.algorithm}: not held against {asked.spec} any more; ask again")
         verdict = _verdict(asked, capture, specs.jar(), watch)
     except conformance.CheckFailed as e:
@@ -85,7 +85,7 @@ class _Watch:
             raise CannotCheck(f"limit: not finished in {self._seconds_max:g} s; {self.reached()}")
 
 
-def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> conformance.Verdict:
+def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> step_logs.Verdict:
     choice = Choice(asked.algorithm)
     runs = conformance.Runs(
         folder=Path(settings().specs_folder),
@@ -115,7 +115,7 @@ def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> conformance.
     return verdicts[0]
 
 
-def _finish(taken: Claim, found: conformance.Verdict, watch: _Watch) -> None:
+def _finish(taken: Claim, found: step_logs.Verdict, watch: _Watch) -> None:
     violation = found.first_violation
     result = {
         **watch.values(),

@@ -3,7 +3,7 @@
 (* Is a log of what the C code did a behaviour of CoupledSlowStart?        *)
 (*                                                                         *)
 (* `rewindow specs trace` writes the module TraceCoupledSlowStart, which   *)
-(* holds the log (rewindow/conformance.py). For each step of the log,      *)
+(* holds the log (rewindow/traces.py). For each step of the log,           *)
 (* Follow sets every variable to what was logged; Allowed then asks the    *)
 (* specification's own actions whether that is a step of theirs. A step    *)
 (* that is none is printed, and its piece ends there.                      *)

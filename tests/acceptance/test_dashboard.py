@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from deploy.run import CHECKOUT, Services, stop_process, wait_for
-from rewindow import conformance
+from rewindow import step_logs
 from tests.conftest import CAPTURES, steps_taken
 
 ARGUMENTS = [
@@ -248,7 +248,7 @@ def test_a_connection_is_held_against_its_specification(
     page.get_by_text("mptcp-two-subflows.pcap").click()
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
     expect(page.get_by_test_id("conformance")).to_contain_text("steps are as specified")
-    expect(page.get_by_test_id("controller").locator("option")).to_have_text(list(conformance.SPECIFIED))
+    expect(page.get_by_test_id("controller").locator("option")).to_have_text(list(step_logs.SPECIFIED))
     page.get_by_test_id("controller").select_option("tccc")
     page.get_by_test_id("ask-tlc").click()
     tccc = page.locator("[data-testid=connection-check][data-algorithm=tccc]")

@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 from deploy.run import Services, alive, wait_for
 from tests.acceptance.test_stack import get
 from tests.conftest import CAPTURES, steps_taken
+from tests.processes import tlc_below
 
 ENDLESS = {"Subflows": 6, "Limit": 60}
 
@@ -30,27 +30,6 @@ def ended(stack: Services, token: str, **wanted: Any) -> Any:
     url = f"/v1/model-checks/{asked['id']}"
     wait_for("the check", lambda: get(stack, token, url)["verdict"] is not None)
     return get(stack, token, url)
-
-
-def tlc_below(pid: int) -> list[int]:
-    """Processes that run TLC and descend from this one."""
-    parents, tlc = {}, []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if b"tlc2.TLC" in (folder / "cmdline").read_bytes():
-                    tlc.append(int(folder.name))
-            except OSError:
-                continue  # it has ended
-    found = []
-    for child in tlc:
-        at = child
-        while at in parents and at != pid:
-            at = parents[at]
-        if at == pid:
-            found.append(child)
-    return found
 
 
 def test_holds_and_is_violated(stack: Services, token: str) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 import rewindow
 from deploy.run import wait_for
-from rewindow import cli, conformance
+from rewindow import cli, conformance, step_logs
 from tests.conftest import CAPTURES, FOLLOWED
 from tests.service.test_api import PCAP, SAMPLE, analysed, assert_problem, mptcp, upload  # noqa: F401
 from tests.service.test_jobs import state, waiting_for_a_lock
@@ -71,7 +71,7 @@ def test_a_connection_that_conforms(
 ) -> None:  # fmt: skip
     asked = ask(client, connection)
     assert (asked["state"], asked["verdict"], asked["spec"]) == ("queued", None, "CoupledSlowStart")
-    assert asked["algorithm"] == next(iter(conformance.SPECIFIED)), "the first that has a specification"
+    assert asked["algorithm"] == next(iter(step_logs.SPECIFIED)), "the first that has a specification"
     assert (asked["configuration"], asked["constants"], asked["connection"]) == (None, {}, connection)
     assert (asked["connection_number"], asked["capture_filename"]) == (0, SAMPLE.name)
     run_jobs()
@@ -156,7 +156,7 @@ def test_what_can_be_asked_for_is_what_the_library_knows(client: TestClient) -> 
     specs = {s["name"]: s["controllers"] for s in client.get("/v1/specs").json()["specs"]}
     assert specs.pop("Windows") == []
     assert {a: s for s, controllers in specs.items() for a in controllers} == {
-        a: s for a, s in conformance.SPECIFIED.items() if s in specs
+        a: s for a, s in step_logs.SPECIFIED.items() if s in specs
     }
 
 
@@ -214,7 +214,7 @@ def test_another_team_sees_neither_connection_nor_check(
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs of TLC, so that there is time to look."""
     monkeypatch.setattr(conformance, "BATCH_STEPS", 300)
-    monkeypatch.setattr(conformance, "PIECE_STEPS", 150)
+    monkeypatch.setattr(step_logs, "PIECE_STEPS", 150)
 
 
 def while_it_runs(client: TestClient, check: dict[str, Any], act: Callable[[], Any]) -> Any:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from deploy.run import alive, wait_for
 from rewindow import cli, spec_pictures, specs
+from tests.processes import tlc_below
 
 COUNTER = r"""
 ---- MODULE Counter ----
@@ -427,6 +430,29 @@ def test_an_interrupt_ends_what_runs(counter, tmp_path):
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_runner_that_is_told_to_end_ends_its_checker(tmp_path, number):
+    folder = tmp_path / "Counter"
+    folder.mkdir()
+    (folder / "Counter.tla").write_text(COUNTER)
+    (folder / "Counter.cfg").write_text(HOLDS.replace("= 4", "= 100000000"))
+    with (tmp_path / "said").open("wb") as said:
+        runner = subprocess.Popen(
+            [sys.executable, specs.__file__, "check", "--folder", str(tmp_path)], stdout=said, stderr=said
+        )
+    wait_for("TLC", lambda: tlc_below(runner.pid) != [], [runner])
+    (tlc,) = tlc_below(runner.pid)
+    try:
+        runner.send_signal(number)
+        assert runner.wait(60) == 128 + number
+        assert not alive(tlc)
+    finally:
+        runner.kill()
+        runner.wait()
+        if alive(tlc):
+            os.kill(tlc, signal.SIGKILL)
+
+
 def test_pictures_merge_states_that_look_the_same():
     dump = [
         '1 [label="/\\\\ drawn = <<\\"\\", [flow |-> \\"new\\"]>>\\n/\\\\ x = 0",style = filled]',
@@ -442,6 +468,14 @@ def test_pictures_merge_states_that_look_the_same():
         'n1 [label="flow: new"];',
     ]
     assert [line.strip() for line in graph if "->" in line] == ["start -> n1;", 'n1 -> n0 [label="Join"];']
+
+
+def test_pictures_are_of_one_variable():
+    alone = spec_pictures.state_machine(['1 [label="drawn = <<\\"\\", {}>>",style = filled]'], "drawn", "Flow")
+    assert 'n0 [label="[]"];' in alone
+    other = ['1 [label="/\\\\ drawn_too = <<\\"\\", {}>>\\n/\\\\ x = \\"drawn = 1\\"",style = filled]']
+    with pytest.raises(specs.SpecUnreadable, match="has no drawn"):
+        spec_pictures.state_machine(other, "drawn", "Flow")
 
 
 @pytest.mark.parametrize("spec", [m.spec for m in specs.manifests(specs.SPECS) if m.picture])
