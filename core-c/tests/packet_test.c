@@ -45,8 +45,11 @@ static void check_tcp(uint32_t link_type, const char *header, size_t n)
 	assert_int_equal(p.ts_value, 256);
 	assert_int_equal(p.ts_echo, 512);
 	/* Cut anywhere before the end of the fixed TCP header it is no TCP packet; nothing is read beyond. */
-	for (f.n = 0; f.n < whole - 12; f.n++)
+	for (f.n = 0; f.n < whole - 12; f.n++) {
 		assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_OTHER);
+		if (n < 14 || memcmp(header + 12, "\x88\x47", 2)) /* nothing says what is behind labels: it may be no header at all */
+			assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER], 1);
+	}
 	/* Cut within the options: a packet, counted. */
 	f.n = whole - 5;
 	assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_TCP);
@@ -377,10 +380,43 @@ static enum rw_parse fragment(int family, uint32_t identification, uint32_t offs
 		put(&f, "ssssdddd", 8);
 	}
 	size_t before = f.n;
-	if (offset == 0)
-		tcp_header(&f);
+	uint8_t packet[100];
+	tcp(packet);
+	for (uint32_t i = offset; i < 32 && i < offset + bytes; i++)
+		put(&f, packet + 20 + i, 1);
 	return parse(101, &f, (uint32_t)before + bytes, p);
 }
+
+/* RFC 1858: a first fragment that is too small for TCP's header. */
+static void a_header_in_fragments(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t offset, bytes;
+		int more;
+	} parts[] = {{0, 8, 1}, {8, 16, 1}, {24, 400, 1}, {424, 100, 0}};
+	static const int orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}};
+	for (int family = 4; family <= 6; family += 2)
+		for (size_t order = 0; order < 3; order++) {
+			struct rw_packet p;
+			fragments = rw_fragments_open();
+			for (int i = 0; i < 4; i++) {
+				int k = orders[order][i];
+				enum rw_parse got = fragment(family, 1, parts[k].offset, parts[k].bytes, parts[k].more, &p);
+				assert_int_equal(got, i < 3 ? RW_PARSE_OTHER : RW_PARSE_TCP);
+				assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER] + oddities.count[RW_ODDITY_BAD_LENGTH], 0);
+			}
+			assert_int_equal(p.source_port, 1000);
+			assert_int_equal(p.sequence, 7);
+			assert_int_equal(p.ts_value, 256);
+			assert_int_equal(p.payload_bytes, 524 - 32);
+			assert_int_equal(p.ecn, family == 6 ? RW_ECN_CE : 0); /* as all of these fragments are */
+			assert_int_equal(rw_fragments_lost(fragments), 0);
+			rw_fragments_close(fragments);
+			fragments = NULL;
+		}
+}
+
 
 static void fragments_are_put_together(void **state)
 {
@@ -599,6 +635,7 @@ int main(void)
 	    cmocka_unit_test(layers_without_ip_end),
 	    cmocka_unit_test(encrypted_frames_are_none),
 	    cmocka_unit_test(fragments_are_put_together),
+	    cmocka_unit_test(a_header_in_fragments),
 	    cmocka_unit_test(endless_extension_headers_end),
 	    cmocka_unit_test(cyclic_extension_headers_end),
 	    cmocka_unit_test(jumbograms),

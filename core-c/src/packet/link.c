@@ -65,6 +65,8 @@ static enum rw_parse parse_mpls(struct rw_parser *p, struct rw_bytes b, uint32_t
 		bottom = rw_bytes_u32(&b) >> 8 & 1;
 		wire = less(wire, 4);
 	}
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (!bottom)
 		return RW_PARSE_OTHER;
 	if (rw_bytes_left(&b) && *b.at >> 4 == 0 && looks_like_ethernet(b, CONTROL_WORD)) {
@@ -118,6 +120,8 @@ static enum rw_parse parse_nsh(struct rw_parser *p, struct rw_bytes b, uint32_t 
 
 enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type)
 {
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (p->layers++ == LAYERS_MAX)
 		return RW_PARSE_OTHER;
 	for (int depth = 0; depth < TAGS_MAX; depth++) {
@@ -167,6 +171,8 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 static enum rw_parse parse_null(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	uint32_t family = rw_bytes_u32(&b);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (family > 0xffff)
 		family = __builtin_bswap32(family);
 	int ip = family == 2 || family == 10 || family == 24 || family == 28 || family == 30;

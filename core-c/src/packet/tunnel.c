@@ -35,17 +35,18 @@ enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 {
 	enum { SAP_SNAP = 0xaaaa, SAP_IP = 0x0606, OUI_BRIDGED = 0x0080c2, BRIDGED_ETHERNET = 7, BRIDGED_ETHERNET_FCS = 1 };
 	uint16_t access = rw_bytes_u16(&b);
-	uint32_t control_and_oui = 0;
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (access == SAP_IP) {
 		rw_bytes_skip(&b, 1);
 		return b.short_read ? rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER) : rw_parse_ip(p, b, less(wire, 3));
 	}
 	if (access != SAP_SNAP)
 		return RW_PARSE_OTHER;
-	control_and_oui = rw_bytes_u32(&b);
+	uint32_t control_and_oui = rw_bytes_u32(&b);
 	uint16_t type = rw_bytes_u16(&b);
 	/* RFC 2684, 2427 */
-	if ((control_and_oui & 0xffffff) == OUI_BRIDGED)
+	if ((control_and_oui & 0xffffff) == OUI_BRIDGED && !b.short_read)
 		return type == BRIDGED_ETHERNET || type == BRIDGED_ETHERNET_FCS ? rw_parse_ethernet(p, b, less(wire, 8))
 										: RW_PARSE_OTHER;
 	return rw_parse_ether_type(p, b, less(wire, 8), type);
@@ -55,6 +56,8 @@ enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t
 {
 	enum { QUALITY_AGGREGATE = 0x80, SUBFRAME_BYTES = 14 };
 	uint8_t first = rw_bytes_u8(&b), second = rw_bytes_u8(&b);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	int data = (first >> 2 & 3) == 2, without_payload = first >> 4 & 4, quality = first >> 7;
 	if (!data || without_payload || second & 0x40) /* encrypted */
 		return RW_PARSE_OTHER;
@@ -89,6 +92,8 @@ enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		protocol = (uint16_t)(protocol << 8 | rw_bytes_u8(&b));
 		header++;
 	}
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	wire = less(wire, header);
 	if (protocol == PPP_MPLS)
 		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
