@@ -11,6 +11,8 @@
 /* As long as a queue between two capture points may hold a frame: in units of 2^20 ns, half a second. */
 #define UNIT_BITS 20
 #define COPY_UNITS 477u
+/* Sooner than anything is sent again: two milliseconds. */
+#define SOON_UNITS 2u
 
 struct seen {
 	uint32_t digest, time; /* time: wraps after weeks, which nothing is remembered for */
@@ -58,23 +60,23 @@ static uint64_t digest_of(const struct rw_packet *p)
 	return mix(mix(numbers, ports), mix(rest ^ source, options ^ destination << 32 ^ destination >> 32));
 }
 
-int rw_copies_see(struct rw_copies *c, const struct rw_packet *p)
+enum rw_copy rw_copies_see(struct rw_copies *c, const struct rw_packet *p)
 {
-	/* Without a number or a clock of its own a repeated ACK is the same packet as the one before. */
-	if ((p->family != 4 || p->identification == 0) && !p->has_timestamps)
-		return 0;
+	/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
+	int nameless = (p->family != 4 || p->identification == 0) && !p->has_timestamps;
+	uint32_t most = nameless ? SOON_UNITS : COPY_UNITS;
 	uint64_t whole = digest_of(p);
 	struct seen *set = c->set[whole >> (64 - SETS_BITS)];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
 	/* Without branches: which is the oldest cannot be foretold. */
-	uint32_t oldest = 0, age_most = now - set[0].time, found = set[0].digest == digest && age_most < COPY_UNITS;
+	uint32_t oldest = 0, age_most = now - set[0].time, found = set[0].digest == digest && age_most < most;
 	for (uint32_t i = 1; i < WAYS; i++) {
 		uint32_t age = now - set[i].time;
-		found |= (set[i].digest == digest) & (age < COPY_UNITS);
+		found |= (set[i].digest == digest) & (age < most);
 		oldest = age > age_most ? i : oldest;
 		age_most = age > age_most ? age : age_most;
 	}
 	if (!found)
 		set[oldest] = (struct seen){digest, now};
-	return (int)found;
+	return !found ? RW_COPY_NONE : nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;
 }

@@ -66,7 +66,7 @@ static int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 	n->flow = rw_flow_index_find(pass->index, pass->survey->flow, &n->packet, pass->record, &side);
 	if (n->flow != RW_FLOW_NONE) {
 		n->side = (uint8_t)side;
-		n->copy = pass->copies && rw_copies_see(pass->copies, &n->packet);
+		n->copy = pass->copies && rw_copies_see(pass->copies, &n->packet) != RW_COPY_NONE;
 	}
 	return 1;
 }
