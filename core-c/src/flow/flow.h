@@ -45,11 +45,11 @@ struct rw_copies;
 struct rw_copies *rw_copies_open(void);
 void rw_copies_close(struct rw_copies *copies);
 /*
- * Every TCP packet of a capture in turn. Nameless: the very same soon after, but neither number nor clock say whether it is
- * a copy or was sent again. An ACK may well be; data is not in so short a time.
+ * Every TCP packet of a capture in turn, of one side of a flow. Nameless: the very same soon after, but neither number nor
+ * clock say whether it is a copy or was sent again. An ACK may well be; data is not in so short a time.
  */
 enum rw_copy { RW_COPY_NONE = 0, RW_COPY_CERTAIN = 1, RW_COPY_NAMELESS = 2 };
-enum rw_copy rw_copies_see(struct rw_copies *copies, const struct rw_packet *packet);
+enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet);
 
 /* One side of a flow, as the first pass saw it. */
 struct rw_flow_side {
