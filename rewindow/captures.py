@@ -305,12 +305,14 @@ def _seekable(source: Source) -> tuple[str, IO[bytes]]:
             import sys
 
             return "standard input", _spooled("standard input", sys.stdin.buffer)
-        try:
-            file: IO[bytes] = Path(name).open("rb")  # noqa: SIM115  # closed by Capture
-        except OSError as e:
-            raise CaptureUnreadable(name, e.strerror or str(e)) from e
-        file = _plain(name, file)
-        return name, file
+        with contextlib.ExitStack() as unreadable:
+            try:
+                file = unreadable.enter_context(Path(name).open("rb"))
+                plain = _plain(name, file)
+            except OSError as e:
+                raise CaptureUnreadable(name, e.strerror or str(e)) from e
+            unreadable.pop_all()
+        return name, plain
     name = str(getattr(source, "name", "capture"))
     try:
         descriptor = source.fileno()

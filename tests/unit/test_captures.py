@@ -240,6 +240,12 @@ def test_missing_and_folder(tmp_path: Path) -> None:
         packets(tmp_path)
 
 
+def test_what_cannot_be_read_is_named() -> None:
+    """A file that opens, and then fails: nothing is mapped at a process's first page."""
+    with pytest.raises(rewindow.CaptureUnreadable, match="/proc/self/mem: Input/output error"):
+        packets("/proc/self/mem")
+
+
 def test_cut_in_the_middle(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(SAMPLE.read_bytes()[:300_007])
