@@ -26,6 +26,8 @@ COMPRESSED_RATIO_MAX = 1000
 COMPRESSED_RATIO_FREE_BYTES = 64 << 20
 """Below this size the ratio is not asked."""
 EXPANDED_BYTES_MAX = 64 << 30
+UNKNOWN_BYTES_MAX = 1 << 30
+"""Of a stream that is neither pcap nor pcapng, and perhaps has no end."""
 XZ_MEMORY_MAX = 256 << 20
 """`xz -9` asks for 65 MiB; the format allows 4 GiB, which a few kilobytes could ask for."""
 
@@ -34,17 +36,54 @@ ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
 those that RFC 8382 weighs fully (F); docs/decisions/bottlenecks.md has what this was compared with."""
 
 _CHUNK = 1 << 20
+_ZSTD_CHUNK = 1 << 10
+"""A block takes four bytes at least."""
 
 _OTHER_FORMATS = (
     b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
 )  # fmt: skip
 """Captures of other formats that announce themselves: what is missing for them is tshark."""
 
+_PCAP_MAGICS = tuple(bytes.fromhex(m) for m in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1",
+                                                "0a0d0d0a"))  # fmt: skip
+
 _PCAPNG_LINK_TYPE_MAX = 0xFFFF
 
 
-def _zstd(stream: IO[bytes]) -> IO[bytes]:
-    return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+def _skippable(head: bytes) -> bool:
+    """A frame of zstd or lz4 that holds no data; its length follows."""
+    return len(head) >= 4 and head[0] & 0xF0 == 0x50 and head[1:4] == b"\x2a\x4d\x18"
+
+
+class _Zstd:
+    """What zstandard's stream_reader does, which takes a frame that is cut for the end."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decoder = self._next()
+        self._rest = b""
+
+    @staticmethod
+    def _next() -> "zstandard.ZstdDecompressionObj":
+        return zstandard.ZstdDecompressor().decompressobj()
+
+    def read1(self, size: int) -> bytes:
+        """At most a thousand blocks of 128 KiB, whatever the size."""
+        while True:
+            if self._decoder.eof:
+                self._rest = self._decoder.unused_data or self._stream.read(_ZSTD_CHUNK)
+                if not self._rest:
+                    return b""
+                self._decoder = self._next()
+            elif not (chunk := self._rest or self._stream.read(_ZSTD_CHUNK)):
+                raise EOFError("the end of the stream is missing")
+            else:
+                self._rest = b""
+                if out := self._decoder.decompress(chunk):
+                    return out
+
+    def close(self) -> None:
+        pass
 
 
 class _Xz:
@@ -81,7 +120,7 @@ _DECOMPRESSORS: tuple[tuple[bytes, str, Any], ...] = (
     (b"\x1f\x8b", "gzip", gzip.open),
     (_Xz.MAGIC, "xz", _Xz),
     (b"BZh", "bzip2", bz2.open),
-    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (b"\x28\xb5\x2f\xfd", "zstd", _Zstd),
     (b"\x04\x22\x4d\x18", "lz4", lz4.frame.open),
 )
 
@@ -266,12 +305,14 @@ def _seekable(source: Source) -> tuple[str, IO[bytes]]:
             import sys
 
             return "standard input", _spooled("standard input", sys.stdin.buffer)
-        try:
-            file: IO[bytes] = Path(name).open("rb")  # noqa: SIM115  # closed by Capture
-        except OSError as e:
-            raise CaptureUnreadable(name, e.strerror or str(e)) from e
-        file = _plain(name, file)
-        return name, file
+        with contextlib.ExitStack() as unreadable:
+            try:
+                file = unreadable.enter_context(Path(name).open("rb"))
+                plain = _plain(name, file)
+            except OSError as e:
+                raise CaptureUnreadable(name, e.strerror or str(e)) from e
+            unreadable.pop_all()
+        return name, plain
     name = str(getattr(source, "name", "capture"))
     try:
         descriptor = source.fileno()
@@ -288,7 +329,7 @@ def _plain(name: str, file: IO[bytes]) -> IO[bytes]:
     file.seek(0)
     head = file.read(6)
     file.seek(0)
-    if any(head.startswith(magic) for magic, _, _ in _DECOMPRESSORS):
+    if _skippable(head) or any(head.startswith(magic) for magic, _, _ in _DECOMPRESSORS):
         with file:
             return _spooled(name, file)
     return file
@@ -326,15 +367,31 @@ class _Peeked:
         return False
 
 
+def _read(stream: IO[bytes], size: int) -> bytes:
+    """So many bytes, or as many as there are."""
+    found = b""
+    while len(found) < size and (part := stream.read(size - len(found))):
+        found += part
+    return found
+
+
 def _spooled(name: str, stream: IO[bytes]) -> IO[bytes]:
     """Writes a stream, decompressed, to a temporary file that is gone when it is closed."""
-    head = b""
-    while len(head) < 6 and (part := stream.read(6 - len(head))):
-        head += part
+    head = _read(stream, 6)
+    while _skippable(head):
+        length = int.from_bytes((head + _read(stream, 8 - len(head)))[4:8], "little")
+        while length and (part := stream.read(min(length, _CHUNK))):
+            length -= len(part)
+        head = _read(stream, 6)
     counted = _Peeked(head, stream)
     out = tempfile.TemporaryFile(prefix="rewindow-")  # noqa: SIM115  # closed by Capture
     try:
+        size = most = 0
         for chunk in _expanded(name, head, counted):
+            most = most or (EXPANDED_BYTES_MAX if chunk.startswith(_PCAP_MAGICS) else UNKNOWN_BYTES_MAX)
+            size += len(chunk)
+            if size > most:
+                raise CaptureUnreadable(name, f"more than {most} bytes", offset=most)
             out.write(chunk)
         out.flush()
         out.seek(0)
@@ -372,6 +429,8 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
                     raise CaptureUnreadable(name, reason, offset=counted.count)
                 yield chunk
     except (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
-        # Cut or damaged: what came before is analysed, and the core counts the record that is cut.
         if size == 0:
             raise CaptureUnreadable(name, f"{kind}: {e}", offset=counted.count) from e
+        # Cut or damaged: what came before is analysed, and the core counts a record that is cut, also where none was.
+        if not str(e).startswith("Not a gzipped file"):  # something else behind it, which gunzip ignores
+            yield b"\0"

@@ -43,9 +43,9 @@ _FIELDS = (
     "frame.time_epoch", "frame.interface_id", "frame.len", "frame.protocols",
     "ip.src", "ip.dst", "ip.dsfield.ecn", "ip.len", "ip.hdr_len", "ip.id", "ip.flags.mf", "ip.frag_offset", "ip.proto",
     "ipv6.src", "ipv6.dst", "ipv6.tclass.ecn", "ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt",
-    "ipv6.fraghdr.ident", "ipv6.plen",
+    "ipv6.fraghdr.ident", "ipv6.plen", "ah.length",
     "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags", "tcp.window_size_value",
-    "tcp.hdr_len", "tcp.len", "tcp.options",
+    "tcp.urgent_pointer", "tcp.hdr_len", "tcp.len", "tcp.options",
 )  # fmt: skip
 
 _ERROR_BYTES_MAX = 1 << 16
@@ -314,7 +314,7 @@ def _headers(f: dict[str, str], layers: Sequence[str]) -> bytes | None:
 def _tcp_header(f: dict[str, str]) -> bytes:
     """The TCP header with its options, as far as it was captured; nothing when it was cut before the options."""
     too_short = f["tcp.hdr_len"] and _number(f["tcp.hdr_len"], 0) < 20  # tshark reads no further than that
-    if not too_short and not f["tcp.window_size_value"]:
+    if not too_short and not f["tcp.urgent_pointer"]:
         return b""
     bits = (_number(f["tcp.hdr_len"], 0) // 4) << 12 | _number(f["tcp.flags"], 0) & 0xFFF
     names = ("tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw")
@@ -326,7 +326,10 @@ def _tcp_header(f: dict[str, str]) -> bytes:
 
 def _ipv4(f: dict[str, str], place: int, fragment: int) -> bytes:
     # What IP says, not tshark's tcp.len: that is shortened where a record says less than IP.
-    total = 20 + max(_number(f["ip.len"], place) - _number(f["ip.hdr_len"], place), 0)
+    said = _number(f["ip.len"], place) - _number(f["ip.hdr_len"], place)
+    if f["ah.length"]:  # what authenticates the packet stands between IP and TCP (RFC 4302: in words, less two)
+        said -= (_number(f["ah.length"], -1) + 2) * 4
+    total = 20 + max(said, 0)
     header = struct.pack(
         "!BBHHHBBH4s4s", 0x45, _number(f["ip.dsfield.ecn"], place), total if total < 1 << 16 else 0,
         _number(f["ip.id"], place), fragment, 64, _TCP, 0, ipaddress.IPv4Address(_text(f["ip.src"], place)).packed,

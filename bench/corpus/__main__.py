@@ -22,7 +22,7 @@ from typing import Any
 import rewindow
 from bench.corpus import tshark
 from bench.corpus.compare import compare
-from bench.corpus.reasons import REASONS, Comparison
+from bench.corpus.reasons import REASONS, Comparison, Difference
 
 OURS_S = 300
 """For one capture, under sanitizers too; the largest of the kind take seconds."""
@@ -72,6 +72,28 @@ def read_ours(path: Path, sanitized: Path | None) -> tuple[dict[str, Any], str]:
     return found, found["sanitizer"] or ""
 
 
+_READ_ON = ("bad_block", "unknown_interface")
+"""Blocks of pcapng that the core passes over; tshark ends there."""
+
+
+def _read_until(path: Path, end: int, sanitized: Path | None) -> tuple[dict[str, Any], str]:
+    """What the core finds in the part of a capture before a place in it."""
+    with rewindow.open(path) as capture, tempfile.NamedTemporaryFile() as part:
+        place = 0
+        while place < end and (chunk := os.pread(capture.descriptors[0], min(end - place, 1 << 20), place)):
+            part.write(chunk)
+            place += len(chunk)
+        part.flush()
+        return read_ours(Path(part.name), sanitized)
+
+
+def _without_tcp(ours: dict[str, Any]) -> str:
+    """Why the core finds no TCP, in a file that it reads."""
+    summary = ours["summary"]
+    whys = ("cut_capture", "corrupt_record", "unknown_link_type", *_READ_ON)
+    return "" if summary["tcp_packets"] else ", ".join(why for why in whys if why in summary["oddities"])
+
+
 def outcome_of(path: Path, name: str, sanitized: Path | None) -> Outcome:
     ours, failure = read_ours(path, sanitized)
     if failure:
@@ -81,11 +103,31 @@ def outcome_of(path: Path, name: str, sanitized: Path | None) -> Outcome:
             seen = tshark.see(capture.descriptors[0], home)
     except RuntimeError as e:
         return Outcome(name, failure=str(e))
-    if "error" in ours or seen.refusal:
-        if "error" in ours and seen.refusal:
-            return Outcome(name, neither=ours["error"])
-        return Outcome(name, failure=f"{'rewindow' if 'error' in ours else 'tshark'} does not read it")
-    return Outcome(name, compare(ours, seen))
+    if "error" in ours and seen.refusal:
+        return Outcome(name, neither=ours["error"])
+    if "error" in ours:
+        return Outcome(name, failure="rewindow does not read it")
+    passed_over = [
+        ours["summary"]["oddities"][what]["first_offset"] for what in _READ_ON if what in ours["summary"]["oddities"]
+    ]
+    read_on = 0
+    if passed_over and (seen.refusal or seen.ending == "corrupt"):
+        read_on = ours["summary"]["packets"]
+        ours, failure = _read_until(path, min(passed_over), sanitized)
+        if failure:
+            return Outcome(name, failure=failure)
+        read_on -= ours["summary"]["packets"]
+    if seen.refusal and (why := _without_tcp(ours) or "nothing before a bad block" * bool(passed_over)):
+        return Outcome(name, neither=why)
+    if seen.refusal:
+        return Outcome(name, failure="tshark does not read it")
+    if read_on:
+        seen.ending = ""
+    comparison = compare(ours, seen)
+    if read_on:
+        whole = str(ours["summary"]["packets"] + read_on)
+        comparison.differences.append(Difference("packets", whole, str(seen.frames), Counter({"read on": read_on})))
+    return Outcome(name, comparison)
 
 
 def _number(value: float | None, *, milliseconds: bool) -> str:

@@ -85,9 +85,17 @@ def _compare_mptcp(found: Comparison, ours: int, connections: Sequence[Sequence[
     reasons: Counter[str] = Counter()
     for mine, theirs in _components((i, s) for i, streams in enumerate(shown) for s in streams):
         reasons["join by token"] -= max(len(theirs) - len(mine), 0)
+        tokens = [{token for f in multipath[i] if not f.joined for token in f.tokens()} for i in mine]
+        again = sum(len(t) for t in tokens) > len(set().union(*tokens))
+        more = max(len(mine) - len(theirs), 0)
+        if again or seen.options_cut:
+            reasons["token again" if again else "cut option"] += more
     plain = [f for c in connections if not any(f.is_mptcp for f in c) for f in c]
     offered = {s for f in plain if f.capable for p in f.packets for s in p.mptcp_streams}
+    reasons["no number"] += sum(not streams for streams in shown)
     reasons["offered only"] -= len(offered.difference(*shown))
+    other = {s for f in plain if not f.capable for p in f.packets for s in p.mptcp_streams}
+    reasons["no subtype"] -= len(other.difference(offered, *shown))
     found.add("MPTCP streams", ours, len(seen.mptcp_streams), len(multipath), reasons)
 
 
@@ -119,7 +127,7 @@ def _compare_oddities(
         "ip_fragment": seen.fragments,
         "lost_fragment": seen.lost_fragments,
         "captured_twice": sum(len(f.copies) for f in flows),
-        "header": seen.frames_broken + seen.options_cut,
+        "header": seen.frames_broken + seen.options_cut + seen.headers_cut,
         "bad_option_length": broken,
         "no_handshake": sum(f.isn == [None, None] for f in flows),
         "unmatched_join": sum(c[0].joined and all(f.joined for f in c) for c in connections),

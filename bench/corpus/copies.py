@@ -13,7 +13,8 @@ from functools import cache
 from bench.corpus.sequence import Options
 from bench.corpus.tshark import Packet
 
-UNIT_NS, COPY_UNITS = 1 << 20, 477
+UNIT_NS, COPY_UNITS, SOON_UNITS = 1 << 20, 477, 2
+NONE, CERTAIN, NAMELESS = range(3)
 SETS_BITS, WAYS = 9, 4
 _WORD, _HALF = (1 << 64) - 1, (1 << 32) - 1
 _FACTORS = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
@@ -48,14 +49,14 @@ class Copies:
     def __init__(self) -> None:
         self._sets: dict[int, list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)] * WAYS)
 
-    def see(self, packet: Packet, options: Options) -> bool:
-        """Was this frame there before? Without a number or a clock of its own it cannot be told."""
-        if not packet.identification and options.timestamps is None:
-            return False
+    def see(self, packet: Packet, options: Options) -> int:
+        """Was this frame there before? Without a number or a clock of its own only where it was just now."""
+        nameless = not packet.identification and options.timestamps is None
+        most = SOON_UNITS if nameless else COPY_UNITS
         whole = _digest(packet, options)
         known, digest, now = self._sets[whole >> 64 - SETS_BITS], whole & _HALF | 1, packet.time_ns // UNIT_NS & _HALF
         ages = [now - time & _HALF for _, time in known]
-        if any(d == digest and age < COPY_UNITS for (d, _), age in zip(known, ages, strict=True)):
-            return True
+        if any(d == digest and age < most for (d, _), age in zip(known, ages, strict=True)):
+            return NAMELESS if nameless else CERTAIN
         known[ages.index(max(ages))] = (digest, now)
-        return False
+        return NONE

@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bench.corpus.copies import Copies
-from bench.corpus.sequence import Options, read_options
+from bench.corpus.copies import CERTAIN, NAMELESS, Copies
+from bench.corpus.sequence import Options, read_options, well_formed
 from bench.corpus.tshark import ACK, FIN, RST, SYN, Endpoint, Packet
 
 CAPABLE, JOIN, SUBTYPE_MAX = 0, 1, 8
 COPIES_MIN, COPIES_PART = 3, 4
 """A flow has copies as a rule when there are so many, and one for so many packets."""
+SAME_ISN_NS = 1_000_000_000
+"""A SYN with the number of the one before opens anew so long after both sides have closed."""
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Flow:
     isn: list[int | None] = field(default_factory=lambda: [None, None])
     copies: list[Packet] = field(default_factory=list)
     finished: bool = False
+    fins: set[int] = field(default_factory=set)
     begins_with_syn: bool = False
     goes_on: bool = False
     """tshark shows it as part of the stream that used the four-tuple before."""
@@ -56,8 +59,10 @@ def _used_again(flow: Flow, packet: Packet) -> bool:
     if not packet.flags & SYN:
         return False
     side, answer = flow.side(packet), bool(packet.flags & ACK)
+    if flow.isn[side] == packet.sequence:
+        return not answer and flow.fins == {0, 1} and packet.time_ns - flow.packets[-1].time_ns > SAME_ISN_NS
     if flow.isn[side] is not None:
-        return flow.isn[side] != packet.sequence and (not answer or flow.finished)
+        return not answer or flow.finished
     return not answer and (flow.finished or flow.isn[1 - side] is None)
 
 
@@ -86,9 +91,11 @@ def _see_capable(flow: Flow, packet: Packet, side: int, content: bytes) -> None:
         flow.keys[side ^ i] = content[at : at + 8]
 
 
-def _drop_copies(flow: Flow, copies: set[int]) -> None:
+def _drop_copies(flow: Flow, copies: dict[int, int]) -> None:
     mine = [p for p in flow.packets if p.number in copies]
-    if len(mine) < COPIES_MIN or len(mine) * COPIES_PART < len(flow.packets):
+    acks = sum(copies[p.number] == NAMELESS and not p.payload_bytes and not p.flags & (SYN | FIN) for p in mine)
+    telling = len(mine) - acks
+    if telling < COPIES_MIN or telling * COPIES_PART < len(flow.packets) - 2 * acks:
         return
     kept = [(p, o) for p, o in zip(flow.packets, flow.options, strict=True) if p.number not in copies]
     flow.copies, flow.packets, flow.options = mine, [p for p, _ in kept], [o for _, o in kept]
@@ -98,7 +105,7 @@ def flows_of(packets: Sequence[Packet]) -> list[Flow]:
     """In the order of their first packets."""
     flows: list[Flow] = []
     live: dict[frozenset[Endpoint], Flow] = {}
-    seen, copies = Copies(), set()
+    seen, copies = Copies(), dict[int, int]()
     for packet in packets:
         key = frozenset((packet.source, packet.target))
         flow = live.get(key)
@@ -111,11 +118,16 @@ def flows_of(packets: Sequence[Packet]) -> list[Flow]:
         if packet.flags & SYN:
             flow.isn[side] = packet.sequence
         flow.finished |= bool(packet.flags & (FIN | RST))
+        if packet.flags & FIN:
+            flow.fins.add(side)
         flow.payload |= packet.payload_bytes > 0
-        if seen.see(packet, options):
-            copies.add(packet.number)
-        elif not packet.mptcp_broken:
-            _see_mptcp(flow, packet, side, options.mptcp)
+        if copy := seen.see(packet, options):
+            copies[packet.number] = copy
+        if copy != CERTAIN and not packet.mptcp_broken:
+            syn, ack = bool(packet.flags & SYN), bool(packet.flags & ACK)
+            good = [content for content in options.mptcp if well_formed(content, syn=syn, ack=ack)]
+            options.broken |= len(good) < len(options.mptcp)
+            _see_mptcp(flow, packet, side, good)
     for flow in flows:
         _drop_copies(flow, copies)
     return flows

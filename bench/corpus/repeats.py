@@ -17,7 +17,7 @@ Read = tuple[Sender, dict[str, Any]]
 _FLAGGED = "retransmission"
 _OF_VERDICT = {
     "after_end": "after the end", "reordered": "overtaken", "probe": "probe", "keep_alive": "probe",
-    "again": "sent twice", "before_start": "before the capture",
+    "again": "sent twice", "before_start": "before the capture", "opened": "both open",
 }  # fmt: skip
 
 

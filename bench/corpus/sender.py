@@ -112,6 +112,7 @@ class Sender:
         self._segments: list[Segment] = []
         self._captured = Spans()
         self._next: int | None = None
+        self._syn_kinds: set[int] = set()
         self._una = self._first = 0
         self._window: int | None = None
         self._probe = self._established = self._left = self._fin = False
@@ -227,11 +228,14 @@ class Sender:
         verdict, start = "no_data", packet.sequence
         size = packet.payload_bytes + bool(packet.flags & FIN)
         if packet.flags & SYN:
-            verdict = "new"
-            if self._next is not None:
+            verdict, kind = "new", packet.flags & ACK
+            if kind in self._syn_kinds:
                 self.units[packet.number] += 1
                 verdict = "syn_again"
-            else:
+            elif self._syn_kinds:
+                verdict = "opened"
+            self._syn_kinds.add(kind)
+            if self._next is None:
                 self._begin((packet.sequence + 1) % MODULUS)
             start = (start + 1) % MODULUS
             if not packet.payload_bytes:

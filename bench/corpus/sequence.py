@@ -86,3 +86,19 @@ def read_options(raw: bytes) -> Options:
             case (2 | 3 | 5 | 8, _):
                 options.broken = True
     return options
+
+
+def well_formed(content: bytes, *, syn: bool, ack: bool) -> bool:
+    """An MPTCP option's content, by its length (RFC 8684 3, RFC 6824 3). syn, ack: of the packet."""
+    if not content:
+        return False
+    subtype, size = content[0] >> 4, len(content)
+    if subtype == 0:
+        return size in (2, 10, 18, 20, 22)
+    if subtype == 1:
+        return size == ((14 if ack else 10) if syn else 22)
+    if subtype == 2:
+        flags = content[1] if size > 1 else 0
+        data_ack = (8 if flags & 2 else 4) if flags & 1 else 0
+        return size >= 2 + data_ack + ((14 if flags & 8 else 10) if flags & 4 else 0)
+    return size >= {3: 6, 4: 2, 6: 10, 7: 10, 8: 2}.get(subtype, 1)

@@ -1,4 +1,4 @@
-"""What tshark says of a capture: one run with its defaults, fields only."""
+"""What tshark says of a capture: one run with its defaults, but for two settings; fields only."""
 
 from __future__ import annotations
 
@@ -14,17 +14,40 @@ FIN, SYN, RST, ACK = 1, 2, 4, 16
 TCP, HEADER_BYTES_MIN, PAYLOAD_BYTES_MAX = 6, 20, 1 << 20
 
 _FIELDS = (
-    "frame.number", "frame.time_epoch", "frame.interface_id", "frame.protocols", "_ws.malformed",
+    "frame.number", "frame.time_epoch", "frame.interface_id", "frame.protocols", "_ws.malformed", "_ws.short",
     "ip.src", "ip.dst", "ip.id", "ip.len", "ip.hdr_len", "ip.proto",
     "ip.flags.mf", "ip.frag_offset", "ip.reassembled.length",
     "ipv6.src", "ipv6.dst", "ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt", "ipv6.fraghdr.ident",
-    "ipv6.reassembled.length",
+    "ipv6.reassembled.length", "ipv6.plen", "ah.length",
+    "ipv6.routing.type", "ipv6.routing.segleft", "ipv6.routing.src.addr", "ipv6.routing.mipv6.home_address",
+    "ipv6.routing.srh.addr", "ipv6.opt.mipv6.home_address",
     "tcp.stream", "mptcp.stream", "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags", "tcp.len",
-    "tcp.hdr_len", "tcp.window_size_value", "tcp.options",
+    "tcp.hdr_len", "tcp.window_size_value", "tcp.urgent_pointer", "tcp.options",
     "tcp.analysis.retransmission", "tcp.analysis.out_of_order", "tcp.analysis.keep_alive",
     "tcp.analysis.zero_window_probe", "tcp.analysis.ack_rtt",
 )  # fmt: skip
 _ANALYSIS = ("retransmission", "out_of_order", "keep_alive", "zero_window_probe")
+
+_BELOW_TCP = {
+    "eth",
+    "ethertype",
+    "vlan",
+    "mpls",
+    "sll",
+    "null",
+    "ppp",
+    "llc",
+    "wlan",
+    "gre",
+    "erspan",
+    "ip",
+    "ipv6",
+    "ah",
+}
+"""Layers in which there may be TCP, when nothing follows them."""
+
+_NO_PACKETS = {"systemd_journal"}
+"""Blocks of pcapng that are shown as frames with a time; others have none."""
 
 Endpoint = tuple[str, int]
 
@@ -62,6 +85,7 @@ class Seen:
     icmp_errors, broken_headers: the other frames with TCP; their streams beside. blocks: frames that are no packets.
     fragments: frames whose TCP packet IP has fragmented. lost_fragments: packets whose fragments are not all there.
     tunnel_starts: first fragments of something else whose rest is not in the capture. options_cut: by the snap length.
+    headers_cut: frames of which nothing as far as a TCP header was captured.
     backward, without_time, bad_time: frames by their time. ending: cut, corrupt or nothing. refusal: why none is read.
     """
 
@@ -82,6 +106,7 @@ class Seen:
     without_time: int = 0
     bad_time: int = 0
     options_cut: int = 0
+    headers_cut: int = 0
     ending: str = ""
     refusal: str = ""
 
@@ -121,7 +146,10 @@ def _as_when_whole(packets: Sequence[Packet], whole: Sequence[Packet]) -> list[P
 
 def _rows(capture: int, home: str, seen: Seen, *options: str) -> Iterator[dict[str, str]]:
     os.lseek(capture, 0, os.SEEK_SET)
-    command = [str(shutil.which("tshark")), "-r", "-", "-n", *options, "-T", "fields", "-E", "occurrence=a"]
+    # Of the two ports of VXLAN it knows IANA's; and BIG TCP's length of 0 for IPv4 only.
+    settings = ("-d", "udp.port==8472,vxlan", "-o", "ipv6.tso_support:TRUE")
+    command = [str(shutil.which("tshark")), "-r", "-", "-n", *settings, *options]
+    command += ["-T", "fields", "-E", "occurrence=a"]
     command += [word for name in _FIELDS for word in ("-e", name)]
     environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": home, "XDG_CONFIG_HOME": home}
     with (
@@ -162,6 +190,10 @@ def _layers(row: dict[str, str]) -> tuple[list[str], int]:
     return layers, layers.index("tcp") if "tcp" in layers else -1
 
 
+def _lowest(layers: Sequence[str]) -> str:
+    return next((layer for layer in reversed(layers) if layer != "_ws.malformed"), "")
+
+
 def _in_icmp(layers: Sequence[str], tcp: int) -> bool:
     return "icmp" in layers[:tcp] or "icmpv6" in layers[:tcp]
 
@@ -169,7 +201,7 @@ def _in_icmp(layers: Sequence[str], tcp: int) -> bool:
 def _broken(row: dict[str, str]) -> bool:
     """The TCP header is cut, its length cannot be, or that of the payload cannot."""
     header, payload = number(row["tcp.hdr_len"]), number(row["tcp.len"])
-    if not row["tcp.window_size_value"] or header < HEADER_BYTES_MIN or payload > PAYLOAD_BYTES_MAX:
+    if not row["tcp.urgent_pointer"] or header < HEADER_BYTES_MIN or payload > PAYLOAD_BYTES_MAX:
         return True
     # tshark has no length for a header that is longer than its packet, or than what a record says of it.
     lengths = zip(_numbers(row["ip.len"]), _numbers(row["ip.hdr_len"]), strict=False)
@@ -189,6 +221,9 @@ def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
     partial: set[tuple[str, ...]] = set()
     for row in rows:
         seen.frames += 1
+        if row["frame.protocols"] in _NO_PACKETS:
+            seen.blocks += 1
+            continue
         if not row["frame.time_epoch"]:
             seen.without_time += bool(row["frame.interface_id"])
             seen.blocks += not row["frame.interface_id"]
@@ -203,6 +238,7 @@ def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
         seen.streams |= streams
         seen.mptcp_streams |= set(_numbers(row["mptcp.stream"]))
         if tcp < 0:
+            seen.headers_cut += bool(row["_ws.short"] or row["_ws.malformed"]) and _lowest(layers) in _BELOW_TCP
             continue
         seen.tcp_frames += 1
         if _in_icmp(layers, tcp):
@@ -236,6 +272,24 @@ def _options(row: dict[str, str]) -> bytes:
     return b"" if text == "<MISSING>" else bytes.fromhex(text.replace(":", ""))
 
 
+def _ends(row: dict[str, str], ip: str, place: int, between: Sequence[str]) -> tuple[str, str]:
+    """Source and destination of TCP: with a route the last address on it, away from home the home address."""
+    source, target = (row[f"{ip}.{end}"].split(",")[place] for end in ("src", "dst"))
+    if "ipv6.routing" in between and number(row["ipv6.routing.segleft"], -1):
+        names = {0: "ipv6.routing.src.addr", 2: "ipv6.routing.mipv6.home_address", 4: "ipv6.routing.srh.addr"}
+        kind = number(row["ipv6.routing.type"], -1)
+        route = row[names[kind]].split(",") if kind in names else []
+        # The segments of routing headers of tunnels stand before it: as many as it has itself, or nothing is known.
+        headers = row["ipv6.routing.type"].split(",").count(str(kind))
+        if route and kind == 4:
+            target = route[-(len(route) // headers)]
+        elif route:
+            target = route[-1]
+    if "ipv6.dstopts" in between and row["ipv6.opt.mipv6.home_address"]:
+        source = row["ipv6.opt.mipv6.home_address"].split(",")[-1]
+    return source, target
+
+
 def _packet(row: dict[str, str]) -> Packet | None:
     layers, tcp = _layers(row)
     if tcp < 0 or _in_icmp(layers, tcp) or _broken(row):
@@ -247,11 +301,17 @@ def _packet(row: dict[str, str]) -> Packet | None:
     fragmented = any(number(row[n], place if ip == "ip" else -1) for n in names)
     if fragmented and not whole:
         return None
-    source, target = (row[f"{ip}.{end}"].split(",")[place] for end in ("src", "dst"))
+    between = layers[len(layers[:tcp]) - layers[:tcp][::-1].index(ip) : tcp]
+    source, target = _ends(row, ip, place, between)
     header, shown = number(row["tcp.hdr_len"]), number(row["tcp.len"])
     said = shown
     if ip == "ip" and not fragmented:
         said = number(row["ip.len"], place) - number(row["ip.hdr_len"], place) - header
+        said -= sum(
+            (length + 2) * 4 for length in _numbers(row["ah.length"])[-between.count("ah") :] if "ah" in between
+        )
+    elif ip == "ipv6" and not between and number(row["ipv6.plen"], place):
+        said = number(row["ipv6.plen"], place) - header  # nothing stands between them
     rtt = row["tcp.analysis.ack_rtt"].split(",")[0]
     options = _options(row)
     return Packet(

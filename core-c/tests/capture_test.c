@@ -107,6 +107,64 @@ static void version_2_2_has_its_lengths_reversed(void **state)
 	rw_capture_close(c);
 }
 
+/* Records behind a header of its own length, under a magic number that may announce another (libpcap's and wiretap's notes). */
+static void check_header(uint32_t magic, size_t header, int records)
+{
+	struct file f = {.n = 0};
+	pcap_header(&f, magic, 101, 0);
+	for (int i = 0; i < records; i++) {
+		pcap_record(&f, 1000000000ll * i + 654321000, 1000, "", 0, 0, 0);
+		f.n -= 8;
+		put_number(&f, 8, 4, 0);
+		put_number(&f, 1500, 4, 0);
+		put(&f, "\1\0\0\0\2\3\4\5\0\0\0\0", header - 16);
+		put(&f, PAYLOAD, 8);
+	}
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	for (int i = 0; i < records; i++) {
+		assert_int_equal(rw_capture_next(c, &r, &error), 1);
+		assert_true(r.time_ns == 1000000000ll * i + 654321000);
+		assert_int_equal(r.captured_bytes, 8);
+		assert_int_equal(r.wire_bytes, 1500);
+		assert_memory_equal(r.bytes, PAYLOAD, 8);
+	}
+	assert_int_equal(rw_capture_next(c, &r, &error), 0);
+	assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD] + oddities.count[RW_ODDITY_CUT_CAPTURE], 0);
+	rw_capture_close(c);
+}
+
+static void longer_record_headers(void **state)
+{
+	(void)state;
+	check_header(0xa1b2cd34, 24, 1);
+	for (int records = 2; records < 5; records++) {
+		check_header(0xa1b2c3d4, 16, records);
+		check_header(0xa1b2c3d4, 20, records); /* Nokia */
+		check_header(0xa1b2c3d4, 24, records); /* Red Hat 6.1 */
+		check_header(0xa1b2cd34, 24, records);
+		check_header(0xa1b2cd34, 28, records); /* SuSE 6.3 */
+	}
+}
+
+/* The upper bits of the link type: how long a frame check sequence is, and that it is known. */
+static void frame_check_sequence_beside_the_link_type(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	pcap_header(&f, 0xa1b2c3d4, 0x44000001, 0);
+	pcap_record(&f, 0, 1000, PAYLOAD, 8, 8, 0);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_int_equal(r.link_type, 1);
+	rw_capture_close(c);
+}
+
 static void check_refused(const void *bytes, size_t n, const char *reason)
 {
 	struct file f = {.n = 0};
@@ -126,6 +184,7 @@ static void foreign_files_are_refused_by_name(void **state)
 	check_refused("\x1f\x8b\x08\0", 4, "gzip");
 	check_refused("\xd4\xc3\xb2\xa1\2\0", 6, "cut");
 	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1c" "abcd", 12, "byte-order");
+	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\2\0\0", 16, "pcapng version 2");
 }
 
 /* pcapng */
@@ -364,6 +423,93 @@ static void a_million_interfaces(void **state)
 	fclose(t);
 }
 
+/* options: of an enhanced packet block's, or the statistics block's. */
+static void put_block(struct file *f, uint32_t type, const void *head, size_t head_bytes, const struct file *options)
+{
+	struct file body = {.n = 0};
+	put(&body, head, head_bytes);
+	put(&body, options->bytes, options->n);
+	block(f, type, &body, 0);
+}
+
+static void put_option_u64(struct file *options, uint16_t code, uint64_t value)
+{
+	put_number(options, code, 2, 0);
+	put_number(options, 8, 2, 0);
+	put_number(options, value, 8, 0);
+}
+
+/* A packet's own count and the interface's sum are of the same packets: each is told once. */
+static void dropped_packets_are_told_once(void **state)
+{
+	(void)state;
+	static const uint8_t packet_head[28] = {[12] = 8, [16] = 8}, statistics_head[12] = {0};
+	static const uint64_t sums[] = {0, 12, 20, UINT64_MAX};
+	for (size_t i = 0; i < 4; i++) {
+		struct file f = {.n = 0}, between = {.n = 0}, sum = {.n = 0}, none = {.n = 0};
+		section(&f, 0);
+		interface(&f, 101, -1, 0, 0);
+		put_option_u64(&between, 4, 12);
+		put_option_u64(&sum, 5, sums[i] / 2);
+		put_option_u64(&sum, 7, sums[i] - sums[i] / 2);
+		put_block(&f, 6, packet_head, 28, &between);
+		put_block(&f, 6, packet_head, 28, &none);
+		put_block(&f, 5, statistics_head, 12, &sum);
+		put_block(&f, 5, statistics_head, 12, &sum); /* the same sum again */
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		while (rw_capture_next(c, &r, &error) == 1)
+			;
+		uint64_t expected = sums[i] > 12 ? sums[i] : 12;
+		assert_true(oddities.count[RW_ODDITY_DROPPED_PACKETS] == (expected > 100 ? (uint64_t)1 << 48 : expected));
+		rw_capture_close(c);
+	}
+}
+
+static void an_obsolete_packet_says_what_was_dropped(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0}, body = {.n = 0};
+	section(&f, 0);
+	interface(&f, 101, -1, 0, 0);
+	put(&body, "\0\0\7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+	block(&f, 2, &body, 0);
+	body.bytes[2] = body.bytes[3] = 0xff; /* not known */
+	block(&f, 2, &body, 0);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_int_equal(oddities.count[RW_ODDITY_DROPPED_PACKETS], 7);
+	rw_capture_close(c);
+}
+
+/* Also of blocks that are passed over the second length is the first. */
+static void a_block_passed_over_ends_as_it_began(void **state)
+{
+	(void)state;
+	for (int wrong = 0; wrong < 2; wrong++) {
+		struct file f = {.n = 0}, body = {.n = 0};
+		section(&f, 0);
+		interface(&f, 101, -1, 0, 0);
+		put(&body, "\1\2\3\4", 4);
+		block(&f, 0xbad, &body, 0);
+		f.bytes[f.n - 4] ^= (uint8_t)wrong;
+		enhanced(&f, 0, 1000000, 0);
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		assert_int_equal(rw_capture_next(c, &r, &error), !wrong);
+		assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD], wrong);
+		rw_capture_close(c);
+	}
+}
+
 static void observations_are_merged_by_time(void **state)
 {
 	(void)state;
@@ -392,6 +538,11 @@ static void observations_are_merged_by_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(longer_record_headers),
+	    cmocka_unit_test(frame_check_sequence_beside_the_link_type),
+	    cmocka_unit_test(dropped_packets_are_told_once),
+	    cmocka_unit_test(an_obsolete_packet_says_what_was_dropped),
+	    cmocka_unit_test(a_block_passed_over_ends_as_it_began),
 	    cmocka_unit_test(pcap_in_both_orders_and_resolutions),
 	    cmocka_unit_test(cut_anywhere_keeps_what_came_before),
 	    cmocka_unit_test(an_impossible_record_ends_the_capture),

@@ -45,8 +45,11 @@ static void check_tcp(uint32_t link_type, const char *header, size_t n)
 	assert_int_equal(p.ts_value, 256);
 	assert_int_equal(p.ts_echo, 512);
 	/* Cut anywhere before the end of the fixed TCP header it is no TCP packet; nothing is read beyond. */
-	for (f.n = 0; f.n < whole - 12; f.n++)
+	for (f.n = 0; f.n < whole - 12; f.n++) {
 		assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_OTHER);
+		if (n < 14 || memcmp(header + 12, "\x88\x47", 2)) /* nothing says what is behind labels: it may be no header at all */
+			assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER], 1);
+	}
 	/* Cut within the options: a packet, counted. */
 	f.n = whole - 5;
 	assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_TCP);
@@ -72,8 +75,27 @@ static void link_layers(void **state)
 	HEADER(10, "\x50" "ddddddssssss\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(105, "\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(127, "\0\0\x0a\0\0\0\0\0xx\x88\2\0\0aaaaaabbbbbbcccccc\0\0qq\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(127, "\0\0\x0e\0\2\0\0\x80\0\0\0\0\x20x\x88\2\0\0aaaaaabbbbbbcccccc\0\0qqpp\xaa\xaa\3\0\0\0\x08\0"); /* padded */
+	HEADER(127, "\0\0\x12\0\3\0\0\0tttttttt\x20x\x88\2\0\0aaaaaabbbbbbcccccc\0\0qqpp\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(105, "\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q" "ddddddssssss\0\x64\xaa\xaa\3\0\0\0\x08\0"); /* aggregate */
+	HEADER(1, "ddddddssssss\0\x50\6\6\3"); /* IP's own LLC */
+	HEADER(1, "ddddddssssss\x81\0\0\5\0\x50\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(1, "ddddddssssss\0\x50\xaa\xaa\3\0\x80\xc2\0\7" "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40\0\0\0\0" "ddddddssssss\x08\0"); /* pseudowires */
+	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40" "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40" "\x40\0dddd\x40\5ssss\x81\0\0\5\x08\0");
+	HEADER(1, "ddddddssssss\x88\xe5\x20\0pppp" "channel \x08\0");
+	HEADER(1, "ddddddssssss\x88\xe5\0\0pppp\x08\0");
+	HEADER(1, "ddddddssssss\x88\xe7\0\0\0\7" "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x89\x26vvvv\x08\0");
+	HEADER(1, "ddddddssssss\x89\x3f" "eeeeee\x08\0");
+	HEADER(1, "ddddddssssss\x22\xf3\0\x40\0\1\0\2oooo" "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc2\2\1pppp");
+	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc3\2\3ppppcccc" "ddddddssssss\x08\0");
+	HEADER(9, "\2\x81\0\1\1\x40");
 	HEADER(242, "gggggggggggggggggggggggggggggggggggggggg\x08\0\0\0");
 	HEADER(113, "\0\0\0\1\0\6aaaaaaaa\x08\0");
+	HEADER(113, "\0\0\0\1\0\6aaaaaaaa\0\4\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(276, "\x08\0\0\0\0\0\0\1\0\1\0\6aaaaaaaa");
 	HEADER(0, "\2\0\0\0");
 	HEADER(0, "\0\0\0\2");
@@ -123,6 +145,27 @@ static void tunnels(void **state)
 	TUNNEL(17, UDP("\x17\xc1") "\0\0\x08\0\0\0\1\0");
 	TUNNEL(17, UDP("\x08\x68") "\x30\xff\0\0tttt");
 	TUNNEL(17, UDP("\x08\x68") "\x36\xff\0\0ttttss\0\x85\1xx\x85\1xx\0");
+	TUNNEL(17, UDP("\x08\x68") "\x32\xff\0\0ttttss\0\x85"); /* no extension: the last byte says nothing */
+	TUNNEL(51, "\4\4\0\0iiiissssaaaabbbbcccc");
+	TUNNEL(97, "\x30\0" "ddddddssssss\x08\0");
+	TUNNEL(137, "\0\1\1\x40");
+	TUNNEL(143, "ddddddssssss\x08\0");
+	TUNNEL(47, "\0\0\x88\xbe" "ddddddssssss\x08\0"); /* ERSPAN */
+	TUNNEL(47, "\x10\0\x88\xbessss\x10\1\0\1iiii" "ddddddssssss\x08\0");
+	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\0\0" "ddddddssssss\x08\0");
+	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\0\1platform" "ddddddssssss\x08\0");
+	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\x08\0");
+	TUNNEL(47, "\0\0\x88\x3errrr");
+	TUNNEL(17, UDP("\6\xa5") "\0\2ttss\xff\3\0\x21");
+	TUNNEL(17, UDP("\6\xa5") "\x4a\2\0\0ttssnnrr\0\2oo\x21");
+		TUNNEL(17, UDP("\x10\xf5") "\xc0nnniiii");
+	TUNNEL(17, UDP("\x12\xb6") "\x0c\0\0\1\0\0\1\0");
+	TUNNEL(17, UDP("\x12\xb6") "\x08\0\0\0\0\0\1\0" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x12\xb6") "\x0c\0\0\4\0\0\1\0\x0f\xc2\2\1pppp");
+	TUNNEL(17, UDP("\x14\x7f") "\0\x10\2\0\0\0\0\0" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	TUNNEL(17, UDP("\x19\xeb") "\0\1\1\x40");
+	TUNNEL(17, UDP("\x90\x90") "\1\0\0\1\x0a\1x\0\1" "ddddddssssss\x08\0");
 }
 
 /* A tunnel's packet in two IPv4 fragments: the first has the headers, and the length is the inner packet's. */
@@ -191,7 +234,7 @@ static void tunnels_in_tunnels_end(void **state)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		for (int depth = 1; depth <= 1000; depth = depth < 10 ? depth + 1 : depth * 10)
 			assert_int_equal(nested(depth, kinds[i].protocol, kinds[i].between, kinds[i].n, &p),
-					 depth <= 3 ? RW_PARSE_TCP : RW_PARSE_OTHER);
+					 depth <= 7 ? RW_PARSE_TCP : RW_PARSE_OTHER);
 }
 
 static void tags_and_labels_end(void **state)
@@ -258,6 +301,65 @@ static void ipv6_extension_headers(void **state)
 	assert_int_equal(oddities.count[RW_ODDITY_IP_FRAGMENT], 1);
 }
 
+/* RFC 8200 8.1, RFC 6275 11.3.1: TCP's ends are the last address of a route and the home address. */
+static void ipv6_ends_are_those_of_tcp(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *header;
+		size_t n;
+		uint8_t kind, source, destination;
+	} headers[] = {{"\6\4\4\1\1\0\0\0ccccccccccccccccdddddddddddddddd", 40, 43, 'a', 'c'},
+		       {"\6\4\4\0\1\0\0\0ccccccccccccccccdddddddddddddddd", 40, 43, 'a', 'b'}, /* arrived */
+		       {"\6\4\0\1\0\0\0\0ccccccccccccccccdddddddddddddddd", 40, 43, 'a', 'd'},
+		       {"\6\2\2\1\0\0\0\0cccccccccccccccc", 24, 43, 'a', 'c'},
+		       {"\6\0\4\1\1\0\0\0", 8, 43, 'a', 'b'}, /* a route without addresses */
+		       {"\6\2\1\2\0\0\xc9\x10hhhhhhhhhhhhhhhh", 24, 60, 'h', 'b'}};
+	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+		struct file f = {.n = 0};
+		ipv6(&f, headers[i].kind, (uint32_t)headers[i].n + 32 + 100);
+		put(&f, headers[i].header, headers[i].n);
+		tcp_header(&f);
+		struct rw_packet p;
+		assert_int_equal(parse(101, &f, (uint32_t)f.n + 100, &p), RW_PARSE_TCP);
+		for (int k = 0; k < 16; k++) {
+			assert_int_equal(p.source[k], headers[i].source);
+			assert_int_equal(p.destination[k], headers[i].destination);
+		}
+		assert_int_equal(p.payload_bytes, 100);
+	}
+}
+
+/* Ethernet in labels in Ethernet, and service chains in each other: no IP header counts them. */
+static void layers_without_ip_end(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *layer;
+		size_t n;
+	} kinds[] = {{"ddddddssssss\x88\x47\0\1\1\x40\0\0\0\0", 22}, {"ddddddssssss\x89\x4f\x0f\xc2\2\3pppp", 22}};
+	for (size_t i = 0; i < 2; i++)
+		for (int depth = 1; depth <= 10000; depth = depth < 20 ? depth + 1 : depth * 10) {
+			struct file f = {.n = 0};
+			for (int k = 0; k < depth; k++)
+				put(&f, kinds[i].layer, kinds[i].n);
+			put(&f, "ddddddssssss\x08\0", 14);
+			f.n += tcp(f.bytes + f.n);
+			struct rw_packet p;
+			assert_int_equal(parse(1, &f, (uint32_t)f.n + 100, &p), depth < 16 ? RW_PARSE_TCP : RW_PARSE_OTHER);
+		}
+}
+
+static void encrypted_frames_are_none(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	put(&f, "ddddddssssss\x88\xe5\x2c\0ppppchannel \x08\0", 30);
+	f.n += tcp(f.bytes + f.n);
+	struct rw_packet p;
+	assert_int_equal(parse(1, &f, (uint32_t)f.n + 100, &p), RW_PARSE_OTHER);
+}
+
 /* One fragment of the test's TCP packet with `payload` bytes in all; IPv4 or IPv6. */
 static enum rw_parse fragment(int family, uint32_t identification, uint32_t offset, uint32_t bytes, int more,
 			      struct rw_packet *p)
@@ -278,10 +380,43 @@ static enum rw_parse fragment(int family, uint32_t identification, uint32_t offs
 		put(&f, "ssssdddd", 8);
 	}
 	size_t before = f.n;
-	if (offset == 0)
-		tcp_header(&f);
+	uint8_t packet[100];
+	tcp(packet);
+	for (uint32_t i = offset; i < 32 && i < offset + bytes; i++)
+		put(&f, packet + 20 + i, 1);
 	return parse(101, &f, (uint32_t)before + bytes, p);
 }
+
+/* RFC 1858: a first fragment that is too small for TCP's header. */
+static void a_header_in_fragments(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t offset, bytes;
+		int more;
+	} parts[] = {{0, 8, 1}, {8, 16, 1}, {24, 400, 1}, {424, 100, 0}};
+	static const int orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}};
+	for (int family = 4; family <= 6; family += 2)
+		for (size_t order = 0; order < 3; order++) {
+			struct rw_packet p;
+			fragments = rw_fragments_open();
+			for (int i = 0; i < 4; i++) {
+				int k = orders[order][i];
+				enum rw_parse got = fragment(family, 1, parts[k].offset, parts[k].bytes, parts[k].more, &p);
+				assert_int_equal(got, i < 3 ? RW_PARSE_OTHER : RW_PARSE_TCP);
+				assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER] + oddities.count[RW_ODDITY_BAD_LENGTH], 0);
+			}
+			assert_int_equal(p.source_port, 1000);
+			assert_int_equal(p.sequence, 7);
+			assert_int_equal(p.ts_value, 256);
+			assert_int_equal(p.payload_bytes, 524 - 32);
+			assert_int_equal(p.ecn, family == 6 ? RW_ECN_CE : 0); /* as all of these fragments are */
+			assert_int_equal(rw_fragments_lost(fragments), 0);
+			rw_fragments_close(fragments);
+			fragments = NULL;
+		}
+}
+
 
 static void fragments_are_put_together(void **state)
 {
@@ -496,7 +631,11 @@ int main(void)
 	    cmocka_unit_test(tags_and_labels_end),
 	    cmocka_unit_test(unknown_link_types_are_counted),
 	    cmocka_unit_test(ipv6_extension_headers),
+	    cmocka_unit_test(ipv6_ends_are_those_of_tcp),
+	    cmocka_unit_test(layers_without_ip_end),
+	    cmocka_unit_test(encrypted_frames_are_none),
 	    cmocka_unit_test(fragments_are_put_together),
+	    cmocka_unit_test(a_header_in_fragments),
 	    cmocka_unit_test(endless_extension_headers_end),
 	    cmocka_unit_test(cyclic_extension_headers_end),
 	    cmocka_unit_test(jumbograms),

@@ -77,6 +77,76 @@ def test_compressed_and_damaged(kind: str, tmp_path: Path) -> None:
     assert found <= packets(SAMPLE)
 
 
+def whole_records(size: int) -> bytes:
+    """Of the sample: its header and so many bytes or more, up to the end of a record."""
+    data, at = SAMPLE.read_bytes(), 24
+    while at < size:
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    return data[:at]
+
+
+def oddities(path: Path) -> dict[str, int]:
+    with rewindow.open(path) as capture, capture.stream() as replay:
+        replay.run()
+        return {name: seen["count"] for name, seen in replay.summary().oddities.items()}
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "lz4", "xz"])
+def test_what_is_missing_after_a_whole_record_is_told(kind: str, tmp_path: Path) -> None:
+    """The second of two streams ends in its header."""
+    path = tmp_path / "capture"
+    path.write_bytes(COMPRESSORS[kind](whole_records(100_000)))
+    assert oddities(path) == {}
+    path.write_bytes(path.read_bytes() + COMPRESSORS[kind](SAMPLE.read_bytes())[:9])
+    assert oddities(path) == {"cut_capture": 1}
+
+
+def test_a_checksum_that_is_wrong_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "capture.gz"
+    whole = bytearray(gzip.compress(whole_records(100_000)))
+    whole[-5] ^= 1
+    path.write_bytes(whole)
+    assert oddities(path) == {"cut_capture": 1}
+    whole[-5] ^= 1
+    path.write_bytes(bytes(whole) + b"not of it")  # as gunzip, which ignores it
+    assert oddities(path) == {}
+
+
+def test_a_cut_before_the_first_block_is_no_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "capture.zst"
+    path.write_bytes(zstandard.compress(SAMPLE.read_bytes())[:20])
+    with pytest.raises(rewindow.CaptureUnreadable, match="zstd: the end of the stream is missing"):
+        packets(path)
+
+
+@pytest.mark.parametrize("kind", ["zstd", "lz4"])
+def test_frames_without_data_are_passed_over(kind: str, tmp_path: Path) -> None:
+    """pzstd and the seekable format write them; lz4's are the same."""
+    frame = (0x184D2A5E).to_bytes(4, "little") + (9).to_bytes(4, "little") + b"skip this"
+    path = tmp_path / "capture"
+    whole = SAMPLE.read_bytes()
+    parts = [COMPRESSORS[kind](part) for part in (whole[:300_000], whole[300_000:])]
+    path.write_bytes(frame + frame + parts[0] + parts[1] + frame)
+    assert oddities(path) == {}
+    assert packets(path) == packets(io.BytesIO(path.read_bytes())) == packets(SAMPLE)
+
+
+class Endless(io.RawIOBase):
+    """Text without an end."""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return b"y\n" * (size // 2)
+
+
+def test_a_stream_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captures, "UNKNOWN_BYTES_MAX", 4 << 20)
+    with pytest.raises(rewindow.CaptureUnreadable, match="more than 4194304 bytes"):
+        packets(Endless())
+
+
 @pytest.mark.parametrize("kind", COMPRESSORS)
 def test_a_bomb_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captures, "COMPRESSED_RATIO_FREE_BYTES", 1 << 20)
@@ -168,6 +238,12 @@ def test_missing_and_folder(tmp_path: Path) -> None:
         packets(tmp_path / "missing.pcap")
     with pytest.raises(rewindow.CaptureUnreadable, match="Is a directory"):
         packets(tmp_path)
+
+
+def test_what_cannot_be_read_is_named() -> None:
+    """A file that opens, and then fails: nothing is mapped at a process's first page."""
+    with pytest.raises(rewindow.CaptureUnreadable, match="/proc/self/mem: Input/output error"):
+        packets("/proc/self/mem")
 
 
 def test_cut_in_the_middle(tmp_path: Path) -> None:

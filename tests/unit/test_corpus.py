@@ -236,9 +236,19 @@ def with_every_reason() -> Trace:
 
     multipath(trace, 20.0, 900, (b"AAAAAAAA", b"BBBBBBBB"), joins=True)  # join by token
     multipath(trace, 20.01, 901, (b"AAAAAAAA", b"BBBBBBBB"), joins=False)
+    for at, port in ((20.5, 906), (20.8, 907)):  # token again
+        multipath(trace, at, port, (b"DDDDDDDD", b"EEEEEEEE"), joins=False)
     trace.packet(21.0, True, 0, 0, SYN, options=b"\x1e\x0c\x00\x01CCCCCCCC", ports=(902, 80))  # offered only
     trace.packet(21.1, False, 1000, 1, SYN | ACK, ports=(902, 80))
     trace.packet(21.1001, True, 1, 1001, ports=(902, 80))
+
+    p = next(ports)  # both open
+    trace.packet(21.2, True, 0, 0, SYN, ports=p)
+    trace.packet(21.21, False, 1000, 0, SYN, ports=p)
+    trace.packet(21.22, True, 0, 1001, SYN | ACK, ports=p)
+    data(21.3, p, 1)
+
+    trace.packet(21.5, True, 1, 1, options=b"\x1e\x04\xf0\x00", ports=(905, 80))  # no subtype
 
     quoted = trace.records[0][1]
     icmp = struct.pack("!BBHI", 3, 1, 0, 0) + quoted
@@ -267,9 +277,145 @@ def test_reasons(tmp_path: Path) -> None:
     outcome = corpus.outcome_of(with_every_reason().write(tmp_path / "reasons.pcap"), "reasons", None)
     assert outcome.unexplained == []
     assert outcome.comparison is not None
-    elsewhere = {"no packet", "lost twice", "echo", "clock", "not followed"}
+    elsewhere = {"no packet", "lost twice", "echo", "clock", "not followed", "read on", "no number", "cut option"}
     found = set(reasons_of(outcome.comparison))
     assert found == set(REASONS) - elsewhere, found ^ (set(REASONS) - elsewhere)
+
+
+def pcapng(*blocks: tuple[int, bytes]) -> bytes:
+    """A section with these blocks: type, body."""
+    section = (0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    return b"".join(
+        struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
+        for kind, body in (section, *((k, b + bytes(-len(b) % 4)) for k, b in blocks))
+    )
+
+
+def interface(link_type: int) -> tuple[int, bytes]:
+    return 1, struct.pack("<HHI", link_type, 0, 0)
+
+
+def enhanced(packet: bytes, number: int, *, index: int = 0, wire: int | None = None) -> tuple[int, bytes]:
+    size = len(packet) if wire is None else wire
+    return 6, struct.pack("<5I", index, 0, number, len(packet), size) + packet
+
+
+def one_packet(**kw: Any) -> bytes:
+    trace = Trace()
+    trace.packet(1.0, True, 1, 1, payload=0, **kw)
+    return trace.records[0][1]
+
+
+def test_blocks_that_are_passed_over(tmp_path: Path) -> None:
+    """What comes before is compared; before the first packet there is nothing to compare."""
+    path = tmp_path / "capture.pcapng"
+    good = enhanced(one_packet(), 1)
+    for bad in (enhanced(one_packet(), 2, index=7), (6, struct.pack("<5I", 0, 0, 2, 5000, 5000))):
+        path.write_bytes(pcapng(interface(101), good, bad, good, good))
+        outcome = corpus.outcome_of(path, "capture", None)
+        assert outcome.unexplained == []
+        assert outcome.comparison is not None, outcome.failure
+        assert dict(outcome.comparison.differences[-1].reasons) == {"read on": 2}
+        path.write_bytes(pcapng(interface(101), bad, good))
+        assert corpus.outcome_of(path, "capture", None).neither == "nothing before a bad block"
+    path.write_bytes(pcapng((10, struct.pack("<II", 1, 0)), interface(101)) + struct.pack("<II", 0xBAD, 0xFFFFFFFC))
+    assert corpus.outcome_of(path, "capture", None).neither == "cut_capture"
+
+
+def test_journal_entries_are_no_packets(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcapng"
+    path.write_bytes(pcapng(interface(101), (9, b"__REALTIME_TIMESTAMP=1\n"), enhanced(one_packet(), 1)))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert [dict(d.reasons) for d in outcome.comparison.differences] == [{"no packet": -1}]
+
+
+def test_headers_cut_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcapng"
+    frame = b"ddddddssssss\x08\0" + one_packet()
+    cut = [enhanced(frame[:captured], captured, wire=len(frame)) for captured in range(len(frame) + 1)]
+    path.write_bytes(pcapng(interface(1), *cut))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert outcome.comparison.oddities["header"] == (len(frame), len(frame))
+
+
+def test_a_join_that_is_cut(tmp_path: Path) -> None:
+    """Behind its token: tshark reads that, the core takes nothing from an option that is not whole."""
+    trace = Trace()
+    multipath(trace, 1.0, 900, (b"AAAAAAAA", b"BBBBBBBB"), joins=False)
+    multipath(trace, 2.0, 901, (b"AAAAAAAA", b"BBBBBBBB"), joins=True)
+    time_ns, join, wire = trace.records[3]
+    trace.records[3] = (time_ns, join[:-2], wire)
+    outcome = corpus.outcome_of(trace.write(tmp_path / "cut.pcap"), "cut", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert {d.what: dict(d.reasons) for d in outcome.comparison.differences} == {"MPTCP streams": {"cut option": 1}}
+
+
+def over_ipv6(*headers: tuple[int, bytes], source: bytes = b"s" * 16, target: bytes = b"t" * 16) -> bytes:
+    """The test's TCP header behind extension headers, each with its number and what follows its first byte."""
+    numbers = [number for number, _ in headers] + [6]
+    body = b"".join(bytes([after]) + rest for after, (_, rest) in zip(numbers[1:], headers, strict=True))
+    body += one_packet()[20:]
+    return struct.pack("!IHBB", 6 << 28, len(body), numbers[0], 64) + source + target + body
+
+
+IPV6: dict[str, bytes] = {
+    "plain": over_ipv6(),
+    "segments": over_ipv6((43, b"\4\4\1\1\0\0\0" + b"t" * 16 + b"x" * 16), target=b"x" * 16),
+    "arrived": over_ipv6((43, b"\4\4\0\1\0\0\0" + b"t" * 16 + b"x" * 16)),
+    "source route": over_ipv6((43, b"\2\0\1\0\0\0\0" + b"t" * 16), target=b"x" * 16),
+    "to a mobile node": over_ipv6((43, b"\2\2\1\0\0\0\0" + b"t" * 16), target=b"x" * 16),
+    "from a mobile node": over_ipv6((60, b"\2\1\2\0\0\xc9\x10" + b"s" * 16), source=b"x" * 16),
+    "authenticated": over_ipv6((51, b"\4\0\0" + b"iiiissss" + b"c" * 12)),
+    "length 0": over_ipv6()[:4] + b"\0\0" + over_ipv6()[6:],
+}
+
+
+def test_ends_of_ipv6(tmp_path: Path) -> None:
+    """Whatever stands between, it is one flow."""
+    path = tmp_path / "capture.pcapng"
+    path.write_bytes(pcapng(interface(101), *(enhanced(packet, i) for i, packet in enumerate(IPV6.values()))))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    numbers = outcome.comparison.numbers
+    assert numbers["TCP packets"] == (len(IPV6), len(IPV6))
+    assert numbers["TCP streams"] == (1, 1)
+
+
+def test_what_authenticates_is_no_payload(tmp_path: Path) -> None:
+    plain = one_packet()
+    header = b"\6\4\0\0iiiissss" + b"c" * 12
+    packet = (
+        plain[:2]
+        + struct.pack("!H", len(plain) + len(header))
+        + plain[4:9]
+        + b"\x33"
+        + plain[10:20]
+        + header
+        + plain[20:]
+    )
+    path = tmp_path / "capture.pcapng"
+    path.write_bytes(pcapng(interface(101), enhanced(packet, 1)))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.comparison.differences == []
+    assert outcome.comparison.numbers["bytes"] == (0, 0)
+
+
+def test_linux_port_of_vxlan(tmp_path: Path) -> None:
+    inner = b"\x08\0\0\0\0\0\1\0" + b"ddddddssssss\x08\0" + one_packet()
+    udp = struct.pack("!HHHH", 4096, 8472, 8 + len(inner), 0) + inner
+    packet = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0) + b"\x0a\0\0\1\x0a\0\0\2" + udp
+    path = tmp_path / "capture.pcapng"
+    path.write_bytes(pcapng(interface(101), enhanced(packet, 1)))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.comparison.numbers["TCP packets"] == (1, 1)
+    assert outcome.comparison.differences == []
 
 
 def test_what_breaks_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -551,7 +551,8 @@ def test_one_packet_may_release_more_marks_than_a_batch_has_rows(tmp_path: Path)
     for i in range(1500):  # each time the sequence jumps too far to be followed, then a segment is sent twice
         start = 1 + i * 100_002_000
         for k, number in enumerate((start, start + 1000, start + 1000)):
-            trace.packet(5.05 + i * 1.5e-4 + k * 5e-5, True, number & 0xFFFFFFFF, 1001, payload=1000)
+            at = 5.05 + i * 1.5e-4 + k * 5e-5
+            trace.packet(at, True, number & 0xFFFFFFFF, 1001, payload=1000, ident=1 + 3 * i + k)  # numbered: no copies
     trace.packet(7.0, False, 1001, 1)
     with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture, capture.stream(["newreno"], batch_rows=1) as r:
         found = [kind for batch in r for kind in batch.marks["kind"].to_pylist()]
@@ -601,3 +602,32 @@ def test_accurate_ecn_of_an_overtaken_ack_is_no_count(tmp_path: Path) -> None:
     ack(trace, 1.31, 1, flags=ACK | AE | ECE)  # 5, sent before it
     ack(trace, 1.32, 3, flags=ACK | AE | CWR)
     assert replayed(trace, tmp_path).connections[0].subflows[0].ece_acks == 1
+
+
+def test_data_that_follows_the_answer_to_data_in_a_syn(tmp_path: Path) -> None:
+    """RFC 7413, beside the receiver: what the server sends before the handshake ends is sent once."""
+    trace = Trace()
+    trace.packet(1.0, True, 0, 0, SYN, payload=100, options=b"\x02\x04\x05\xb4")
+    trace.packet(1.0 + RTT, False, 1000, 101, SYN | ACK, options=b"\x02\x04\x05\xb4")
+    trace.packet(1.0 + RTT + 1e-4, False, 1001, 101, payload=MSS)
+    trace.packet(1.0 + RTT + 2e-4, True, 101, 1001 + MSS)
+    subflow = replayed(trace, tmp_path).connections[0].subflows[0]
+    assert (subflow.vantage, subflow.send_times, subflow.bytes) == ("receiver", "round_trip", MSS)
+    assert subflow.retransmitted_packets == 0
+
+
+def test_both_sides_open_at_once(tmp_path: Path) -> None:
+    """RFC 9293 3.5: a SYN, then with the same number the answer to the other's."""
+    trace = Trace()
+    options = b"\x02\x04\x05\xb4"
+    trace.packet(1.0, True, 0, 0, SYN, options=options)
+    trace.packet(1.01, False, 1000, 0, SYN, options=options)
+    trace.packet(1.0101, True, 0, 1001, SYN | ACK, options=options)
+    trace.packet(1.06, False, 1000, 1, SYN | ACK, options=options)
+    segment(trace, 1.1, 0)
+    ack(trace, 1.2, 1)
+    [connection] = replayed(trace, tmp_path).connections
+    assert connection.subflows[0].retransmitted_packets == 0
+    trace.packet(1.05, True, 0, 1001, SYN | ACK, options=options)  # this one is sent again
+    [connection] = replayed(trace, tmp_path).connections
+    assert connection.subflows[0].retransmitted_packets == 1

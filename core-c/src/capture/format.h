@@ -12,6 +12,7 @@ struct rw_interface {
 	uint32_t link_type, snap_bytes;
 	int64_t offset_s;
 	uint64_t units_per_s; /* 0: above what 64 bits hold, timestamps unusable */
+	uint64_t dropped, dropped_between; /* that were told of; that its packets say were dropped between them */
 };
 
 struct rw_capture {

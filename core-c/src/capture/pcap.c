@@ -1,4 +1,7 @@
-/* Classic pcap (draft-ietf-opsawg-pcap): micro- and nanoseconds, both byte orders, and Kuznetzov's longer records. */
+/*
+ * Classic pcap (draft-ietf-opsawg-pcap): micro- and nanoseconds, both byte orders, and the longer record headers of
+ * Kuznetzov's patches and of Nokia, which some programs wrote under another format's magic number.
+ */
 #include <stdlib.h>
 
 #include "bytes.h"
@@ -19,6 +22,47 @@ static uint32_t read_magic(const uint8_t *p, int swapped)
 
 int rw_pcap_recognises(const uint8_t *p) { return magic_kind(read_magic(p, 0)) || magic_kind(read_magic(p, 1)); }
 
+static uint32_t field(const struct rw_capture *c, const uint8_t *p)
+{
+	uint32_t v = rw_load_u32(p);
+	return c->swapped ? __builtin_bswap32(v) : v;
+}
+
+/* How many records, of the first ones, can be: with headers of so many bytes. */
+static int plausible(struct rw_capture *c, size_t header)
+{
+	enum { LOOKED_AT = 3, WIRE_MAX = 1 << 20 };
+	size_t at = 0;
+	for (int i = 0; i < LOOKED_AT; i++) {
+		size_t have = rw_input_need(&c->in, at + header);
+		if (have < at + header)
+			return have == at && i > 1 ? LOOKED_AT : i;
+		const uint8_t *h = rw_input_at(&c->in) + at;
+		uint32_t fraction = field(c, h + 4), captured = field(c, h + 8), wire = field(c, h + 12);
+		if (captured > RW_RECORD_MAX || wire > WIRE_MAX || captured > wire ||
+		    (uint64_t)fraction * c->nanoseconds_per_unit >= 1000000000)
+			return i;
+		at += header + captured;
+	}
+	return LOOKED_AT;
+}
+
+/* The length that the magic number announces, unless only another one gives records. */
+static uint8_t record_header(struct rw_capture *c, uint32_t magic)
+{
+	static const uint8_t plain[] = {16, 24, 20}, longer[] = {24, 28, 16};
+	const uint8_t *lengths = magic == MAGIC_KUZNETZOV ? longer : plain;
+	int most = plausible(c, lengths[0]), best = 0;
+	for (int i = 1; i < 3 && most < 2; i++) {
+		int here = plausible(c, lengths[i]);
+		if (here > 2) {
+			most = here;
+			best = i;
+		}
+	}
+	return lengths[best];
+}
+
 enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 {
 	if (rw_input_need(&c->in, 24) < 24) {
@@ -32,7 +76,7 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	uint32_t magic = rw_bytes_u32(&b);
 	uint32_t major = rw_bytes_u16(&b), minor = rw_bytes_u16(&b);
 	rw_bytes_skip(&b, 12);
-	uint32_t link_type = rw_bytes_u32(&b) & 0x0fffffff; /* above: length of a frame check sequence */
+	uint32_t link_type = rw_bytes_u32(&b) & 0x03ffffff; /* above: length of a frame check sequence, and whether it is known */
 	if (major != 2) {
 		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 4, "pcap version %u.%u is not known", major, minor);
 		return RW_ERROR_NOT_A_CAPTURE;
@@ -45,18 +89,12 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	c->interface_count = 1;
 	c->interfaces[0].link_type = link_type;
 	c->nanoseconds_per_unit = magic == MAGIC_NANO ? 1 : 1000;
-	c->record_header_bytes = magic == MAGIC_KUZNETZOV ? 24 : 16;
+	rw_input_advance(&c->in, 24);
 	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
 	c->lengths_reversed = minor <= 3;
+	c->record_header_bytes = c->lengths_reversed ? 16 : record_header(c, magic);
 	c->plain = c->swapped && !c->lengths_reversed && c->record_header_bytes == 16;
-	rw_input_advance(&c->in, 24);
 	return RW_OK;
-}
-
-static uint32_t field(const struct rw_capture *c, const uint8_t *p)
-{
-	uint32_t v = rw_load_u32(p);
-	return c->swapped ? __builtin_bswap32(v) : v;
 }
 
 int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error)

@@ -33,11 +33,26 @@ static int section_order(struct rw_capture *c)
 	return magic == 0x4d3c2b1au ? 1 : -1;
 }
 
+/* Of the section that starts at the cursor; 1 is the only one there is, and what a header that is cut is taken for. */
+static uint32_t section_version(struct rw_capture *c, int swapped)
+{
+	if (rw_input_need(&c->in, 14) < 14)
+		return 1;
+	struct rw_bytes b = rw_bytes_of(rw_input_at(&c->in) + 12, 2);
+	b.swapped = (uint8_t)swapped;
+	return rw_bytes_u16(&b);
+}
+
 enum rw_status rw_pcapng_start(struct rw_capture *c, rw_error *error)
 {
-	if (section_order(c) >= 0)
+	int order = section_order(c);
+	uint32_t version = order < 0 ? 0 : section_version(c, order);
+	if (version == 1)
 		return RW_OK;
-	rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 8, "the pcapng section header has no byte-order magic");
+	if (order < 0)
+		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 8, "the pcapng section header has no byte-order magic");
+	else
+		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 12, "pcapng version %u is not known", version);
 	return RW_ERROR_NOT_A_CAPTURE;
 }
 
@@ -84,25 +99,53 @@ static void read_interface_options(struct rw_capture *c, struct rw_bytes b, stru
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
 }
 
-/* What the capturing system dropped is said once for each interface, at the end as a rule. */
+/* total: that an interface has dropped so far, by what one kind of block says of it; what was told before is part of it. */
+static void tell_dropped(struct rw_capture *c, struct rw_interface *interface, uint64_t total)
+{
+	/* Numbers that no capture reaches do not wrap the sum, however many there are. */
+	const uint64_t most = (uint64_t)1 << 48;
+	if (total > most)
+		total = most;
+	if (total <= interface->dropped)
+		return;
+	uint64_t *sum = &c->oddities->count[RW_ODDITY_DROPPED_PACKETS];
+	rw_oddity_add(c->oddities, RW_ODDITY_DROPPED_PACKETS, c->file, c->in.offset);
+	if (*sum < most)
+		*sum += total - interface->dropped - 1;
+	interface->dropped = total;
+}
+
+/* Since the interface was opened: once, at the end as a rule. */
 static void read_statistics(struct rw_capture *c, struct rw_bytes b)
 {
 	enum { DROPPED_BY_INTERFACE = 5, DROPPED_BY_SYSTEM = 7 };
 	uint16_t code;
 	struct rw_bytes value;
-	rw_bytes_skip(&b, 12); /* interface, time */
+	uint32_t index = rw_bytes_u32(&b);
+	rw_bytes_skip(&b, 8); /* time */
+	uint64_t total = 0;
 	while (next_option(&b, &code, &value) > 0) {
 		if ((code != DROPPED_BY_INTERFACE && code != DROPPED_BY_SYSTEM) || rw_bytes_left(&value) != 8)
 			continue;
 		uint64_t dropped = rw_bytes_u64(&value);
-		if (dropped == 0)
-			continue;
-		rw_oddity_add(c->oddities, RW_ODDITY_DROPPED_PACKETS, c->file, c->in.offset);
-		/* Numbers that no capture reaches do not wrap the sum, however many there are. */
-		uint64_t *sum = &c->oddities->count[RW_ODDITY_DROPPED_PACKETS];
-		if (dropped < (uint64_t)1 << 48 && *sum < (uint64_t)1 << 48)
-			*sum += dropped - 1;
+		total = dropped > UINT64_MAX - total ? UINT64_MAX : total + dropped;
 	}
+	if (index < c->interface_count)
+		tell_dropped(c, &c->interfaces[index], total);
+}
+
+/* Since the packet before: in an option of its block. */
+static uint32_t dropped_before(struct rw_bytes options)
+{
+	enum { DROP_COUNT = 4 };
+	uint16_t code;
+	struct rw_bytes value;
+	while (next_option(&options, &code, &value) > 0)
+		if (code == DROP_COUNT && rw_bytes_left(&value) == 8) {
+			uint64_t dropped = rw_bytes_u64(&value);
+			return dropped < UINT32_MAX ? (uint32_t)dropped : UINT32_MAX;
+		}
+	return 0;
 }
 
 static int add_interface(struct rw_capture *c, struct rw_bytes b, rw_error *error)
@@ -148,7 +191,7 @@ static int64_t time_of(struct rw_capture *c, const struct rw_interface *interfac
 /* Fills the record from a packet block's body. 1: a record, 0: an unusable block that was counted. */
 static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, struct rw_record *record)
 {
-	uint32_t index = 0, captured, wire;
+	uint32_t index = 0, captured, wire, dropped = 0;
 	uint64_t units = 0;
 	if (type == BLOCK_SIMPLE_PACKET) {
 		wire = rw_bytes_u32(&b);
@@ -160,7 +203,9 @@ static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, s
 	} else {
 		if (type == BLOCK_OBSOLETE_PACKET) {
 			index = rw_bytes_u16(&b);
-			rw_bytes_skip(&b, 2);
+			dropped = rw_bytes_u16(&b);
+			if (dropped == UINT16_MAX)
+				dropped = 0; /* not known */
 		} else {
 			index = rw_bytes_u32(&b);
 		}
@@ -177,7 +222,17 @@ static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, s
 		rw_oddity_add(c->oddities, RW_ODDITY_UNKNOWN_INTERFACE, c->file, c->in.offset);
 		return 0;
 	}
-	const struct rw_interface *interface = &c->interfaces[index];
+	struct rw_interface *interface = &c->interfaces[index];
+	uint32_t padded = captured + (4 - captured % 4) % 4;
+	if (type == BLOCK_ENHANCED_PACKET && rw_bytes_left(&b) > padded) {
+		struct rw_bytes options = b;
+		rw_bytes_skip(&options, padded);
+		dropped = dropped_before(options);
+	}
+	if (dropped) {
+		interface->dropped_between += dropped;
+		tell_dropped(c, interface, interface->dropped_between);
+	}
 	if (type == BLOCK_SIMPLE_PACKET) {
 		rw_oddity_add(c->oddities, RW_ODDITY_NO_TIMESTAMP, c->file, c->in.offset);
 		record->time_ns = c->last_time_ns;
@@ -194,6 +249,14 @@ static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, s
 	return 1;
 }
 
+/* A length that stands so many bytes from the cursor on, which are there. */
+static uint32_t length_at(struct rw_capture *c, uint32_t at)
+{
+	struct rw_bytes b = rw_bytes_of(rw_input_at(&c->in) + at, 4);
+	b.swapped = c->swapped;
+	return rw_bytes_u32(&b);
+}
+
 int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
 {
 	for (;;) {
@@ -204,7 +267,7 @@ int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *err
 			return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
 		if (rw_pcapng_recognises(rw_input_at(&c->in))) {
 			int order = section_order(c);
-			if (order < 0)
+			if (order < 0 || section_version(c, order) != 1)
 				return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
 			c->swapped = (uint8_t)order;
 			c->interfaces_before += c->interface_count;
@@ -217,20 +280,20 @@ int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *err
 			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
 		int packet = type == BLOCK_ENHANCED_PACKET || type == BLOCK_SIMPLE_PACKET || type == BLOCK_OBSOLETE_PACKET;
 		if (!packet && type != BLOCK_INTERFACE && type != BLOCK_INTERFACE_STATISTICS) {
-			if (!rw_input_skip(&c->in, length))
+			if (!rw_input_skip(&c->in, length - 4) || rw_input_need(&c->in, 4) < 4)
 				return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+			if (length_at(c, 0) != length)
+				return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
+			rw_input_advance(&c->in, 4);
 			continue;
 		}
 		if (length > BLOCK_MAX)
 			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
 		if (rw_input_need(&c->in, length) < length)
 			return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
-		const uint8_t *p = rw_input_at(&c->in);
-		struct rw_bytes tail = rw_bytes_of(p + length - 4, 4);
-		tail.swapped = c->swapped;
-		if (rw_bytes_u32(&tail) != length)
+		if (length_at(c, length - 4) != length)
 			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
-		struct rw_bytes body = rw_bytes_of(p + 8, length - 12);
+		struct rw_bytes body = rw_bytes_of(rw_input_at(&c->in) + 8, length - 12);
 		body.swapped = c->swapped;
 		int got = 0;
 		if (packet)

@@ -133,6 +133,7 @@ struct rw_sender {
 	uint32_t window_bytes;
 	uint8_t window_probe; /* a byte was sent at una to a closed window */
 	uint8_t started, bursts, whole, gave_up;
+	uint8_t syns; /* bits: one without ACK was sent, one with */
 	uint32_t lost_total;
 	/* The clock of its timestamps, where that counts milliseconds: value 0 after tick_first began at tick_ns. */
 	uint8_t ticks, ticking;

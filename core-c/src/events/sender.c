@@ -442,9 +442,11 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 {
 	uint32_t start_at = p->sequence, bytes = p->payload_bytes + !!(p->flags & RW_TCP_FIN);
 	if (p->flags & RW_TCP_SYN) {
-		if (s->started)
-			s->retransmitted_packets++;
-		else
+		/* One without and one with ACK are sent when both sides open at once (RFC 9293 3.5): neither again. */
+		uint8_t kind = p->flags & RW_TCP_ACK ? 2 : 1;
+		s->retransmitted_packets += s->syns & kind ? 1 : 0;
+		s->syns |= kind;
+		if (!s->started)
 			rw_sender_start(s, p->sequence + 1);
 		if (p->payload_bytes == 0)
 			return 0;

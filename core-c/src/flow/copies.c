@@ -11,6 +11,8 @@
 /* As long as a queue between two capture points may hold a frame: in units of 2^20 ns, half a second. */
 #define UNIT_BITS 20
 #define COPY_UNITS 477u
+/* Sooner than anything is sent again: two milliseconds. */
+#define SOON_UNITS 2u
 
 typedef uint32_t ways __attribute__((vector_size(4 * WAYS)));
 
@@ -51,23 +53,22 @@ static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 	return mix(numbers, which) + mix(counts, options);
 }
 
-int rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p)
+enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p)
 {
-	/* Without a number or a clock of its own a repeated ACK is the same packet as the one before. */
-	if (p->identification == 0 && !p->has_timestamps)
-		return 0;
+	/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
+	int nameless = p->identification == 0 && !p->has_timestamps;
 	uint64_t whole = digest_of(flow, side, p);
 	struct set *set = &c->set[whole >> (64 - SETS_BITS)];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
 	/* All at once: which it is cannot be foretold. */
-	ways same = (ways)((set->digest == digest) & (now - set->time < COPY_UNITS));
+	ways same = (ways)((set->digest == digest) & (now - set->time < (nameless ? SOON_UNITS : COPY_UNITS)));
 	uint64_t found[sizeof same / sizeof(uint64_t)];
 	memcpy(found, &same, sizeof same);
 	if (found[0] | found[1])
-		return 1;
+		return nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;
 	uint8_t *oldest = &c->oldest[set - c->set];
 	set->digest[*oldest] = digest;
 	set->time[*oldest] = now;
 	*oldest = (*oldest + 1) % WAYS;
-	return 0;
+	return RW_COPY_NONE;
 }

@@ -44,14 +44,18 @@ enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *flow);
 struct rw_copies;
 struct rw_copies *rw_copies_open(void);
 void rw_copies_close(struct rw_copies *copies);
-/* Every TCP packet of a capture in turn, of one side of a flow. 1: it is a copy. */
-int rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet);
+/*
+ * Every TCP packet of a capture in turn, of one side of a flow. Nameless: the very same soon after, but neither number nor
+ * clock say whether it is a copy or was sent again. An ACK may well be; data is not in so short a time.
+ */
+enum rw_copy { RW_COPY_NONE = 0, RW_COPY_CERTAIN = 1, RW_COPY_NAMELESS = 2 };
+enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet);
 
 /* One side of a flow, as the first pass saw it. */
 struct rw_flow_side {
 	uint64_t packets;
 	uint64_t bytes; /* payload by sequence numbers: sent twice counts once */
-	uint32_t copies;
+	uint32_t copies, nameless_acks; /* the second are among the first */
 	uint32_t isn, first_sequence, end; /* end: after the highest payload byte */
 	uint32_t payload_max;
 	uint16_t mss; /* of its SYN: what the other side may send; 0: not seen */

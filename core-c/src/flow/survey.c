@@ -173,11 +173,14 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_pack
 	f->last_ns = p->time_ns;
 	s->last.flow = number;
 	s->last.side = (uint8_t)side;
-	s->last.copy = (uint8_t)rw_copies_see(s->copies, number, side, p);
+	enum rw_copy copy = rw_copies_see(s->copies, number, side, p);
+	s->last.copy = copy != RW_COPY_NONE;
 	see_data(from, p);
-	if (s->last.copy) {
+	if (copy) {
 		from->copies++;
-		return RW_SURVEY_OK;
+		if (copy == RW_COPY_CERTAIN)
+			return RW_SURVEY_OK;
+		from->nameless_acks += !p->payload_bytes && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
 	}
 	if (p->flags & RW_TCP_SYN || !f->established_ns)
 		see_handshake(f, side, p);
@@ -347,8 +350,12 @@ static void judge_copies(struct rw_survey *s)
 {
 	for (uint32_t i = 0; i < s->flows; i++) {
 		struct rw_flow *f = &s->flow[i];
-		uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies;
-		f->copied = copies >= COPIES_MIN && copies * 4 >= f->side[0].packets + f->side[1].packets;
+		uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies, packets = f->side[0].packets + f->side[1].packets;
+		/* ACKs that cannot be told apart say nothing: where the rest is there twice, they are as well. */
+		uint64_t acks = (uint64_t)f->side[0].nameless_acks + f->side[1].nameless_acks;
+		copies -= acks;
+		packets -= packets > 2 * acks ? 2 * acks : packets;
+		f->copied = copies >= COPIES_MIN && copies * 4 >= packets;
 		s->copied_flows += f->copied;
 		for (int side = 0; f->copied && side < 2; side++)
 			f->side[side].packets -= f->side[side].copies;

@@ -6,6 +6,8 @@
 #include "flow.h"
 
 #define FIRST_CAPACITY 64
+/* A SYN that was late on the way comes sooner after the end. */
+#define SAME_ISN_NS 1000000000ll
 
 int rw_flow_index_open(struct rw_flow_index *x)
 {
@@ -110,8 +112,10 @@ static int used_again(const struct rw_flow *f, const struct rw_packet *p, int si
 		return 0;
 	const struct rw_flow_side *from = &f->side[side], *to = &f->side[!side];
 	int finished = from->fin || from->rst || to->fin || to->rst;
+	if (from->syn && from->isn == p->sequence) /* some programs always begin with the same number */
+		return !(p->flags & RW_TCP_ACK) && from->fin && to->fin && p->time_ns - f->last_ns > SAME_ISN_NS;
 	if (from->syn)
-		return from->isn != p->sequence && (!(p->flags & RW_TCP_ACK) || finished);
+		return !(p->flags & RW_TCP_ACK) || finished;
 	if (p->flags & RW_TCP_ACK)
 		return 0; /* the answer to a SYN, seen or not */
 	return finished || !to->syn; /* else: both sides open at once */

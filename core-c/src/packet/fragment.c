@@ -1,4 +1,7 @@
-/* Fragments of IPv4 (RFC 791, 815) and IPv6 (RFC 8200 4.5) that carry TCP: the first has the header, all have the length. */
+/*
+ * Fragments of IPv4 (RFC 791, 815) and IPv6 (RFC 8200 4.5) that carry TCP: the first has the header, all have the length.
+ * Where the first is too small for it (RFC 1858 calls that an attack), the header is put together as well.
+ */
 #include <stdlib.h>
 
 #include "packet.h"
@@ -9,6 +12,7 @@
 #define DATAGRAM_MAX 65535
 /* Holes that a datagram may have for a while. */
 #define RANGES 8
+#define TCP_HEADER_MAX 60
 /* What hosts wait for the rest (RFC 791 3.2). */
 #define WAIT_NS 30000000000ll
 
@@ -18,6 +22,10 @@ struct range {
 
 struct datagram {
 	uint8_t used, family, has_head;
+	uint8_t marked; /* congestion was experienced by any of them (RFC 3168 5.3) */
+	uint8_t in_parts; /* the TCP header does not end in the first one */
+	uint8_t header[TCP_HEADER_MAX];
+	uint64_t header_known; /* a bit for each byte */
 	uint8_t source[16], destination[16];
 	uint32_t identification;
 	uint32_t total; /* bytes after the IP header; 0: the last fragment was not seen */
@@ -111,6 +119,21 @@ static int cover(struct datagram *d, uint32_t start, uint32_t end)
 	return 1;
 }
 
+static void keep_header(struct datagram *d, struct rw_bytes b, uint32_t offset)
+{
+	for (; offset < TCP_HEADER_MAX && rw_bytes_left(&b); offset++) {
+		d->header[offset] = rw_bytes_u8(&b);
+		d->header_known |= (uint64_t)1 << offset;
+	}
+}
+
+/* Does a TCP header that begins here end after so many bytes? */
+static int header_ends_beyond(struct rw_bytes b, uint32_t wire)
+{
+	rw_bytes_skip(&b, 12);
+	return wire < TCP_HEADER_MAX && (wire < 13 || (rw_bytes_u8(&b) >> 4) * 4u > wire);
+}
+
 enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint32_t identification,
 				uint32_t offset, int more)
 {
@@ -121,14 +144,20 @@ enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	if (!f->place && !(f->place = calloc(PLACES, sizeof *f->place)))
 		return RW_PARSE_OTHER; /* counted, and passed over */
+	if (wire < rw_bytes_left(&b)) /* what follows is a trailer of the link's */
+		b = rw_bytes_take(&b, wire);
+	int in_parts = offset == 0 && more && header_ends_beyond(b, wire);
 	/* The header is read before a place is taken: a fragment without one is not the beginning of anything. */
-	if (offset == 0 && rw_parse_tcp(p, b, wire) != RW_PARSE_TCP)
+	if (offset == 0 && !in_parts && rw_parse_tcp(p, b, wire) != RW_PARSE_TCP)
 		return RW_PARSE_OTHER;
 	struct datagram *d = datagram_of(f, packet, identification);
 	if (offset == 0) {
 		d->head = *packet;
 		d->has_head = 1;
+		d->in_parts = (uint8_t)in_parts;
 	}
+	d->marked |= packet->ecn == RW_ECN_CE;
+	keep_header(d, b, offset);
 	if (!more)
 		d->total = offset + wire;
 	if (!cover(d, offset, offset + wire) || (d->total && d->total < d->range[0].end)) {
@@ -137,7 +166,21 @@ enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t
 	}
 	if (!d->has_head || !d->total || d->ranges != 1 || d->range[0].start != 0 || d->range[0].end != d->total)
 		return RW_PARSE_OTHER;
+	if (d->in_parts) {
+		uint32_t known = 0;
+		while (known < TCP_HEADER_MAX && d->header_known >> known & 1)
+			known++;
+		p->packet = &d->head;
+		enum rw_parse got = rw_parse_tcp(p, rw_bytes_of(d->header, known), d->total);
+		p->packet = packet;
+		if (got != RW_PARSE_TCP) {
+			give_up(f, d);
+			return RW_PARSE_OTHER;
+		}
+	}
 	struct rw_packet whole = d->head;
+	if (d->marked)
+		whole.ecn = RW_ECN_CE;
 	whole.time_ns = packet->time_ns; /* when its receiver has it */
 	whole.offset = packet->offset;
 	whole.payload_bytes = d->total - whole.tcp_header_bytes;

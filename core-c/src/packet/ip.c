@@ -1,17 +1,32 @@
-/* IPv4 (RFC 791) and IPv6 (RFC 8200) with its extension headers, jumbograms (RFC 2675) and BIG TCP. */
+/*
+ * IPv4 (RFC 791) and IPv6 (RFC 8200) with its extension headers, jumbograms (RFC 2675) and BIG TCP. The addresses of a
+ * packet are those of TCP's pseudo-header: the last address of a route and the home address, where these are given.
+ */
 #include "packet.h"
 
 enum {
 	PROTOCOL_HOP_BY_HOP = 0, PROTOCOL_IPV4 = 4, PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_IPV6 = 41, PROTOCOL_GRE = 47, PROTOCOL_ROUTING = 43, PROTOCOL_FRAGMENT = 44, PROTOCOL_AH = 51,
-	PROTOCOL_DESTINATION = 60, PROTOCOL_MOBILITY = 135, PROTOCOL_HIP = 139, PROTOCOL_SHIM6 = 140
+	PROTOCOL_DESTINATION = 60, PROTOCOL_ETHERIP = 97, PROTOCOL_MOBILITY = 135, PROTOCOL_MPLS = 137, PROTOCOL_HIP = 139,
+	PROTOCOL_SHIM6 = 140, PROTOCOL_ETHERNET = 143
 };
+#define ETHER_MPLS 0x8847
 #define EXTENSIONS_MAX 16
 
 /* More IP within IP than any network carries. */
-#define DEPTH_MAX 4
+#define DEPTH_MAX 8
 
 static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint8_t protocol)
 {
+	for (int i = 0; protocol == PROTOCOL_AH && i < EXTENSIONS_MAX; i++) {
+		protocol = rw_bytes_u8(&b);
+		uint32_t length = ((uint32_t)rw_bytes_u8(&b) + 2) * 4;
+		rw_bytes_skip(&b, length - 2);
+		if (b.short_read)
+			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+		if (length > wire)
+			return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+		wire -= length;
+	}
 	switch (protocol) {
 	case PROTOCOL_TCP:
 		return rw_parse_tcp(p, b, wire);
@@ -22,6 +37,13 @@ static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint
 	case PROTOCOL_IPV4:
 	case PROTOCOL_IPV6:
 		return rw_parse_ip(p, b, wire);
+	case PROTOCOL_ETHERIP: /* RFC 3378: two bytes with a version */
+		rw_bytes_skip(&b, 2);
+		return rw_parse_ethernet(p, b, wire > 2 ? wire - 2 : 0);
+	case PROTOCOL_ETHERNET: /* RFC 8986 */
+		return rw_parse_ethernet(p, b, wire);
+	case PROTOCOL_MPLS: /* RFC 4023 */
+		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
 	default:
 		return RW_PARSE_OTHER;
 	}
@@ -71,6 +93,39 @@ static uint32_t jumbo_length(struct rw_bytes options)
 	return 0;
 }
 
+/*
+ * Where the packet goes in the end: source routes (type 0, RFC 2460: the last address), mobile nodes (2, RFC 6275: the
+ * only one), segment routing (4, RFC 8754: the first). b: what follows the header's length.
+ */
+static void see_route(struct rw_bytes b, struct rw_packet *packet)
+{
+	uint32_t addresses = (uint32_t)rw_bytes_left(&b) / 16;
+	uint8_t type = rw_bytes_u8(&b), segments_left = rw_bytes_u8(&b);
+	rw_bytes_skip(&b, 4);
+	if (!segments_left || !addresses || (type != 0 && type != 2 && type != 4))
+		return;
+	if (type == 0)
+		rw_bytes_skip(&b, (size_t)(addresses - 1) * 16);
+	const uint8_t *last = rw_bytes_view(&b, 16);
+	if (last)
+		memcpy(packet->destination, last, 16);
+}
+
+/* RFC 6275 6.3: who the packet is from, away from home. */
+static void see_home(struct rw_bytes options, struct rw_packet *packet)
+{
+	enum { PAD1 = 0, HOME_ADDRESS = 0xc9 };
+	while (rw_bytes_left(&options) > 1) {
+		uint8_t type = rw_bytes_u8(&options);
+		if (type == PAD1)
+			continue;
+		struct rw_bytes value = rw_bytes_take(&options, rw_bytes_u8(&options));
+		const uint8_t *home = type == HOME_ADDRESS ? rw_bytes_view(&value, 16) : NULL;
+		if (home)
+			memcpy(packet->source, home, 16);
+	}
+}
+
 static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	struct rw_packet *packet = p->packet;
@@ -103,6 +158,10 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 			uint32_t jumbogram = kind == PROTOCOL_HOP_BY_HOP ? jumbo_length(options) : 0;
 			if (jumbogram && jumbo)
 				payload = jumbogram;
+			if (kind == PROTOCOL_ROUTING)
+				see_route(options, packet);
+			else if (kind == PROTOCOL_DESTINATION)
+				see_home(options, packet);
 			break;
 		}
 		case PROTOCOL_AH:

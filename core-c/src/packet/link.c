@@ -26,42 +26,140 @@ const char *rw_link_type_name(uint32_t link_type)
 
 enum ether_type {
 	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_VLAN = 0x8100, ETHER_QINQ = 0x88a8, ETHER_QINQ_OLD = 0x9100,
-	ETHER_MPLS = 0x8847, ETHER_MPLS_UPSTREAM = 0x8848, ETHER_PPPOE_SESSION = 0x8864
+	ETHER_MPLS = 0x8847, ETHER_MPLS_UPSTREAM = 0x8848, ETHER_PPPOE_SESSION = 0x8864, ETHER_MACSEC = 0x88e5,
+	ETHER_BACKBONE = 0x88e7, ETHER_VN_TAG = 0x8926, ETHER_E_TAG = 0x893f, ETHER_NSH = 0x894f, ETHER_TRILL = 0x22f3,
+	ETHER_LENGTH_MAX = 1500
 };
 
 /* More nested tags than any network carries. */
 #define TAGS_MAX 8
+/* Ethernet in labels in Ethernet, without IP between them, ends too. */
+#define LAYERS_MAX 16
 
 static uint32_t less(uint32_t wire, uint32_t n) { return wire > n ? wire - n : 0; }
 
+/* Does an Ethernet header with something known in it stand so far on? */
+static int looks_like_ethernet(struct rw_bytes b, size_t at)
+{
+	rw_bytes_skip(&b, at + 12);
+	uint16_t type = rw_bytes_u16(&b);
+	return !b.short_read && (type == ETHER_IPV4 || type == ETHER_IPV6 || type == ETHER_VLAN || type == ETHER_QINQ ||
+				 type == ETHER_MPLS || type == ETHER_PPPOE_SESSION);
+}
+
+/* Is there an IP header whose length can be? Of one that is cut, the beginning. */
+static int looks_like_ip(struct rw_bytes b, uint32_t wire)
+{
+	uint16_t first = rw_bytes_u16(&b), second = rw_bytes_u16(&b), third = rw_bytes_u16(&b);
+	if (first >> 12 == 4)
+		return (first >> 8 & 15) >= 5 && second <= wire;
+	return first >> 12 == 6 && third + 40u <= wire;
+}
+
+/* Labels (RFC 3032), then IP, or Ethernet with or without a control word (RFC 4448): nothing says which. */
+static enum rw_parse parse_mpls(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { CONTROL_WORD = 4 };
+	int bottom = 0;
+	for (int label = 0; label < TAGS_MAX && !bottom && !b.short_read; label++) {
+		bottom = rw_bytes_u32(&b) >> 8 & 1;
+		wire = less(wire, 4);
+	}
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (!bottom)
+		return RW_PARSE_OTHER;
+	if (rw_bytes_left(&b) && *b.at >> 4 == 0 && looks_like_ethernet(b, CONTROL_WORD)) {
+		rw_bytes_skip(&b, CONTROL_WORD);
+		return rw_parse_ethernet(p, b, less(wire, CONTROL_WORD));
+	}
+	if (!looks_like_ip(b, wire) && looks_like_ethernet(b, 0))
+		return rw_parse_ethernet(p, b, wire);
+	return rw_parse_ip(p, b, wire);
+}
+
+/* IEEE 802.1AE, as long as it is not encrypted: the type that follows, 0 for none. */
+static uint16_t parse_macsec(struct rw_bytes *b, uint32_t *wire)
+{
+	enum { ENCRYPTED = 0x08, CHANGED = 0x04, CHANNEL = 0x20 };
+	uint8_t control = rw_bytes_u8(b);
+	size_t rest = control & CHANNEL ? 13 : 5;
+	rw_bytes_skip(b, rest);
+	*wire = less(*wire, (uint32_t)rest + 3);
+	uint16_t type = rw_bytes_u16(b);
+	return control & (ENCRYPTED | CHANGED) ? 0 : type;
+}
+
+/* RFC 8300: service chains. */
+static enum rw_parse parse_nsh(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { NEXT_IPV4 = 1, NEXT_IPV6 = 2, NEXT_ETHERNET = 3, NEXT_NSH = 4, NEXT_MPLS = 5 };
+	uint32_t length = (rw_bytes_u16(&b) & 63u) * 4;
+	rw_bytes_skip(&b, 1);
+	uint8_t next = rw_bytes_u8(&b);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (length < 8)
+		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+	rw_bytes_skip(&b, length - 4);
+	wire = less(wire, length);
+	switch (next) {
+	case NEXT_IPV4:
+	case NEXT_IPV6:
+		return rw_parse_ip(p, b, wire);
+	case NEXT_ETHERNET:
+		return rw_parse_ethernet(p, b, wire);
+	case NEXT_NSH:
+		return rw_parse_ether_type(p, b, wire, ETHER_NSH);
+	case NEXT_MPLS:
+		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
+	default:
+		return RW_PARSE_OTHER;
+	}
+}
+
 enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type)
 {
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (p->layers++ == LAYERS_MAX)
+		return RW_PARSE_OTHER;
 	for (int depth = 0; depth < TAGS_MAX; depth++) {
+		uint32_t tag = type == ETHER_E_TAG ? 8 : type == ETHER_VN_TAG ? 6 : 4;
 		switch (type) {
 		case ETHER_IPV4:
 		case ETHER_IPV6:
 			return rw_parse_ip(p, b, wire);
+		case ETHER_E_TAG:
+		case ETHER_VN_TAG:
 		case ETHER_VLAN:
 		case ETHER_QINQ:
 		case ETHER_QINQ_OLD:
-			rw_bytes_skip(&b, 2);
+			rw_bytes_skip(&b, tag - 2);
 			type = rw_bytes_u16(&b);
-			wire = less(wire, 4);
+			wire = less(wire, tag);
+			break;
+		case ETHER_MACSEC:
+			type = parse_macsec(&b, &wire);
 			break;
 		case ETHER_MPLS:
-		case ETHER_MPLS_UPSTREAM: {
-			int bottom = 0;
-			for (int label = 0; label < TAGS_MAX && !bottom && !b.short_read; label++) {
-				bottom = rw_bytes_u32(&b) >> 8 & 1;
-				wire = less(wire, 4);
-			}
-			return bottom ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
-		}
+		case ETHER_MPLS_UPSTREAM:
+			return parse_mpls(p, b, wire);
 		case ETHER_PPPOE_SESSION:
 			rw_bytes_skip(&b, 6);
 			return rw_parse_ppp(p, b, less(wire, 6));
-		default:
-			return RW_PARSE_OTHER;
+		case ETHER_BACKBONE: /* IEEE 802.1ah: a service, then the customer's frame */
+			rw_bytes_skip(&b, 4);
+			return rw_parse_ethernet(p, b, less(wire, 4));
+		case ETHER_TRILL: { /* RFC 6325 3: six bytes and options, in words */
+			uint32_t header = 6 + (rw_bytes_u16(&b) >> 6 & 31u) * 4;
+			rw_bytes_skip(&b, header - 2);
+			return rw_parse_ethernet(p, b, less(wire, header));
+		}
+		case ETHER_NSH:
+			return parse_nsh(p, b, wire);
+		default: /* IEEE 802.3 behind a tag, and 4 in Linux' cooked captures: LLC */
+			return type && type <= ETHER_LENGTH_MAX ? rw_parse_llc(p, b, wire) : RW_PARSE_OTHER;
 		}
 		if (b.short_read)
 			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
@@ -73,6 +171,8 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 static enum rw_parse parse_null(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	uint32_t family = rw_bytes_u32(&b);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (family > 0xffff)
 		family = __builtin_bswap32(family);
 	int ip = family == 2 || family == 10 || family == 24 || family == 28 || family == 30;
@@ -106,10 +206,30 @@ static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
 	return RW_PARSE_OTHER;
 }
 
+/* radiotap.org: little-endian; words that say which fields follow, of which only the first two matter here. */
+static enum rw_parse parse_radiotap(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { PRESENT_TIMER = 1, PRESENT_FLAGS = 2, FLAG_PADDED = 0x20 };
+	struct rw_bytes whole = b;
+	b.swapped = 1;
+	rw_bytes_skip(&b, 2);
+	uint32_t length = rw_bytes_u16(&b), present = rw_bytes_u32(&b), at = 8;
+	for (uint32_t word = present; word >> 31 && !b.short_read; at += 4)
+		word = rw_bytes_u32(&b);
+	if (present & PRESENT_TIMER) {
+		uint32_t aligned = (at + 7) & ~7u;
+		rw_bytes_skip(&b, aligned - at + 8);
+		at = aligned + 8;
+	}
+	uint8_t flags = present & PRESENT_FLAGS && at < length ? rw_bytes_u8(&b) : 0;
+	rw_bytes_skip(&whole, length > 4 ? length : 4);
+	return rw_parse_wireless(p, whole, less(wire, length), flags & FLAG_PADDED);
+}
+
 static RW_ASIDE enum rw_parse parse_link(const struct rw_record *record, struct rw_packet *packet,
 							  struct rw_fragments *fragments, struct rw_oddity_counts *oddities)
 {
-	struct rw_parser p = {record, packet, fragments, oddities, 0};
+	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
 	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
 	uint32_t wire = record->wire_bytes;
 	switch (record->link_type) {
@@ -122,14 +242,9 @@ static RW_ASIDE enum rw_parse parse_link(const struct rw_record *record, struct 
 		rw_bytes_skip(&b, 13);
 		return rw_parse_llc(&p, b, less(wire, 13));
 	case LINK_WIRELESS:
-		return rw_parse_wireless(&p, b, wire);
-	case LINK_RADIOTAP: {
-		rw_bytes_skip(&b, 2);
-		uint16_t length = rw_bytes_u16(&b);
-		length = (uint16_t)(length >> 8 | length << 8); /* little-endian */
-		rw_bytes_skip(&b, length > 4 ? length - 4u : 0);
-		return rw_parse_wireless(&p, b, less(wire, length));
-	}
+		return rw_parse_wireless(&p, b, wire, 0);
+	case LINK_RADIOTAP:
+		return parse_radiotap(&p, b, wire);
 	case LINK_NFLOG:
 		return parse_nflog(&p, b);
 	case LINK_IPOIB: {

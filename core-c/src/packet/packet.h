@@ -89,7 +89,8 @@ struct rw_parser {
 	struct rw_packet *packet;
 	struct rw_fragments *fragments;
 	struct rw_oddity_counts *oddities;
-	uint8_t depth; /* IP headers so far: tunnels in tunnels end */
+	uint8_t depth;  /* IP headers so far: tunnels in tunnels end */
+	uint8_t layers; /* Ethernet types so far */
 };
 
 static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity which)
@@ -126,7 +127,8 @@ static inline uint8_t rw_tcp_header_bytes(const uint8_t *h) { return (uint8_t)((
 enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type);
 enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
-enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+/* padded: the header is filled up to a multiple of four bytes. */
+enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int padded);
 enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);

@@ -1,12 +1,20 @@
 /*
  * What carries Ethernet, PPP or IP inside something else: LLC/SNAP (RFC 1042), 802.11, PPP (RFC 1661), GRE (RFC 2784,
- * 2890, 2637), VXLAN (RFC 7348), GENEVE (RFC 8926), GTP-U (3GPP TS 29.281). The innermost TCP is the packet.
+ * 2890, 2637) and mirrored frames in it (draft-foschiano-erspan), VXLAN (RFC 7348) and its generic protocol extension
+ * (draft-ietf-nvo3-vxlan-gpe), GENEVE (RFC 8926), GTP-U (3GPP TS 29.281), L2TP (RFC 2661), Teredo (RFC 4380), LISP
+ * (RFC 9300), CAPWAP (RFC 5415), MPLS in UDP (RFC 7510), TZSP. The innermost TCP is the packet.
  */
 #include "packet.h"
 
-enum { PPP_IPV4 = 0x0021, PPP_IPV6 = 0x0057 };
-enum { ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210 };
-enum { PORT_GTP_U = 2152, PORT_VXLAN = 4789, PORT_GENEVE = 6081, PORT_VXLAN_LINUX = 8472 };
+enum { PPP_IPV4 = 0x0021, PPP_IPV6 = 0x0057, PPP_MPLS = 0x0281 };
+enum {
+	ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210,
+	ETHER_ERSPAN = 0x88be, ETHER_ERSPAN_III = 0x22eb, ETHER_WCCP = 0x883e, ETHER_MPLS = 0x8847, ETHER_NSH = 0x894f
+};
+enum {
+	PORT_L2TP = 1701, PORT_GTP_U = 2152, PORT_TEREDO = 3544, PORT_LISP = 4341, PORT_VXLAN = 4789, PORT_VXLAN_GPE = 4790,
+	PORT_CAPWAP = 5247, PORT_GENEVE = 6081, PORT_MPLS = 6635, PORT_VXLAN_LINUX = 8472, PORT_TZSP = 37008
+};
 #define GTP_EXTENSIONS_MAX 8
 #define GTP_G_PDU 255
 
@@ -25,23 +33,50 @@ enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t
 
 enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
+	enum { SAP_SNAP = 0xaaaa, SAP_IP = 0x0606, OUI_BRIDGED = 0x0080c2, BRIDGED_ETHERNET = 7, BRIDGED_ETHERNET_FCS = 1 };
 	uint16_t access = rw_bytes_u16(&b);
-	if (access != 0xaaaa)
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (access == SAP_IP) {
+		rw_bytes_skip(&b, 1);
+		return b.short_read ? rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER) : rw_parse_ip(p, b, less(wire, 3));
+	}
+	if (access != SAP_SNAP)
 		return RW_PARSE_OTHER;
-	rw_bytes_skip(&b, 4);
+	uint32_t control_and_oui = rw_bytes_u32(&b);
 	uint16_t type = rw_bytes_u16(&b);
+	/* RFC 2684, 2427 */
+	if ((control_and_oui & 0xffffff) == OUI_BRIDGED && !b.short_read)
+		return type == BRIDGED_ETHERNET || type == BRIDGED_ETHERNET_FCS ? rw_parse_ethernet(p, b, less(wire, 8))
+										: RW_PARSE_OTHER;
 	return rw_parse_ether_type(p, b, less(wire, 8), type);
 }
 
-enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int padded)
 {
+	enum { QUALITY_AGGREGATE = 0x80, SUBFRAME_BYTES = 14 };
 	uint8_t first = rw_bytes_u8(&b), second = rw_bytes_u8(&b);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	int data = (first >> 2 & 3) == 2, without_payload = first >> 4 & 4, quality = first >> 7;
 	if (!data || without_payload || second & 0x40) /* encrypted */
 		return RW_PARSE_OTHER;
-	size_t header = 24 + ((second & 3) == 3 ? 6 : 0) + (quality ? 2 : 0) + (quality && second & 0x80 ? 4 : 0);
+	size_t header = 24 + ((second & 3) == 3 ? 6 : 0);
 	rw_bytes_skip(&b, header - 2);
-	return rw_parse_llc(p, b, less(wire, header));
+	uint8_t control = 0;
+	if (quality) {
+		control = rw_bytes_u8(&b);
+		rw_bytes_skip(&b, 1);
+		header += 2;
+	}
+	size_t rest = quality && second & 0x80 ? 4 : 0;
+	rest += padded ? (4 - (header + rest) % 4) % 4 : 0;
+	rw_bytes_skip(&b, rest);
+	header += rest;
+	if (!(control & QUALITY_AGGREGATE))
+		return rw_parse_llc(p, b, less(wire, header));
+	rw_bytes_skip(&b, SUBFRAME_BYTES); /* the first of several frames: addresses and its length */
+	return rw_parse_llc(p, b, less(wire, header + SUBFRAME_BYTES));
 }
 
 enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
@@ -57,7 +92,34 @@ enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		protocol = (uint16_t)(protocol << 8 | rw_bytes_u8(&b));
 		header++;
 	}
-	return protocol == PPP_IPV4 || protocol == PPP_IPV6 ? rw_parse_ip(p, b, less(wire, header)) : RW_PARSE_OTHER;
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	wire = less(wire, header);
+	if (protocol == PPP_MPLS)
+		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
+	return protocol == PPP_IPV4 || protocol == PPP_IPV6 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
+}
+
+/* A mirrored frame. Type I has no header, type II one of 8 bytes, type III one of 12 and at times 8 more. */
+static enum rw_parse parse_erspan(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int with_header)
+{
+	enum { FRAME_IP = 2 };
+	if (!with_header)
+		return rw_parse_ethernet(p, b, wire);
+	uint8_t version = rw_bytes_u8(&b) >> 4;
+	rw_bytes_skip(&b, 7);
+	uint16_t bits = 0;
+	size_t header = 8;
+	if (version == 2) {
+		rw_bytes_skip(&b, 2);
+		bits = rw_bytes_u16(&b);
+		rw_bytes_skip(&b, bits & 1 ? 8 : 0);
+		header += 4 + (bits & 1 ? 8 : 0);
+	}
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	wire = less(wire, header);
+	return (bits >> 10 & 31) == FRAME_IP ? rw_parse_ip(p, b, wire) : rw_parse_ethernet(p, b, wire);
 }
 
 enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
@@ -81,7 +143,14 @@ enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	if (protocol == ETHER_PPP)
 		return rw_parse_ppp(p, b, wire);
 	if (protocol >= ETHER_ARUBA_FIRST && protocol <= ETHER_ARUBA_LAST)
-		return rw_parse_wireless(p, b, wire);
+		return rw_parse_wireless(p, b, wire, 0);
+	if (protocol == ETHER_ERSPAN || protocol == ETHER_ERSPAN_III)
+		return parse_erspan(p, b, wire, flags & 0x1000);
+	if (protocol == ETHER_WCCP) { /* a redirect header (draft-wilson-wrec-wccp-v2), or none */
+		int redirect = rw_bytes_left(&b) && *b.at >> 4 != 4;
+		rw_bytes_skip(&b, redirect ? 4 : 0);
+		return rw_parse_ip(p, b, less(wire, redirect ? 4 : 0));
+	}
 	return rw_parse_ether_type(p, b, wire, protocol);
 }
 
@@ -95,6 +164,7 @@ static enum rw_parse parse_gtp(struct rw_parser *p, struct rw_bytes b, uint32_t 
 	if (flags & 7) {
 		rw_bytes_skip(&b, 3);
 		uint8_t next = rw_bytes_u8(&b);
+		next = flags & 4 ? next : 0; /* 5.1: a number or an N-PDU number alone leaves it undefined */
 		header += 4;
 		for (int i = 0; next && i < GTP_EXTENSIONS_MAX && !b.short_read; i++) {
 			size_t length = (size_t)rw_bytes_u8(&b) * 4;
@@ -129,6 +199,81 @@ static enum rw_parse parse_geneve(struct rw_parser *p, struct rw_bytes b, uint32
 						      : rw_parse_ether_type(p, b, wire, protocol);
 }
 
+static enum rw_parse parse_vxlan_gpe(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { NEXT_GIVEN = 4, NEXT_IPV4 = 1, NEXT_IPV6 = 2, NEXT_NSH = 4 };
+	uint8_t flags = rw_bytes_u8(&b);
+	rw_bytes_skip(&b, 2);
+	uint8_t next = rw_bytes_u8(&b);
+	rw_bytes_skip(&b, 4);
+	wire = less(wire, 8);
+	if (flags & NEXT_GIVEN && (next == NEXT_IPV4 || next == NEXT_IPV6))
+		return rw_parse_ip(p, b, wire);
+	if (flags & NEXT_GIVEN && next == NEXT_NSH)
+		return rw_parse_ether_type(p, b, wire, ETHER_NSH);
+	return flags & 8 ? rw_parse_ethernet(p, b, wire) : RW_PARSE_OTHER;
+}
+
+static enum rw_parse parse_l2tp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { CONTROL = 0x8000, LENGTH = 0x4000, SEQUENCE = 0x0800, OFFSET = 0x0200, VERSION = 15 };
+	uint16_t flags = rw_bytes_u16(&b);
+	if (flags & CONTROL || (flags & VERSION) != 2)
+		return RW_PARSE_OTHER;
+	size_t header = 6 + (flags & LENGTH ? 2 : 0) + (flags & SEQUENCE ? 4 : 0);
+	rw_bytes_skip(&b, header - 2);
+	if (flags & OFFSET) {
+		size_t padding = rw_bytes_u16(&b);
+		rw_bytes_skip(&b, padding);
+		header += 2 + padding;
+	}
+	return rw_parse_ppp(p, b, less(wire, header));
+}
+
+/* IPv6, perhaps behind an indication of its origin. What is behind authentication is a question to a server. */
+static enum rw_parse parse_teredo(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { ORIGIN_BYTES = 8 };
+	if (rw_bytes_left(&b) > 1 && b.at[0] == 0 && b.at[1] == 0) {
+		rw_bytes_skip(&b, ORIGIN_BYTES);
+		wire = less(wire, ORIGIN_BYTES);
+	}
+	return rw_bytes_left(&b) && *b.at >> 4 == 6 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
+}
+
+static enum rw_parse parse_capwap(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { WIRELESS = 0x100, FRAGMENT = 0x80 };
+	uint8_t preamble = rw_bytes_u8(&b), length = rw_bytes_u8(&b);
+	uint16_t bits = rw_bytes_u16(&b);
+	size_t header = (size_t)(length >> 3) * 4;
+	if (preamble || header < 8 || bits & FRAGMENT)
+		return RW_PARSE_OTHER;
+	rw_bytes_skip(&b, header - 4);
+	wire = less(wire, header);
+	return bits & WIRELESS ? rw_parse_wireless(p, b, wire, 0) : rw_parse_ethernet(p, b, wire);
+}
+
+/* Frames that a sniffer sends on: tags until one that ends them, then the frame. */
+static enum rw_parse parse_tzsp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { VERSION = 1, RECEIVED = 0, TRANSMIT = 1, FRAME_ETHERNET = 1, FRAME_WIRELESS = 18, TAG_PADDING = 0, TAG_END = 1 };
+	uint8_t version = rw_bytes_u8(&b), type = rw_bytes_u8(&b);
+	uint16_t frame = rw_bytes_u16(&b);
+	if (version != VERSION || (type != RECEIVED && type != TRANSMIT))
+		return RW_PARSE_OTHER;
+	size_t before = rw_bytes_left(&b) + 4;
+	for (uint8_t tag = TAG_PADDING; tag != TAG_END && !b.short_read;) {
+		tag = rw_bytes_u8(&b);
+		if (tag != TAG_PADDING && tag != TAG_END)
+			rw_bytes_skip(&b, rw_bytes_u8(&b));
+	}
+	wire = less(wire, before - rw_bytes_left(&b));
+	if (frame == FRAME_WIRELESS)
+		return rw_parse_wireless(p, b, wire, 0);
+	return frame == FRAME_ETHERNET ? rw_parse_ethernet(p, b, wire) : RW_PARSE_OTHER;
+}
+
 enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	uint16_t source = rw_bytes_u16(&b), destination = rw_bytes_u16(&b);
@@ -137,14 +282,34 @@ enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	if (b.short_read)
 		return RW_PARSE_OTHER;
 	switch (destination) {
-	case PORT_GTP_U:
-		return parse_gtp(p, b, wire);
 	case PORT_VXLAN:
 	case PORT_VXLAN_LINUX:
 		return parse_vxlan(p, b, wire);
+	case PORT_VXLAN_GPE:
+		return parse_vxlan_gpe(p, b, wire);
 	case PORT_GENEVE:
 		return parse_geneve(p, b, wire);
+	case PORT_LISP:
+		rw_bytes_skip(&b, 8);
+		return rw_parse_ip(p, b, less(wire, 8));
+	case PORT_MPLS:
+		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
+	case PORT_TZSP:
+		return parse_tzsp(p, b, wire);
 	default:
-		return source == PORT_GTP_U ? parse_gtp(p, b, wire) : RW_PARSE_OTHER;
+		break;
+	}
+	/* These answer from their own ports to any. */
+	switch (source == PORT_GTP_U || source == PORT_L2TP || source == PORT_TEREDO || source == PORT_CAPWAP ? source : destination) {
+	case PORT_GTP_U:
+		return parse_gtp(p, b, wire);
+	case PORT_L2TP:
+		return parse_l2tp(p, b, wire);
+	case PORT_TEREDO:
+		return parse_teredo(p, b, wire);
+	case PORT_CAPWAP:
+		return parse_capwap(p, b, wire);
+	default:
+		return RW_PARSE_OTHER;
 	}
 }
