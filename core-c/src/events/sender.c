@@ -357,6 +357,21 @@ static uint32_t buffers_queued(const struct rw_sender *s, const struct rw_packet
 	return p->mptcp.seen && p->mptcp.dss_mapping && p->mptcp.data_length + s->segment_bytes >= SCHEDULED_MOST ? 2 : 1;
 }
 
+/*
+ * MPTCP gives a subflow data buffer by buffer, a mapping for each. One that was sent in part waits for room in the window, or
+ * with less than a segment left for what is in flight (Nagle, RFC 9293 3.7.4).
+ */
+static void see_mapping(struct rw_sender *s, const struct rw_packet *p, uint32_t start)
+{
+	const struct rw_mptcp *m = &p->mptcp;
+	int mapped = m->seen && m->dss_mapping && m->data_length;
+	if (mapped && (!s->mapped || (uint32_t)m->data_sequence != s->mapping)) {
+		s->mapping = (uint32_t)m->data_sequence;
+		s->mapping_end = start + m->data_length;
+	}
+	s->mapped = (uint8_t)mapped;
+}
+
 static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, struct rw_events *out,
 		    struct rw_oddity_counts *oddities)
 {
@@ -385,6 +400,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	if (status)
 		return status == RW_SCOREBOARD_NO_MEMORY;
 	s->segments_seen += segments;
+	see_mapping(s, p, start);
 	/* Later there may be a tail loss probe among them. */
 	if (s->handshake && s->una == s->first_sequence && p->time_ns - s->first_data_ns <= (int64_t)s->srtt_ns)
 		s->initial += segments;
