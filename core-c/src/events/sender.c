@@ -153,7 +153,9 @@ static int explain_retransmission(struct rw_sender *s, const struct rw_packet *p
 	const struct rw_segment *first = rw_segment_at(s, 0);
 	int repeated = first->bits & RW_SEGMENT_RETRANSMITTED;
 	if (s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS) {
-		if (head && repeated && waited >= rto / 10 * 9)
+		/* Where retransmissions are lost before they are captured, this may be the first one of the head to be seen. */
+		int silent = now - s->last_ack_ns >= rto / 10 * 9;
+		if (head && (repeated || silent) && waited >= rto / 10 * 9)
 			time_out(s, now, out);
 		return 0;
 	}
@@ -384,9 +386,8 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 		give_up_window(s, p, end, oddities);
 		return 0;
 	}
-	uint32_t idle = timeouts_idle(s, p);
+	uint32_t idle = timeouts_idle(s, p), unseen = 0;
 	if (rw_seq_diff(start, s->next) > 0) {
-		uint32_t unseen = 0;
 		int status = append_new(s, p, s->next, start, mss, RW_SEGMENT_UNSEEN, &unseen);
 		if (status == RW_SCOREBOARD_FULL)
 			give_up_window(s, p, end, oddities);
@@ -413,13 +414,13 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	s->whole = segments && rw_segment_at(s, s->count - 1)->end - rw_segment_at(s, s->count - 1)->start >= mss;
 	s->next = end;
 	s->last_send_ns = p->time_ns;
-	s->sent_since += segments;
+	s->sent_since += segments + unseen;
 	s->quiet_acks = 0;
-	if (!segments || (!quiet && !idle && !reducing))
+	if (segments + unseen == 0 || (!quiet && !idle && !reducing))
 		return 0; /* no window is any different for it */
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->quiet_ns = quiet;
-	e->segments = segments;
+	e->segments = segments + unseen;
 	e->idle_timeouts = idle;
 	e->idle_restarts = buffers_queued(s, p);
 	e->reducing = (uint8_t)reducing;
