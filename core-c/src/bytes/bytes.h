@@ -61,6 +61,48 @@ static inline uint32_t rw_load_u32(const uint8_t *p)
 #endif
 }
 
+/*
+ * Fields that lie side by side in a struct are stored at once, as a word of eight bytes: a processor that reads them back
+ * together soon has to wait for each that was stored alone.
+ */
+
+/* A field of so many bytes, `at` bytes into its word. */
+static inline uint64_t rw_field(uint64_t value, unsigned at, unsigned bytes)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	(void)bytes;
+	return value << 8 * at;
+#else
+	return value << 8 * (8 - at - bytes);
+#endif
+}
+
+/* Two fields of four bytes, out of a view. */
+static inline uint64_t rw_load_fields(const uint8_t *p)
+{
+	uint64_t v;
+	memcpy(&v, p, 8);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	v = __builtin_bswap64(v);
+	return v << 32 | v >> 32;
+#else
+	return v;
+#endif
+}
+
+/* Such a word of a struct, `at` bytes into it. */
+static inline uint64_t rw_fields_at(const void *structure, size_t at)
+{
+	uint64_t v;
+	memcpy(&v, (const uint8_t *)structure + at, 8);
+	return v;
+}
+
+static inline void rw_store_fields(void *structure, size_t at, uint64_t fields)
+{
+	memcpy((uint8_t *)structure + at, &fields, 8);
+}
+
 static inline uint8_t rw_bytes_u8(struct rw_bytes *b)
 {
 	if (!rw_bytes_has(b, 1))

@@ -115,14 +115,17 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	record->link_type = c->interfaces[0].link_type;
 	record->interface = 0;
 	record->offset = c->in.offset;
+	record->file = c->file;
+	c->blocks++;
 	rw_input_advance(&c->in, HEADER + captured);
 	return 1;
 }
 
-static inline int capture_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
+/* Any other. */
+static __attribute__((noinline)) int next_of_format(struct rw_capture *c, struct rw_record *record, rw_error *error)
 {
-	int got = next_plain(c, record) ? 1 : c->ended ? 0 : c->next(c, record, error);
-	if (__builtin_expect(got > 0, 1)) {
+	int got = c->ended ? 0 : c->next(c, record, error);
+	if (got > 0) {
 		record->file = c->file;
 		c->blocks++;
 		return 1;
@@ -137,7 +140,10 @@ static inline int capture_next(struct rw_capture *c, struct rw_record *record, r
 	return got;
 }
 
-int rw_capture_next(struct rw_capture *c, struct rw_record *record, rw_error *error) { return capture_next(c, record, error); }
+int rw_capture_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
+{
+	return next_plain(c, record) ? 1 : next_of_format(c, record, error);
+}
 
 int rw_capture_cut(struct rw_capture *c, enum rw_oddity why)
 {
@@ -147,6 +153,7 @@ int rw_capture_cut(struct rw_capture *c, enum rw_oddity why)
 
 struct rw_observation {
 	struct rw_capture **captures;
+	struct rw_capture *alone; /* the only one, once its first record has been handed out; else null */
 	struct rw_record *ahead; /* each capture's next record */
 	uint8_t *has;
 	uint32_t files, last;
@@ -195,10 +202,8 @@ void rw_observation_close(struct rw_observation *o)
 	free(o);
 }
 
-int rw_observation_next(struct rw_observation *o, struct rw_record *record, rw_error *error)
+static __attribute__((noinline)) int next_merged(struct rw_observation *o, struct rw_record *record, rw_error *error)
 {
-	if (o->files == 1 && o->last == 0)
-		return capture_next(o->captures[0], record, error);
 	/* The record handed out last points into its capture's buffer: move on only now. */
 	if (o->last != UINT32_MAX) {
 		int got = rw_capture_next(o->captures[o->last], &o->ahead[o->last], error);
@@ -214,7 +219,16 @@ int rw_observation_next(struct rw_observation *o, struct rw_record *record, rw_e
 	if (best == UINT32_MAX)
 		return 0;
 	*record = o->ahead[best];
+	if (o->files == 1)
+		o->alone = o->captures[0];
 	return 1;
+}
+
+int rw_observation_next(struct rw_observation *o, struct rw_record *record, rw_error *error)
+{
+	if (!o->alone)
+		return next_merged(o, record, error);
+	return next_plain(o->alone, record) ? 1 : next_of_format(o->alone, record, error);
 }
 
 uint64_t rw_observation_offset(const struct rw_observation *o)

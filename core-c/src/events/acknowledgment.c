@@ -488,8 +488,80 @@ static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, ui
 	return (unseen + mss - 1) / mss;
 }
 
-void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-			   struct rw_oddity_counts *oddities)
+/* The event of an ACK, and what it tells of the time before. */
+static struct rw_event *begin_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out)
+{
+	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_ACK, p->time_ns);
+	e->ack = p->ack;
+	e->in_flight_before = rw_in_flight(s);
+	e->packets_out_before = s->count;
+	e->next_before = s->next;
+	e->sent_before = s->sent_since;
+	e->whole_before = s->whole && !s->corrected;
+	e->starved = s->mapped && rw_seq_diff(s->mapping_end, s->next) < (int32_t)s->segment_bytes;
+	uint64_t flight_bytes = (uint64_t)e->in_flight_before * s->segment_bytes;
+	uint32_t span = s->next - s->una;
+	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span
+				    : flight_bytes > UINT32_MAX     ? UINT32_MAX
+								    : (uint32_t)flight_bytes;
+	s->acks++;
+	s->last_ack_ns = p->time_ns;
+	return e;
+}
+
+/*
+ * Most ACKs tell a sender that nothing has happened to of segments that were sent once, and of the last of them whole: how
+ * many. 0: it is another ACK.
+ */
+static inline uint32_t whole_segments_acked(const struct rw_sender *s, const struct rw_packet *p)
+{
+	uint32_t n = 0;
+	if (s->state != RW_SENDER_OPEN || p->sack_count || s->sacked_out | s->lost_out | s->retrans_out || s->probe_outstanding ||
+	    s->accurate_ecn || p->flags & RW_TCP_ECE || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
+		return 0;
+	while (n < s->count && rw_seq_diff(rw_segment_at(s, n)->end, p->ack) <= 0 && rw_segment_at(s, n)->bits == 0)
+		n++;
+	return n && rw_segment_at(s, n - 1)->end == p->ack && rw_segment_at(s, 0)->sent_ns ? n : 0;
+}
+
+/* What is done for such an ACK below, and no more. */
+static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, uint32_t segments, struct rw_events *out)
+{
+	struct rw_event *e = begin_ack(s, p, out);
+	int64_t now = p->time_ns, first_ns = rw_segment_at(s, 0)->sent_ns;
+	const struct rw_segment *last = rw_segment_at(s, segments - 1);
+	if (s->retransmitted_since)
+		e->flags = RW_ACK_RETRANSMIT;
+	limits(s, p, e, s->segment_bytes);
+	s->sent_since = 0;
+	s->retransmitted_since = 0;
+	e->rtt_ns = now > first_ns ? (uint64_t)(now - first_ns) : 1;
+	e->rtt_newest_ns = now > last->sent_ns ? (uint64_t)(now - last->sent_ns) : 1;
+	rw_rack_advance(s, last, now); /* they were sent one after another */
+	s->head = (s->head + segments) & (s->capacity - 1);
+	s->count -= segments;
+	e->una_advanced = 1;
+	if (s->una == s->first_sequence)
+		e->initial = s->initial;
+	e->acked_bytes = p->ack - s->una;
+	s->una = p->ack;
+	s->window_probe = 0;
+	if (rw_seq_diff(s->highest_sack, s->una) < 0)
+		s->highest_sack = s->una;
+	rw_sender_rtt(s, e->rtt_ns);
+	rw_rack_update_window(s, 0);
+	e->delivered = segments;
+	e->steps = RW_STEP_RAISE;
+	e->flags |= RW_ACK_RAISES;
+	e->in_flight = s->count;
+	s->backoff = 0;
+	s->last_advance_ns = s->timer_ns = now;
+	if (s->quiet_acks < 255)
+		s->quiet_acks++;
+}
+
+static __attribute__((noinline)) void process_other_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+							struct rw_oddity_counts *oddities)
 {
 	if (!s->started)
 		rw_sender_start(s, p->ack);
@@ -498,23 +570,9 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 		s->echo_ns = p->time_ns;
 	}
 	uint32_t mss = s->segment_bytes;
-	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_ACK, p->time_ns);
+	struct rw_event *e = begin_ack(s, p, out);
 	struct ack_work w = {.p = p, .now = p->time_ns, .highest_before = s->sacked_out ? s->highest_sack : s->una};
 	int32_t ahead = rw_seq_diff(p->ack, s->una);
-	e->ack = p->ack;
-	e->in_flight_before = rw_in_flight(s);
-	e->packets_out_before = s->count;
-	e->next_before = s->next;
-	e->sent_before = s->sent_since;
-	e->whole_before = s->whole && !s->corrected;
-	e->starved = s->mapped && rw_seq_diff(s->mapping_end, s->next) < (int32_t)mss;
-	uint64_t flight_bytes = (uint64_t)e->in_flight_before * mss;
-	uint32_t span = s->next - s->una;
-	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span
-				    : flight_bytes > UINT32_MAX     ? UINT32_MAX
-								    : (uint32_t)flight_bytes;
-	s->acks++;
-	s->last_ack_ns = p->time_ns;
 	uint8_t marks = new_marks(s, p);
 	w.ece = marks != 0;
 	s->ece_acks += w.ece;
@@ -591,4 +649,14 @@ void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struc
 	}
 	e->in_flight = rw_in_flight(s);
 	timers(s, &w);
+}
+
+void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+			   struct rw_oddity_counts *oddities)
+{
+	uint32_t segments = whole_segments_acked(s, p);
+	if (segments)
+		process_plain_ack(s, p, segments, out);
+	else
+		process_other_ack(s, p, out, oddities);
 }

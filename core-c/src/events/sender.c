@@ -210,7 +210,7 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *
 		}
 		g->bits |= RW_SEGMENT_EVER;
 		g->sent_ns = s->burst_ns;
-		g->ts_value = p->has_timestamps ? p->ts_value : 0;
+		g->ts_value = p->ts_value;
 	}
 	return segments;
 }
@@ -311,7 +311,7 @@ static int append_new(struct rw_sender *s, const struct rw_packet *p, uint32_t s
 	int64_t sent_ns = bits & RW_SEGMENT_UNSEEN ? p->time_ns : s->burst_ns;
 	while (rw_seq_diff(end, start) > 0) {
 		uint32_t stop = end - start > mss ? start + mss : end;
-		struct rw_segment g = {start, stop, sent_ns, p->has_timestamps ? p->ts_value : 0, bits};
+		struct rw_segment g = {start, stop, sent_ns, p->ts_value, bits};
 		int status = rw_scoreboard_append(s, &g);
 		if (status)
 			return status;
@@ -514,6 +514,38 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 }
 
 /*
+ * Is it what most packets are: a segment that follows the last one, of a sender that nothing has happened to, with others
+ * in flight?
+ */
+static inline int goes_on(const struct rw_sender *s, const struct rw_packet *p, uint32_t mss)
+{
+	uint32_t bytes = p->payload_bytes;
+	return p->sequence == s->next && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) && s->state == RW_SENDER_OPEN && bytes - 1 < mss &&
+	       s->count > s->sacked_out + s->lost_out && s->count < s->capacity && s->count + 3 <= s->segments_max &&
+	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX && s->una != s->first_sequence && s->first_data_ns && s->timer_ns;
+}
+
+/* What sent() does with such a packet, and no more. */
+static inline void send_next(struct rw_sender *s, const struct rw_packet *p, uint32_t mss)
+{
+	uint32_t start = s->next, end = start + p->payload_bytes;
+	s->segment_bytes = mss;
+	see_pace(s, p);
+	see_burst(s, p);
+	echo_sample(s, p);
+	s->bytes += p->payload_bytes;
+	*rw_segment_at(s, s->count++) = (struct rw_segment){start, end, s->burst_ns, p->ts_value, 0};
+	s->segments_seen++;
+	if (p->mptcp.seen | s->mapped)
+		see_mapping(s, p, start);
+	s->whole = p->payload_bytes == mss;
+	s->next = end;
+	s->last_send_ns = p->time_ns;
+	s->sent_since++;
+	s->quiet_acks = 0;
+}
+
+/*
  * A packet leaves within the tick that it names: the earliest in their ticks tell when those begin. Clocks of a host and
  * of who captures drift apart.
  */
@@ -587,6 +619,14 @@ uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s)
 	return missing > holes ? missing - holes : 0;
 }
 
+static __attribute__((noinline)) int sent_otherwise(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+						    struct rw_oddity_counts *oddities)
+{
+	int failed = sent(s, p, out, oddities);
+	settle(s, out);
+	return failed;
+}
+
 int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 		   struct rw_oddity_counts *oddities)
 {
@@ -595,9 +635,11 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
 	follow_ticks(s, p);
-	int failed = sent(s, p, out, oddities);
-	settle(s, out);
-	return failed;
+	uint32_t mss = segment_bytes_of(s, p);
+	if (!goes_on(s, p, mss))
+		return sent_otherwise(s, p, out, oddities);
+	send_next(s, p, mss);
+	return 0;
 }
 
 void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,

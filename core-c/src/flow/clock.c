@@ -41,13 +41,12 @@ static void see_lag(struct rw_side_clock *c, const struct rw_packet *p)
 /* The time from a value passing here to its echo: to the other side and back, whatever that side waited. */
 static void see_echo(struct rw_side_clock *mine, struct rw_side_clock *other, const struct rw_packet *p)
 {
-	if (other->pending_ns && p->ts_echo == other->pending_value) {
+	int32_t beyond = rw_seq_diff(p->ts_echo, other->pending_value);
+	if (other->pending_ns && beyond >= 0) {
 		uint64_t took = (uint64_t)(p->time_ns > other->pending_ns ? p->time_ns - other->pending_ns : 1);
-		if (!other->echo_ns || took < other->echo_ns)
+		if (beyond == 0 && (!other->echo_ns || took < other->echo_ns))
 			other->echo_ns = took;
-		other->pending_ns = 0;
-	} else if (other->pending_ns && rw_seq_diff(p->ts_echo, other->pending_value) > 0) {
-		other->pending_ns = 0; /* passed over */
+		other->pending_ns = 0; /* here, or passed over */
 	}
 	/* A value repeated is echoed for its first packet: only a fresh one is followed. */
 	if (!mine->pending_ns && p->ts_value != mine->pending_value) {
@@ -56,19 +55,24 @@ static void see_echo(struct rw_side_clock *mine, struct rw_side_clock *other, co
 	}
 }
 
+/* 0: none yet. */
+static __attribute__((noinline)) struct rw_flow_clock *make_clock(struct rw_flow *f, int *failed)
+{
+	if (f->side[0].packets + f->side[1].packets >= PACKETS_BEFORE) {
+		f->clock = calloc(1, sizeof *f->clock);
+		*failed = !f->clock;
+	}
+	return f->clock;
+}
+
 int rw_clock_packet(struct rw_flow *f, int side, const struct rw_packet *p)
 {
-	if (!p->has_timestamps)
-		return 0;
-	if (!f->clock) {
-		if (f->side[0].packets + f->side[1].packets < PACKETS_BEFORE)
-			return 0;
-		f->clock = calloc(1, sizeof *f->clock);
-		if (!f->clock)
-			return 1;
-	}
-	see_lag(&f->clock->side[side], p);
-	see_echo(&f->clock->side[side], &f->clock->side[!side], p);
+	int failed = 0;
+	if (!p->has_timestamps || (!f->clock && !make_clock(f, &failed)))
+		return failed;
+	struct rw_side_clock *mine = &f->clock->side[side], *other = &f->clock->side[!side];
+	see_lag(mine, p);
+	see_echo(mine, other, p);
 	return 0;
 }
 

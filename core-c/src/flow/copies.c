@@ -12,12 +12,15 @@
 #define UNIT_BITS 20
 #define COPY_UNITS 477u
 
-struct seen {
-	uint32_t digest, time; /* time: wraps after weeks, which nothing is remembered for */
+typedef uint32_t ways __attribute__((vector_size(4 * WAYS)));
+
+struct set {
+	ways digest, time; /* time: wraps after weeks, which nothing is remembered for */
 };
 
 struct rw_copies {
-	struct seen set[SETS][WAYS];
+	struct set set[SETS];
+	uint8_t oldest[SETS];
 };
 
 struct rw_copies *rw_copies_open(void)
@@ -37,44 +40,34 @@ static uint64_t mix(uint64_t a, uint64_t b)
 }
 
 /* What routers leave as it is. */
-static uint64_t digest_of(const struct rw_packet *p)
+static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 {
-	uint64_t source = 0, destination = 0;
-	if (p->family == 4) {
-		memcpy(&source, p->source, 4);
-		memcpy(&destination, p->destination, 4);
-	} else { /* the half of an IPv6 address that tells hosts apart */
-		memcpy(&source, p->source + 8, 8);
-		memcpy(&destination, p->destination + 8, 8);
-	}
-	uint64_t numbers = (uint64_t)p->sequence << 32 | p->ack;
-	uint64_t ports = (uint64_t)p->source_port << 48 | (uint64_t)p->destination_port << 32 | p->payload_bytes;
-	uint64_t rest = (uint64_t)p->flags << 48 | (uint64_t)p->window << 32;
-	if (p->family == 4)
-		rest |= p->identification;
-	uint64_t options = p->has_timestamps ? (uint64_t)p->ts_value << 32 | p->ts_echo : 0;
+	uint64_t which = (uint64_t)flow << 17 | (uint64_t)side << 16 | p->identification;
+	uint64_t options = p->has_timestamps ? rw_fields_at(p, offsetof(struct rw_packet, ts_value)) : 0;
 	if (p->sack_count)
 		options ^= (uint64_t)p->sack_end[0] << 7 ^ (uint64_t)p->sack_start[0] << 29;
-	return mix(mix(numbers, ports), mix(rest ^ source, options ^ destination << 32 ^ destination >> 32));
+	uint64_t numbers = rw_fields_at(p, offsetof(struct rw_packet, sequence));
+	uint64_t counts = rw_fields_at(p, offsetof(struct rw_packet, payload_bytes));
+	return mix(numbers, which) + mix(counts, options);
 }
 
-int rw_copies_see(struct rw_copies *c, const struct rw_packet *p)
+int rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p)
 {
 	/* Without a number or a clock of its own a repeated ACK is the same packet as the one before. */
-	if ((p->family != 4 || p->identification == 0) && !p->has_timestamps)
+	if (p->identification == 0 && !p->has_timestamps)
 		return 0;
-	uint64_t whole = digest_of(p);
-	struct seen *set = c->set[whole >> (64 - SETS_BITS)];
+	uint64_t whole = digest_of(flow, side, p);
+	struct set *set = &c->set[whole >> (64 - SETS_BITS)];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
-	/* Without branches: which is the oldest cannot be foretold. */
-	uint32_t oldest = 0, age_most = now - set[0].time, found = set[0].digest == digest && age_most < COPY_UNITS;
-	for (uint32_t i = 1; i < WAYS; i++) {
-		uint32_t age = now - set[i].time;
-		found |= (set[i].digest == digest) & (age < COPY_UNITS);
-		oldest = age > age_most ? i : oldest;
-		age_most = age > age_most ? age : age_most;
-	}
-	if (!found)
-		set[oldest] = (struct seen){digest, now};
-	return (int)found;
+	/* All at once: which it is cannot be foretold. */
+	ways same = (ways)((set->digest == digest) & (now - set->time < COPY_UNITS));
+	uint64_t found[sizeof same / sizeof(uint64_t)];
+	memcpy(found, &same, sizeof same);
+	if (found[0] | found[1])
+		return 1;
+	uint8_t *oldest = &c->oldest[set - c->set];
+	set->digest[*oldest] = digest;
+	set->time[*oldest] = now;
+	*oldest = (*oldest + 1) % WAYS;
+	return 0;
 }

@@ -44,8 +44,8 @@ enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *flow);
 struct rw_copies;
 struct rw_copies *rw_copies_open(void);
 void rw_copies_close(struct rw_copies *copies);
-/* Every TCP packet of a capture in turn. 1: it is a copy. */
-int rw_copies_see(struct rw_copies *copies, const struct rw_packet *packet);
+/* Every TCP packet of a capture in turn, of one side of a flow. 1: it is a copy. */
+int rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet);
 
 /* One side of a flow, as the first pass saw it. */
 struct rw_flow_side {

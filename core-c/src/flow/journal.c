@@ -37,9 +37,17 @@ enum part {
 /* Of MPTCP's mapping: bits of its first byte. */
 enum { MAPPING_CAPABLE = 1, MAPPING_WIDE = 2, MAPPING_DATA_FIN = 4, MAPPING_PLACED = 8 /* in the subflow not at 0 */ };
 
-#define COUNTS_AT offsetof(struct rw_packet, payload_bytes)
-#define KINDS_AT offsetof(struct rw_packet, family)
-_Static_assert(KINDS_AT == COUNTS_AT + 8 && offsetof(struct rw_packet, window_scale) == KINDS_AT + 8, "two words");
+/* What of a packet can be foretold, as it stands there. */
+struct foretold {
+	uint32_t sequence, ack;
+	uint64_t counts; /* payload, flags, window */
+	uint64_t kinds;  /* what stands behind them */
+};
+#define FORETOLD_AT offsetof(struct rw_packet, sequence)
+_Static_assert(offsetof(struct rw_packet, payload_bytes) == FORETOLD_AT + offsetof(struct foretold, counts) &&
+		   offsetof(struct rw_packet, family) == FORETOLD_AT + offsetof(struct foretold, kinds) &&
+		   offsetof(struct rw_packet, window_scale) == FORETOLD_AT + sizeof(struct foretold),
+	       "the same places");
 
 /* No note is longer. */
 #define NOTE_MAX 128
@@ -52,25 +60,23 @@ struct chunk {
 	uint8_t byte[];
 };
 
-/* The last packet of one side of a flow, and what is expected of the next. */
+/* What is expected of the next packet of one side of a flow. */
 struct side {
-	uint64_t counts, kinds;
-	uint32_t sequence; /* after it */
-	uint32_t ack, ack_step, ts_value, ts_echo;
-	uint32_t step; /* bytes from its record to the next one in the file */
+	struct foretold next;
+	uint32_t ts_value, ts_echo; /* of its last one */
+	uint32_t ack_step;          /* from one to the next */
+	uint32_t step;              /* bytes from its last record to the one after it in the file */
 	uint16_t identification, identification_step;
+	uint32_t flow;
 };
 
 struct memory {
+	struct side side[2 << SLOT_BITS]; /* of each slot two */
+	struct side other;
 	int64_t time_ns;
 	uint64_t offset;
 	uint32_t file;
 	struct side *before; /* whose the last record was */
-	struct side other;
-	struct {
-		uint32_t flow;
-		struct side side[2];
-	} slot[1 << SLOT_BITS];
 };
 
 struct rw_journal {
@@ -139,12 +145,8 @@ static int make_room(struct rw_journal *j)
 	return 0;
 }
 
-static inline uint64_t load64(const void *p)
-{
-	uint64_t v;
-	memcpy(&v, p, 8);
-	return v;
-}
+static inline uint64_t counts_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, payload_bytes)); }
+static inline uint64_t kinds_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, family)); }
 
 static inline void put(uint8_t **at, const void *what, size_t n)
 {
@@ -161,10 +163,11 @@ static inline void get(const uint8_t **at, void *what, size_t n)
 /* Writer and reader forget alike. */
 static void take_slot(struct memory *m, uint32_t slot, uint32_t flow)
 {
-	if (m->before == &m->slot[slot].side[0] || m->before == &m->slot[slot].side[1])
+	struct side *pair = &m->side[2 * slot];
+	if (m->before == &pair[0] || m->before == &pair[1])
 		m->before = &m->other;
-	memset(&m->slot[slot], 0, sizeof m->slot[slot]);
-	m->slot[slot].flow = flow;
+	memset(pair, 0, 2 * sizeof *pair);
+	pair[0].flow = pair[1].flow = flow;
 }
 
 /* Of all that MPTCP says, where data lies is what is asked for later (rw_coverage_add). */
@@ -213,32 +216,31 @@ static uint32_t put_place(struct memory *m, uint8_t **at, const struct rw_packet
 	return parts | PART_PLACE;
 }
 
-static uint32_t put_packet(struct side *s, uint8_t **at, const struct rw_packet *p, uint64_t counts, uint64_t kinds)
+static uint32_t put_packet(struct side *s, uint8_t **at, const struct rw_packet *p, const struct foretold *f)
 {
 	uint32_t parts = 0;
-	uint16_t number = (uint16_t)(s->identification + s->identification_step);
-	if (counts != s->counts) {
+	if (f->counts != s->next.counts) {
 		parts |= PART_COUNTS;
-		put(at, &counts, 8);
+		put(at, &f->counts, 8);
 	}
-	if (kinds != s->kinds) {
+	if (f->kinds != s->next.kinds) {
 		parts |= PART_KINDS;
-		put(at, &kinds, 8);
+		put(at, &f->kinds, 8);
 	}
-	if (p->sequence != s->sequence) {
+	if (f->sequence != s->next.sequence) {
 		parts |= PART_SEQUENCE;
-		put(at, &p->sequence, 4);
+		put(at, &f->sequence, 4);
 	}
-	if (p->ack != s->ack + s->ack_step) {
+	if (f->ack != s->next.ack) {
 		parts |= PART_ACK;
-		put(at, &p->ack, 4);
+		put(at, &f->ack, 4);
 	}
 	if (p->has_timestamps) {
 		parts |= PART_STAMPS;
 		put(at, &p->ts_value, 4);
 		put(at, &p->ts_echo, 4);
 	}
-	if (p->identification != number) {
+	if (p->identification != s->identification) {
 		parts |= PART_NUMBER;
 		put(at, &p->identification, 2);
 	}
@@ -256,44 +258,53 @@ static uint32_t put_packet(struct side *s, uint8_t **at, const struct rw_packet 
 	return parts;
 }
 
-/* What its side will be compared with next. */
-static inline void remember(struct side *s, const struct rw_packet *p, uint64_t counts, uint64_t kinds)
+/* What its side's next one will be compared with. */
+static void expect_after(struct side *s, const struct rw_packet *p, const struct foretold *f)
 {
-	s->counts = counts;
-	s->kinds = kinds;
-	s->sequence = p->sequence + p->payload_bytes;
-	s->ack_step = p->ack - s->ack;
-	s->ack = p->ack;
-	if (p->has_timestamps) {
-		s->ts_value = p->ts_value;
-		s->ts_echo = p->ts_echo;
-	}
-	s->identification_step = (uint16_t)(p->identification - s->identification);
-	s->identification = p->identification;
+	uint32_t ack = s->next.ack - s->ack_step;
+	uint16_t identification = (uint16_t)(s->identification - s->identification_step);
+	s->next = *f;
+	s->next.sequence += p->payload_bytes;
+	s->ack_step = p->ack - ack;
+	s->next.ack += s->ack_step;
+	s->ts_value = p->ts_value;
+	s->ts_echo = p->ts_echo;
+	s->identification_step = (uint16_t)(p->identification - identification);
+	s->identification = (uint16_t)(p->identification + s->identification_step);
 }
 
-static __attribute__((noinline)) void write_long(struct rw_journal *j, uint8_t *start, const struct rw_noted *n)
+/* The same after a packet that was as expected: its steps are those of the one before. */
+static inline void expect_next(struct side *s, uint32_t payload_bytes, uint32_t ts_value, uint32_t ts_echo)
+{
+	s->next.sequence += payload_bytes;
+	s->next.ack += s->ack_step;
+	s->ts_value = ts_value;
+	s->ts_echo = ts_echo;
+	s->identification = (uint16_t)(s->identification + s->identification_step);
+}
+
+static __attribute__((noinline)) int write_long(struct rw_journal *j, const struct rw_noted *n)
 {
 	struct memory *m = &j->memory;
 	const struct rw_packet *p = &n->packet;
-	uint64_t counts = load64((const uint8_t *)p + COUNTS_AT), kinds = load64((const uint8_t *)p + KINDS_AT);
 	uint32_t parts = 0, slot = n->flow & ((1 << SLOT_BITS) - 1);
-	uint8_t *at = start + 8;
+	uint8_t *start = j->at, *at = start + 8;
 	struct side *s = &m->other;
 	uint64_t word = 1;
 	if (n->flow == RW_FLOW_NONE) {
 		parts = PART_OTHER | put_place(m, &at, p);
 	} else {
+		struct foretold f = {p->sequence, p->ack, counts_of(p), kinds_of(p)};
 		parts = n->copy ? PART_COPY : 0;
-		if (m->slot[slot].flow != n->flow) {
+		s = &m->side[2 * slot + n->side];
+		if (s->flow != n->flow) {
 			take_slot(m, slot, n->flow);
 			parts |= PART_FLOW;
 			put(&at, &n->flow, 4);
 		}
-		s = &m->slot[slot].side[n->side];
 		parts |= put_place(m, &at, p);
-		parts |= put_packet(s, &at, p, counts, kinds);
-		remember(s, p, counts, kinds);
+		parts |= put_packet(s, &at, p, &f);
+		expect_after(s, p, &f);
 		word |= (uint64_t)n->side << AT_SIDE | (uint64_t)slot << AT_SLOT;
 	}
 	if (!(parts & PART_TIME))
@@ -305,6 +316,7 @@ static __attribute__((noinline)) void write_long(struct rw_journal *j, uint8_t *
 	m->file = p->file;
 	m->before = s;
 	j->at = at;
+	return 0;
 }
 
 int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
@@ -314,33 +326,25 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 	j->notes++;
 	struct memory *m = &j->memory;
 	const struct rw_packet *p = &n->packet;
-	uint8_t *start = j->at;
-	uint32_t slot = n->flow & ((1 << SLOT_BITS) - 1);
-	if (n->flow == RW_FLOW_NONE || m->slot[slot].flow != n->flow) {
-		write_long(j, start, n);
-		return 0;
-	}
-	struct side *s = &m->slot[slot].side[n->side];
-	uint64_t counts = load64((const uint8_t *)p + COUNTS_AT), kinds = load64((const uint8_t *)p + KINDS_AT);
+	if (n->flow == RW_FLOW_NONE)
+		return write_long(j, n);
+	uint64_t which = 2ull * (n->flow & ((1 << SLOT_BITS) - 1)) + n->side;
+	struct side *s = &m->side[which];
 	uint64_t elapsed = (uint64_t)p->time_ns - (uint64_t)m->time_ns;
-	uint32_t value = p->has_timestamps ? p->ts_value - s->ts_value : 0, echo = p->has_timestamps ? p->ts_echo - s->ts_echo : 0;
-	uint16_t number = (uint16_t)(s->identification + s->identification_step);
-	uint64_t unexpected = (counts ^ s->counts) | (kinds ^ s->kinds) | (p->sequence ^ s->sequence) |
-			      (p->ack ^ (s->ack + s->ack_step)) | (uint16_t)(p->identification ^ number) |
+	uint32_t value = p->ts_value - s->ts_value, echo = p->ts_echo - s->ts_echo;
+	uint64_t unexpected = (p->sequence ^ s->next.sequence) | (p->ack ^ s->next.ack) | (counts_of(p) ^ s->next.counts) |
+			      (kinds_of(p) ^ s->next.kinds) | (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
 			      (value | echo) >> STAMP_BITS | p->sack_count | p->mptcp.seen | n->copy;
-	if (unexpected) {
-		write_long(j, start, n);
-		return 0;
-	}
-	uint64_t word = (uint64_t)n->side << AT_SIDE | (uint64_t)slot << AT_SLOT | elapsed << AT_TIME | (uint64_t)value << AT_VALUE |
-			(uint64_t)echo << AT_ECHO;
-	memcpy(start, &word, 8);
+	if (unexpected)
+		return write_long(j, n);
+	uint64_t word = which << AT_SIDE | elapsed << AT_TIME | (uint64_t)value << AT_VALUE | (uint64_t)echo << AT_ECHO;
+	memcpy(j->at, &word, 8);
 	j->at += 8;
 	m->time_ns = p->time_ns;
 	m->offset = p->offset;
 	m->before = s;
-	remember(s, p, counts, kinds);
+	expect_next(s, p->payload_bytes, p->ts_value, p->ts_echo);
 	return 0;
 }
 
@@ -395,16 +399,17 @@ static __attribute__((noinline)) void read_long(struct rw_journal_reader *r, uin
 	const uint8_t *at = r->at;
 	struct side *s = &m->other;
 	n->flow = RW_FLOW_NONE;
+	n->copy = 0;
 	if (!(parts & PART_OTHER)) {
 		if (parts & PART_FLOW) {
 			uint32_t flow;
 			get(&at, &flow, 4);
 			take_slot(m, slot, flow);
 		}
-		n->flow = m->slot[slot].flow;
 		n->side = word >> AT_SIDE & 1;
 		n->copy = !!(parts & PART_COPY);
-		s = &m->slot[slot].side[n->side];
+		s = &m->side[2 * slot + n->side];
+		n->flow = s->flow;
 	}
 	if (parts & PART_TIME)
 		get(&at, &elapsed, 8);
@@ -422,24 +427,22 @@ static __attribute__((noinline)) void read_long(struct rw_journal_reader *r, uin
 	p->offset = m->offset;
 	p->file = m->file;
 	if (n->flow != RW_FLOW_NONE) {
-		uint64_t counts = s->counts, kinds = s->kinds;
+		struct foretold f = s->next;
 		if (parts & PART_COUNTS)
-			get(&at, &counts, 8);
+			get(&at, &f.counts, 8);
 		if (parts & PART_KINDS)
-			get(&at, &kinds, 8);
-		memcpy((uint8_t *)p + COUNTS_AT, &counts, 8);
-		memcpy((uint8_t *)p + KINDS_AT, &kinds, 8);
-		p->sequence = s->sequence;
+			get(&at, &f.kinds, 8);
 		if (parts & PART_SEQUENCE)
-			get(&at, &p->sequence, 4);
-		p->ack = s->ack + s->ack_step;
+			get(&at, &f.sequence, 4);
 		if (parts & PART_ACK)
-			get(&at, &p->ack, 4);
+			get(&at, &f.ack, 4);
+		memcpy((uint8_t *)p + FORETOLD_AT, &f, sizeof f);
+		p->ts_value = p->ts_echo = 0;
 		if (parts & PART_STAMPS) {
 			get(&at, &p->ts_value, 4);
 			get(&at, &p->ts_echo, 4);
 		}
-		p->identification = (uint16_t)(s->identification + s->identification_step);
+		p->identification = s->identification;
 		if (parts & PART_NUMBER)
 			get(&at, &p->identification, 2);
 		if (parts & PART_SACKS)
@@ -451,7 +454,7 @@ static __attribute__((noinline)) void read_long(struct rw_journal_reader *r, uin
 		p->mptcp.seen = 0;
 		if (parts & PART_MAPPING)
 			get_mapping(&at, &p->mptcp);
-		remember(s, p, counts, kinds);
+		expect_after(s, p, &f);
 	}
 	r->at = at;
 }
@@ -463,7 +466,8 @@ int rw_journal_next(struct rw_journal_reader *r, struct rw_noted *n)
 	r->left--;
 	if (r->at == r->end)
 		next_chunk(r);
-	uint64_t word = load64(r->at);
+	uint64_t word;
+	memcpy(&word, r->at, 8);
 	r->at += 8;
 	if (word & 1) {
 		read_long(r, word, n);
@@ -471,24 +475,20 @@ int rw_journal_next(struct rw_journal_reader *r, struct rw_noted *n)
 	}
 	struct memory *m = &r->memory;
 	struct rw_packet *p = &n->packet;
-	uint32_t slot = word >> AT_SLOT & ((1 << SLOT_BITS) - 1);
-	struct side *s = &m->slot[slot].side[word >> AT_SIDE & 1];
-	n->flow = m->slot[slot].flow;
+	struct side *s = &m->side[word >> AT_SIDE & ((2 << SLOT_BITS) - 1)];
+	n->flow = s->flow;
 	n->side = word >> AT_SIDE & 1;
 	n->copy = 0;
 	p->time_ns = m->time_ns += (int64_t)(word >> AT_TIME & ((1 << TIME_BITS) - 1));
 	p->offset = m->offset += m->before->step;
 	p->file = m->file;
 	m->before = s;
-	memcpy((uint8_t *)p + COUNTS_AT, &s->counts, 8);
-	memcpy((uint8_t *)p + KINDS_AT, &s->kinds, 8);
-	p->sequence = s->sequence;
-	s->sequence += p->payload_bytes;
-	p->ack = s->ack += s->ack_step;
-	p->identification = s->identification = (uint16_t)(s->identification + s->identification_step);
-	p->ts_value = s->ts_value += (uint32_t)(word >> AT_VALUE & ((1 << STAMP_BITS) - 1));
-	p->ts_echo = s->ts_echo += (uint32_t)(word >> AT_ECHO);
+	memcpy((uint8_t *)p + FORETOLD_AT, &s->next, sizeof s->next);
+	p->identification = s->identification;
+	p->ts_value = s->ts_value + (uint32_t)(word >> AT_VALUE & ((1 << STAMP_BITS) - 1));
+	p->ts_echo = s->ts_echo + (uint32_t)(word >> AT_ECHO);
 	p->overtaken = 0;
 	p->mptcp.seen = 0;
+	expect_next(s, p->payload_bytes, p->ts_value, p->ts_echo);
 	return 1;
 }

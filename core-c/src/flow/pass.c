@@ -52,7 +52,7 @@ void rw_pass_close(struct rw_pass *pass)
 	free(pass);
 }
 
-static int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
+static __attribute__((noinline)) int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 {
 	struct rw_record record;
 	int side, got = rw_observation_next(pass->observation, &record, error);
@@ -60,13 +60,14 @@ static int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 		return got;
 	pass->record++;
 	n->flow = RW_FLOW_NONE;
+	n->copy = 0;
 	if (rw_packet_parse(&record, &n->packet, pass->fragments, &pass->ignored) != RW_PARSE_TCP)
 		return 1;
 	/* None: the file has grown since the survey. */
 	n->flow = rw_flow_index_find(pass->index, pass->survey->flow, &n->packet, pass->record, &side);
 	if (n->flow != RW_FLOW_NONE) {
 		n->side = (uint8_t)side;
-		n->copy = pass->copies && rw_copies_see(pass->copies, &n->packet);
+		n->copy = pass->copies && rw_copies_see(pass->copies, n->flow, side, &n->packet);
 	}
 	return 1;
 }
@@ -74,8 +75,8 @@ static int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 int rw_pass_next(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 {
 	int got = pass->reader ? rw_journal_next(pass->reader, n) : read_again(pass, n, error);
-	if (got > 0 && n->flow != RW_FLOW_NONE && n->copy)
-		n->copy = pass->survey->flow[n->flow].copied;
+	if (got > 0 && n->copy)
+		n->copy = n->flow != RW_FLOW_NONE && pass->survey->flow[n->flow].copied;
 	return got;
 }
 

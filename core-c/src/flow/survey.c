@@ -16,7 +16,7 @@ int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 
 #define COPIES_MIN 3
 
-static int make_room(struct rw_survey *s)
+static __attribute__((noinline)) int make_room(struct rw_survey *s)
 {
 	if (s->flows < s->room)
 		return 1;
@@ -29,7 +29,7 @@ static int make_room(struct rw_survey *s)
 	return 1;
 }
 
-static void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet *p, uint32_t replaces, uint64_t record)
+static __attribute__((noinline)) void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet *p, uint32_t replaces, uint64_t record)
 {
 	size_t n = p->family == 4 ? 4 : 16;
 	memset(f, 0, sizeof *f);
@@ -71,7 +71,7 @@ enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *f)
 	return RW_ECN_OFF;
 }
 
-static void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p)
+static __attribute__((noinline)) void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	struct rw_flow_side *s = &f->side[side];
 	if (p->flags & RW_TCP_SYN) {
@@ -97,7 +97,7 @@ static void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p
 	}
 }
 
-static void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
+static __attribute__((noinline)) void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	const struct rw_mptcp *m = &p->mptcp;
 	if (m->seen & 1 << RW_MP_CAPABLE) {
@@ -130,12 +130,11 @@ static void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
 		f->fast_closed = 1;
 }
 
-static void see_data(struct rw_flow *f, int side, const struct rw_packet *p)
+static inline void see_data(struct rw_flow_side *s, const struct rw_packet *p)
 {
-	struct rw_flow_side *s = &f->side[side];
-	uint32_t start = p->sequence + !!(p->flags & RW_TCP_SYN), end = start + p->payload_bytes;
+	uint32_t syn = (p->flags & RW_TCP_SYN) != 0, start = p->sequence + syn, end = start + p->payload_bytes;
 	/* A refusal or a stray ACK may come before the SYN: where the SYN says, the data begins. */
-	if (!s->seen || (p->flags & RW_TCP_SYN && s->bytes == 0)) {
+	if (!s->seen || (syn && s->bytes == 0)) {
 		s->seen = 1;
 		s->first_sequence = start;
 		s->end = start;
@@ -149,8 +148,10 @@ static void see_data(struct rw_flow *f, int side, const struct rw_packet *p)
 	if (p->payload_bytes > s->payload_max)
 		s->payload_max = p->payload_bytes;
 	s->packets++;
-	s->fin |= !!(p->flags & RW_TCP_FIN);
-	s->rst |= !!(p->flags & RW_TCP_RST);
+	if (p->flags & (RW_TCP_FIN | RW_TCP_RST)) {
+		s->fin |= (p->flags & RW_TCP_FIN) != 0;
+		s->rst |= (p->flags & RW_TCP_RST) != 0;
+	}
 }
 
 enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_packet *p, uint64_t record)
@@ -168,19 +169,20 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_pack
 		if (s->journal) /* one bound for both */
 			rw_journal_narrow(s->journal, sizeof *f);
 	}
+	struct rw_flow_side *from = &f->side[side];
 	f->last_ns = p->time_ns;
 	s->last.flow = number;
 	s->last.side = (uint8_t)side;
-	s->last.copy = (uint8_t)rw_copies_see(s->copies, p);
+	s->last.copy = (uint8_t)rw_copies_see(s->copies, number, side, p);
+	see_data(from, p);
 	if (s->last.copy) {
-		f->side[side].copies++;
-		see_data(f, side, p);
+		from->copies++;
 		return RW_SURVEY_OK;
 	}
-	see_handshake(f, side, p);
+	if (p->flags & RW_TCP_SYN || !f->established_ns)
+		see_handshake(f, side, p);
 	if (p->mptcp.seen)
 		see_mptcp(f, side, p);
-	see_data(f, side, p);
 	return rw_clock_packet(f, side, p) ? RW_SURVEY_NO_MEMORY : RW_SURVEY_OK;
 }
 

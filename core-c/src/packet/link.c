@@ -173,38 +173,43 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 	if (!h || record->link_type != LINK_ETHERNET)
 		return 0;
 	const uint8_t *ip = h + 14, *tcp = ip + 20;
-	uint32_t length = rw_load_u16(ip + 2), headers = 20 + (tcp[12] >> 4) * 4u;
-	if (rw_load_u16(h + 12) != ETHER_IPV4 || ip[0] != 0x45 || ip[9] != 6 || rw_load_u16(ip + 6) & 0x3fff || length < headers)
+	uint32_t length = rw_load_u16(ip + 2), header = rw_tcp_header_bytes(tcp);
+	if (rw_load_u16(h + 12) != ETHER_IPV4 || ip[0] != 0x45 || ip[9] != 6 || rw_load_u16(ip + 6) & 0x3fff || length < 20 + header)
 		return 0;
-	if (headers == 20 + 32) {
+	uint64_t stamps = 0;
+	if (header == 32) {
 		const uint8_t *options = rw_bytes_view(&b, 12);
 		if (!options || rw_load_u32(options) != RW_TIMESTAMPS_ALONE)
 			return 0;
-		packet->ts_value = rw_load_u32(options + 4);
-		packet->ts_echo = rw_load_u32(options + 8);
-		packet->has_timestamps = 1;
-	} else if (headers != 20 + 20) {
+		stamps = rw_load_fields(options + 4);
+	} else if (header != 20) {
 		return 0;
 	}
-	packet->family = 4;
-	packet->ecn = ip[1] & 3;
 	packet->identification = rw_load_u16(ip + 4);
 	memcpy(packet->source, ip + 12, 4);
 	memcpy(packet->destination, ip + 16, 4);
-	rw_parse_tcp_fixed(packet, tcp);
-	packet->payload_bytes = length - headers;
+	rw_parse_tcp_fixed(packet, tcp, length - 20 - header);
+	/* No other option: the rest of these eight bytes is 0. */
+	rw_store_fields(packet, offsetof(struct rw_packet, family),
+			rw_field(4, 0, 1) | rw_field(ip[1] & 3, 1, 1) | rw_field(header, 2, 1) | rw_field(header == 32, 3, 1));
+	packet->window_scale = 0;
+	rw_store_fields(packet, offsetof(struct rw_packet, ts_value), stamps);
 	return 1;
 }
 
 enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			      struct rw_oddity_counts *oddities)
 {
-	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
-	packet->option_mss = packet->window_scale = packet->overtaken = 0;
-	packet->mptcp.seen = 0;
 	packet->time_ns = record->time_ns;
 	packet->offset = record->offset;
 	packet->file = record->file;
 	packet->interface = record->interface;
-	return parse_plain(record, packet) ? RW_PARSE_TCP : parse_link(record, packet, fragments, oddities);
+	packet->overtaken = 0;
+	packet->mptcp.seen = 0;
+	if (parse_plain(record, packet))
+		return RW_PARSE_TCP;
+	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
+	packet->option_mss = packet->window_scale = 0;
+	packet->ts_value = packet->ts_echo = 0;
+	return parse_link(record, packet, fragments, oddities);
 }

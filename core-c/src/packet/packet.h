@@ -2,6 +2,7 @@
 #ifndef RW_PACKET_H
 #define RW_PACKET_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "bytes.h"
@@ -47,17 +48,17 @@ struct rw_packet {
 	uint8_t source[16], destination[16]; /* the first four bytes of an IPv4 address, no more */
 	uint16_t source_port, destination_port;
 	uint32_t interface;
-	uint32_t sequence, ack;
 	uint16_t identification; /* IPv4; else 0 */
 	uint8_t overtaken; /* set by those who follow these numbers: one that was sent after it came before it */
-	/* From here on sixteen bytes that are mostly those of the packet before it (journal.c); all of them are set. */
+	/* From here on 24 bytes that mostly follow from the packet before it (journal.c); all of them are set. */
+	uint32_t sequence, ack;
 	uint32_t payload_bytes; /* as sent, whatever was captured */
 	uint16_t flags;
 	uint16_t window;
 	uint8_t family; /* 4 or 6 */
 	uint8_t ecn;
 	uint8_t tcp_header_bytes;
-	/* Options. What these do not announce is not set. */
+	/* Options. What these do not announce is not set, but for the timestamps, which are 0. */
 	uint8_t has_timestamps, sack_permitted, has_window_scale, sack_count, option_mss;
 	uint8_t window_scale;
 	uint16_t mss;
@@ -100,18 +101,27 @@ static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity whi
 /* Two NOPs and the head of a timestamps option. */
 #define RW_TIMESTAMPS_ALONE 0x0101080au
 
+_Static_assert(offsetof(struct rw_packet, ack) == offsetof(struct rw_packet, sequence) + 4 &&
+		   offsetof(struct rw_packet, flags) == offsetof(struct rw_packet, payload_bytes) + 4 &&
+		   offsetof(struct rw_packet, window) == offsetof(struct rw_packet, payload_bytes) + 6 &&
+		   offsetof(struct rw_packet, tcp_header_bytes) == offsetof(struct rw_packet, family) + 2 &&
+		   offsetof(struct rw_packet, has_timestamps) == offsetof(struct rw_packet, family) + 3 &&
+		   offsetof(struct rw_packet, window_scale) == offsetof(struct rw_packet, family) + 8 &&
+		   offsetof(struct rw_packet, ts_echo) == offsetof(struct rw_packet, ts_value) + 4,
+	       "fields that are stored at once");
+
 /* The 20 bytes that every TCP header has. */
-static inline void rw_parse_tcp_fixed(struct rw_packet *packet, const uint8_t *h)
+static inline void rw_parse_tcp_fixed(struct rw_packet *packet, const uint8_t *h, uint32_t payload_bytes)
 {
+	uint32_t bits = rw_load_u16(h + 12);
 	packet->source_port = rw_load_u16(h);
 	packet->destination_port = rw_load_u16(h + 2);
-	packet->sequence = rw_load_u32(h + 4);
-	packet->ack = rw_load_u32(h + 8);
-	uint16_t bits = rw_load_u16(h + 12);
-	packet->window = rw_load_u16(h + 14);
-	packet->flags = bits & 0x1ff;
-	packet->tcp_header_bytes = (uint8_t)((bits >> 12) * 4);
+	rw_store_fields(packet, offsetof(struct rw_packet, sequence), rw_load_fields(h + 4));
+	rw_store_fields(packet, offsetof(struct rw_packet, payload_bytes),
+			rw_field(payload_bytes, 0, 4) | rw_field(bits & 0x1ff, 4, 2) | rw_field(rw_load_u16(h + 14), 6, 2));
 }
+
+static inline uint8_t rw_tcp_header_bytes(const uint8_t *h) { return (uint8_t)((h[12] >> 4) * 4); }
 
 enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type);
 enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t wire);

@@ -82,18 +82,16 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	const uint8_t *h = rw_bytes_view(&b, 20);
 	if (!h)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
-	rw_parse_tcp_fixed(packet, h);
-	if (packet->tcp_header_bytes < 20 || packet->tcp_header_bytes > wire)
+	uint8_t header = rw_tcp_header_bytes(h);
+	if (header < 20 || header > wire || wire - header > PAYLOAD_MAX)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
-	packet->payload_bytes = wire - packet->tcp_header_bytes;
-	if (packet->payload_bytes > PAYLOAD_MAX)
-		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
-	uint32_t length = packet->tcp_header_bytes - 20u;
+	rw_parse_tcp_fixed(packet, h, wire - header);
+	packet->tcp_header_bytes = header;
+	uint32_t length = header - 20u;
 	struct rw_bytes options = rw_bytes_take(&b, length);
 	/* The first option of most packets, as most stacks lay it out (RFC 7323, appendix A). */
 	if (rw_bytes_left(&options) >= 12 && rw_load_u32(options.at) == RW_TIMESTAMPS_ALONE) {
-		packet->ts_value = rw_load_u32(options.at + 4);
-		packet->ts_echo = rw_load_u32(options.at + 8);
+		rw_store_fields(packet, offsetof(struct rw_packet, ts_value), rw_load_fields(options.at + 4));
 		packet->has_timestamps = 1;
 		rw_bytes_skip(&options, 12);
 		if (length == 12)

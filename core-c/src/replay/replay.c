@@ -43,11 +43,12 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 {
 	rw_summary *s = &r->summary;
 	r->oddities.now_ns = record->time_ns;
-	s->records++;
 	s->bytes += record->wire_bytes;
-	if (s->records == 1 || record->time_ns < s->first_ns)
+	if (s->records++ == 0)
+		s->first_ns = s->last_ns = record->time_ns;
+	if (record->time_ns < s->first_ns)
 		s->first_ns = record->time_ns;
-	if (s->records == 1 || record->time_ns > s->last_ns)
+	if (record->time_ns > s->last_ns)
 		s->last_ns = record->time_ns;
 	if (record->time_ns < previous_ns)
 		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
@@ -268,6 +269,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 							 .owner = r,
 							 .violations = violations_of,
 							 .monitor = r->limits.monitor != 0};
+		r->observes = r->limits.monitor || r->limits.moves;
+		r->oddities.record = 0; /* from here on of the second pass */
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    rw_columns_allocate(&r->columns, r->batch_rows, choice_count))
 			status = out_of_memory(error);
@@ -316,15 +319,16 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	c->srtt_us[i] = rw_to_us(e->srtt_ns);
 	c->in_flight_bytes[i] = e->in_flight_bytes_before;
 	c->flags[i] = e->flags;
-	int full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
-		   !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	uint32_t full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
+			!(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	struct rw_ack ack = rw_shadow_ack_of(l->slot, e);
 	l->full_rows += full;
 	l->rows++;
 	uint8_t *shadow = r->live_connection[f->connection].shadows;
 	size_t shadow_bytes = rw_shadow_bytes(rw_connection_paths(r, f->connection));
 	for (uint32_t k = 0; k < r->choices; k++, shadow += shadow_bytes) {
 		struct rw_shadow_row row;
-		rw_shadow_event((struct rw_shadow *)(void *)shadow, l->slot, e, l->sender.srtt_ns, &row);
+		rw_shadow_ack((struct rw_shadow *)(void *)shadow, e, &ack, l->sender.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
@@ -334,9 +338,9 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		w->last_q16 = row.cwnd_q16;
 		if (row.cwnd_q16 > w->most_q16)
 			w->most_q16 = row.cwnd_q16;
-		int64_t above = (int64_t)(row.cwnd_before_q16 >> 16) - e->in_flight_before;
-		w->matched += full && above == 0;
-		w->near += full && above >= -1 && above <= 1;
+		uint64_t above = (row.cwnd_before_q16 >> 16) - e->in_flight_before;
+		w->matched += full & (above == 0);
+		w->near += full & (above + 1 <= 2);
 	}
 	r->rows++;
 }
@@ -349,17 +353,19 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 		return 0;
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
-		add_event_marks(r, f, e);
+		if (e->kind != RW_EVENT_ACK || e->steps & ~RW_STEP_RAISE)
+			add_event_marks(r, f, e);
 		if (r->across && rw_across_event(r->across, number, e))
 			return 1;
 		if (e->kind == RW_EVENT_SEND && !lc->shadows)
 			continue;
-		if (rw_connection_need_shadows(r, f->connection))
+		if (!lc->shadows && rw_connection_need_shadows(r, f->connection))
 			return 1;
 		if (r->detects && !lc->detect && !lc->closing && r->survey.connection[f->connection].subflows > 1 &&
 		    rw_connection_open_detectors(r, f->connection, e->time_ns))
 			return 1;
-		rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
+		if (lc->detect)
+			rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
 		if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
 			return 1;
 		if (e->kind == RW_EVENT_ACK) {
@@ -452,10 +458,35 @@ static int cover(rw_replay *r, const struct rw_flow *f, const struct rw_packet *
 	return rw_coverage_add(lc->coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
 }
 
-static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
+/* A packet that may open or end its subflow. */
+static __attribute__((noinline)) int replay_edge(rw_replay *r, uint32_t number, struct live *l, int from_source, const struct rw_packet *p)
 {
 	const struct rw_flow *f = l->flow;
-	int ready;
+	struct rw_events events = {.count = 0};
+	int ready = 0;
+	if ((p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns)
+		handshake(f, l, from_source, p, &ready);
+	if (ready)
+		rw_connection_establish(r, f, l, p->time_ns);
+	if (from_source) {
+		if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, f, p)))
+			return 1;
+		l->fin |= !!(p->flags & RW_TCP_FIN);
+	} else {
+		/* The packet that completes a handshake is no row: nothing was outstanding. */
+		int completes = ready && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
+		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes)
+			rw_sender_acked(&l->sender, p, &events, &r->oddities);
+	}
+	if (events.count && apply(r, number, l, &events))
+		return 1;
+	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
+		rw_connection_leave(r, f, l, p->time_ns);
+	return 0;
+}
+
+static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
+{
 	/* A subflow's clock does not go back: records out of order wait, and a clock that was set back counts on. */
 	p->time_ns += l->set_back_ns;
 	int64_t back = l->last_ns - p->time_ns;
@@ -464,41 +495,21 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 	if (back > 0)
 		p->time_ns = l->last_ns;
 	l->last_ns = p->time_ns;
-	if (l->left) {
-		l->ce_packets += from_source && p->ecn == RW_ECN_CE;
-		return from_source && p->mptcp.seen ? cover(r, f, p) : 0;
-	}
-	int opening = (p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns;
+	if (from_source)
+		l->ce_packets += p->ecn == RW_ECN_CE;
+	if (l->left)
+		return from_source && p->mptcp.seen ? cover(r, l->flow, p) : 0;
+	if (!l->established || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) || p->time_ns == l->flow->established_ns)
+		return replay_edge(r, number, l, from_source, p);
 	struct rw_events events;
 	events.count = 0;
-	ready = 0;
-	if (opening)
-		handshake(f, l, from_source, p, &ready);
-	if (from_source) {
-		l->ce_packets += p->ecn == RW_ECN_CE;
-		if (ready)
-			rw_connection_establish(r, f, l, p->time_ns);
-		if (rw_sender_sent(&l->sender, p, &events, &r->oddities))
-			return 1;
-		if (p->mptcp.seen && cover(r, f, p))
-			return 1;
-	} else {
-		int first = ready;
-		if (ready)
-			rw_connection_establish(r, f, l, p->time_ns);
-		/* The packet that completes a handshake is no row: nothing was outstanding. */
-		int completes = first && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
-		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes) {
+	if (!from_source) {
+		if (p->flags & RW_TCP_ACK)
 			rw_sender_acked(&l->sender, p, &events, &r->oddities);
-		}
-	}
-	if (events.count && apply(r, number, l, &events))
+	} else if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, l->flow, p))) {
 		return 1;
-	if (from_source && p->flags & RW_TCP_FIN)
-		l->fin = 1;
-	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
-		rw_connection_leave(r, f, l, p->time_ns);
-	return 0;
+	}
+	return events.count && apply(r, number, l, &events);
 }
 
 /*
@@ -595,18 +606,20 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			finish(r);
 			break;
 		}
-		r->record++;
-		r->oddities.record = r->record;
-		r->oddities.now_ns = r->observed_by.now_ns = noted.packet.time_ns;
-		r->observed_by.row = r->rows_before + r->rows;
+		r->oddities.record++;
+		r->oddities.now_ns = noted.packet.time_ns;
+		if (r->observes) {
+			r->observed_by.now_ns = noted.packet.time_ns;
+			r->observed_by.row = r->rows_before + r->rows;
+		}
 		if (r->early) {
 			rw_status status = rw_early_read(r->early, noted.packet.time_ns, error);
 			if (status != RW_OK)
 				return status;
 		}
-		if (noted.flow != RW_FLOW_NONE && replay_packet(r, &noted))
-			r->no_memory = 1;
-		if (r->no_memory || r->observed_by.no_memory || r->log.no_memory)
+		if (noted.flow == RW_FLOW_NONE)
+			continue;
+		if (replay_packet(r, &noted) || r->no_memory || (r->observes && (r->observed_by.no_memory || r->log.no_memory)))
 			return out_of_memory(error);
 	}
 	const struct columns *c = &r->columns;

@@ -1,6 +1,5 @@
 #include "shadow.h"
 
-#include <stddef.h>
 #include <string.h>
 
 enum { OPTION_MODE = 0 };
@@ -17,12 +16,6 @@ void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uin
 		struct rw_move move = {kind, (uint8_t)path, acked_segments};
 		s->observer->moved(s->observer, s, &move);
 	}
-}
-
-size_t rw_shadow_bytes(uint32_t paths)
-{
-	return sizeof(struct rw_shadow) + paths * sizeof(struct rw_shadow_path) + offsetof(struct rw_connection, path) +
-	       paths * sizeof(struct rw_path);
 }
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
@@ -311,11 +304,37 @@ static void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_even
 	}
 }
 
+void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+		   struct rw_shadow_row *row)
+{
+	uint32_t path = ack->path;
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (e->initial > h->initial_window)
+		begin_larger(s, path, e->initial);
+	validate(p, h, e);
+	row->cwnd_before_q16 = p->cwnd_q16;
+	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
+	if (ack->acked_segments)
+		rw_shadow_delivered(s, ack);
+	if (ack->rtt_ns | ack->rtt_newest_ns)
+		rw_shadow_rtt(s, ack, srtt_ns);
+	/* Most ACKs have none: growth is below. */
+	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
+		apply_steps(s, path, e);
+	int allowed = s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	if (e->steps & RW_STEP_RAISE && allowed)
+		rw_shadow_raise(s, ack);
+	row->cwnd_q16 = p->cwnd_q16;
+	row->ssthresh_q16 = p->ssthresh_q16;
+}
+
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row)
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
+	struct rw_ack ack;
 	switch (e->kind) {
 	case RW_EVENT_SEND:
 		if (e->reducing)
@@ -327,7 +346,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		}
 		if (e->quiet_ns && s->control->idle)
 			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
-		return;
+		break;
 	case RW_EVENT_TIMEOUT:
 		/* What was spared a reduction has not had that of this episode yet. */
 		rw_shadow_timeout(s, path, e->in_flight, e->new_episode || h->spared);
@@ -336,29 +355,12 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 			p->recovering = 0;
 			rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 		}
-		return;
+		break;
 	case RW_EVENT_RECOVERY:
 		apply_steps(s, path, e);
-		return;
-	default:
 		break;
+	default:
+		ack = rw_shadow_ack_of(path, e);
+		rw_shadow_ack(s, e, &ack, srtt_ns, row);
 	}
-	if (e->initial > h->initial_window)
-		begin_larger(s, path, e->initial);
-	validate(p, h, e);
-	row->cwnd_before_q16 = p->cwnd_q16;
-	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
-	struct rw_ack ack = {path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before, e->marked};
-	if (e->delivered)
-		rw_shadow_delivered(s, &ack);
-	if (e->rtt_ns || e->rtt_newest_ns)
-		rw_shadow_rtt(s, &ack, srtt_ns);
-	/* Most ACKs have none: growth is below. */
-	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
-		apply_steps(s, path, e);
-	int allowed = s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
-	if (e->steps & RW_STEP_RAISE && allowed)
-		rw_shadow_raise(s, &ack);
-	row->cwnd_q16 = p->cwnd_q16;
-	row->ssthresh_q16 = p->ssthresh_q16;
 }

@@ -44,7 +44,11 @@ struct rw_shadow {
 };
 
 /* paths: 1 to RW_MAX_PATHS. */
-size_t rw_shadow_bytes(uint32_t paths);
+static inline size_t rw_shadow_bytes(uint32_t paths)
+{
+	return sizeof(struct rw_shadow) + paths * sizeof(struct rw_shadow_path) + offsetof(struct rw_connection, path) +
+	       paths * sizeof(struct rw_path);
+}
 
 struct rw_shadow_row {
 	uint64_t cwnd_q16, cwnd_before_q16, ssthresh_q16;
@@ -58,6 +62,14 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 /* srtt_ns: after the event. row is filled by an ACK. */
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row);
+/* The same for an ACK that many controllers are told of; ack: rw_shadow_ack_of the path and e. */
+void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+		   struct rw_shadow_row *row);
+
+static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_event *e)
+{
+	return (struct rw_ack){path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before, e->marked};
+}
 
 /* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);

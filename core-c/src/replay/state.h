@@ -99,7 +99,6 @@ struct rw_replay {
 	struct rw_oddity_counts oddities;
 	rw_summary summary;
 	struct rw_pass *pass;   /* the second */
-	uint64_t record;        /* that it is at */
 	struct rw_early *early; /* null: no flow needs it */
 	uint8_t *send_times;    /* of each flow */
 	struct live **live;      /* null before a flow's first packet, and after its last */
@@ -109,6 +108,7 @@ struct rw_replay {
 	struct rw_observed_by observed_by;
 	struct rw_move_log log;
 	uint8_t no_memory;
+	uint8_t observes; /* somebody looks at each step of the controllers */
 	uint64_t rows, marks, sets, rows_before;
 	uint8_t ended;
 };
