@@ -227,3 +227,32 @@ def test_room_for_one_segment_waits_for_room_for_two(tmp_path: Path) -> None:
             segment(trace, 1.5201 + turn * 0.03 + k * 1e-5, 15 + 2 * turn + k)
     grown = windows(replayed(trace, tmp_path))[-10:]
     assert (grown[0], grown[-1]) == (6.0, 7.0)
+
+
+@pytest.mark.parametrize(("left", "grown"), [(2 * MSS, 7.0), (MSS // 2, 6.0), (0, 6.0)])
+def test_a_subflow_with_less_than_a_segment_to_send_does_not_wait_for_room(
+    left: int, grown: float, tmp_path: Path
+) -> None:
+    """As above, for MPTCP: what is left of a pair's mapping is a small segment, held back while others fly."""
+    size, trace = MSS - 16, Trace()  # beside the option
+
+    def mapped(time: float, first: int, count: int) -> None:
+        mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1 + first, 1 + first * size, count * size + left)
+        for k in range(count):
+            trace.packet(time + k * 1e-6, True, 1 + (first + k) * size, 1001, payload=size, options=mapping)
+
+    def answer(time: float, segments: int, options: bytes = b"") -> None:
+        trace.packet(time, False, 1001, 1 + segments * size, options=options)
+
+    trace.handshake(1.0, RTT)
+    mapped(1.2, 0, 10)
+    for n in (1, 2, 3):
+        answer(1.3 + n * 1e-3, 0, sack((1 + size, 1 + (1 + n) * size)))
+    mapped(1.3031, 0, 1)
+    answer(1.404, 10)
+    mapped(1.41, 10, 5)
+    for turn in range(10):
+        answer(1.52 + turn * 0.03, 12 + 2 * turn)
+        mapped(1.5201 + turn * 0.03, 15 + 2 * turn, 2)
+    seen = windows(replayed(trace, tmp_path))[-10:]
+    assert (seen[0], seen[-1]) == (6.0, grown)

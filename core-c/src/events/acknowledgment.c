@@ -498,6 +498,7 @@ static struct rw_event *begin_ack(struct rw_sender *s, const struct rw_packet *p
 	e->next_before = s->next;
 	e->sent_before = s->sent_since;
 	e->whole_before = s->whole && !s->corrected;
+	e->starved = s->mapped && rw_seq_diff(s->mapping_end, s->next) < (int32_t)s->segment_bytes;
 	uint64_t flight_bytes = (uint64_t)e->in_flight_before * s->segment_bytes;
 	uint32_t span = s->next - s->una;
 	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span

@@ -41,6 +41,7 @@ struct rw_event {
 	uint8_t new_episode;        /* TIMEOUT: the first of an episode */
 	uint8_t una_advanced;
 	uint8_t whole_before;       /* the last of the new segments before this ACK was a full one */
+	uint8_t starved;            /* MPTCP: of what this subflow was given, less than a segment was left to send */
 	uint8_t bursts;             /* segmentation offload: one packet in the capture may be many segments */
 	uint16_t flags;             /* rw_ack_flag */
 	uint16_t steps;
@@ -130,6 +131,9 @@ struct rw_sender {
 	/* Since the ACK before */
 	uint32_t sent_since, initial;
 	uint8_t retransmitted_since, quiet_acks;
+	/* MPTCP: the newest mapping, by the low half of its data sequence number, and where it ends on this subflow. */
+	uint32_t mapping, mapping_end;
+	uint8_t mapped;
 	uint32_t window_bytes;
 	uint8_t window_probe; /* a byte was sent at una to a closed window */
 	uint8_t started, bursts, whole, gave_up;

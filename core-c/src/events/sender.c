@@ -154,7 +154,9 @@ static int explain_retransmission(struct rw_sender *s, const struct rw_packet *p
 	const struct rw_segment *first = rw_segment_at(s, 0);
 	int repeated = first->bits & RW_SEGMENT_RETRANSMITTED;
 	if (s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS) {
-		if (head && repeated && waited >= rto / 10 * 9)
+		/* Where retransmissions are lost before they are captured, this may be the first one of the head to be seen. */
+		int silent = now - s->last_ack_ns >= rto / 10 * 9;
+		if (head && (repeated || silent) && waited >= rto / 10 * 9)
 			time_out(s, now, out);
 		return 0;
 	}
@@ -358,6 +360,21 @@ static uint32_t buffers_queued(const struct rw_sender *s, const struct rw_packet
 	return p->mptcp.seen && p->mptcp.dss_mapping && p->mptcp.data_length + s->segment_bytes >= SCHEDULED_MOST ? 2 : 1;
 }
 
+/*
+ * MPTCP gives a subflow data buffer by buffer, a mapping for each. One that was sent in part waits for room in the window, or
+ * with less than a segment left for what is in flight (Nagle, RFC 9293 3.7.4).
+ */
+static void see_mapping(struct rw_sender *s, const struct rw_packet *p, uint32_t start)
+{
+	const struct rw_mptcp *m = &p->mptcp;
+	int mapped = m->seen && m->dss_mapping && m->data_length;
+	if (mapped && (!s->mapped || (uint32_t)m->data_sequence != s->mapping)) {
+		s->mapping = (uint32_t)m->data_sequence;
+		s->mapping_end = start + m->data_length;
+	}
+	s->mapped = (uint8_t)mapped;
+}
+
 static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, struct rw_events *out,
 		    struct rw_oddity_counts *oddities)
 {
@@ -370,9 +387,8 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 		give_up_window(s, p, end, oddities);
 		return 0;
 	}
-	uint32_t idle = timeouts_idle(s, p);
+	uint32_t idle = timeouts_idle(s, p), unseen = 0;
 	if (rw_seq_diff(start, s->next) > 0) {
-		uint32_t unseen = 0;
 		int status = append_new(s, p, s->next, start, mss, RW_SEGMENT_UNSEEN, &unseen);
 		if (status == RW_SCOREBOARD_FULL)
 			give_up_window(s, p, end, oddities);
@@ -386,6 +402,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	if (status)
 		return status == RW_SCOREBOARD_NO_MEMORY;
 	s->segments_seen += segments;
+	see_mapping(s, p, start);
 	/* Later there may be a tail loss probe among them. */
 	if (s->handshake && s->una == s->first_sequence && p->time_ns - s->first_data_ns <= (int64_t)s->srtt_ns)
 		s->initial += segments;
@@ -398,13 +415,13 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 	s->whole = segments && rw_segment_at(s, s->count - 1)->end - rw_segment_at(s, s->count - 1)->start >= mss;
 	s->next = end;
 	s->last_send_ns = p->time_ns;
-	s->sent_since += segments;
+	s->sent_since += segments + unseen;
 	s->quiet_acks = 0;
-	if (!segments || (!quiet && !idle && !reducing))
+	if (segments + unseen == 0 || (!quiet && !idle && !reducing))
 		return 0; /* no window is any different for it */
 	struct rw_event *e = rw_sender_add_event(s, out, RW_EVENT_SEND, p->time_ns);
 	e->quiet_ns = quiet;
-	e->segments = segments;
+	e->segments = segments + unseen;
 	e->idle_timeouts = idle;
 	e->idle_restarts = buffers_queued(s, p);
 	e->reducing = (uint8_t)reducing;
@@ -522,6 +539,8 @@ static inline void send_next(struct rw_sender *s, const struct rw_packet *p, uin
 	s->bytes += p->payload_bytes;
 	*rw_segment_at(s, s->count++) = (struct rw_segment){start, end, s->burst_ns, p->ts_value, 0};
 	s->segments_seen++;
+	if (p->mptcp.seen | s->mapped)
+		see_mapping(s, p, start);
 	s->whole = p->payload_bytes == mss;
 	s->next = end;
 	s->last_send_ns = p->time_ns;

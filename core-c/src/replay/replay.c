@@ -386,15 +386,27 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 	return 0;
 }
 
+/*
+ * Away from the sender neither half of a handshake is a round trip; both together are one, with what the capture's end of the way
+ * added. Where the sender opened, its own clock tells without that.
+ */
+static uint64_t handshake_rtt_ns(const struct rw_flow *f, const struct live *l, const struct rw_packet *p)
+{
+	int32_t ticks = rw_seq_diff(p->ts_value, l->syn_value);
+	if (l->sender.ticks && f->source == f->initiator && p->has_timestamps && l->syn_value && ticks > 0 &&
+	    ticks * RW_CLOCK_TICK_NS < p->time_ns - l->syn_ns)
+		return (uint64_t)ticks * RW_CLOCK_TICK_NS;
+	return (uint64_t)(p->time_ns - l->syn_ns);
+}
+
 /* The handshake seen from the data sender: its first RTT sample, and when it may send. */
 static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from_source, const struct rw_packet *p, int *ready)
 {
 	int source_opens = f->source == f->initiator, beside = l->sender.vantage <= RW_VANTAGE_SENDER;
 	*ready = 0;
-	/* Away from the sender neither half of the handshake is a round trip; both together are one. */
 	if (!beside && f->handshake && !l->sender.srtt_ns && p->time_ns == f->established_ns && l->syns == 1 &&
 	    l->syn_acks == 1)
-		rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ns));
+		rw_sender_rtt(&l->sender, handshake_rtt_ns(f, l, p));
 	if (p->flags & RW_TCP_SYN) {
 		if (p->flags & RW_TCP_ACK) {
 			if (l->syn_acks < 255)
@@ -409,6 +421,7 @@ static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from
 			if (l->syns < 255)
 				l->syns++;
 			l->syn_ns = p->time_ns;
+			l->syn_value = p->has_timestamps ? p->ts_value : 0;
 		}
 		return;
 	}

@@ -204,7 +204,7 @@ static void validate(const struct rw_path *p, struct rw_shadow_path *h, const st
 	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
 	int limited = flight >= cwnd;
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
-	if (!limited && e->sent_before)
+	if (!limited && e->sent_before && !e->starved)
 		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited && p->cwnd_q16 >= p->ssthresh_q16 ? 1 : 0);
 	if (!e->sent_before && !limited)
 		return;

@@ -37,6 +37,7 @@ struct live {
 	const struct rw_flow *flow;
 	uint64_t packets_left; /* of those that the survey counted */
 	int64_t last_ns, syn_ns, syn_ack_ns;
+	uint32_t syn_value; /* the clock of its sender's timestamps, or 0 */
 	int64_t set_back_ns; /* how far the capture's clock was */
 	struct rw_sender sender;
 	uint64_t rows, full_rows;
