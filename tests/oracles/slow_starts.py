@@ -36,9 +36,17 @@ class Css(Lia):
     weighted: bool = False
     """join_weighted: windows at a join as rates (C9)."""
     undoable: dict[int, Undoable] = field(default_factory=dict)
+    alone: set[int] = field(default_factory=set)
+    """Subflows that came when nobody was coupled: they start as a TCP does, whatever an undo brings back."""
+
+    def is_initial(self, r: int) -> bool:
+        return self.paths[r].initial and r not in self.alone
 
     def coupled(self, r: int) -> bool:
-        return self.initial_ss and self.paths[r].initial
+        return self.initial_ss and self.is_initial(r)
+
+    def initials(self) -> list[Path]:
+        return [p for r, p in enumerate(self.paths) if p.live and self.is_initial(r)]
 
     def grow(self, r: int, acked: int) -> None:
         if not self.coupled(r):
@@ -63,9 +71,8 @@ class Css(Lia):
 
     def exit(self) -> None:
         self.initial_ss = False
-        for p in self.paths:
-            if p.live and p.initial:
-                p.ssthresh = p.cwnd
+        for p in self.initials():
+            p.ssthresh = p.cwnd
         for was in self.undoable.values():
             was.others_left = was.coupled
 
@@ -88,7 +95,7 @@ class Css(Lia):
 
     def reduced(self, r: int) -> None:
         """Only the subflow that lost leaves; the last one takes the connection with it (C12)."""
-        if not any(p.live and p.initial for p in self.paths):
+        if not self.initials():
             self.initial_ss = False
 
     def sum_of(self, members: list[Path], least: Fraction) -> Fraction:
@@ -99,13 +106,13 @@ class Css(Lia):
         return min((q.rtt for q in self.paths if q.live and q.rtt), default=Fraction(1))
 
     def join(self, p: Path) -> None:
-        others = [q for q in self.paths if q.live]
+        others, coupled = [q for q in self.paths if q.live], self.initials()
         self.paths.append(p)
         before = self.sum_of(others, self.least_sampled())
-        if not others or not self.initial_ss:
-            return
-        if not any(q.initial for q in others):
+        if not self.initial_ss or (others and not coupled):
             self.initial_ss = False  # no initial subflow was left
+            self.alone.add(len(self.paths) - 1)
+        if not others or not self.initial_ss:
             return
         after = before + self.sum_of([p], self.least_sampled())
         if after >= self.con:

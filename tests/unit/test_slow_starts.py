@@ -277,10 +277,23 @@ def test_undo_gives_the_coupling_back(name: str, paths: list[Path], con: Fractio
             apply(target, name, event)
         compare(controller, oracle, before, event)
         assert bool(controller.state["initial_ss"]) is oracle.initial_ss
-        for p, q in zip(controller.paths, oracle.paths, strict=True):
+        for r, (p, q) in enumerate(zip(controller.paths, oracle.paths, strict=True)):
             if q.live:
-                assert (p.phase == "coupled_slow_start") is (oracle.initial_ss and q.ssthresh is None)
+                assert (p.phase == "coupled_slow_start") is oracle.coupled(r)
         oracle.alpha_now = Fraction(controller.state["alpha"])
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_who_comes_while_nobody_is_coupled_starts_alone(name: str) -> None:
+    """Also when the loss that had taken the others out is undone."""
+    paths = [Path(Fraction(8), Fraction(1, 20))]
+    controller, oracle = drive(name, paths, con_ssthresh=40.0), oracle_of(name, paths, con=Fraction(40))
+    comes = Path(Fraction(10), Fraction(1, 20))
+    for event in (Event("l", 0), Event("j", joins=comes), Event("u", 0)):
+        for target in (oracle, controller):
+            apply(target, name, event)
+    assert [p.phase for p in controller.paths] == ["coupled_slow_start", "slow_start"]
+    assert [oracle.coupled(r) for r in range(2)] == [True, False]
 
 
 def test_undo_needs_a_reduction() -> None:

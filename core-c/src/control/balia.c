@@ -51,7 +51,7 @@ static uint64_t module_rate(const struct rw_connection *c, const struct rw_path 
 	return rw_multiply_divide(mss * (p->cwnd_q16 >> 16), 1000000, us);
 }
 
-enum { MODULE_RATE_BITS = 25, MODULE_RATE_SHIFT = 5, MODULE_RATE_SHIFTS = 6 };
+enum { MODULE_RATE_MOST = 1 << 25, MODULE_RATE_SHIFT = 5, MODULE_RATE_SHIFTS = 7 };
 
 static void module_recalculate(const struct rw_connection *c, struct rw_path *p)
 {
@@ -67,15 +67,16 @@ static void module_recalculate(const struct rw_connection *c, struct rw_path *p)
 	p->word[PATH_MD] = w >> 1;
 	if (!rw_counts(p))
 		return;
+	uint64_t alpha = most / rw_max64(own, 1);
 	for (int i = 0; i < MODULE_RATE_SHIFTS; i++)
-		if (most >> MODULE_RATE_BITS) {
+		if (most > MODULE_RATE_MOST) {
 			most >>= MODULE_RATE_SHIFT;
 			sum >>= MODULE_RATE_SHIFT;
 			own >>= MODULE_RATE_SHIFT;
 		}
-	own = rw_max64(own, 1);
-	p->word[PATH_AI] = rw_multiply_divide(10 * w, sum * sum, (own + most) * (4 * own + most));
-	if (most / own >= 2) /* whole numbers: below 2 it counts as 1, from 2 on the cap of 1.5 binds */
+	/* A rate far below the others' may be 0 by now. */
+	p->word[PATH_AI] = rw_multiply_divide(10 * w, sum * sum, rw_max64((own + most) * (4 * own + most), 1));
+	if (alpha >= 2) /* whole numbers: below 2 it counts as 1, from 2 on the cap of 1.5 binds */
 		p->word[PATH_MD] = (w >> 1) + (w >> 2);
 }
 
