@@ -1,14 +1,12 @@
 """Frames captured more than once, as the core tells them: a digest of what routers leave alone, within half a second.
 
 Its memory is bounded, so that under load a copy may not be recognised any more; for the same answer it is read here in
-the same way: sets of four digests, of which the oldest makes room.
+the same way: sets of four digests, of which the first makes room.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections import defaultdict
-from functools import cache
+from collections import defaultdict, deque
 
 from bench.corpus.sequence import Options
 from bench.corpus.tshark import Packet
@@ -25,38 +23,34 @@ def _mix(a: int, b: int) -> int:
     return (product & _WORD) ^ (product >> 64)
 
 
-@cache
-def _host(address: str) -> int:
-    """An IPv4 address, or the half of an IPv6 address that tells hosts apart; the first byte is the lowest."""
-    packed = ipaddress.ip_address(address).packed
-    return int.from_bytes(packed if len(packed) == 4 else packed[8:], "little")
+def _fields(*parts: tuple[int, int]) -> int:
+    """Values beside each other in a word of 64 bits, each from its bit on."""
+    return sum(value << at for value, at in parts)
 
 
-def _digest(packet: Packet, options: Options) -> int:
-    numbers = packet.sequence << 32 | packet.ack
-    ports = packet.source[1] << 48 | packet.target[1] << 32 | packet.payload_bytes
-    rest = packet.flags << 48 | packet.window << 32 | (packet.identification or 0)
-    times = options.timestamps[0] << 32 | options.timestamps[1] if options.timestamps else 0
+def _digest(packet: Packet, options: Options, flow: int, side: int) -> int:
+    numbers = _fields((packet.sequence, 0), (packet.ack, 32))
+    which = _fields((packet.identification or 0, 0), (side, 16), (flow, 17))
+    counts = _fields((packet.payload_bytes, 0), (packet.flags, 32), (packet.window, 48))
+    rest = _fields((options.timestamps[0], 0), (options.timestamps[1], 32)) if options.timestamps else 0
     if options.sacks:
-        times ^= options.sacks[0][1] << 7 ^ options.sacks[0][0] << 29
-    source, target = _host(packet.source[0]), _host(packet.target[0])
-    return _mix(_mix(numbers, ports), _mix(rest ^ source, times ^ (target << 32 & _WORD) ^ target >> 32))
+        rest ^= options.sacks[0][1] << 7 ^ options.sacks[0][0] << 29
+    return _mix(numbers, which) + _mix(counts, rest) & _WORD
 
 
 class Copies:
     """The frames of the last half second."""
 
     def __init__(self) -> None:
-        self._sets: dict[int, list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)] * WAYS)
+        self._sets: dict[int, deque[tuple[int, int]]] = defaultdict(lambda: deque([(0, 0)] * WAYS, WAYS))
 
-    def see(self, packet: Packet, options: Options) -> int:
+    def see(self, packet: Packet, options: Options, flow: int, side: int) -> int:
         """Was this frame there before? Without a number or a clock of its own only where it was just now."""
         nameless = not packet.identification and options.timestamps is None
         most = SOON_UNITS if nameless else COPY_UNITS
-        whole = _digest(packet, options)
+        whole = _digest(packet, options, flow, side)
         known, digest, now = self._sets[whole >> 64 - SETS_BITS], whole & _HALF | 1, packet.time_ns // UNIT_NS & _HALF
-        ages = [now - time & _HALF for _, time in known]
-        if any(d == digest and age < most for (d, _), age in zip(known, ages, strict=True)):
+        if any(d == digest and now - time & _HALF < most for d, time in known):
             return NAMELESS if nameless else CERTAIN
-        known[ages.index(max(ages))] = (digest, now)
+        known.append((digest, now))
         return NONE

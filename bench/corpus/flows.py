@@ -21,6 +21,7 @@ SAME_ISN_NS = 1_000_000_000
 class Flow:
     """One four-tuple used once; ends[0] sent first. Lists of two are by end."""
 
+    number: int
     ends: tuple[Endpoint, Endpoint]
     packets: list[Packet] = field(default_factory=list)
     options: list[Options] = field(default_factory=list)
@@ -110,7 +111,7 @@ def flows_of(packets: Sequence[Packet]) -> list[Flow]:
         key = frozenset((packet.source, packet.target))
         flow = live.get(key)
         if flow is None or _used_again(flow, packet):
-            flow = live[key] = Flow((packet.source, packet.target), begins_with_syn=bool(packet.flags & SYN))
+            flow = live[key] = Flow(len(flows), (packet.source, packet.target), begins_with_syn=bool(packet.flags & SYN))
             flows.append(flow)
         side, options = flow.side(packet), read_options(packet.options)
         flow.packets.append(packet)
@@ -121,7 +122,7 @@ def flows_of(packets: Sequence[Packet]) -> list[Flow]:
         if packet.flags & FIN:
             flow.fins.add(side)
         flow.payload |= packet.payload_bytes > 0
-        if copy := seen.see(packet, options):
+        if copy := seen.see(packet, options, flow.number, side):
             copies[packet.number] = copy
         if copy != CERTAIN and not packet.mptcp_broken:
             syn, ack = bool(packet.flags & SYN), bool(packet.flags & ACK)
