@@ -111,7 +111,8 @@ def flows_of(packets: Sequence[Packet]) -> list[Flow]:
         key = frozenset((packet.source, packet.target))
         flow = live.get(key)
         if flow is None or _used_again(flow, packet):
-            flow = live[key] = Flow(len(flows), (packet.source, packet.target), begins_with_syn=bool(packet.flags & SYN))
+            ends, syn = (packet.source, packet.target), bool(packet.flags & SYN)
+            flow = live[key] = Flow(len(flows), ends, begins_with_syn=syn)
             flows.append(flow)
         side, options = flow.side(packet), read_options(packet.options)
         flow.packets.append(packet)
