@@ -516,6 +516,9 @@ static struct rw_event *begin_ack(struct rw_sender *s, const struct rw_packet *p
 static inline uint32_t whole_segments_acked(const struct rw_sender *s, const struct rw_packet *p)
 {
 	uint32_t n = 0;
+	/* Of what is outstanding: what is walked here is taken off the scoreboard, and never walked again. */
+	if (p->ack - s->una - 1 >= s->next - s->una)
+		return 0;
 	if (s->state != RW_SENDER_OPEN || p->sack_count || s->sacked_out | s->lost_out | s->retrans_out || s->probe_outstanding ||
 	    s->accurate_ecn || p->flags & RW_TCP_ECE || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
 		return 0;
