@@ -283,7 +283,7 @@ static inline void expect_next(struct side *s, uint32_t payload_bytes, uint32_t 
 	s->identification = (uint16_t)(s->identification + s->identification_step);
 }
 
-static RW_ASIDE int write_long(struct rw_journal *j, const struct rw_noted *n)
+static RW_ASIDE void write_long(struct rw_journal *j, const struct rw_noted *n)
 {
 	struct memory *m = &j->memory;
 	const struct rw_packet *p = &n->packet;
@@ -316,7 +316,6 @@ static RW_ASIDE int write_long(struct rw_journal *j, const struct rw_noted *n)
 	m->file = p->file;
 	m->before = s;
 	j->at = at;
-	return 0;
 }
 
 int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
@@ -326,8 +325,10 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 	j->notes++;
 	struct memory *m = &j->memory;
 	const struct rw_packet *p = &n->packet;
-	if (n->flow == RW_FLOW_NONE)
-		return write_long(j, n);
+	if (n->flow == RW_FLOW_NONE) {
+		write_long(j, n);
+		return 0;
+	}
 	uint64_t which = 2ull * (n->flow & ((1 << SLOT_BITS) - 1)) + n->side;
 	struct side *s = &m->side[which];
 	uint64_t elapsed = (uint64_t)p->time_ns - (uint64_t)m->time_ns;
@@ -336,8 +337,10 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 			      (kinds_of(p) ^ s->next.kinds) | (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
 			      (value | echo) >> STAMP_BITS | p->sack_count | p->mptcp.seen | n->copy;
-	if (unexpected)
-		return write_long(j, n);
+	if (unexpected) {
+		write_long(j, n);
+		return 0;
+	}
 	uint64_t word = which << AT_SIDE | elapsed << AT_TIME | (uint64_t)value << AT_VALUE | (uint64_t)echo << AT_ECHO;
 	memcpy(j->at, &word, 8);
 	j->at += 8;

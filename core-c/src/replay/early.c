@@ -493,6 +493,7 @@ static const struct rw_packet *take_hole(struct rw_early *e, struct waiting *w, 
 	e->taken.flags = RW_TCP_ACK;
 	e->taken.ecn = e->taken.has_timestamps = e->taken.sack_count = 0;
 	e->taken.ts_value = e->taken.ts_echo = 0;
+	e->taken.ts_value = e->taken.ts_echo = 0;
 	e->taken.mptcp.seen = 0;
 	e->taken.time_ns = w->last_ns = at_ns > w->last_ns ? at_ns : w->last_ns;
 	s->hole_bytes -= bytes;
