@@ -109,6 +109,7 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
 	if (status != RW_OK)
 		return status;
+	rw_observation_map(observation);
 	struct rw_fragments *fragments = rw_fragments_open();
 	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
 	int got = fragments && r->survey.journal ? survey_records(r, observation, fragments, error) : -(int)out_of_memory(error);
