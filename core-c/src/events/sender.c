@@ -323,7 +323,10 @@ static int append_new(struct rw_sender *s, const struct rw_packet *p, uint32_t s
 }
 
 /* A scoreboard that is walked again and again at every packet was made for that. */
-static int too_much_work(const struct rw_sender *s) { return s->work > WORK_FREE + WORK_PER_PACKET * s->packets; }
+static int too_much_work(const struct rw_sender *s)
+{
+	return s->work > WORK_FREE && s->work - WORK_FREE > WORK_PER_PACKET * s->packets;
+}
 
 /* Forgets what is outstanding: the window cannot be followed. */
 static RW_ASIDE void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next, struct rw_oddity_counts *oddities)
@@ -561,6 +564,8 @@ static void follow_ticks(struct rw_sender *s, const struct rw_packet *p)
 		s->tick_first = p->ts_value;
 		s->tick_ns = p->time_ns;
 		s->tick_seen_ns = p->time_ns;
+	} else if (p->ts_value == s->tick_last) {
+		return; /* a later one of its tick */
 	}
 	int64_t began = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, s->tick_first) * RW_CLOCK_TICK_NS;
 	int64_t passed = p->time_ns - s->tick_seen_ns;
