@@ -94,9 +94,11 @@ struct rw_sender {
 	uint32_t peer_mss;          /* 0: not known */
 	uint32_t payload_max;
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
+	uint8_t segment_header;     /* its TCP header, in bytes; 0: there was none yet */
 	uint8_t sack, vantage, peer_scale, handshake;
 	uint8_t accurate_ecn, ce_counter; /* RFC 9768: the peer's count of CE marks, modulo 8 */
 	uint8_t corrected;          /* packets come when they were sent, wherever they were captured */
+	uint8_t beside, afar;       /* beside the sender, or beside the receiver, and packets come when they were captured */
 	uint32_t segments_max;
 	struct rw_budget *budget;
 	uint64_t work, packets;     /* segments looked at; packets that caused it */
