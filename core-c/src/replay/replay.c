@@ -58,14 +58,9 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 }
 
 /* For the passes that follow, as long as there is room. */
-static void note(struct rw_survey *s, struct rw_noted *noted)
+static void note(struct rw_survey *s, const struct rw_noted *noted)
 {
-	if (!s->journal)
-		return;
-	noted->flow = s->last.flow;
-	noted->side = s->last.side;
-	noted->copy = s->last.copy;
-	if (rw_journal_write(s->journal, noted)) {
+	if (s->journal && rw_journal_write(s->journal, noted)) {
 		rw_journal_close(s->journal);
 		s->journal = NULL;
 	}
@@ -86,10 +81,10 @@ static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observati
 			count_record(r, &record, previous_ns);
 			previous_ns = record.time_ns;
 		}
-		r->survey.last.flow = RW_FLOW_NONE;
+		noted.flow = RW_FLOW_NONE;
 		if (rw_packet_parse(&record, &noted.packet, fragments, &r->oddities) == RW_PARSE_TCP) {
 			s->tcp_packets++;
-			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted.packet, r->oddities.record);
+			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted, r->oddities.record);
 			if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
 				rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
 					     r->survey.flows_max);
