@@ -561,6 +561,9 @@ static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, ui
 	s->last_advance_ns = s->timer_ns = now;
 	if (s->quiet_acks < 255)
 		s->quiet_acks++;
+	e->state_after = s->state;
+	if (!s->steady)
+		rw_sender_settle(s);
 }
 
 static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
@@ -654,12 +657,13 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 	timers(s, &w);
 }
 
-void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-			   struct rw_oddity_counts *oddities)
+int rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+			  struct rw_oddity_counts *oddities)
 {
 	uint32_t segments = whole_segments_acked(s, p);
 	if (segments)
 		process_plain_ack(s, p, segments, out);
 	else
 		process_other_ack(s, p, out, oddities);
+	return segments != 0;
 }

@@ -340,6 +340,7 @@ static RW_ASIDE void give_up_window(struct rw_sender *s, const struct rw_packet 
 	s->probe_outstanding = s->undo_possible = 0;
 	s->work = 0;
 	s->packets = 0;
+	s->steady = 0;
 }
 
 /* Without dividing for what most packets carry. */
@@ -530,8 +531,8 @@ static inline int goes_on(const struct rw_sender *s, const struct rw_packet *p)
 {
 	uint32_t bytes = p->payload_bytes;
 	return p->sequence == s->next && p->tcp_header_bytes == s->segment_header && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) &&
-	       s->state == RW_SENDER_OPEN && bytes - 1 < s->segment_bytes && s->count > s->sacked_out + s->lost_out && s->count < s->capacity && s->count + 3 <= s->segments_max &&
-	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX && s->una != s->first_sequence && s->first_data_ns && s->timer_ns;
+	       s->steady && bytes - 1 < s->segment_bytes && s->count > s->sacked_out + s->lost_out && s->count < s->capacity && s->count + 3 <= s->segments_max &&
+	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
 }
 
 /* What sent() does with such a packet, and no more. */
@@ -578,8 +579,9 @@ static void follow_ticks(struct rw_sender *s, const struct rw_packet *p)
 		s->tick_ns = began;
 }
 
-static void settle(const struct rw_sender *s, struct rw_events *out)
+static void settle(struct rw_sender *s, struct rw_events *out)
 {
+	rw_sender_settle(s);
 	for (uint32_t i = 0; i < out->count; i++)
 		out->event[i].state_after = i + 1 < out->count ? out->event[i + 1].state : s->state;
 }
@@ -658,6 +660,6 @@ void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_e
 	s->packets++;
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
-	rw_sender_process_ack(s, p, out, oddities);
-	settle(s, out);
+	if (!rw_sender_process_ack(s, p, out, oddities))
+		settle(s, out);
 }

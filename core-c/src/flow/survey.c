@@ -130,31 +130,37 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 		f->fast_closed = 1;
 }
 
-/* Returns whether it has data, all of it new: no packet before was the same. */
-static inline int see_data(struct rw_flow_side *s, const struct rw_packet *p)
+/* The first packet of a side, and those that begin or end it. */
+static RW_ASIDE void see_edge(struct rw_flow_side *s, const struct rw_packet *p)
 {
-	uint32_t syn = (p->flags & RW_TCP_SYN) != 0, start = p->sequence + syn, end = start + p->payload_bytes;
+	uint32_t syn = (p->flags & RW_TCP_SYN) != 0;
 	/* A refusal or a stray ACK may come before the SYN: where the SYN says, the data begins. */
 	if (!s->seen || (syn && s->bytes == 0)) {
 		s->seen = 1;
-		s->first_sequence = start;
-		s->end = start;
+		s->first_sequence = s->end = p->sequence + syn;
 	}
-	/* A zero-window or keep-alive probe carries a byte that was sent, or that will be. */
-	int32_t beyond = rw_seq_diff(end, s->end);
-	int fresh = 0;
-	if (p->payload_bytes && beyond > 0) {
-		fresh = (uint32_t)beyond >= p->payload_bytes;
-		s->bytes += fresh ? p->payload_bytes : (uint32_t)beyond;
-		s->end = end;
-	}
+	s->fin |= (p->flags & RW_TCP_FIN) != 0;
+	s->rst |= (p->flags & RW_TCP_RST) != 0;
+}
+
+/* Returns whether it has data, all of it new: no packet before was the same. */
+static inline int see_data(struct rw_flow_side *s, const struct rw_packet *p)
+{
+	s->packets++;
+	if (!s->seen || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST))
+		see_edge(s, p);
+	if (!p->payload_bytes)
+		return 0;
 	if (p->payload_bytes > s->payload_max)
 		s->payload_max = p->payload_bytes;
-	s->packets++;
-	if (p->flags & (RW_TCP_FIN | RW_TCP_RST)) {
-		s->fin |= (p->flags & RW_TCP_FIN) != 0;
-		s->rst |= (p->flags & RW_TCP_RST) != 0;
-	}
+	uint32_t end = p->sequence + !!(p->flags & RW_TCP_SYN) + p->payload_bytes;
+	/* A zero-window or keep-alive probe carries a byte that was sent, or that will be. */
+	int32_t beyond = rw_seq_diff(end, s->end);
+	if (beyond <= 0)
+		return 0;
+	int fresh = (uint32_t)beyond >= p->payload_bytes;
+	s->bytes += fresh ? p->payload_bytes : (uint32_t)beyond;
+	s->end = end;
 	return fresh;
 }
 

@@ -22,12 +22,8 @@ static rw_status out_of_memory(rw_error *error)
 	return RW_ERROR_MEMORY;
 }
 
-static void count_link_type(rw_summary *s, uint32_t link_type)
+static RW_ASIDE void count_link_type(rw_summary *s, uint32_t link_type)
 {
-	if (s->link_types && s->link_type[0] == link_type) {
-		s->link_type_packets[0]++;
-		return;
-	}
 	uint32_t i = 0;
 	while (i < s->link_types && s->link_type[i] != link_type)
 		i++;
@@ -39,22 +35,34 @@ static void count_link_type(rw_summary *s, uint32_t link_type)
 	s->link_type_packets[i]++;
 }
 
+/* The first record, and those that are not later than all before. */
+static RW_ASIDE void count_time(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
+{
+	rw_summary *s = &r->summary;
+	if (s->records == 1)
+		s->first_ns = s->last_ns = record->time_ns;
+	if (record->time_ns < s->first_ns)
+		s->first_ns = record->time_ns;
+	if (record->time_ns < previous_ns)
+		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+}
+
 static void count_record(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
 {
 	rw_summary *s = &r->summary;
 	r->oddities.now_ns = record->time_ns;
 	s->bytes += record->wire_bytes;
-	if (s->records++ == 0)
-		s->first_ns = s->last_ns = record->time_ns;
-	if (record->time_ns < s->first_ns)
-		s->first_ns = record->time_ns;
-	if (record->time_ns > s->last_ns)
+	s->records++;
+	if (s->records > 1 && record->time_ns > s->last_ns)
 		s->last_ns = record->time_ns;
-	if (record->time_ns < previous_ns)
-		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+	else
+		count_time(r, record, previous_ns);
 	if (record->interface >= s->interfaces)
 		s->interfaces = record->interface + 1;
-	count_link_type(s, record->link_type);
+	if (s->link_type[0] == record->link_type && s->link_types)
+		s->link_type_packets[0]++;
+	else
+		count_link_type(s, record->link_type);
 }
 
 /* For the passes that follow, as long as there is room. */
@@ -602,7 +610,8 @@ static inline int replay_under_way(rw_replay *r, struct rw_noted *noted, int *fa
 		return 0;
 	p->time_ns = l->last_ns = now;
 	int from_source = noted->side == l->source;
-	l->ce_packets += from_source & (p->ecn == RW_ECN_CE);
+	if (p->ecn == RW_ECN_CE)
+		l->ce_packets += (uint32_t)from_source;
 	l->packets_left--;
 	*failed = replay_middle(r, noted->flow, l, from_source, p);
 	return 1;
