@@ -53,37 +53,29 @@ static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 	return mix(numbers, which) + mix(counts, options);
 }
 
-static inline void put(struct rw_copies *c, struct set *set, uint32_t digest, uint32_t now)
+static int seen(const struct set *set, uint32_t digest, uint32_t now, uint32_t units)
 {
+	/* All at once: which it is cannot be foretold. */
+	ways same = (ways)((set->digest == digest) & (now - set->time < units));
+	uint64_t found[sizeof same / sizeof(uint64_t)];
+	memcpy(found, &same, sizeof same);
+	return (found[0] | found[1]) != 0;
+}
+
+enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p, int fresh)
+{
+	uint64_t whole = digest_of(flow, side, p);
+	struct set *set = &c->set[whole >> (64 - SETS_BITS)];
+	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
+	if (!fresh) {
+		/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
+		int nameless = p->identification == 0 && !p->has_timestamps;
+		if (seen(set, digest, now, nameless ? SOON_UNITS : COPY_UNITS))
+			return nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;
+	}
 	uint8_t *oldest = &c->oldest[set - c->set];
 	set->digest[*oldest] = digest;
 	set->time[*oldest] = now;
 	*oldest = (*oldest + 1) % WAYS;
-}
-
-static inline struct set *set_of(struct rw_copies *c, uint64_t whole) { return &c->set[whole >> (64 - SETS_BITS)]; }
-static inline uint32_t remembered(uint64_t whole) { return (uint32_t)whole | 1; } /* 0: never used */
-static inline uint32_t units_of(int64_t time_ns) { return (uint32_t)((uint64_t)time_ns >> UNIT_BITS); }
-
-enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p)
-{
-	/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
-	int nameless = p->identification == 0 && !p->has_timestamps;
-	uint64_t whole = digest_of(flow, side, p);
-	struct set *set = set_of(c, whole);
-	uint32_t digest = remembered(whole), now = units_of(p->time_ns);
-	/* All at once: which it is cannot be foretold. */
-	ways same = (ways)((set->digest == digest) & (now - set->time < (nameless ? SOON_UNITS : COPY_UNITS)));
-	uint64_t found[sizeof same / sizeof(uint64_t)];
-	memcpy(found, &same, sizeof same);
-	if (found[0] | found[1])
-		return nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;
-	put(c, set, digest, now);
 	return RW_COPY_NONE;
-}
-
-void rw_copies_add(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p)
-{
-	uint64_t whole = digest_of(flow, side, p);
-	put(c, set_of(c, whole), remembered(whole), units_of(p->time_ns));
 }

@@ -25,7 +25,7 @@ static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a -
 struct rw_side_clock {
 	uint32_t first_value, last_value, packets;
 	int64_t first_ns, last_ns;
-	int64_t window_ns, least_ns; /* smallest lag behind the clock within some seconds, and since when */
+	int64_t window_end_ns, least_ns; /* smallest lag behind the clock within some seconds, and until when */
 	uint32_t queued;             /* packets that lagged behind the others by more than a few ticks */
 	uint32_t lag_most_us;
 	uint32_t pending_value;      /* a value on its way to the other side and back */
@@ -45,13 +45,12 @@ struct rw_copies;
 struct rw_copies *rw_copies_open(void);
 void rw_copies_close(struct rw_copies *copies);
 /*
- * Every TCP packet of a capture in turn, of one side of a flow. Nameless: the very same soon after, but neither number nor
- * clock say whether it is a copy or was sent again. An ACK may well be; data is not in so short a time.
+ * Every TCP packet of a capture in turn, of one side of a flow. fresh: it cannot have passed before, as all of its data is new.
+ * Nameless: the very same soon after, but neither number nor clock say whether it is a copy or was sent again. An ACK may well be;
+ * data is not in so short a time.
  */
 enum rw_copy { RW_COPY_NONE = 0, RW_COPY_CERTAIN = 1, RW_COPY_NAMELESS = 2 };
-enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet);
-/* One that cannot have passed before, as all of its data is new. */
-void rw_copies_add(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet);
+enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet, int fresh);
 
 /* One record, as it is noted for later passes. */
 struct rw_noted {

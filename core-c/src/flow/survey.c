@@ -199,18 +199,13 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, 
 	struct rw_flow *f = &s->flow[n->flow];
 	struct rw_flow_side *from = &f->side[n->side];
 	f->last_ns = p->time_ns;
-	n->copy = 0;
-	if (see_data(from, p)) {
-		rw_copies_add(s->copies, n->flow, n->side, p);
-	} else {
-		enum rw_copy copy = rw_copies_see(s->copies, n->flow, n->side, p);
-		if (copy) {
-			n->copy = 1;
-			from->copies++;
-			if (copy == RW_COPY_CERTAIN)
-				return RW_SURVEY_OK;
-			from->nameless_acks += !p->payload_bytes && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
-		}
+	enum rw_copy copy = rw_copies_see(s->copies, n->flow, n->side, p, see_data(from, p));
+	n->copy = copy != RW_COPY_NONE;
+	if (copy) {
+		from->copies++;
+		if (copy == RW_COPY_CERTAIN)
+			return RW_SURVEY_OK;
+		from->nameless_acks += !p->payload_bytes && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
 	}
 	if (p->flags & RW_TCP_SYN || !f->established_ns)
 		see_handshake(f, n->side, p);
