@@ -121,8 +121,13 @@ static inline void rw_parse_tcp_fixed(struct rw_packet *packet, const uint8_t *h
 #endif
 	memcpy(&packet->source_port, &ports, sizeof ports); /* both */
 	rw_store_fields(packet, offsetof(struct rw_packet, sequence), rw_load_fields(h + 4));
-	rw_store_fields(packet, offsetof(struct rw_packet, payload_bytes),
-			rw_field(payload_bytes, 0, 4) | rw_field(bits >> 16 & 0x1ff, 4, 2) | rw_field(bits & 0xffff, 6, 2));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	bits = bits >> 16 | bits << 16;
+	uint64_t flags_and_window = bits & 0xffff01ff;
+#else
+	uint64_t flags_and_window = bits & 0x01ffffff;
+#endif
+	rw_store_fields(packet, offsetof(struct rw_packet, payload_bytes), rw_field(payload_bytes, 0, 4) | rw_field(flags_and_window, 4, 4));
 }
 
 static inline uint8_t rw_tcp_header_bytes(const uint8_t *h) { return (uint8_t)((h[12] >> 4) * 4); }
