@@ -339,8 +339,8 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 	uint64_t unexpected = (numbers_of(p) ^ rw_fields_at(&s->next, offsetof(struct foretold, sequence))) | (counts_of(p) ^ s->next.counts) |
 			      (kinds_of(p) ^ s->next.kinds) | (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
-			      (value | echo) >> STAMP_BITS | p->mptcp.seen | n->copy;
-	if (unexpected) {
+			      (value | echo) >> STAMP_BITS | n->copy;
+	if (unexpected || has_mapping(&p->mptcp)) {
 		write_long(j, n);
 		return 0;
 	}

@@ -129,16 +129,18 @@ static uint32_t ports_of(const struct rw_packet *p)
 	return both;
 }
 
-static struct rw_flow_recent *recent_of(struct rw_flow_index *x, const struct rw_packet *p)
-{
-	return &x->recent[(ports_of(p) * 0x9e3779b1u) >> (32 - RW_FLOW_RECENT_BITS)];
-}
-
 static uint32_t address_of(const uint8_t *address)
 {
 	uint32_t v;
 	memcpy(&v, address, 4);
 	return v;
+}
+
+/* Subflows may differ by an address alone. */
+static struct rw_flow_recent *recent_of(struct rw_flow_index *x, const struct rw_packet *p)
+{
+	uint32_t end = address_of(p->source) + address_of(p->destination);
+	return &x->recent[(ports_of(p) * 0x9e3779b1u + end * 0x85ebca6bu) >> (32 - RW_FLOW_RECENT_BITS)];
 }
 
 static int is_recent(const struct rw_flow_recent *recent, const struct rw_packet *p)
