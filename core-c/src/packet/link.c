@@ -38,8 +38,7 @@ enum ether_type {
 
 static uint32_t less(uint32_t wire, uint32_t n) { return wire > n ? wire - n : 0; }
 
-/* Does an Ethernet header with something known in it stand so far on? */
-static int looks_like_ethernet(struct rw_bytes b, size_t at)
+int rw_looks_like_ethernet(struct rw_bytes b, size_t at)
 {
 	rw_bytes_skip(&b, at + 12);
 	uint16_t type = rw_bytes_u16(&b);
@@ -69,11 +68,11 @@ static enum rw_parse parse_mpls(struct rw_parser *p, struct rw_bytes b, uint32_t
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (!bottom)
 		return RW_PARSE_OTHER;
-	if (rw_bytes_left(&b) && *b.at >> 4 == 0 && looks_like_ethernet(b, CONTROL_WORD)) {
+	if (rw_bytes_left(&b) && *b.at >> 4 == 0 && rw_looks_like_ethernet(b, CONTROL_WORD)) {
 		rw_bytes_skip(&b, CONTROL_WORD);
 		return rw_parse_ethernet(p, b, less(wire, CONTROL_WORD));
 	}
-	if (!looks_like_ip(b, wire) && looks_like_ethernet(b, 0))
+	if (!looks_like_ip(b, wire) && rw_looks_like_ethernet(b, 0))
 		return rw_parse_ethernet(p, b, wire);
 	return rw_parse_ip(p, b, wire);
 }
@@ -312,8 +311,7 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 	return 1;
 }
 
-enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
-			      struct rw_oddity_counts *oddities)
+static inline void begin(const struct rw_record *record, struct rw_packet *packet)
 {
 	packet->time_ns = record->time_ns;
 	packet->offset = record->offset;
@@ -321,10 +319,30 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 	packet->interface = record->interface;
 	packet->overtaken = 0;
 	packet->mptcp.seen = 0;
-	if (parse_plain(record, packet))
-		return RW_PARSE_TCP;
+}
+
+static inline void without_options(struct rw_packet *packet)
+{
 	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
 	packet->option_mss = packet->window_scale = 0;
 	packet->ts_value = packet->ts_echo = 0;
+}
+
+enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+			      struct rw_oddity_counts *oddities)
+{
+	begin(record, packet);
+	if (parse_plain(record, packet))
+		return RW_PARSE_TCP;
+	without_options(packet);
 	return parse_link(record, packet, fragments, oddities);
+}
+
+RW_ASIDE enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+				      struct rw_oddity_counts *oddities)
+{
+	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
+	begin(record, packet);
+	without_options(packet);
+	return rw_parse_aggregate(&p);
 }

@@ -1,14 +1,14 @@
 /*
  * What carries Ethernet, PPP or IP inside something else: LLC/SNAP (RFC 1042), 802.11, PPP (RFC 1661), GRE (RFC 2784,
  * 2890, 2637) and mirrored frames in it (draft-foschiano-erspan), VXLAN (RFC 7348) and its generic protocol extension
- * (draft-ietf-nvo3-vxlan-gpe), GENEVE (RFC 8926), GTP-U (3GPP TS 29.281), L2TP (RFC 2661), Teredo (RFC 4380), LISP
+ * (draft-ietf-nvo3-vxlan-gpe), GENEVE (RFC 8926), GTP-U (3GPP TS 29.281), L2TP (RFC 2661, 3931), Teredo (RFC 4380), LISP
  * (RFC 9300), CAPWAP (RFC 5415), MPLS in UDP (RFC 7510), TZSP. The innermost TCP is the packet.
  */
 #include "packet.h"
 
-enum { PPP_IPV4 = 0x0021, PPP_IPV6 = 0x0057, PPP_MPLS = 0x0281 };
+enum { PPP_IPV4 = 0x0021, PPP_MULTILINK = 0x003d, PPP_IPV6 = 0x0057, PPP_MPLS = 0x0281 };
 enum {
-	ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210,
+	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210,
 	ETHER_ERSPAN = 0x88be, ETHER_ERSPAN_III = 0x22eb, ETHER_WCCP = 0x883e, ETHER_MPLS = 0x8847, ETHER_NSH = 0x894f
 };
 enum {
@@ -54,7 +54,7 @@ enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 
 enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int padded)
 {
-	enum { QUALITY_AGGREGATE = 0x80, SUBFRAME_BYTES = 14 };
+	enum { QUALITY_AGGREGATE = 0x80 };
 	uint8_t first = rw_bytes_u8(&b), second = rw_bytes_u8(&b);
 	if (b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
@@ -75,8 +75,63 @@ enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t
 	header += rest;
 	if (!(control & QUALITY_AGGREGATE))
 		return rw_parse_llc(p, b, less(wire, header));
-	rw_bytes_skip(&b, SUBFRAME_BYTES); /* the first of several frames: addresses and its length */
-	return rw_parse_llc(p, b, less(wire, header + SUBFRAME_BYTES));
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	*rw_aggregate_of(p->fragments) = (struct rw_aggregate){b, less(wire, header)};
+	return RW_PARSE_SEVERAL;
+}
+
+/* IEEE 802.11-2020 9.3.2.2: addresses and a length, LLC, and padding up to four bytes. One in another goes on in its place. */
+enum rw_parse rw_parse_aggregate(struct rw_parser *p)
+{
+	enum { SUBFRAME_BYTES = 14 };
+	struct rw_aggregate *a = rw_aggregate_of(p->fragments);
+	while (a->wire >= SUBFRAME_BYTES) { /* less: a frame check sequence */
+		const uint8_t *h = rw_bytes_view(&a->rest, SUBFRAME_BYTES);
+		if (!h) {
+			a->wire = 0;
+			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+		}
+		uint32_t length = rw_load_u16(h + 12);
+		struct rw_bytes frame = rw_bytes_take(&a->rest, length);
+		frame.short_read = 0;
+		rw_bytes_skip(&a->rest, -(SUBFRAME_BYTES + length) & 3u);
+		a->wire = less(a->wire, (SUBFRAME_BYTES + length + 3) & ~3u);
+		if (rw_parse_llc(p, frame, length) == RW_PARSE_TCP)
+			return RW_PARSE_TCP;
+	}
+	return RW_PARSE_OTHER;
+}
+
+/* Does a PPP header with IP behind it stand so far on? */
+static int looks_like_ppp(struct rw_bytes b, size_t at)
+{
+	rw_bytes_skip(&b, at);
+	uint16_t protocol = rw_bytes_u8(&b);
+	if (protocol == 0xff) {
+		rw_bytes_skip(&b, 1);
+		protocol = rw_bytes_u8(&b);
+	}
+	if (protocol == 0)
+		protocol = rw_bytes_u8(&b);
+	uint8_t version = rw_bytes_u8(&b) >> 4;
+	return !b.short_read && ((protocol == PPP_IPV4 && version == 4) || (protocol == PPP_IPV6 && version == 6));
+}
+
+/*
+ * RFC 1990: PPP in several links. What begins a packet has its headers, and they say its length; what goes on has none. The
+ * number has 24 bits, or 12 where both sides agreed on it.
+ */
+static enum rw_parse parse_multilink(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { BEGINS = 0x80, NUMBER_LONG = 4, NUMBER_SHORT = 2 };
+	if (!rw_bytes_has(&b, 1))
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (!(*b.at & BEGINS))
+		return RW_PARSE_OTHER;
+	size_t header = !looks_like_ppp(b, NUMBER_LONG) && looks_like_ppp(b, NUMBER_SHORT) ? NUMBER_SHORT : NUMBER_LONG;
+	rw_bytes_skip(&b, header);
+	return rw_parse_ppp(p, b, less(wire, header));
 }
 
 enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
@@ -97,6 +152,8 @@ enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	wire = less(wire, header);
 	if (protocol == PPP_MPLS)
 		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
+	if (protocol == PPP_MULTILINK)
+		return parse_multilink(p, b, wire);
 	return protocol == PPP_IPV4 || protocol == PPP_IPV6 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
 }
 
@@ -214,10 +271,44 @@ static enum rw_parse parse_vxlan_gpe(struct rw_parser *p, struct rw_bytes b, uin
 	return flags & 8 ? rw_parse_ethernet(p, b, wire) : RW_PARSE_OTHER;
 }
 
+/* Does Ethernet stand so far on, and IP behind it where it says so? */
+static int looks_like_frame(struct rw_bytes b, size_t at)
+{
+	if (!rw_looks_like_ethernet(b, at))
+		return 0;
+	rw_bytes_skip(&b, at + 12);
+	uint16_t type = rw_bytes_u16(&b);
+	uint8_t version = rw_bytes_u8(&b) >> 4;
+	return (type != ETHER_IPV4 || version == 4) && (type != ETHER_IPV6 || version == 6);
+}
+
+/*
+ * RFC 3931: a session, then a cookie of 0, 4 or 8 bytes and a sublayer of 0 or 4, then Ethernet or PPP: what both sides agreed
+ * on when it was set up. Session 0 is what they say for that.
+ */
+enum rw_parse rw_parse_l2tpv3(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { BEFORE_MAX = 12 };
+	uint32_t session = rw_bytes_u32(&b);
+	wire = less(wire, 4);
+	for (uint32_t before = 0; session && before <= BEFORE_MAX; before += 4) {
+		int ppp = looks_like_ppp(b, before);
+		if (!ppp && !looks_like_frame(b, before))
+			continue;
+		rw_bytes_skip(&b, before);
+		return ppp ? rw_parse_ppp(p, b, less(wire, before)) : rw_parse_ethernet(p, b, less(wire, before));
+	}
+	return b.short_read ? rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER) : RW_PARSE_OTHER;
+}
+
 static enum rw_parse parse_l2tp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	enum { CONTROL = 0x8000, LENGTH = 0x4000, SEQUENCE = 0x0800, OFFSET = 0x0200, VERSION = 15 };
 	uint16_t flags = rw_bytes_u16(&b);
+	if (!(flags & CONTROL) && (flags & VERSION) == 3) {
+		rw_bytes_skip(&b, 2);
+		return rw_parse_l2tpv3(p, b, less(wire, 4));
+	}
 	if (flags & CONTROL || (flags & VERSION) != 2)
 		return RW_PARSE_OTHER;
 	size_t header = 6 + (flags & LENGTH ? 2 : 0) + (flags & SEQUENCE ? 4 : 0);
