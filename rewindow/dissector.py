@@ -299,7 +299,8 @@ def _headers(f: dict[str, str], layers: Sequence[str]) -> bytes | None:
     around = [layer for layer in layers[:tcp] if layer in ("ip", "ipv6")]
     if not around or "icmp" in layers[:tcp] or "icmpv6" in layers[:tcp]:
         return None
-    place = around.count(around[-1]) - 1
+    # From the end: a layer of IPv4 that passes IPv6 on stands first, and has no fields.
+    place = around.count(around[-1]) - layers.count(around[-1]) - 1
     if around[-1] == "ip":
         fragment = _number(f["ip.flags.mf"], place) << 13 | _number(f["ip.frag_offset"], place) // 8
         if tcp == len(layers) and not (fragment and _number(f["ip.proto"], place) == _TCP):

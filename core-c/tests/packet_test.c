@@ -49,7 +49,8 @@ static void check_tcp(uint32_t link_type, const char *header, size_t n)
 	/* Cut anywhere before the end of the fixed TCP header it is no TCP packet; nothing is read beyond. */
 	for (f.n = 0; f.n < whole - 12; f.n++) {
 		assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_OTHER);
-		if (n < 14 || memcmp(header + 12, "\x88\x47", 2)) /* nothing says what is behind labels: it may be no header at all */
+		/* Nothing says what is behind labels: it may be no header at all. */
+		if (link_type != 219 && (n < 14 || memcmp(header + 12, "\x88\x47", 2)))
 			assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER], 1);
 	}
 	/* Cut within the options: a packet, counted. */
@@ -68,6 +69,7 @@ static void link_layers(void **state)
 	HEADER(228, "");
 	HEADER(1, "ddddddssssss\x08\0");
 	HEADER(1, "ddddddssssss\x81\0\0\x05\x08\0");
+	HEADER(219, "\0\1\1\x40");
 	HEADER(1, "ddddddssssss\x88\xa8\0\x05\x81\0\0\x06\x08\0");
 	HEADER(1, "ddddddssssss\x88\x47\0\1\0\x40\0\2\1\x40");
 	HEADER(1, "ddddddssssss\x88\x64\x11\0\0\1\0\x64\0\x21");
@@ -95,6 +97,14 @@ static void link_layers(void **state)
 	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc2\2\1pppp");
 	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc3\2\3ppppcccc" "ddddddssssss\x08\0");
 	HEADER(9, "\2\x81\0\1\1\x40");
+	HEADER(1, "ddddddssssss\x92\0\0\5\x93\0\0\6\x08\0");
+	HEADER(1, "ddddddssssss\x89\x09\1\1\0\1\0\7\x08\0"); /* Cisco's metadata */
+	HEADER(119, "\x44\0\0\0\x0c\0\0\0nnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(119, "\0\0\0\x44\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(119, "\x80\x21\x10\1\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* AVS */
+	HEADER(163, "\x80\x21\x10\2\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(192, "\0\0\x0a\0\x69\0\0\0ff\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(192, "\0\0\x08\0\1\0\0\0" "ddddddssssss\x08\0");
 	HEADER(9, "\xff\3\0\x3d\xc0\0\1\2\0\x21"); /* multilink */
 	HEADER(9, "\0\x3d\x80\0\0\0\x21");
 	HEADER(9, "\0\x3d\xc1\2\0\x21"); /* short numbers */
@@ -351,6 +361,10 @@ static void unknown_link_types_are_counted(void **state)
 	struct rw_packet p;
 	assert_int_equal(parse(999, &f, 200, &p), RW_PARSE_OTHER);
 	assert_int_equal(oddities.count[RW_ODDITY_UNKNOWN_LINK_TYPE], 1);
+	struct file g = {.n = 0}; /* information on a packet, in information on it, ... */
+	for (int i = 0; i < 1000; i++)
+		put(&g, "\0\0\x08\0\xc0\0\0\0", 8);
+	assert_int_equal(parse(192, &g, (uint32_t)g.n, &p), RW_PARSE_OTHER);
 }
 
 static void ipv6(struct file *f, uint8_t next, uint32_t payload)
