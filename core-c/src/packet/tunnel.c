@@ -94,11 +94,15 @@ enum rw_parse rw_parse_aggregate(struct rw_parser *p)
 		}
 		uint32_t length = rw_load_u16(h + 12);
 		struct rw_bytes frame = rw_bytes_take(&a->rest, length);
+		int cut = frame.short_read;
 		frame.short_read = 0;
 		rw_bytes_skip(&a->rest, -(SUBFRAME_BYTES + length) & 3u);
 		a->wire = less(a->wire, (SUBFRAME_BYTES + length + 3) & ~3u);
-		if (rw_parse_llc(p, frame, length) == RW_PARSE_TCP)
+		enum rw_parse got = rw_parse_llc(p, frame, length);
+		if (got == RW_PARSE_TCP)
 			return RW_PARSE_TCP;
+		if (got == RW_PARSE_OTHER && cut)
+			a->wire = 0; /* counted, and nothing more is there */
 	}
 	return RW_PARSE_OTHER;
 }
