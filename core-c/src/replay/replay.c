@@ -112,16 +112,17 @@ static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observati
 			previous_ns = record.time_ns;
 		}
 		r->survey.last.flow = RW_FLOW_NONE;
-		enum rw_survey_status failed = RW_SURVEY_OK;
 		enum rw_parse parsed = rw_packet_parse(&record, &noted.packet, fragments, &r->oddities);
 		if (parsed == RW_PARSE_TCP) {
 			s->tcp_packets++;
-			failed = rw_survey_packet(&r->survey, &noted.packet, r->oddities.record);
+			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted.packet, r->oddities.record);
+			if (failed)
+				return not_surveyed(r, failed, &record, error);
 		} else if (parsed == RW_PARSE_SEVERAL) {
-			failed = survey_several(r, &record, fragments, &noted);
+			enum rw_survey_status failed = survey_several(r, &record, fragments, &noted);
+			if (failed)
+				return not_surveyed(r, failed, &record, error);
 		}
-		if (failed)
-			return not_surveyed(r, failed, &record, error);
 		note(&r->survey, &noted);
 	}
 	return got;
