@@ -94,6 +94,7 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 		}
 	} else if (f->syn_ack_ns && !f->established_ns && side == f->initiator && (p->flags & RW_TCP_ACK)) {
 		f->established_ns = p->time_ns;
+		f->established_late = p->payload_bytes || f->side[!side].bytes;
 	}
 }
 
@@ -126,6 +127,10 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 	/* Every other option is used only on a flow that is MPTCP already. */
 	if (m->seen & ~(1u << RW_MP_CAPABLE))
 		f->data_level = 1;
+	if (m->seen & 1 << RW_MP_PRIO && !m->prio_elsewhere)
+		f->backup = m->prio_backup;
+	if (m->seen & 1 << RW_MP_DSS && m->dss_mapping && m->data_length == 0 && !m->dss_data_fin)
+		f->infinite = 1;
 	if (m->seen & 1 << RW_MP_FASTCLOSE)
 		f->fast_closed = 1;
 }
@@ -206,7 +211,8 @@ static uint8_t capture_point(const struct rw_flow *f)
 		return (uint8_t)(1 + f->initiator);
 	if (out <= all / 10)
 		return (uint8_t)(1 + !f->initiator);
-	return 0;
+	/* Both parts are long, but the second perhaps only because its packet waited, or was not the first. */
+	return f->established_late ? rw_clock_near(f) : 0;
 }
 
 struct token_owner {
@@ -329,7 +335,7 @@ static void describe(struct rw_survey *s, struct rw_flow_connection *c)
 	}
 	if (!c->mptcp)
 		c->version = -1;
-	c->fallback = !c->mptcp && lead->capable != 0;
+	c->fallback = c->mptcp ? c->subflows == 1 && lead->infinite : lead->capable != 0;
 	c->unmatched = (uint8_t)lead->joined;
 	int responder = !lead->initiator;
 	if (c->mptcp && lead->joined) {

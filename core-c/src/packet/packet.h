@@ -33,7 +33,7 @@ struct rw_mptcp {
 	uint8_t join_backup, join_address_id;
 	uint8_t dss_data_ack, dss_mapping, dss_data_fin, dss_wide; /* wide: the DSN has 64 bits */
 	uint8_t has_join_token;
-	uint8_t prio_backup;
+	uint8_t prio_backup, prio_elsewhere; /* elsewhere: of the subflow with an address, not of this one (RFC 6824 3.3.8) */
 	uint32_t join_token;
 	uint64_t key[2];           /* sender's, receiver's */
 	uint64_t data_ack, data_sequence;
