@@ -376,6 +376,18 @@ def test_aggregates(tmp_path: Path) -> None:
     assert [dict(d.reasons) for d in outcome.comparison.differences] == [{"cut aggregate": 1}]
 
 
+def test_a_handshake_in_the_wrong_order(tmp_path: Path) -> None:
+    """By their times the packets are in order: what tshark calls a retransmission is none."""
+    path = tmp_path / "capture.pcapng"
+    records = transfer(1.0, 0.001).records
+    shown = [enhanced(data, t // 1000, wire=w) for t, data, w in [*records[2::-1], *records[3:]]]
+    path.write_bytes(pcapng(interface(101), *shown))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert [dict(d.reasons) for d in outcome.comparison.differences if d.what == "retransmissions"] == [{"clock": -1}]
+
+
 def test_what_tshark_is_not_told(tmp_path: Path) -> None:
     """Ethernet in a session of L2TPv3: no more packets than there are frames with bytes behind such a header."""
     path = tmp_path / "capture.pcapng"
