@@ -104,10 +104,21 @@ int rw_early_waits(const struct rw_flow *f, const struct rw_packet *p)
 	return !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->time_ns > f->established_ns;
 }
 
-/* How much of the round trip lies before the capture. */
+/* How much of the round trip lies before the capture: beside the receiver all of it, in the middle the sender's part. */
 static int64_t round_trip_before_ns(const struct rw_flow *f)
 {
-	return f->near == 1 + f->source ? 0 : shortest_round_trip_ns(f);
+	int64_t whole = shortest_round_trip_ns(f), before = whole;
+	if (f->near == 1 + f->source)
+		return 0;
+	if (f->near)
+		return whole;
+	int opened = f->source == f->initiator;
+	int64_t answered = opened ? f->established_ns - f->syn_ack_ns : f->syn_ack_ns - f->syn_ns;
+	if (f->handshake && f->established_ns && answered > 0 && answered < before && !(opened && f->established_late))
+		before = answered;
+	if (f->clock && f->clock->side[!f->source].echo_ns && (int64_t)f->clock->side[!f->source].echo_ns < before)
+		before = (int64_t)f->clock->side[!f->source].echo_ns;
+	return before;
 }
 
 /* From a flow's first packet in this reader's sight to its last in the replay's. Null: out of memory. */
