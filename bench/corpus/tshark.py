@@ -51,7 +51,7 @@ _BELOW_TCP = {
 }
 """Layers in which there may be TCP, when nothing follows them."""
 
-_UNDECODED = {"l2tp", "null", "nflog", "mpls", "pwethheuristic", "pwethcw", "pwethnocw"}
+_UNDECODED = {"capwap.data", "l2tp", "null", "nflog", "mpls", "pwethheuristic", "pwethcw", "pwethnocw"}
 """Layers behind which tshark shows bytes where it is not told what they are."""
 
 _NO_PACKETS = {"systemd_journal"}

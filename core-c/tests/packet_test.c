@@ -99,6 +99,8 @@ static void link_layers(void **state)
 	HEADER(9, "\2\x81\0\1\1\x40");
 	HEADER(1, "ddddddssssss\x92\0\0\5\x93\0\0\6\x08\0");
 	HEADER(1, "ddddddssssss\x89\x09\1\1\0\1\0\7\x08\0"); /* Cisco's metadata */
+	HEADER(1, "ddddddssssss\xd2\x8b\0\1\0\x10tttttttt\x08\0"); /* Arista's times */
+	HEADER(1, "ddddddssssss\xd2\x8b\0\1\1\x20tttttt\x08\0");
 	HEADER(119, "\x44\0\0\0\x0c\0\0\0nnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(119, "\0\0\0\x44\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(119, "\x80\x21\x10\1\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* AVS */
@@ -186,6 +188,8 @@ static void tunnels(void **state)
 	TUNNEL(17, UDP("\x12\xb6") "\x0c\0\0\4\0\0\1\0\x0f\xc2\2\1pppp");
 	TUNNEL(17, UDP("\x14\x7f") "\0\x10\2\0\0\0\0\0" "ddddddssssss\x08\0");
 	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\1\x08\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* Cisco's */
+	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\x09\x88\0\0aaaaaabbbbbbcccccc\0\0qq\xaa\xaa\3\0\0\0\x08\0");
 	TUNNEL(17, UDP("\x19\xeb") "\0\1\1\x40");
 	TUNNEL(17, UDP("\x90\x90") "\1\0\0\1\x0a\1x\0\1" "ddddddssssss\x08\0");
 }

@@ -192,3 +192,33 @@ def test_in_the_middle_only_the_senders_part_lies_before(
     assert subflow.send_times == ("timestamps" if ticks else "round_trip")
     assert subflow.rtt_median_us is not None
     assert abs(subflow.rtt_median_us - 60_000) < 3_000
+
+
+@pytest.mark.parametrize("ticks", [True, False])
+@pytest.mark.parametrize("late", [-0.005, -0.00002, 0.0, 0.001])
+def test_answers_captured_before_what_they_answer(late: float, ticks: bool, tmp_path: Path) -> None:
+    """Beside the receiver, 60 ms away: its packets pass another interface, with a clock of its own, or processor."""
+    trace = Trace()
+
+    def packet(time: float, from_source: bool, *numbers: int, echo: float = 0.0, **kw: int) -> None:
+        value = int(time * 1000) + (50 if from_source else 9000)
+        options = stamped(value, int(echo * 1000) + (9000 if from_source else 50))
+        trace.packet(
+            time + (0.03 if from_source else late), from_source, *numbers, options=options if ticks else b"", **kw
+        )
+
+    packet(1.0, True, 0, 0, SYN)
+    packet(1.03, False, 1000, 1, SYN | ACK, echo=1.0)
+    packet(1.0601, True, 1, 1001, echo=1.03)
+    for i in range(40):
+        time = 2.0005 + i * 0.0613
+        packet(time, True, 1 + i * MSS, 1001, echo=time - 0.0313 if i else 1.03, payload=MSS)
+        packet(time + 0.03, False, 1001, 1 + (i + 1) * MSS, echo=time)
+    trace.records.sort(key=lambda r: r[0])  # stable: of one time, the first above
+    (connection,) = replayed(trace, tmp_path).connections
+    subflow = connection.subflows[0]
+    assert (subflow.vantage, subflow.bytes, subflow.retransmitted_packets) == ("receiver", 40 * MSS, 0)
+    assert "unseen_data" not in subflow.quality
+    assert "no_handshake" not in subflow.quality
+    assert subflow.rtt_median_us is not None
+    assert abs(subflow.rtt_median_us - 60_000) < 6_500

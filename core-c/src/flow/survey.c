@@ -15,6 +15,8 @@ int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 }
 
 #define COPIES_MIN 3
+/* Sooner than a SYN is sent again. */
+#define ANSWER_FIRST_NS 20000000ll
 
 static RW_ASIDE int make_room(struct rw_survey *s)
 {
@@ -87,6 +89,11 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 		if (!(p->flags & RW_TCP_ACK)) {
 			f->initiator = (uint8_t)side;
 			f->syn_ns = p->time_ns; /* the last one counts: it was answered */
+			/* Two interfaces, or two processors, one a little behind: the answer was captured first. */
+			if (f->syn_ack_ns && !f->handshake && !f->established_ns && p->time_ns - f->syn_ack_ns < ANSWER_FIRST_NS) {
+				f->handshake = 1;
+				f->syn_ns = p->time_ns < f->syn_ack_ns ? p->time_ns : f->syn_ack_ns;
+			}
 		} else if (!f->syn_ack_ns) {
 			f->syn_ack_ns = p->time_ns;
 			f->initiator = (uint8_t)!side;

@@ -28,7 +28,7 @@ const char *rw_link_type_name(uint32_t link_type)
 enum ether_type {
 	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_VLAN = 0x8100, ETHER_QINQ = 0x88a8, ETHER_QINQ_OLD = 0x9100, ETHER_QINQ_OLDER = 0x9200, ETHER_QINQ_OLDEST = 0x9300,
 	ETHER_MPLS = 0x8847, ETHER_MPLS_UPSTREAM = 0x8848, ETHER_PPPOE_SESSION = 0x8864, ETHER_MACSEC = 0x88e5,
-	ETHER_BACKBONE = 0x88e7, ETHER_CISCO_METADATA = 0x8909, ETHER_VN_TAG = 0x8926, ETHER_E_TAG = 0x893f, ETHER_NSH = 0x894f, ETHER_TRILL = 0x22f3,
+	ETHER_ARISTA = 0xd28b, ETHER_BACKBONE = 0x88e7, ETHER_CISCO_METADATA = 0x8909, ETHER_VN_TAG = 0x8926, ETHER_E_TAG = 0x893f, ETHER_NSH = 0x894f, ETHER_TRILL = 0x22f3,
 	ETHER_LENGTH_MAX = 1500
 };
 
@@ -90,6 +90,17 @@ static uint16_t parse_macsec(struct rw_bytes *b, uint32_t *wire)
 	return control & (ENCRYPTED | CHANGED) ? 0 : type;
 }
 
+/* Arista's switches put a time into frames: a kind, its form, and 48 or 64 bits. The type that follows. */
+static uint16_t parse_arista(struct rw_bytes *b, uint32_t *wire)
+{
+	enum { FORM_48_BITS = 0x20 };
+	rw_bytes_skip(b, 2);
+	uint32_t rest = (rw_bytes_u16(b) & 0xff) == FORM_48_BITS ? 6 : 8;
+	rw_bytes_skip(b, rest);
+	*wire = less(*wire, 6 + rest);
+	return rw_bytes_u16(b);
+}
+
 /* RFC 8300: service chains. */
 static enum rw_parse parse_nsh(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
@@ -144,6 +155,9 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 			break;
 		case ETHER_MACSEC:
 			type = parse_macsec(&b, &wire);
+			break;
+		case ETHER_ARISTA:
+			type = parse_arista(&b, &wire);
 			break;
 		case ETHER_MPLS:
 		case ETHER_MPLS_UPSTREAM:
@@ -226,7 +240,7 @@ static enum rw_parse parse_radiotap(struct rw_parser *p, struct rw_bytes b, uint
 	}
 	uint8_t flags = present & PRESENT_FLAGS && at < length ? rw_bytes_u8(&b) : 0;
 	rw_bytes_skip(&whole, length > 4 ? length : 4);
-	return rw_parse_wireless(p, whole, less(wire, length), flags & FLAG_PADDED);
+	return rw_parse_wireless(p, whole, less(wire, length), flags & FLAG_PADDED ? RW_WIRELESS_PADDED : RW_WIRELESS_PLAIN);
 }
 
 static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct rw_bytes b, uint32_t wire);
@@ -246,7 +260,7 @@ static enum rw_parse parse_receiver(struct rw_parser *p, struct rw_bytes b, uint
 	rw_bytes_skip(&b, length);
 	if (head.short_read || b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
-	return rw_parse_wireless(p, b, less(wire, length), 0);
+	return rw_parse_wireless(p, b, less(wire, length), RW_WIRELESS_PLAIN);
 }
 
 /* Per-packet information (CACE, 2007): little-endian; fields, and a packet of any other link type. */
@@ -275,7 +289,7 @@ static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct 
 		rw_bytes_skip(&b, 13);
 		return rw_parse_llc(p, b, less(wire, 13));
 	case LINK_WIRELESS:
-		return rw_parse_wireless(p, b, wire, 0);
+		return rw_parse_wireless(p, b, wire, RW_WIRELESS_PLAIN);
 	case LINK_RADIOTAP:
 		return parse_radiotap(p, b, wire);
 	case LINK_PRISM:

@@ -139,8 +139,9 @@ struct rw_aggregate {
 struct rw_aggregate *rw_aggregate_of(struct rw_fragments *fragments);
 /* The next frame of an aggregate that has TCP. */
 enum rw_parse rw_parse_aggregate(struct rw_parser *p);
-/* padded: the header is filled up to a multiple of four bytes. */
-enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int padded);
+/* Padded: the header is filled up to a multiple of four bytes. Swapped: so are its first two. */
+enum rw_wireless { RW_WIRELESS_PLAIN = 0, RW_WIRELESS_PADDED = 1, RW_WIRELESS_SWAPPED = 2 };
+enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, enum rw_wireless form);
 enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 /* What is behind an L2TPv3 header, or a session over IP. */
 enum rw_parse rw_parse_l2tpv3(struct rw_parser *p, struct rw_bytes b, uint32_t wire);

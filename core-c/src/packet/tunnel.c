@@ -52,12 +52,15 @@ enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	return rw_parse_ether_type(p, b, less(wire, 8), type);
 }
 
-enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int padded)
+enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, enum rw_wireless form)
 {
 	enum { QUALITY_AGGREGATE = 0x80 };
-	uint8_t first = rw_bytes_u8(&b), second = rw_bytes_u8(&b);
+	uint16_t control_field = rw_bytes_u16(&b);
 	if (b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (form == RW_WIRELESS_SWAPPED)
+		control_field = __builtin_bswap16(control_field);
+	uint8_t first = (uint8_t)(control_field >> 8), second = (uint8_t)control_field;
 	int data = (first >> 2 & 3) == 2, without_payload = first >> 4 & 4, quality = first >> 7;
 	if (!data || without_payload || second & 0x40) /* encrypted */
 		return RW_PARSE_OTHER;
@@ -70,7 +73,7 @@ enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t
 		header += 2;
 	}
 	size_t rest = quality && second & 0x80 ? 4 : 0;
-	rest += padded ? (4 - (header + rest) % 4) % 4 : 0;
+	rest += form == RW_WIRELESS_PADDED ? (4 - (header + rest) % 4) % 4 : 0;
 	rw_bytes_skip(&b, rest);
 	header += rest;
 	if (!(control & QUALITY_AGGREGATE))
@@ -204,7 +207,7 @@ enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	if (protocol == ETHER_PPP)
 		return rw_parse_ppp(p, b, wire);
 	if (protocol >= ETHER_ARUBA_FIRST && protocol <= ETHER_ARUBA_LAST)
-		return rw_parse_wireless(p, b, wire, 0);
+		return rw_parse_wireless(p, b, wire, RW_WIRELESS_PLAIN);
 	if (protocol == ETHER_ERSPAN || protocol == ETHER_ERSPAN_III)
 		return parse_erspan(p, b, wire, flags & 0x1000);
 	if (protocol == ETHER_WCCP) { /* a redirect header (draft-wilson-wrec-wccp-v2), or none */
@@ -346,7 +349,11 @@ static enum rw_parse parse_capwap(struct rw_parser *p, struct rw_bytes b, uint32
 		return RW_PARSE_OTHER;
 	rw_bytes_skip(&b, header - 4);
 	wire = less(wire, header);
-	return bits & WIRELESS ? rw_parse_wireless(p, b, wire, 0) : rw_parse_ethernet(p, b, wire);
+	if (!(bits & WIRELESS))
+		return rw_parse_ethernet(p, b, wire);
+	/* Cisco's swap the bytes that tell a data frame: version 0, type 2. */
+	int swapped = rw_bytes_left(&b) > 1 && (b.at[0] & 15) != 8 && (b.at[1] & 15) == 8;
+	return rw_parse_wireless(p, b, wire, swapped ? RW_WIRELESS_SWAPPED : RW_WIRELESS_PLAIN);
 }
 
 /* Frames that a sniffer sends on: tags until one that ends them, then the frame. */
@@ -365,7 +372,7 @@ static enum rw_parse parse_tzsp(struct rw_parser *p, struct rw_bytes b, uint32_t
 	}
 	wire = less(wire, before - rw_bytes_left(&b));
 	if (frame == FRAME_WIRELESS)
-		return rw_parse_wireless(p, b, wire, 0);
+		return rw_parse_wireless(p, b, wire, RW_WIRELESS_PLAIN);
 	return frame == FRAME_ETHERNET ? rw_parse_ethernet(p, b, wire) : RW_PARSE_OTHER;
 }
 

@@ -293,12 +293,13 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 	w->low_ns = w->low_ns - drift > NEVER ? w->low_ns - drift : NEVER;
 	if (high < w->high_ns)
 		w->high_ns = high;
-	if (s->earliest_ns != NEVER) {
-		int64_t low = s->earliest_ns - tick_ns(w, p) - RW_CLOCK_TICK_NS;
-		w->low_ns = low > w->low_ns ? low : w->low_ns;
+	int64_t low = s->earliest_ns != NEVER ? s->earliest_ns - tick_ns(w, p) - RW_CLOCK_TICK_NS : NEVER;
+	if (low > w->low_ns)
+		w->low_ns = low;
+	if (w->low_ns > w->high_ns) { /* a clock that jumped, or a round trip shorter than those before: begin anew */
+		w->low_ns = low;
+		w->high_ns = low != NEVER ? high : high - w->round_trip_ns;
 	}
-	if (w->low_ns > w->high_ns) /* a clock that jumped: begin anew */
-		w->low_ns = w->high_ns = high;
 }
 
 static struct sending *sending_at(const struct waiting *w, uint32_t i) { return &w->ring[(w->head + i) & (w->capacity - 1)]; }
