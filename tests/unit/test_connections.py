@@ -191,6 +191,26 @@ def test_an_answer_that_waited_says_nothing_of_the_way(tmp_path: Path) -> None:
         assert (rtt_us < 55_000) == missing
 
 
+@pytest.mark.parametrize(
+    ("client", "server", "vantage"),
+    [("127.0.0.1", "127.0.0.1", "sender"), ("127.0.0.1", "127.0.1.1", "sender"), ("10.0.0.1", "10.0.0.2", "receiver")],
+)
+def test_on_one_host_a_capture_is_beside_the_sender(client: str, server: str, vantage: str, tmp_path: Path) -> None:
+    """The kernel answers within 20 us, the program that opened after 90: that places the capture only between hosts."""
+    trace, ends = Trace(), {"client": client, "server": server}
+    trace.packet(1.0, True, 0, 0, SYN, **ends)  # type: ignore[arg-type]
+    trace.packet(1.00002, False, 1000, 1, SYN | ACK, **ends)  # type: ignore[arg-type]
+    trace.packet(1.00011, True, 1, 1001, **ends)  # type: ignore[arg-type]
+    for i in range(20):
+        trace.packet(1.1 + i * 0.001, True, 1 + i * 100, 1001, payload=100, **ends)  # type: ignore[arg-type]
+        trace.packet(1.10002 + i * 0.001, False, 1001, 101 + i * 100, **ends)  # type: ignore[arg-type]
+    (connection,) = connections(trace, tmp_path)
+    (subflow,) = connection.subflows
+    assert subflow.vantage == vantage
+    assert subflow.rtt_median_us is not None
+    assert (subflow.rtt_median_us <= 21) == (vantage == "sender")
+
+
 def test_mptcp_without_its_handshake(tmp_path: Path) -> None:
     trace = Trace()
     trace.packet(1.0, True, 1, 1001, payload=100, options=mapping(5, 1, 100))

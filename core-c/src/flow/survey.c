@@ -222,6 +222,13 @@ static uint8_t capture_point(const struct rw_flow *f)
 	return f->established_late ? rw_clock_near(f) : 0;
 }
 
+/* Both ends are beside the capture then, the sender's too. */
+static int on_one_host(const struct rw_flow *f)
+{
+	const uint8_t *a = f->address[0], *b = f->address[1];
+	return memcmp(a, b, f->family == 4 ? 4 : 16) == 0 || (f->family == 4 && a[0] == 127 && b[0] == 127);
+}
+
 struct token_owner {
 	uint32_t token, flow;
 	uint8_t side;
@@ -419,6 +426,8 @@ int rw_survey_finish(struct rw_survey *s)
 			uint64_t a = sent[f->connection][0], b = sent[f->connection][1];
 			uint8_t source = a == b ? lead->initiator : b > a;
 			f->source = source ^ g.turned[i];
+			if (on_one_host(f))
+				f->near = (uint8_t)(1 + f->source);
 		}
 		free(sent);
 		for (uint32_t c = 0; !failed && c < s->connections; c++)
