@@ -90,7 +90,8 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 			f->initiator = (uint8_t)side;
 			f->syn_ns = p->time_ns; /* the last one counts: it was answered */
 			/* Two interfaces, or two processors, one a little behind: the answer was captured first. */
-			if (f->syn_ack_ns && !f->handshake && !f->established_ns && p->time_ns - f->syn_ack_ns < ANSWER_FIRST_NS) {
+			if (f->syn_ack_ns && f->side[!side].syn && !f->handshake && !f->established_ns &&
+			    p->time_ns - f->syn_ack_ns < ANSWER_FIRST_NS) {
 				f->handshake = 1;
 				f->syn_ns = p->time_ns < f->syn_ack_ns ? p->time_ns : f->syn_ack_ns;
 			}
