@@ -40,7 +40,7 @@ _OPTIONS = (
 )
 
 _FIELDS = (
-    "frame.time_epoch", "frame.interface_id", "frame.len", "frame.protocols",
+    "frame.time_epoch", "frame.interface_id", "frame.len", "frame.protocols", "_ws.short", "_ws.malformed",
     "ip.src", "ip.dst", "ip.dsfield.ecn", "ip.len", "ip.hdr_len", "ip.id", "ip.flags.mf", "ip.frag_offset", "ip.proto",
     "ipv6.src", "ipv6.dst", "ipv6.tclass.ecn", "ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt",
     "ipv6.fraghdr.ident", "ipv6.plen", "ah.length",
@@ -54,6 +54,8 @@ _NOT_THE_FILES_FAULT = (1, 126, 127)
 """Exit statuses: an option that it does not know; it could not be started."""
 _TCP, _FRAGMENT = 6, 44
 _RAW_IP = 101
+_CUT = b"\x45"
+"""The core counts it as a header that was not captured."""
 _TIME_UNUSABLE = (1 << 64) - 1
 """The core counts it as a bad timestamp."""
 _LINK_TYPE_NAMES = {"eth": "ethernet", "sll": "linux_sll"}
@@ -262,6 +264,8 @@ def _take(row: Sequence[str], writer: _Writer, found: Dissection, every_record: 
     found.ip += "ip" in layers or "ipv6" in layers
     packet = _headers(f, layers)
     found.tcp += packet is not None
+    if packet is None and (f["_ws.short"] or f["_ws.malformed"]) and _ends_in_ip(layers):
+        packet = _CUT
     if packet is None and not every_record:
         return
     # A record without TCP: one byte that is no version of IP.
@@ -293,13 +297,19 @@ def _bytes(text: str) -> bytes:
     return b"" if text == "<MISSING>" else bytes.fromhex(text.replace(":", ""))
 
 
+def _ends_in_ip(layers: Sequence[str]) -> bool:
+    lowest = next((layer for layer in reversed(layers) if layer != "_ws.malformed"), "")
+    return lowest in ("ip", "ipv6") and not {"icmp", "icmpv6"}.intersection(layers)
+
+
 def _headers(f: dict[str, str], layers: Sequence[str]) -> bytes | None:
     """IP and TCP headers of the packet; None when there is no TCP in it, or only inside an ICMP error."""
     tcp = layers.index("tcp") if "tcp" in layers else len(layers)
     around = [layer for layer in layers[:tcp] if layer in ("ip", "ipv6")]
     if not around or "icmp" in layers[:tcp] or "icmpv6" in layers[:tcp]:
         return None
-    place = around.count(around[-1]) - 1
+    # From the end: a layer of IPv4 that passes IPv6 on stands first, and has no fields.
+    place = around.count(around[-1]) - layers.count(around[-1]) - 1
     if around[-1] == "ip":
         fragment = _number(f["ip.flags.mf"], place) << 13 | _number(f["ip.frag_offset"], place) // 8
         if tcp == len(layers) and not (fragment and _number(f["ip.proto"], place) == _TCP):

@@ -27,7 +27,7 @@ KINDS: Mapping[str, Kind] = {
     # of the whole capture
     "cut_capture": Kind(LIMITED, ("completion",), "the file ends inside a record: what came before is analysed"),
     "corrupt_record": Kind(POOR, ("completion",), "an impossible record: nothing after it can be read"),
-    "bad_block": Kind(LIMITED, (), "a block that contradicts its own length was passed over"),
+    "bad_block": Kind(LIMITED, (), "a block that contradicts its own length: passed over, or read as far as it goes"),
     "bad_timestamp": Kind(LIMITED, TIMES, "a time that cannot be: taken for the time of the record before"),
     "backward_timestamp": Kind(LIMITED, TIMES, "records out of the order of their times"),
     "no_timestamp": Kind(POOR, (*TIMES, "goodput", "completion"), "packets without a time of their own"),

@@ -37,12 +37,15 @@ _MAGICS = (
 
 @dataclass
 class Outcome:
-    """Of one capture. failure: it broke, or one of the two does not read it; neither: both refuse it."""
+    """Of one capture. failure: it broke, or one of the two does not read it; neither: both refuse it; alone: tshark
+    knows no such format or link type.
+    """
 
     name: str
     comparison: Comparison | None = None
     failure: str = ""
     neither: str = ""
+    alone: str = ""
 
     @property
     def unexplained(self) -> list[str]:
@@ -119,6 +122,8 @@ def outcome_of(path: Path, name: str, sanitized: Path | None) -> Outcome:
         read_on -= ours["summary"]["packets"]
     if seen.refusal and (why := _without_tcp(ours) or "nothing before a bad block" * bool(passed_over)):
         return Outcome(name, neither=why)
+    if seen.refusal and "unknown or unsupported" in seen.refusal:
+        return Outcome(name, alone=f"only rewindow reads it: tshark says {seen.refusal}")
     if seen.refusal:
         return Outcome(name, failure="tshark does not read it")
     if read_on:
@@ -162,7 +167,9 @@ def _why(comparison: Comparison) -> str:
 
 def _row(outcome: Outcome) -> str:
     if outcome.comparison is None:
-        said = f"**failed: {outcome.failure}**" if outcome.failure else f"neither reads it: {outcome.neither}"
+        said = outcome.alone or f"neither reads it: {outcome.neither}"
+        if outcome.failure:
+            said = f"**failed: {outcome.failure}**"
         return f"| {outcome.name} |{' |' * len(COLUMNS)} | {said} |"
     cells = [_cell(outcome.comparison, what) for what in COLUMNS]
     return "| " + " | ".join([outcome.name, *cells, _oddities(outcome.comparison), _why(outcome.comparison)]) + " |"

@@ -91,7 +91,7 @@ def compare_retransmissions(found: Comparison, senders: Sequence[Read]) -> None:
         for packet in sender.flow.packets:
             amount = sender.units[packet.number] - (_FLAGGED in packet.analysis)
             if amount:
-                reason = _reason(sender, packet)
+                reason = _reason(sender, packet) or ("clock" if packet.number in sender.backward else "")
                 reasons[reason] += amount
                 if not reason:
                     verdict = sender.verdicts.get(packet.number)

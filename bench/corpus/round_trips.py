@@ -51,7 +51,7 @@ def _reason(sender: Sender, packet: Packet, sample: Sample | None, theirs: float
         return _OF_FATE.get(sender.fates.get(packet.number, ""), outside)
     if sample.us > theirs:
         return "delayed ACK"
-    if sender.goes_back:
+    if sender.backward:
         return "clock"
     if sender.fates.get(packet.number) == "repeated":
         return "retransmitted"

@@ -91,7 +91,8 @@ class Sender:
     unseen_acks: int = 0
     numbers_missing: int = 0
     stray: list[int] = field(default_factory=list)
-    goes_back: bool = False
+    backward: set[int] = field(default_factory=set)
+    """Packets with a time before another's that the capture has before them."""
     _later: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -151,7 +152,8 @@ class Sender:
         latest = set_back = 0
         for packet, options in zip(self.flow.packets, self.flow.options, strict=True):
             back = latest - (packet.time_ns + set_back)
-            self.goes_back |= back > 0
+            if back > 0:
+                self.backward.add(packet.number)
             if SET_BACK_NS < back <= SET_BACK_MOST_NS - set_back:
                 set_back += back
             now = latest = max(latest, packet.time_ns + set_back)  # a subflow's clock does not go back

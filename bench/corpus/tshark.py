@@ -10,11 +10,14 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from bench.corpus import clocks
+
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 TCP, HEADER_BYTES_MIN, PAYLOAD_BYTES_MAX = 6, 20, 1 << 20
 
 _FIELDS = (
     "frame.number", "frame.time_epoch", "frame.interface_id", "frame.protocols", "_ws.malformed", "_ws.short",
+    "frame.len", "frame.cap_len", "wlan.qos.amsdupresent",
     "ip.src", "ip.dst", "ip.id", "ip.len", "ip.hdr_len", "ip.proto",
     "ip.flags.mf", "ip.frag_offset", "ip.reassembled.length",
     "ipv6.src", "ipv6.dst", "ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt", "ipv6.fraghdr.ident",
@@ -27,6 +30,8 @@ _FIELDS = (
     "tcp.analysis.zero_window_probe", "tcp.analysis.ack_rtt",
 )  # fmt: skip
 _ANALYSIS = ("retransmission", "out_of_order", "keep_alive", "zero_window_probe")
+
+_OLD_TAGS = ("-d", "ethertype==0x9200,vlan", "-d", "ethertype==0x9300,vlan")
 
 _BELOW_TCP = {
     "eth",
@@ -45,6 +50,9 @@ _BELOW_TCP = {
     "ah",
 }
 """Layers in which there may be TCP, when nothing follows them."""
+
+_UNDECODED = {"capwap.data", "l2tp", "null", "nflog", "mpls", "pwethheuristic", "pwethcw", "pwethnocw"}
+"""Layers behind which tshark shows bytes where it is not told what they are."""
 
 _NO_PACKETS = {"systemd_journal"}
 """Blocks of pcapng that are shown as frames with a time; others have none."""
@@ -83,6 +91,8 @@ class Seen:
 
     frames, tcp_frames: as tshark counts them. packets: TCP with a whole header, outside ICMP errors.
     icmp_errors, broken_headers: the other frames with TCP; their streams beside. blocks: frames that are no packets.
+    aggregated: TCP packets that are not the first of their frame. aggregates_cut: such frames, cut by the snap length.
+    undecoded: frames with bytes behind a link or tunnel that tshark knows.
     fragments: frames whose TCP packet IP has fragmented. lost_fragments: packets whose fragments are not all there.
     tunnel_starts: first fragments of something else whose rest is not in the capture. options_cut: by the snap length.
     headers_cut: frames of which nothing as far as a TCP header was captured.
@@ -99,6 +109,9 @@ class Seen:
     streams: set[int] = field(default_factory=set)
     mptcp_streams: set[int] = field(default_factory=set)
     blocks: int = 0
+    aggregated: int = 0
+    aggregates_cut: int = 0
+    undecoded: int = 0
     fragments: int = 0
     lost_fragments: int = 0
     tunnel_starts: int = 0
@@ -113,6 +126,11 @@ class Seen:
 
 def see(capture: int, home: str) -> Seen:
     """capture: a descriptor, seekable, uncompressed. home: an empty folder, so that no profile changes the defaults."""
+    with clocks.in_nanoseconds(capture) as file:
+        return _see(capture if file is None else file.fileno(), home)
+
+
+def _see(capture: int, home: str) -> Seen:
     seen = Seen()
     rows = list(_rows(capture, home, seen))
     _count_frames(rows, seen)
@@ -127,7 +145,39 @@ def see(capture: int, home: str) -> Seen:
 
 
 def _packets(rows: Sequence[dict[str, str]]) -> list[Packet]:
-    return [p for row in rows if (p := _packet(row)) is not None]
+    return [p for row in rows for part in _parts(row) if (p := _packet(part)) is not None]
+
+
+def _parts(row: dict[str, str]) -> list[dict[str, str]]:
+    """A row for each TCP packet of an aggregate of frames (802.11 A-MSDU). What tshark says once is the first one's."""
+    layers = row["frame.protocols"].split(":")
+    ends = [place for place, layer in enumerate(layers) if layer == "tcp"]
+    if len(ends) < 2 or "wlan" not in layers[: ends[0]] or "icmp" in layers or "icmpv6" in layers:
+        return [row]
+    parts, begin, with_options = [], 0, 0
+    for which, end in enumerate(ends):
+        part = {name: _of_part(name, text, which) for name, text in row.items()}
+        for ip in ("ip", "ipv6"):
+            first, after = (layers[:place].count(ip) for place in (begin, end))
+            for name in row:
+                if name.startswith(ip + "."):
+                    part[name] = ",".join(row[name].split(",")[first:after])
+        if number(part["tcp.hdr_len"]) > HEADER_BYTES_MIN:
+            part["tcp.options"] = _of_part("tcp.", row["tcp.options"], with_options)
+            with_options += 1
+        else:
+            part["tcp.options"] = ""
+        part["frame.protocols"] = ":".join(layers[begin : end + 1])
+        parts.append(part)
+        begin = end + 1
+    return parts
+
+
+def _of_part(name: str, text: str, which: int) -> str:
+    if not name.startswith("tcp."):
+        return text
+    values = text.split(",")
+    return values[which] if which < len(values) else ""
 
 
 def _as_when_whole(packets: Sequence[Packet], whole: Sequence[Packet]) -> list[Packet]:
@@ -146,8 +196,8 @@ def _as_when_whole(packets: Sequence[Packet], whole: Sequence[Packet]) -> list[P
 
 def _rows(capture: int, home: str, seen: Seen, *options: str) -> Iterator[dict[str, str]]:
     os.lseek(capture, 0, os.SEEK_SET)
-    # Of the two ports of VXLAN it knows IANA's; and BIG TCP's length of 0 for IPv4 only.
-    settings = ("-d", "udp.port==8472,vxlan", "-o", "ipv6.tso_support:TRUE")
+    # Of the two ports of VXLAN it knows IANA's, of old VLAN tags one; and BIG TCP's length of 0 for IPv4 only.
+    settings = ("-d", "udp.port==8472,vxlan", *_OLD_TAGS, "-o", "ipv6.tso_support:TRUE")
     command = [str(shutil.which("tshark")), "-r", "-", "-n", *settings, *options]
     command += ["-T", "fields", "-E", "occurrence=a"]
     command += [word for name in _FIELDS for word in ("-e", name)]
@@ -234,13 +284,18 @@ def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
             latest = time_ns
         _count_fragments(row, seen, partial)
         layers, tcp = _layers(row)
+        short = bool(row["_ws.short"] or row["_ws.malformed"])
+        cut = number(row["frame.cap_len"]) < number(row["frame.len"])
+        seen.aggregates_cut += cut and bool(number(row["wlan.qos.amsdupresent"]))
         streams = set(_numbers(row["tcp.stream"]))
         seen.streams |= streams
         seen.mptcp_streams |= set(_numbers(row["mptcp.stream"]))
         if tcp < 0:
-            seen.headers_cut += bool(row["_ws.short"] or row["_ws.malformed"]) and _lowest(layers) in _BELOW_TCP
+            seen.undecoded += bool(_UNDECODED.intersection(layers))
+            seen.headers_cut += short and _lowest(layers) in _BELOW_TCP
             continue
         seen.tcp_frames += 1
+        seen.aggregated += len(_parts(row)) - 1
         if _in_icmp(layers, tcp):
             seen.frames_in_icmp += 1
             seen.icmp_errors |= streams

@@ -151,7 +151,7 @@ static void check_connections(const struct rw_survey *s)
 		CHECK(c->first_flow == s->subflow[c->first_subflow]);
 		CHECK(i == 0 || c->first_flow > s->connection[i - 1].first_flow);
 		CHECK(c->subflows == 1 || c->mptcp);
-		CHECK(!c->mptcp || !c->fallback);
+		CHECK(!c->mptcp || !c->fallback || c->subflows == 1);
 		CHECK(c->mptcp || (c->version == -1 && !c->has_token && !c->has_idsn));
 		uint32_t founders = 0; /* which need not be the first: a join may come before its MP_CAPABLE */
 		for (uint32_t k = 0; k < c->subflows; k++) {

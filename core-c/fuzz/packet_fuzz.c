@@ -25,15 +25,19 @@ static enum rw_parse parse(const struct rw_record *r, uint8_t before, struct rw_
 	struct rw_fragments *fragments = rw_fragments_open();
 	CHECK(fragments);
 	enum rw_parse got = rw_packet_parse(r, p, fragments, &oddities);
-	if (got != RW_PARSE_TCP) /* a fragment comes again, and may be complete then */
+	int several = got == RW_PARSE_SEVERAL;
+	if (got == RW_PARSE_OTHER) /* a fragment comes again, and may be complete then */
 		CHECK(rw_packet_parse(r, p, fragments, &oddities) == got);
+	else if (several) /* the first of them */
+		got = rw_packet_next(r, p, fragments, &oddities);
+	CHECK(got != RW_PARSE_SEVERAL);
 	rw_fragments_close(fragments);
 	uint64_t odd = 0;
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		odd += oddities.count[i];
 		CHECK(oddities.count[i] == 0 || (oddities.first_offset[i] == r->offset && oddities.first_file[i] == r->file));
 	}
-	CHECK(odd <= (oddities.count[RW_ODDITY_IP_FRAGMENT] ? 4 : got == RW_PARSE_TCP ? 1 : 2));
+	CHECK(several || odd <= (oddities.count[RW_ODDITY_IP_FRAGMENT] ? 4 : got == RW_PARSE_TCP ? 1 : 2));
 	return got;
 }
 
@@ -103,7 +107,15 @@ static void parse_all(struct rw_bytes b, struct rw_record r, uint8_t before, uin
 		r.wire_bytes = r.captured_bytes + more_on_wire;
 		r.time_ns += step_ns;
 		r.offset++;
-		if (rw_packet_parse(&r, &p, fragments, &oddities) == RW_PARSE_TCP)
+		enum rw_parse got = rw_packet_parse(&r, &p, fragments, &oddities);
+		uint32_t frames = 0;
+		for (int several = got == RW_PARSE_SEVERAL; several; several = got == RW_PARSE_TCP) {
+			got = rw_packet_next(&r, &p, fragments, &oddities);
+			if (got == RW_PARSE_TCP)
+				check_packet(&r, &p);
+			CHECK(++frames <= r.captured_bytes / 14 + 1);
+		}
+		if (got == RW_PARSE_TCP)
 			check_packet(&r, &p);
 	}
 	CHECK(rw_fragments_lost(fragments) <= oddities.count[RW_ODDITY_IP_FRAGMENT]);

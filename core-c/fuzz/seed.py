@@ -216,7 +216,8 @@ LINKS: list[tuple[int, bytes]] = [
     (50, b"\x21"), (10, b"\x50" + ETHERNET + SNAP), (105, b"\x08\1\0\0aaaaaabbbbbbcccccc\0\0" + SNAP),
     (127, b"\0\0\x0a\0\0\0\0\0xx\x88\2\0\0aaaaaabbbbbbcccccc\0\0qq" + SNAP), (242, b"g" * 40 + b"\x08\0\0\0"),
     (113, b"\0\0\0\1\0\6aaaaaaaa\x08\0"), (276, b"\x08\0\0\0\0\0\0\1\0\1\0\6aaaaaaaa"), (0, b"\2\0\0\0"),
-    (108, b"\0\0\0\2"),
+    (108, b"\0\0\0\2"), (9, b"\xff\3\0\x3d\xc0\0\1\2\0\x21"), (9, b"\0\x3d\xc1\2\x21"),
+    (105, b"\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q" + ETHERNET + b"\0\x60" + SNAP),
 ]  # fmt: skip
 TUNNELS: list[tuple[int, bytes]] = [
     (4, b""), (47, b"\0\0\x08\0"), (47, b"\xb0\0\x08\0cccckkkkssss"), (47, b"\0\0\x65\x58" + ETHERNET + b"\x08\0"),
@@ -225,6 +226,8 @@ TUNNELS: list[tuple[int, bytes]] = [
     (17, b"\x10\0\x17\xc1\0\0\0\0\1\0\x65\x58\0\0\1\0oooo" + ETHERNET + b"\x08\0"),
     (17, b"\x10\0\x17\xc1\0\0\0\0\0\0\x08\0\0\0\1\0"), (17, b"\x10\0\x08\x68\0\0\0\0\x30\xff\0\0tttt"),
     (17, b"\x10\0\x08\x68\0\0\0\0\x36\xff\0\0ttttss\0\x85\1xx\x85\1xx\0"),
+    (115, b"iiii\0\0\0\0" + ETHERNET + b"\x08\0"), (17, b"\x10\0\6\xa5\0\0\0\0\0\3rriiii\xff\3\0\x21"),
+    (103, b"\x21\0cc\0\0\0\0"),
 ]  # fmt: skip
 
 

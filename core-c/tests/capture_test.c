@@ -110,6 +110,29 @@ static void version_2_2_has_its_lengths_reversed(void **state)
 	rw_capture_close(c);
 }
 
+/* Version 2.2 with an interface type of RFC 1573: nanoseconds, and lengths as anywhere. */
+static void captures_of_aix(void **state)
+{
+	(void)state;
+	static const uint8_t interface[] = {6, 9, 15, 24}, link[] = {1, 6, 10, 0};
+	for (size_t i = 0; i < sizeof interface; i++) {
+		struct file f = {.n = 0};
+		pcap_header(&f, 0xa1b2c3d4, interface[i], 1);
+		f.bytes[7] = 2;
+		pcap_record(&f, 1700000000123456789, 1, PAYLOAD, 8, 1500, 1);
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		assert_int_equal(rw_capture_next(c, &r, &error), 1);
+		assert_true(r.time_ns == 1700000000123456789);
+		assert_int_equal(r.link_type, link[i]);
+		assert_int_equal(r.captured_bytes, 8);
+		assert_int_equal(oddities.count[RW_ODDITY_BAD_TIMESTAMP], 0);
+		rw_capture_close(c);
+	}
+}
+
 /* Records behind a header of its own length, under a magic number that may announce another (libpcap's and wiretap's notes). */
 static void check_header(uint32_t magic, size_t header, int records)
 {
@@ -651,6 +674,7 @@ static void each_reader_has_its_own_lease(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(captures_of_aix),
 	    cmocka_unit_test(longer_record_headers),
 	    cmocka_unit_test(frame_check_sequence_beside_the_link_type),
 	    cmocka_unit_test(dropped_packets_are_told_once),

@@ -99,6 +99,27 @@ static void four_tuples_are_used_again(void **state)
 	rw_survey_free(&s);
 }
 
+/* Captured before its question, an answer completes the handshake; a SYN of the same side is no question. */
+static void an_answer_before_its_question(void **state)
+{
+	(void)state;
+	for (int answers_itself = 0; answers_itself < 2; answers_itself++) {
+		struct rw_survey s;
+		assert_int_equal(rw_survey_open(&s, 100), 0);
+		struct rw_packet p;
+		addresses(&p, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
+		p.time_ns = 1000;
+		assert_int_equal(rw_survey_packet(&s, &p, 1), RW_SURVEY_OK);
+		addresses(&p, !answers_itself, RW_TCP_SYN, 900);
+		p.time_ns = 2000;
+		assert_int_equal(rw_survey_packet(&s, &p, 2), RW_SURVEY_OK);
+		assert_int_equal(s.flows, 1);
+		assert_int_equal(s.flow[0].handshake, !answers_itself);
+		assert_int_equal(s.flow[0].initiator, !answers_itself);
+		rw_survey_free(&s);
+	}
+}
+
 static void many_flows_keep_their_numbers(void **state)
 {
 	(void)state;
@@ -346,6 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(hash_vectors),
 	    cmocka_unit_test(four_tuples_are_used_again),
+	    cmocka_unit_test(an_answer_before_its_question),
 	    cmocka_unit_test(many_flows_keep_their_numbers),
 	    cmocka_unit_test(a_journal_keeps_what_is_written),
 	    cmocka_unit_test(a_journal_is_short_and_bounded),

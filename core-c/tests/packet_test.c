@@ -14,6 +14,8 @@ static enum rw_parse parse(uint32_t link_type, const struct file *f, uint32_t wi
 	struct rw_record r = {.bytes = bytes, .captured_bytes = (uint32_t)f->n, .wire_bytes = wire, .link_type = link_type};
 	struct rw_fragments *own = fragments ? fragments : rw_fragments_open();
 	enum rw_parse got = rw_packet_parse(&r, p, own, &oddities);
+	if (got == RW_PARSE_SEVERAL)
+		got = rw_packet_next(&r, p, own, &oddities);
 	if (!fragments)
 		rw_fragments_close(own);
 	free(bytes);
@@ -47,7 +49,8 @@ static void check_tcp(uint32_t link_type, const char *header, size_t n)
 	/* Cut anywhere before the end of the fixed TCP header it is no TCP packet; nothing is read beyond. */
 	for (f.n = 0; f.n < whole - 12; f.n++) {
 		assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_OTHER);
-		if (n < 14 || memcmp(header + 12, "\x88\x47", 2)) /* nothing says what is behind labels: it may be no header at all */
+		/* Nothing says what is behind labels: it may be no header at all. */
+		if (link_type != 219 && (n < 14 || memcmp(header + 12, "\x88\x47", 2)))
 			assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER], 1);
 	}
 	/* Cut within the options: a packet, counted. */
@@ -66,6 +69,7 @@ static void link_layers(void **state)
 	HEADER(228, "");
 	HEADER(1, "ddddddssssss\x08\0");
 	HEADER(1, "ddddddssssss\x81\0\0\x05\x08\0");
+	HEADER(219, "\0\1\1\x40");
 	HEADER(1, "ddddddssssss\x88\xa8\0\x05\x81\0\0\x06\x08\0");
 	HEADER(1, "ddddddssssss\x88\x47\0\1\0\x40\0\2\1\x40");
 	HEADER(1, "ddddddssssss\x88\x64\x11\0\0\1\0\x64\0\x21");
@@ -77,7 +81,7 @@ static void link_layers(void **state)
 	HEADER(127, "\0\0\x0a\0\0\0\0\0xx\x88\2\0\0aaaaaabbbbbbcccccc\0\0qq\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(127, "\0\0\x0e\0\2\0\0\x80\0\0\0\0\x20x\x88\2\0\0aaaaaabbbbbbcccccc\0\0qqpp\xaa\xaa\3\0\0\0\x08\0"); /* padded */
 	HEADER(127, "\0\0\x12\0\3\0\0\0tttttttt\x20x\x88\2\0\0aaaaaabbbbbbcccccc\0\0qqpp\xaa\xaa\3\0\0\0\x08\0");
-	HEADER(105, "\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q" "ddddddssssss\0\x64\xaa\xaa\3\0\0\0\x08\0"); /* aggregate */
+	HEADER(105, "\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q" "ddddddssssss\0\xa0\xaa\xaa\3\0\0\0\x08\0"); /* aggregate */
 	HEADER(1, "ddddddssssss\0\x50\6\6\3"); /* IP's own LLC */
 	HEADER(1, "ddddddssssss\x81\0\0\5\0\x50\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(1, "ddddddssssss\0\x50\xaa\xaa\3\0\x80\xc2\0\7" "ddddddssssss\x08\0");
@@ -93,6 +97,20 @@ static void link_layers(void **state)
 	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc2\2\1pppp");
 	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc3\2\3ppppcccc" "ddddddssssss\x08\0");
 	HEADER(9, "\2\x81\0\1\1\x40");
+	HEADER(1, "ddddddssssss\x92\0\0\5\x93\0\0\6\x08\0");
+	HEADER(1, "ddddddssssss\x89\x09\1\1\0\1\0\7\x08\0"); /* Cisco's metadata */
+	HEADER(1, "ddddddssssss\xd2\x8b\0\1\0\x10tttttttt\x08\0"); /* Arista's times */
+	HEADER(1, "ddddddssssss\xd2\x8b\0\1\1\x20tttttt\x08\0");
+	HEADER(119, "\x44\0\0\0\x0c\0\0\0nnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(119, "\0\0\0\x44\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(119, "\x80\x21\x10\1\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* AVS */
+	HEADER(163, "\x80\x21\x10\2\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(192, "\0\0\x0a\0\x69\0\0\0ff\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(192, "\0\0\x08\0\1\0\0\0" "ddddddssssss\x08\0");
+	HEADER(9, "\xff\3\0\x3d\xc0\0\1\2\0\x21"); /* multilink */
+	HEADER(9, "\0\x3d\x80\0\0\0\x21");
+	HEADER(9, "\0\x3d\xc1\2\0\x21"); /* short numbers */
+	HEADER(9, "\0\x3d\xc0\2\x21");
 	HEADER(242, "gggggggggggggggggggggggggggggggggggggggg\x08\0\0\0");
 	HEADER(113, "\0\0\0\1\0\6aaaaaaaa\x08\0");
 	HEADER(113, "\0\0\0\1\0\6aaaaaaaa\0\4\xaa\xaa\3\0\0\0\x08\0");
@@ -157,6 +175,12 @@ static void tunnels(void **state)
 	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\x08\0");
 	TUNNEL(47, "\0\0\x88\x3errrr");
 	TUNNEL(17, UDP("\6\xa5") "\0\2ttss\xff\3\0\x21");
+	TUNNEL(115, "iiii" "ddddddssssss\x08\0");
+	TUNNEL(115, "iiii\0\0\0\0" "ddddddss\x08\0ss\x08\0"); /* what stands at the place of a type is an address */
+	TUNNEL(115, "iiiicookieco\x40\0\0\1" "ddddddssssss\x81\0\0\5\x08\0");
+	TUNNEL(115, "iiii\xff\3\0\x21");
+	TUNNEL(17, UDP("\6\xa5") "\0\3rriiii\0\0\0\0" "ddddddssssss\x08\0");
+	TUNNEL(103, "\x21\0cc\0\0\0\0");
 	TUNNEL(17, UDP("\6\xa5") "\x4a\2\0\0ttssnnrr\0\2oo\x21");
 		TUNNEL(17, UDP("\x10\xf5") "\xc0nnniiii");
 	TUNNEL(17, UDP("\x12\xb6") "\x0c\0\0\1\0\0\1\0");
@@ -164,6 +188,8 @@ static void tunnels(void **state)
 	TUNNEL(17, UDP("\x12\xb6") "\x0c\0\0\4\0\0\1\0\x0f\xc2\2\1pppp");
 	TUNNEL(17, UDP("\x14\x7f") "\0\x10\2\0\0\0\0\0" "ddddddssssss\x08\0");
 	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
+	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\1\x08\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* Cisco's */
+	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\x09\x88\0\0aaaaaabbbbbbcccccc\0\0qq\xaa\xaa\3\0\0\0\x08\0");
 	TUNNEL(17, UDP("\x19\xeb") "\0\1\1\x40");
 	TUNNEL(17, UDP("\x90\x90") "\1\0\0\1\x0a\1x\0\1" "ddddddssssss\x08\0");
 }
@@ -256,6 +282,81 @@ static void tags_and_labels_end(void **state)
 		}
 }
 
+/* What no header says: what goes on in several links, what sets a session up, what is no register. */
+static void no_packets_in_tunnels(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t link_type;
+		const char *header;
+		size_t n;
+	} kinds[] = {{9, "\0\x3d\x40\0\1\2\0\x21", 8},
+		     {101, "E\0\0\x64\0\0\0\0\x40\x73\0\0\x0a\0\0\1\x0a\0\0\2\0\0\0\0" "ddddddssssss\x08\0", 38},
+		     {101, "E\0\0\x64\0\0\0\0\x40\x67\0\0\x0a\0\0\1\x0a\0\0\2\x22\0cc\0\0\0\0", 28}};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		struct file f = {.n = 0};
+		put(&f, kinds[i].header, kinds[i].n);
+		f.n += tcp(f.bytes + f.n);
+		struct rw_packet p;
+		assert_int_equal(parse(kinds[i].link_type, &f, (uint32_t)f.n + 100, &p), RW_PARSE_OTHER);
+		assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER], 0);
+	}
+}
+
+/* One frame of an aggregate: the test's TCP packet with this number, or another protocol. */
+static void put_subframe(struct file *f, uint16_t type, uint32_t sequence)
+{
+	struct segment s = {.from_client = 1, .sequence = sequence, .ack = 9, .flags = 0x18, .payload = 101};
+	uint8_t packet[200];
+	size_t size = ipv4_tcp(packet, &s);
+	for (size_t i = size; i < size + 101; i++)
+		packet[i] = 'p';
+	put(f, "ddddddssssss", 12);
+	put_number(f, 8 + size + 101, 2, 1);
+	put(f, "\xaa\xaa\3\0\0\0", 6);
+	put_number(f, type, 2, 1);
+	put(f, packet, size + 101);
+}
+
+/* IEEE 802.11-2020 9.3.2.2: several frames in one, each padded to four bytes; a frame check sequence may follow. */
+static void aggregates(void **state)
+{
+	(void)state;
+	for (int trailer = 0; trailer < 5; trailer += 4) {
+		struct file f = {.n = 0};
+		put(&f, "\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q", 26);
+		for (uint32_t i = 0; i < 4; i++) {
+			put_subframe(&f, i == 1 ? 0x0806 : 0x0800, 100 + i);
+			put(&f, "\0\0\0", i < 3 ? 1 : 0);
+		}
+		put(&f, "FCSF", (size_t)trailer);
+		struct rw_record r = {.bytes = f.bytes, .captured_bytes = (uint32_t)f.n, .wire_bytes = (uint32_t)f.n, .link_type = 105,
+				      .time_ns = 5, .offset = 6};
+		struct rw_packet p;
+		struct rw_fragments *own = rw_fragments_open();
+		memset(&oddities, 0, sizeof oddities);
+		assert_int_equal(rw_packet_parse(&r, &p, own, &oddities), RW_PARSE_SEVERAL);
+		for (uint32_t i = 0; i < 4; i += i ? 1 : 2) {
+			assert_int_equal(rw_packet_next(&r, &p, own, &oddities), RW_PARSE_TCP);
+			assert_int_equal(p.sequence, 100 + i);
+			assert_int_equal(p.payload_bytes, 101);
+			assert_true(p.time_ns == 5 && p.offset == 6);
+		}
+		assert_int_equal(rw_packet_next(&r, &p, own, &oddities), RW_PARSE_OTHER);
+		assert_int_equal(rw_packet_next(&r, &p, own, &oddities), RW_PARSE_OTHER);
+		for (int i = 0; i < RW_ODDITY_COUNT; i++)
+			assert_int_equal(oddities.count[i], 0);
+		/* The snap length leaves of the third frame no header: that is one oddity, and not the end of what came before. */
+		r.captured_bytes = 26 + 2 * 164 + 10;
+		assert_int_equal(rw_packet_parse(&r, &p, own, &oddities), RW_PARSE_SEVERAL);
+		assert_int_equal(rw_packet_next(&r, &p, own, &oddities), RW_PARSE_TCP);
+		assert_int_equal(rw_packet_next(&r, &p, own, &oddities), RW_PARSE_OTHER);
+		assert_int_equal(rw_packet_next(&r, &p, own, &oddities), RW_PARSE_OTHER);
+		assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER], 1);
+		rw_fragments_close(own);
+	}
+}
+
 static void unknown_link_types_are_counted(void **state)
 {
 	(void)state;
@@ -264,6 +365,10 @@ static void unknown_link_types_are_counted(void **state)
 	struct rw_packet p;
 	assert_int_equal(parse(999, &f, 200, &p), RW_PARSE_OTHER);
 	assert_int_equal(oddities.count[RW_ODDITY_UNKNOWN_LINK_TYPE], 1);
+	struct file g = {.n = 0}; /* information on a packet, in information on it, ... */
+	for (int i = 0; i < 1000; i++)
+		put(&g, "\0\0\x08\0\xc0\0\0\0", 8);
+	assert_int_equal(parse(192, &g, (uint32_t)g.n, &p), RW_PARSE_OTHER);
 }
 
 static void ipv6(struct file *f, uint8_t next, uint32_t payload)
@@ -629,6 +734,8 @@ int main(void)
 	    cmocka_unit_test(fragmented_tunnels),
 	    cmocka_unit_test(tunnels_in_tunnels_end),
 	    cmocka_unit_test(tags_and_labels_end),
+	    cmocka_unit_test(no_packets_in_tunnels),
+	    cmocka_unit_test(aggregates),
 	    cmocka_unit_test(unknown_link_types_are_counted),
 	    cmocka_unit_test(ipv6_extension_headers),
 	    cmocka_unit_test(ipv6_ends_are_those_of_tcp),

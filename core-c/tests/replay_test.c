@@ -268,6 +268,50 @@ static void a_journal_tells_what_the_files_tell(void **state)
 	assert_true(captures >= 3);
 }
 
+static uint32_t little(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+
+/* Two packets of one time, as records and as frames of one aggregate: the same, from the journal and from the file. */
+static void aggregates_are_packets(void **state)
+{
+	(void)state;
+	enum { PAIRS = 200 };
+	static struct file whole, apart, joined;
+	assert_true(load(TEST_CAPTURES, "mptcp-two-subflows.pcap", &whole, sizeof whole.bytes));
+	apart.n = joined.n = 0;
+	pcap_header(&apart, 0xa1b23c4d, 101, 0);
+	pcap_header(&joined, 0xa1b23c4d, 105, 0);
+	const uint8_t *record = whole.bytes + 24;
+	for (int pair = 0; pair < PAIRS; pair++) {
+		int64_t time_ns = little(record) * 1000000000ll + little(record + 4);
+		static struct file frame;
+		frame.n = 0;
+		put(&frame, "\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q", 26);
+		for (int i = 0; i < 2; i++) {
+			uint32_t captured = little(record + 8), wire = little(record + 12);
+			pcap_record(&apart, time_ns, 1, record + 16, captured, wire, 0);
+			put(&frame, "ddddddssssss", 12);
+			put_number(&frame, 8 + wire, 2, 1);
+			put(&frame, "\xaa\xaa\3\0\0\0\x08\0", 8);
+			put(&frame, record + 16, captured);
+			for (uint32_t rest = captured; rest < wire || (rest + 22) % 4; rest++)
+				put_number(&frame, 0, 1, 1);
+			record += 16 + captured;
+		}
+		pcap_record(&joined, time_ns, 1, frame.bytes, (uint32_t)frame.n, (uint32_t)frame.n, 0);
+	}
+	struct totals expected = replay(&apart), found = replay(&joined);
+	assert_int_equal(expected.tcp_packets, 2 * PAIRS);
+	assert_int_equal(found.tcp_packets, 2 * PAIRS);
+	assert_true(expected.rows > 50);
+	assert_int_equal(found.rows, expected.rows);
+	assert_int_equal(found.connections, expected.connections);
+	int fd = file_descriptor(&joined);
+	uint64_t rows, again, sum = told(&fd, 1, 0, &rows);
+	assert_true(told(&fd, 1, 1, &again) == sum);
+	assert_int_equal(rows, expected.rows);
+	close(fd);
+}
+
 /* Damage within TCP alone, so that records stay readable and the sender's reconstruction meets nonsense. */
 static void nonsense_sequence_numbers(void **state)
 {
@@ -514,6 +558,7 @@ int main(void)
 	    cmocka_unit_test(damaged_captures),
 	    cmocka_unit_test(a_file_that_changes_between_the_passes),
 	    cmocka_unit_test(a_journal_tells_what_the_files_tell),
+	    cmocka_unit_test(aggregates_are_packets),
 	    cmocka_unit_test(nonsense_sequence_numbers),
 	    cmocka_unit_test(regressions),
 	    cmocka_unit_test(marks_of_packets_that_are_set_free_together),

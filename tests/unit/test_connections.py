@@ -143,6 +143,74 @@ def test_fallback_after_the_handshake(tmp_path: Path) -> None:
     assert (connection.kind, connection.fallback) == ("tcp", True)
 
 
+@pytest.mark.parametrize("subflows", [1, 2])
+def test_fallback_by_a_mapping_without_an_end(subflows: int, tmp_path: Path) -> None:
+    """RFC 8684 3.7: what follows has no mapping. It is the whole connection's only where there is no other subflow."""
+    trace = Trace()
+    first_subflow(trace, 1)
+    if subflows > 1:
+        joined(trace, token(SERVER_KEY, 1), 2.0)
+    trace.packet(3.0, True, 1, 1001, payload=100, options=mapping(5, 1, 100))
+    trace.packet(3.1, True, 101, 1001, payload=100, options=mapping(105, 101, 0))
+    trace.packet(3.2, True, 201, 1001, payload=50)
+    (connection,) = connections(trace, tmp_path)
+    assert (connection.kind, connection.fallback) == ("mptcp", subflows == 1)
+    assert connection.bytes == (250 if subflows == 1 else 100)
+
+
+def test_a_priority_changes_what_the_join_said(tmp_path: Path) -> None:
+    """MP_PRIO (RFC 8684 3.3.8): for its own subflow; with an address, as RFC 6824 had it, for another."""
+    backup, regular, elsewhere = b"\x1e\3\x51", b"\x1e\3\x50", b"\x1e\4\x51\2"
+    trace = Trace()
+    first_subflow(trace, 1)
+    joined(trace, token(SERVER_KEY, 1), 2.0)
+    trace.packet(3.0, True, 1, 1001, options=elsewhere)
+    trace.packet(3.1, False, 901, 51, options=backup, client="10.0.1.1", server="10.0.1.2", ports=(2000, 80))
+    (connection,) = connections(trace, tmp_path)
+    assert [s.backup for s in connection.subflows] == [False, True]
+    trace.packet(3.2, False, 901, 51, options=regular, client="10.0.1.1", server="10.0.1.2", ports=(2000, 80))
+    (connection,) = connections(trace, tmp_path)
+    assert [s.backup for s in connection.subflows] == [False, False]
+
+
+def test_an_answer_that_waited_says_nothing_of_the_way(tmp_path: Path) -> None:
+    """Without the handshake's last ACK, what follows the answer comes when there is something to send."""
+    for missing in (False, True):
+        trace = Trace()
+        trace.packet(1.0, True, 0, 0, SYN)
+        trace.packet(1.05, False, 1000, 1, SYN | ACK)
+        if not missing:
+            trace.packet(1.09, True, 1, 1001)
+        for i in range(30):
+            trace.packet(1.1 + i * 0.06, True, 1 + i * 100, 1001, payload=100)
+            trace.packet(1.15 + i * 0.06, False, 1001, 101 + i * 100)
+        (connection,) = connections(trace, tmp_path)
+        assert connection.subflows[0].vantage == ("unknown" if missing else "middle")
+        rtt_us = connection.subflows[0].rtt_median_us
+        assert rtt_us is not None
+        assert (rtt_us < 55_000) == missing
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "vantage"),
+    [("127.0.0.1", "127.0.0.1", "sender"), ("127.0.0.1", "127.0.1.1", "sender"), ("10.0.0.1", "10.0.0.2", "receiver")],
+)
+def test_on_one_host_a_capture_is_beside_the_sender(client: str, server: str, vantage: str, tmp_path: Path) -> None:
+    """The kernel answers within 20 us, the program that opened after 90: that places the capture only between hosts."""
+    trace, ends = Trace(), {"client": client, "server": server}
+    trace.packet(1.0, True, 0, 0, SYN, **ends)  # type: ignore[arg-type]
+    trace.packet(1.00002, False, 1000, 1, SYN | ACK, **ends)  # type: ignore[arg-type]
+    trace.packet(1.00011, True, 1, 1001, **ends)  # type: ignore[arg-type]
+    for i in range(20):
+        trace.packet(1.1 + i * 0.001, True, 1 + i * 100, 1001, payload=100, **ends)  # type: ignore[arg-type]
+        trace.packet(1.10002 + i * 0.001, False, 1001, 101 + i * 100, **ends)  # type: ignore[arg-type]
+    (connection,) = connections(trace, tmp_path)
+    (subflow,) = connection.subflows
+    assert subflow.vantage == vantage
+    assert subflow.rtt_median_us is not None
+    assert (subflow.rtt_median_us <= 21) == (vantage == "sender")
+
+
 def test_mptcp_without_its_handshake(tmp_path: Path) -> None:
     trace = Trace()
     trace.packet(1.0, True, 1, 1001, payload=100, options=mapping(5, 1, 100))

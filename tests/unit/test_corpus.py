@@ -278,6 +278,7 @@ def test_reasons(tmp_path: Path) -> None:
     assert outcome.unexplained == []
     assert outcome.comparison is not None
     elsewhere = {"no packet", "lost twice", "echo", "clock", "not followed", "read on", "no number", "cut option"}
+    elsewhere |= {"aggregate", "cut aggregate", "undecoded"}
     found = set(reasons_of(outcome.comparison))
     assert found == set(REASONS) - elsewhere, found ^ (set(REASONS) - elsewhere)
 
@@ -320,6 +321,121 @@ def test_blocks_that_are_passed_over(tmp_path: Path) -> None:
         assert corpus.outcome_of(path, "capture", None).neither == "nothing before a bad block"
     path.write_bytes(pcapng((10, struct.pack("<II", 1, 0)), interface(101)) + struct.pack("<II", 0xBAD, 0xFFFFFFFC))
     assert corpus.outcome_of(path, "capture", None).neither == "cut_capture"
+
+
+def test_a_simple_packet_that_is_short(tmp_path: Path) -> None:
+    """No snap length says why: tshark ends there, the core reads what is there."""
+    path = tmp_path / "capture.pcapng"
+    packet = one_packet()
+    whole, short = (3, struct.pack("<I", len(packet)) + packet), (3, struct.pack("<I", 1500) + packet)
+    path.write_bytes(pcapng(interface(101), whole, short, whole))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert dict(outcome.comparison.differences[-1].reasons) == {"read on": 2}
+
+
+def wireless(*packets: bytes) -> bytes:
+    """Frames in one (IEEE 802.11-2020 9.3.2.2): addresses, length, LLC, and padding up to four bytes between them."""
+    frames = [b"\xaa\xaa\3\0\0\0\x08\0" + packet for packet in packets]
+    parts = [b"\2\0\0\0\0\1\2\0\0\0\0\2" + struct.pack("!H", len(f)) + f for f in frames]
+    padded = [part + bytes(-len(part) % 4) for part in parts[:-1]] + parts[-1:]
+    return b"\x88\1\0\0" + b"\2\0\0\0\0\1" * 3 + b"\x10\0\x80\0" + b"".join(padded)
+
+
+def transfer(at: float, step: float) -> Trace:
+    """A handshake, and two packets that are acknowledged, each after 80 ms; one of the ACKs has an option."""
+    trace = Trace()
+    trace.handshake(at, 0.08, options=b"\2\4\5\xb4")
+    for i in range(2):
+        trace.packet(at + 0.1 + i * step, True, 1 + 100 * i, 1001, payload=100, ident=7 + i)
+        trace.packet(at + 0.18 + i * step, False, 1001, 101 + 100 * i, options=b"\x03\3\7" * i)
+    trace.records.sort()
+    return trace
+
+
+def test_aggregates(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcapng"
+    packets = [data.ljust(wire, b"p") for _, data, wire in transfer(1.0, 0.0).records]
+    joined = [*([p] for p in packets[:3]), packets[3:5], packets[5:]]
+    blocks = []
+    for at, group in zip((1000, 81000, 81010, 100000, 180000), joined, strict=True):
+        frame = wireless(*group)
+        blocks.append(enhanced(frame, at))
+    path.write_bytes(pcapng(interface(105), *blocks))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert outcome.comparison.numbers["TCP packets"] == (7, 5)
+    assert outcome.comparison.numbers["bytes"] == (200, 200)
+    assert [dict(d.reasons) for d in outcome.comparison.differences] == [{"aggregate": 2}]
+    frame = wireless(*packets[3:5])
+    path.write_bytes(pcapng(interface(105), *blocks[:3], enhanced(frame[:120], 100000, wire=len(frame))))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert [dict(d.reasons) for d in outcome.comparison.differences] == [{"cut aggregate": 1}]
+
+
+def test_a_handshake_in_the_wrong_order(tmp_path: Path) -> None:
+    """By their times the packets are in order: what tshark calls a retransmission is none."""
+    path = tmp_path / "capture.pcapng"
+    records = transfer(1.0, 0.001).records
+    shown = [enhanced(data, t // 1000, wire=w) for t, data, w in [*records[2::-1], *records[3:]]]
+    path.write_bytes(pcapng(interface(101), *shown))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert [dict(d.reasons) for d in outcome.comparison.differences if d.what == "retransmissions"] == [{"clock": -1}]
+
+
+def test_what_tshark_is_not_told(tmp_path: Path) -> None:
+    """Ethernet in a session of L2TPv3: no more packets than there are frames with bytes behind such a header."""
+    path = tmp_path / "capture.pcapng"
+    body = b"\0\0\0\7\0\0\0\0" + b"ddddddssssss\x08\0" + one_packet()
+    packet = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, 115, 0) + b"\x0a\0\0\1\x0a\0\0\2" + body
+    path.write_bytes(pcapng(interface(101), enhanced(packet, 1), enhanced(one_packet(ports=(2000, 80)), 2)))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert dict(outcome.comparison.differences[0].reasons) == {"undecoded": 1}
+    ours, _ = corpus.read_ours(path, None)
+    with rewindow.open(path) as capture, tempfile.TemporaryDirectory() as home:
+        seen = tshark.see(capture.descriptors[0], home)
+    ours["summary"]["tcp_packets"] += 1
+    assert next(d.what for d in compare(ours, seen).differences if d.unexplained) == "TCP packets"
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_clocks_finer_than_tshark_follows(tmp_path: Path, order: str) -> None:
+    """Picoseconds, and microseconds on another interface beside them."""
+
+    def block(kind: int, body: bytes) -> bytes:
+        body += bytes(-len(body) % 4)
+        return struct.pack(order + "II", kind, 12 + len(body)) + body + struct.pack(order + "I", 12 + len(body))
+
+    out = [block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))]
+    out.append(block(1, struct.pack(order + "HHI", 101, 0, 0)))
+    out.append(block(1, struct.pack(order + "HHIHH4sHH", 101, 0, 0, 9, 1, b"\x0c", 0, 0)))
+    for i, (time_ns, data, wire) in enumerate(transfer(100.0, 0.001).records):
+        units = time_ns * 1000 if i % 2 else time_ns // 1000
+        out.append(block(6, struct.pack(order + "5I", i % 2, units >> 32, units & 0xFFFFFFFF, len(data), wire) + data))
+    path = tmp_path / "capture.pcapng"
+    path.write_bytes(b"".join(out))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.comparison.differences == []
+    assert outcome.comparison.numbers["median RTT"] == (pytest.approx(80_000, rel=0.01),) * 2
+
+
+def test_a_link_type_that_tshark_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcap"
+    packet = b"\0\1\1\x40" + one_packet()  # labels
+    path.write_bytes(
+        struct.pack("<IHHiIII4I", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 219, 1, 0, len(packet), len(packet)) + packet
+    )
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert (outcome.failure, outcome.neither) == ("", "")
+    assert "network type 219" in outcome.alone
 
 
 def test_journal_entries_are_no_packets(tmp_path: Path) -> None:

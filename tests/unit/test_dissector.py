@@ -26,14 +26,14 @@ REWINDOW = Path(sys.executable).parent / "rewindow"
 TSHARK = str(shutil.which("tshark"))
 TOOL = dissector._version(TSHARK)
 
-RAW, ETHERNET, FRAME_RELAY, PPI = 101, 1, 107, 192
+RAW, ETHERNET, FRAME_RELAY, UPPER_PDU = 101, 1, 107, 252
 HEADERS: dict[int, Callable[[int], bytes]] = {
     FRAME_RELAY: lambda n: b"\x18\x41\x03\xcc",
     104: lambda n: b"\x0f\x00\x08\x00",  # Cisco HDLC
     100: lambda n: b"\xaa\xaa\x03\0\0\0\x08\0",  # RFC 1483 over ATM
     138: lambda n: b"\1" * 8 + b"\2" * 8 + b"\x08\0",  # IP over IEEE 1394
     6: lambda n: b"\x10\x40" + b"\2" * 6 + b"\4" * 6 + b"\xaa\xaa\x03\0\0\0\x08\0",  # Token Ring
-    PPI: lambda n: struct.pack("<BBHI", 0, 0, 8, RAW),
+    UPPER_PDU: lambda n: struct.pack("!HH4sHH", 12, 4, b"ip", 0, 0),  # which dissector it is for
     # Endace: Ethernet in a record with a time and lengths of its own
     197: lambda n: (
         struct.pack("<IIBBHHH", 0, 1, 2, 0, *(_swapped(v) for v in (32 + n, 0, 14 + n))) + b"\0\0" + ETHERNET_HEADER
@@ -128,16 +128,16 @@ def test_link_types_beside_each_other(sample: list[Record]) -> None:
     for number, record in enumerate(sample):
         record = (record[0], number % 3, *record[2:])
         plain.append(record)
-        mixed.append(record if number % 3 == 0 else within((FRAME_RELAY, PPI)[number % 3 - 1], [record])[0])
+        mixed.append(record if number % 3 == 0 else within((FRAME_RELAY, UPPER_PDU)[number % 3 - 1], [record])[0])
     arp = (sample[-1][0] + 1, 1, b"\x18\x41\x03\x80\0\0\0\x08\x06" + bytes(28), 60)
     mixed.append(arp)
     plain.append((arp[0], 1, b"\0", 60))
-    found = result(pcapng([RAW, FRAME_RELAY, PPI], mixed))
+    found = result(pcapng([RAW, FRAME_RELAY, UPPER_PDU], mixed))
     expected = result(pcapng([RAW, RAW, RAW], plain))
     assert_same(found, expected)
     assert {s.interface for c in found.connections for s in c.subflows} == {"0.0", "0.1"}
-    assert found.summary.link_types == ["raw", "link_type_107", "link_type_192"]
-    assert found.summary.decoded_by == {"link_type_107": TOOL, "link_type_192": TOOL}
+    assert found.summary.link_types == ["raw", "link_type_107", "link_type_252"]
+    assert found.summary.decoded_by == {"link_type_107": TOOL, "link_type_252": TOOL}
     assert found.summary.bytes == sum(r[3] for r in mixed)
     assert "unknown_link_type" not in found.summary.oddities
 
@@ -286,7 +286,7 @@ def test_odd_packets() -> None:
         total = struct.unpack_from("!H", packet, 2)[0] or 90_000
         wire = max(total, 80_076 if packet[0] >> 4 == 6 and not packet[4] | packet[5] else len(packet))
         plain.append((1_500_000_000_000_000_007 + number, 0, packet, wire))
-    found, expected = result(pcap(PPI, within(PPI, plain))), result(pcap(RAW, plain))
+    found, expected = result(pcap(UPPER_PDU, within(UPPER_PDU, plain))), result(pcap(RAW, plain))
     assert_same(found, expected)
     counts = {name: oddity["count"] for name, oddity in expected.summary.oddities.items()}
     assert (expected.summary.tcp_packets, counts) == (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rewindow import Result
 from tests.packets import ACK, SYN, Trace, sack
 from tests.unit.test_senders import MSS, ack, marks, replayed, segment, stamped, ten_in_flight, windows
@@ -157,3 +159,66 @@ def test_what_a_capture_missed_was_sent_all_the_same(tmp_path: Path) -> None:
     result = replayed(trace, tmp_path)
     # The third begins recovery. With the eighth six are delivered in it, and three had been sent: no room for one more.
     assert windows(result)[-1] == 32 - 10 - 8
+
+
+@pytest.mark.parametrize("source_opens", [True, False])
+@pytest.mark.parametrize("ticks", [True, False])
+@pytest.mark.parametrize("before", [0.015, 0.045])
+def test_in_the_middle_only_the_senders_part_lies_before(
+    ticks: bool, before: float, source_opens: bool, tmp_path: Path
+) -> None:
+    """60 ms to and fro, `before` of it between capture and sender; data leaves 5 ms after the ACK of the last."""
+    behind, trace = 0.06 - before, Trace()
+
+    def packet(time: float, from_source: bool, *numbers: int, echo: float = 0.0, **kw: int) -> None:
+        """Times and echoes are those of the packets' hosts, on one clock."""
+        passes = time + before / 2 if from_source else time + behind / 2
+        options = stamped(
+            int(time * 1000) + (50 if from_source else 9000), int(echo * 1000) + (9000 if from_source else 50)
+        )
+        trace.packet(passes, from_source == source_opens, *numbers, options=options if ticks else b"", **kw)
+
+    opener = 0 if source_opens else 1000
+    packet(1.0, source_opens, opener, 0, SYN)
+    packet(1.03, not source_opens, 1000 - opener, opener + 1, SYN | ACK, echo=1.0)
+    packet(1.06, source_opens, opener + 1, 1001 - opener, echo=1.03)
+    mine, other = (1, 1001) if source_opens else (1001, 1)
+    for i in range(40):
+        time = 2.0005 + i * 0.065
+        packet(time, True, mine + i * MSS, other, echo=time - 0.035 if i else 1.03, payload=MSS)
+        packet(time + 0.03, False, other, mine + (i + 1) * MSS, echo=time)
+    subflow = replayed(trace, tmp_path).connections[0].subflows[0]
+    assert subflow.vantage == "middle"
+    assert subflow.send_times == ("timestamps" if ticks else "round_trip")
+    assert subflow.rtt_median_us is not None
+    assert abs(subflow.rtt_median_us - 60_000) < 3_000
+
+
+@pytest.mark.parametrize("ticks", [True, False])
+@pytest.mark.parametrize("late", [-0.005, -0.00002, 0.0, 0.001])
+def test_answers_captured_before_what_they_answer(late: float, ticks: bool, tmp_path: Path) -> None:
+    """Beside the receiver, 60 ms away: its packets pass another interface, with a clock of its own, or processor."""
+    trace = Trace()
+
+    def packet(time: float, from_source: bool, *numbers: int, echo: float = 0.0, **kw: int) -> None:
+        value = int(time * 1000) + (50 if from_source else 9000)
+        options = stamped(value, int(echo * 1000) + (9000 if from_source else 50))
+        trace.packet(
+            time + (0.03 if from_source else late), from_source, *numbers, options=options if ticks else b"", **kw
+        )
+
+    packet(1.0, True, 0, 0, SYN)
+    packet(1.03, False, 1000, 1, SYN | ACK, echo=1.0)
+    packet(1.0601, True, 1, 1001, echo=1.03)
+    for i in range(40):
+        time = 2.0005 + i * 0.0613
+        packet(time, True, 1 + i * MSS, 1001, echo=time - 0.0313 if i else 1.03, payload=MSS)
+        packet(time + 0.03, False, 1001, 1 + (i + 1) * MSS, echo=time)
+    trace.records.sort(key=lambda r: r[0])  # stable: of one time, the first above
+    (connection,) = replayed(trace, tmp_path).connections
+    subflow = connection.subflows[0]
+    assert (subflow.vantage, subflow.bytes, subflow.retransmitted_packets) == ("receiver", 40 * MSS, 0)
+    assert "unseen_data" not in subflow.quality
+    assert "no_handshake" not in subflow.quality
+    assert subflow.rtt_median_us is not None
+    assert abs(subflow.rtt_median_us - 60_000) < 6_500

@@ -1,6 +1,6 @@
 /*
  * Classic pcap (draft-ietf-opsawg-pcap): micro- and nanoseconds, both byte orders, and the longer record headers of
- * Kuznetzov's patches and of Nokia, which some programs wrote under another format's magic number.
+ * Kuznetzov's patches and of Nokia, which some programs wrote under another format's magic number; and AIX's.
  */
 #include <stdlib.h>
 
@@ -63,6 +63,21 @@ static uint8_t record_header(struct rw_capture *c, uint32_t magic)
 	return lengths[best];
 }
 
+/*
+ * AIX writes version 2.2 as well, with nanoseconds, and the types of interfaces of RFC 1573 where link types stand (wiretap's notes):
+ * Ethernet, Token Ring, FDDI, loopback.
+ */
+static int is_of_aix(uint32_t magic, uint32_t minor, uint32_t *link_type)
+{
+	static const uint8_t interface[] = {6, 9, 15, 24}, link[] = {1, 6, 10, 0};
+	for (size_t i = 0; magic == MAGIC_MICRO && minor == 2 && i < sizeof interface; i++)
+		if (*link_type == interface[i]) {
+			*link_type = link[i];
+			return 1;
+		}
+	return 0;
+}
+
 enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 {
 	if (rw_input_need(&c->in, 24) < 24) {
@@ -81,6 +96,7 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 4, "pcap version %u.%u is not known", major, minor);
 		return RW_ERROR_NOT_A_CAPTURE;
 	}
+	int of_aix = is_of_aix(magic, minor, &link_type);
 	c->interfaces = calloc(1, sizeof *c->interfaces);
 	if (!c->interfaces) {
 		rw_error_set(error, RW_ERROR_MEMORY, c->file, 0, 0, "out of memory");
@@ -88,7 +104,7 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	}
 	c->interface_count = 1;
 	c->interfaces[0].link_type = link_type;
-	c->nanoseconds_per_unit = magic == MAGIC_NANO ? 1 : 1000;
+	c->nanoseconds_per_unit = magic == MAGIC_NANO || of_aix ? 1 : 1000;
 	rw_input_advance(&c->in, 24);
 	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
 	c->lengths_reversed = minor <= 3;

@@ -198,8 +198,10 @@ static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, s
 		captured = wire;
 		if (c->interface_count && c->interfaces[0].snap_bytes && c->interfaces[0].snap_bytes < captured)
 			captured = c->interfaces[0].snap_bytes;
-		if (captured > rw_bytes_left(&b))
+		if (captured > rw_bytes_left(&b)) { /* less than the interface's snap length leaves */
+			rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
 			captured = (uint32_t)rw_bytes_left(&b);
+		}
 	} else {
 		if (type == BLOCK_OBSOLETE_PACKET) {
 			index = rw_bytes_u16(&b);

@@ -86,6 +86,8 @@ struct rw_flow {
 	uint8_t joined;      /* MP_JOIN in its SYN */
 	uint8_t data_level;  /* an option other than MP_CAPABLE seen */
 	uint8_t version, has_version, checksum, backup, fast_closed;
+	uint8_t infinite;    /* a mapping without an end: it has fallen back (RFC 8684 3.7) */
+	uint8_t established_late; /* by a packet that may have waited: with data, or after data */
 	uint8_t has_key[2], has_token;
 	uint64_t key[2];     /* by side */
 	uint32_t join_token; /* of the side that was joined */

@@ -8,10 +8,20 @@ struct rw_pass {
 	struct rw_observation *observation;
 	struct rw_flow_index *index;
 	struct rw_fragments *fragments;
+	struct rw_record read; /* where it is an aggregate, the next of its packets comes first */
+	int several;
 	struct rw_copies *copies; /* null: no flow has any */
 	struct rw_oddity_counts ignored; /* those that the survey has counted already */
 	uint64_t record;
 };
+
+/* The next packet of an aggregate; of one without any, nothing, once. */
+static RW_ASIDE enum rw_parse next_of_several(struct rw_pass *pass, struct rw_packet *packet)
+{
+	enum rw_parse parsed = rw_packet_next(&pass->read, packet, pass->fragments, &pass->ignored);
+	pass->several = parsed == RW_PARSE_TCP;
+	return parsed;
+}
 
 enum rw_status rw_pass_open(struct rw_pass **out, const int *fds, uint32_t files, const struct rw_survey *survey,
 			    struct rw_flow_index *index, int last, rw_error *error)
@@ -54,14 +64,19 @@ void rw_pass_close(struct rw_pass *pass)
 
 static RW_ASIDE int read_again(struct rw_pass *pass, struct rw_noted *n, rw_error *error)
 {
-	struct rw_record record;
-	int side, got = rw_observation_next(pass->observation, &record, error);
-	if (got <= 0)
-		return got;
-	pass->record++;
+	int side, got;
+	enum rw_parse parsed = pass->several ? next_of_several(pass, &n->packet) : RW_PARSE_OTHER;
+	if (parsed != RW_PARSE_TCP) {
+		if ((got = rw_observation_next(pass->observation, &pass->read, error)) <= 0)
+			return got;
+		pass->record++;
+		parsed = rw_packet_parse(&pass->read, &n->packet, pass->fragments, &pass->ignored);
+	}
 	n->flow = RW_FLOW_NONE;
 	n->copy = 0;
-	if (rw_packet_parse(&record, &n->packet, pass->fragments, &pass->ignored) != RW_PARSE_TCP)
+	if (parsed == RW_PARSE_SEVERAL)
+		parsed = next_of_several(pass, &n->packet);
+	if (parsed != RW_PARSE_TCP)
 		return 1;
 	/* None: the file has grown since the survey. */
 	n->flow = rw_flow_index_find(pass->index, pass->survey->flow, &n->packet, pass->record, &side);

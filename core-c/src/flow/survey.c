@@ -15,6 +15,8 @@ int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 }
 
 #define COPIES_MIN 3
+/* Sooner than a SYN is sent again. */
+#define ANSWER_FIRST_NS 20000000ll
 
 static RW_ASIDE int make_room(struct rw_survey *s)
 {
@@ -87,6 +89,12 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 		if (!(p->flags & RW_TCP_ACK)) {
 			f->initiator = (uint8_t)side;
 			f->syn_ns = p->time_ns; /* the last one counts: it was answered */
+			/* Two interfaces, or two processors, one a little behind: the answer was captured first. */
+			if (f->syn_ack_ns && f->side[!side].syn && !f->handshake && !f->established_ns &&
+			    p->time_ns - f->syn_ack_ns < ANSWER_FIRST_NS) {
+				f->handshake = 1;
+				f->syn_ns = p->time_ns < f->syn_ack_ns ? p->time_ns : f->syn_ack_ns;
+			}
 		} else if (!f->syn_ack_ns) {
 			f->syn_ack_ns = p->time_ns;
 			f->initiator = (uint8_t)!side;
@@ -94,6 +102,7 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 		}
 	} else if (f->syn_ack_ns && !f->established_ns && side == f->initiator && (p->flags & RW_TCP_ACK)) {
 		f->established_ns = p->time_ns;
+		f->established_late = p->payload_bytes || f->side[!side].bytes;
 	}
 }
 
@@ -126,6 +135,10 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 	/* Every other option is used only on a flow that is MPTCP already. */
 	if (m->seen & ~(1u << RW_MP_CAPABLE))
 		f->data_level = 1;
+	if (m->seen & 1 << RW_MP_PRIO && !m->prio_elsewhere)
+		f->backup = m->prio_backup;
+	if (m->seen & 1 << RW_MP_DSS && m->dss_mapping && m->data_length == 0 && !m->dss_data_fin)
+		f->infinite = 1;
 	if (m->seen & 1 << RW_MP_FASTCLOSE)
 		f->fast_closed = 1;
 }
@@ -231,7 +244,15 @@ static uint8_t capture_point(const struct rw_flow *f)
 		return (uint8_t)(1 + f->initiator);
 	if (out <= all / 10)
 		return (uint8_t)(1 + !f->initiator);
-	return 0;
+	/* Both parts are long, but the second perhaps only because its packet waited, or was not the first. */
+	return f->established_late ? rw_clock_near(f) : 0;
+}
+
+/* Both ends are beside the capture then, the sender's too. */
+static int on_one_host(const struct rw_flow *f)
+{
+	const uint8_t *a = f->address[0], *b = f->address[1];
+	return memcmp(a, b, f->family == 4 ? 4 : 16) == 0 || (f->family == 4 && a[0] == 127 && b[0] == 127);
 }
 
 struct token_owner {
@@ -354,7 +375,7 @@ static void describe(struct rw_survey *s, struct rw_flow_connection *c)
 	}
 	if (!c->mptcp)
 		c->version = -1;
-	c->fallback = !c->mptcp && lead->capable != 0;
+	c->fallback = c->mptcp ? c->subflows == 1 && lead->infinite : lead->capable != 0;
 	c->unmatched = (uint8_t)lead->joined;
 	int responder = !lead->initiator;
 	if (c->mptcp && lead->joined) {
@@ -431,6 +452,8 @@ int rw_survey_finish(struct rw_survey *s)
 			uint64_t a = sent[f->connection][0], b = sent[f->connection][1];
 			uint8_t source = a == b ? lead->initiator : b > a;
 			f->source = source ^ g.turned[i];
+			if (on_one_host(f))
+				f->near = (uint8_t)(1 + f->source);
 		}
 		free(sent);
 		for (uint32_t c = 0; !failed && c < s->connections; c++)

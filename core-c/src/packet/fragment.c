@@ -38,6 +38,7 @@ struct datagram {
 struct rw_fragments {
 	struct datagram *place; /* null until a fragment is seen */
 	uint64_t lost;
+	struct rw_aggregate aggregate;
 };
 
 struct rw_fragments *rw_fragments_open(void) { return calloc(1, sizeof(struct rw_fragments)); }
@@ -57,6 +58,8 @@ void rw_fragments_close(struct rw_fragments *f)
 	free(f->place);
 	free(f);
 }
+
+struct rw_aggregate *rw_aggregate_of(struct rw_fragments *f) { return &f->aggregate; }
 
 static int is_of(const struct datagram *d, const struct rw_packet *p, uint32_t identification)
 {

@@ -6,7 +6,7 @@
 
 enum {
 	PROTOCOL_HOP_BY_HOP = 0, PROTOCOL_IPV4 = 4, PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_IPV6 = 41, PROTOCOL_GRE = 47, PROTOCOL_ROUTING = 43, PROTOCOL_FRAGMENT = 44, PROTOCOL_AH = 51,
-	PROTOCOL_DESTINATION = 60, PROTOCOL_ETHERIP = 97, PROTOCOL_MOBILITY = 135, PROTOCOL_MPLS = 137, PROTOCOL_HIP = 139,
+	PROTOCOL_DESTINATION = 60, PROTOCOL_ETHERIP = 97, PROTOCOL_PIM = 103, PROTOCOL_L2TP = 115, PROTOCOL_MOBILITY = 135, PROTOCOL_MPLS = 137, PROTOCOL_HIP = 139,
 	PROTOCOL_SHIM6 = 140, PROTOCOL_ETHERNET = 143
 };
 #define ETHER_MPLS 0x8847
@@ -42,6 +42,13 @@ static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint
 		return rw_parse_ethernet(p, b, wire > 2 ? wire - 2 : 0);
 	case PROTOCOL_ETHERNET: /* RFC 8986 */
 		return rw_parse_ethernet(p, b, wire);
+	case PROTOCOL_L2TP:
+		return rw_parse_l2tpv3(p, b, wire);
+	case PROTOCOL_PIM: { /* RFC 7761 4.9.3: a register has the packet that a source sent */
+		uint8_t version_and_type = rw_bytes_u8(&b);
+		rw_bytes_skip(&b, 7);
+		return version_and_type == 0x21 ? rw_parse_ip(p, b, wire > 8 ? wire - 8 : 0) : RW_PARSE_OTHER;
+	}
 	case PROTOCOL_MPLS: /* RFC 4023 */
 		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
 	default:

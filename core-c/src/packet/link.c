@@ -3,8 +3,8 @@
 
 enum link_type {
 	LINK_NULL = 0, LINK_ETHERNET = 1, LINK_PPP = 9, LINK_FDDI = 10, LINK_RAW_BSD = 12, LINK_RAW_OPENBSD = 14, LINK_RAW = 101, LINK_LOOP = 108,
-	LINK_PPP_HDLC = 50, LINK_WIRELESS = 105, LINK_LINUX_SLL = 113, LINK_RADIOTAP = 127, LINK_IPV4 = 228, LINK_IPV6 = 229,
-	LINK_NFLOG = 239, LINK_IPOIB = 242, LINK_LINUX_SLL2 = 276
+	LINK_PPP_HDLC = 50, LINK_WIRELESS = 105, LINK_LINUX_SLL = 113, LINK_PRISM = 119, LINK_RADIOTAP = 127, LINK_AVS = 163,
+	LINK_PPI = 192, LINK_MPLS = 219, LINK_IPV4 = 228, LINK_IPV6 = 229, LINK_NFLOG = 239, LINK_IPOIB = 242, LINK_LINUX_SLL2 = 276
 };
 
 static const struct {
@@ -14,7 +14,8 @@ static const struct {
     {LINK_NULL, "null"}, {LINK_ETHERNET, "ethernet"}, {LINK_RAW_BSD, "raw"}, {LINK_RAW_OPENBSD, "raw"},
     {LINK_RAW, "raw"}, {LINK_LOOP, "loop"}, {LINK_LINUX_SLL, "linux_sll"}, {LINK_IPV4, "ipv4"}, {LINK_IPV6, "ipv6"},
     {LINK_LINUX_SLL2, "linux_sll2"}, {LINK_PPP, "ppp"}, {LINK_PPP_HDLC, "ppp"}, {LINK_FDDI, "fddi"},
-    {LINK_WIRELESS, "ieee802_11"}, {LINK_RADIOTAP, "radiotap"}, {LINK_NFLOG, "nflog"}, {LINK_IPOIB, "ipoib"}};
+    {LINK_WIRELESS, "ieee802_11"}, {LINK_RADIOTAP, "radiotap"}, {LINK_NFLOG, "nflog"}, {LINK_IPOIB, "ipoib"},
+    {LINK_PRISM, "prism"}, {LINK_AVS, "avs"}, {LINK_PPI, "ppi"}, {LINK_MPLS, "mpls"}};
 
 const char *rw_link_type_name(uint32_t link_type)
 {
@@ -25,9 +26,9 @@ const char *rw_link_type_name(uint32_t link_type)
 }
 
 enum ether_type {
-	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_VLAN = 0x8100, ETHER_QINQ = 0x88a8, ETHER_QINQ_OLD = 0x9100,
+	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_VLAN = 0x8100, ETHER_QINQ = 0x88a8, ETHER_QINQ_OLD = 0x9100, ETHER_QINQ_OLDER = 0x9200, ETHER_QINQ_OLDEST = 0x9300,
 	ETHER_MPLS = 0x8847, ETHER_MPLS_UPSTREAM = 0x8848, ETHER_PPPOE_SESSION = 0x8864, ETHER_MACSEC = 0x88e5,
-	ETHER_BACKBONE = 0x88e7, ETHER_VN_TAG = 0x8926, ETHER_E_TAG = 0x893f, ETHER_NSH = 0x894f, ETHER_TRILL = 0x22f3,
+	ETHER_ARISTA = 0xd28b, ETHER_BACKBONE = 0x88e7, ETHER_CISCO_METADATA = 0x8909, ETHER_VN_TAG = 0x8926, ETHER_E_TAG = 0x893f, ETHER_NSH = 0x894f, ETHER_TRILL = 0x22f3,
 	ETHER_LENGTH_MAX = 1500
 };
 
@@ -38,8 +39,7 @@ enum ether_type {
 
 static uint32_t less(uint32_t wire, uint32_t n) { return wire > n ? wire - n : 0; }
 
-/* Does an Ethernet header with something known in it stand so far on? */
-static int looks_like_ethernet(struct rw_bytes b, size_t at)
+int rw_looks_like_ethernet(struct rw_bytes b, size_t at)
 {
 	rw_bytes_skip(&b, at + 12);
 	uint16_t type = rw_bytes_u16(&b);
@@ -69,11 +69,11 @@ static enum rw_parse parse_mpls(struct rw_parser *p, struct rw_bytes b, uint32_t
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (!bottom)
 		return RW_PARSE_OTHER;
-	if (rw_bytes_left(&b) && *b.at >> 4 == 0 && looks_like_ethernet(b, CONTROL_WORD)) {
+	if (rw_bytes_left(&b) && *b.at >> 4 == 0 && rw_looks_like_ethernet(b, CONTROL_WORD)) {
 		rw_bytes_skip(&b, CONTROL_WORD);
 		return rw_parse_ethernet(p, b, less(wire, CONTROL_WORD));
 	}
-	if (!looks_like_ip(b, wire) && looks_like_ethernet(b, 0))
+	if (!looks_like_ip(b, wire) && rw_looks_like_ethernet(b, 0))
 		return rw_parse_ethernet(p, b, wire);
 	return rw_parse_ip(p, b, wire);
 }
@@ -88,6 +88,17 @@ static uint16_t parse_macsec(struct rw_bytes *b, uint32_t *wire)
 	*wire = less(*wire, (uint32_t)rest + 3);
 	uint16_t type = rw_bytes_u16(b);
 	return control & (ENCRYPTED | CHANGED) ? 0 : type;
+}
+
+/* Arista's switches put a time into frames: a kind, its form, and 48 or 64 bits. The type that follows. */
+static uint16_t parse_arista(struct rw_bytes *b, uint32_t *wire)
+{
+	enum { FORM_48_BITS = 0x20 };
+	rw_bytes_skip(b, 2);
+	uint32_t rest = (rw_bytes_u16(b) & 0xff) == FORM_48_BITS ? 6 : 8;
+	rw_bytes_skip(b, rest);
+	*wire = less(*wire, 6 + rest);
+	return rw_bytes_u16(b);
 }
 
 /* RFC 8300: service chains. */
@@ -125,7 +136,7 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 	if (p->layers++ == LAYERS_MAX)
 		return RW_PARSE_OTHER;
 	for (int depth = 0; depth < TAGS_MAX; depth++) {
-		uint32_t tag = type == ETHER_E_TAG ? 8 : type == ETHER_VN_TAG ? 6 : 4;
+		uint32_t tag = type == ETHER_E_TAG || type == ETHER_CISCO_METADATA ? 8 : type == ETHER_VN_TAG ? 6 : 4;
 		switch (type) {
 		case ETHER_IPV4:
 		case ETHER_IPV6:
@@ -135,12 +146,18 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 		case ETHER_VLAN:
 		case ETHER_QINQ:
 		case ETHER_QINQ_OLD:
+		case ETHER_QINQ_OLDER:
+		case ETHER_QINQ_OLDEST:
+		case ETHER_CISCO_METADATA:
 			rw_bytes_skip(&b, tag - 2);
 			type = rw_bytes_u16(&b);
 			wire = less(wire, tag);
 			break;
 		case ETHER_MACSEC:
 			type = parse_macsec(&b, &wire);
+			break;
+		case ETHER_ARISTA:
+			type = parse_arista(&b, &wire);
 			break;
 		case ETHER_MPLS:
 		case ETHER_MPLS_UPSTREAM:
@@ -223,63 +240,107 @@ static enum rw_parse parse_radiotap(struct rw_parser *p, struct rw_bytes b, uint
 	}
 	uint8_t flags = present & PRESENT_FLAGS && at < length ? rw_bytes_u8(&b) : 0;
 	rw_bytes_skip(&whole, length > 4 ? length : 4);
-	return rw_parse_wireless(p, whole, less(wire, length), flags & FLAG_PADDED);
+	return rw_parse_wireless(p, whole, less(wire, length), flags & FLAG_PADDED ? RW_WIRELESS_PADDED : RW_WIRELESS_PLAIN);
 }
 
-static RW_ASIDE enum rw_parse parse_link(const struct rw_record *record, struct rw_packet *packet,
-							  struct rw_fragments *fragments, struct rw_oddity_counts *oddities)
+static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct rw_bytes b, uint32_t wire);
+
+/* AVS: a version and a length, big-endian. Some drivers write it where the link type announces Prism's header. */
+#define AVS_VERSION_1 0x80211001
+#define AVS_VERSION_2 0x80211002
+
+/* What a receiver says of an 802.11 frame, in a header with its length: Prism's in the writer's byte order, AVS. */
+static enum rw_parse parse_receiver(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
-	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
-	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
-	uint32_t wire = record->wire_bytes;
-	switch (record->link_type) {
+	enum { HEADER_MAX = 0xffff };
+	struct rw_bytes head = b;
+	uint32_t version = rw_bytes_u32(&head), length = rw_bytes_u32(&head);
+	if (version != AVS_VERSION_1 && version != AVS_VERSION_2 && length > HEADER_MAX)
+		length = __builtin_bswap32(length);
+	rw_bytes_skip(&b, length);
+	if (head.short_read || b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	return rw_parse_wireless(p, b, less(wire, length), RW_WIRELESS_PLAIN);
+}
+
+/* Per-packet information (CACE, 2007): little-endian; fields, and a packet of any other link type. */
+static enum rw_parse parse_ppi(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { HEADER = 8 };
+	struct rw_bytes head = b;
+	head.swapped = 1;
+	rw_bytes_skip(&head, 2);
+	uint32_t length = rw_bytes_u16(&head), link_type = rw_bytes_u32(&head);
+	rw_bytes_skip(&b, length > HEADER ? length : HEADER);
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	return link_type == LINK_PPI ? RW_PARSE_OTHER : parse_link(p, link_type, b, less(wire, length));
+}
+
+static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct rw_bytes b, uint32_t wire)
+{
+	switch (link_type) {
 	case LINK_ETHERNET:
-		return rw_parse_ethernet(&p, b, wire);
+		return rw_parse_ethernet(p, b, wire);
 	case LINK_PPP:
 	case LINK_PPP_HDLC:
-		return rw_parse_ppp(&p, b, wire);
+		return rw_parse_ppp(p, b, wire);
 	case LINK_FDDI:
 		rw_bytes_skip(&b, 13);
-		return rw_parse_llc(&p, b, less(wire, 13));
+		return rw_parse_llc(p, b, less(wire, 13));
 	case LINK_WIRELESS:
-		return rw_parse_wireless(&p, b, wire, 0);
+		return rw_parse_wireless(p, b, wire, RW_WIRELESS_PLAIN);
 	case LINK_RADIOTAP:
-		return parse_radiotap(&p, b, wire);
+		return parse_radiotap(p, b, wire);
+	case LINK_PRISM:
+	case LINK_AVS:
+		return parse_receiver(p, b, wire);
+	case LINK_PPI:
+		return parse_ppi(p, b, wire);
+	case LINK_MPLS:
+		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
 	case LINK_NFLOG:
-		return parse_nflog(&p, b);
+		return parse_nflog(p, b);
 	case LINK_IPOIB: {
 		rw_bytes_skip(&b, 40); /* global route header */
 		uint16_t type = rw_bytes_u16(&b);
 		rw_bytes_skip(&b, 2);
-		return rw_parse_ether_type(&p, b, less(wire, 44), type);
+		return rw_parse_ether_type(p, b, less(wire, 44), type);
 	}
 	case LINK_RAW:
 	case LINK_RAW_BSD:
 	case LINK_RAW_OPENBSD:
 	case LINK_IPV4:
 	case LINK_IPV6:
-		return rw_parse_ip(&p, b, wire);
+		return rw_parse_ip(p, b, wire);
 	case LINK_LINUX_SLL: {
 		rw_bytes_skip(&b, 14);
 		uint16_t type = rw_bytes_u16(&b);
-		return rw_parse_ether_type(&p, b, less(wire, 16), type);
+		return rw_parse_ether_type(p, b, less(wire, 16), type);
 	}
 	case LINK_LINUX_SLL2: {
 		uint16_t type = rw_bytes_u16(&b);
 		rw_bytes_skip(&b, 18);
-		return rw_parse_ether_type(&p, b, less(wire, 20), type);
+		return rw_parse_ether_type(p, b, less(wire, 20), type);
 	}
 	case LINK_NULL:
 	case LINK_LOOP:
-		return parse_null(&p, b, wire);
+		return parse_null(p, b, wire);
 	default:
-		return rw_parse_odd(&p, RW_ODDITY_UNKNOWN_LINK_TYPE);
+		return rw_parse_odd(p, RW_ODDITY_UNKNOWN_LINK_TYPE);
 	}
+}
+
+static RW_ASIDE enum rw_parse parse_any(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+					struct rw_oddity_counts *oddities)
+{
+	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
+	return parse_link(&p, record->link_type, rw_bytes_of(record->bytes, record->captured_bytes), record->wire_bytes);
 }
 
 /*
  * What most records are, and nothing else: IPv4 without options in Ethernet, whole, with TCP whose options are timestamps
- * or none. 0: another, which parse_link tells of.
+ * or none. 0: another, which parse_any tells of.
  */
 static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 {
@@ -314,8 +375,7 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 	return 1;
 }
 
-enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
-			      struct rw_oddity_counts *oddities)
+static inline void begin(const struct rw_record *record, struct rw_packet *packet)
 {
 	packet->time_ns = record->time_ns;
 	packet->offset = record->offset;
@@ -323,10 +383,30 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 	packet->interface = record->interface;
 	packet->overtaken = 0;
 	packet->mptcp.seen = 0;
-	if (parse_plain(record, packet))
-		return RW_PARSE_TCP;
+}
+
+static inline void without_options(struct rw_packet *packet)
+{
 	packet->has_timestamps = packet->sack_permitted = packet->has_window_scale = packet->sack_count = 0;
 	packet->option_mss = packet->window_scale = 0;
 	packet->ts_value = packet->ts_echo = 0;
-	return parse_link(record, packet, fragments, oddities);
+}
+
+enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+			      struct rw_oddity_counts *oddities)
+{
+	begin(record, packet);
+	if (parse_plain(record, packet))
+		return RW_PARSE_TCP;
+	without_options(packet);
+	return parse_any(record, packet, fragments, oddities);
+}
+
+RW_ASIDE enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+				      struct rw_oddity_counts *oddities)
+{
+	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
+	begin(record, packet);
+	without_options(packet);
+	return rw_parse_aggregate(&p);
 }

@@ -80,6 +80,7 @@ int rw_parse_mptcp(struct rw_bytes b, uint16_t tcp_flags, struct rw_mptcp *m)
 		break;
 	case RW_MP_PRIO:
 		m->prio_backup = low & 1;
+		m->prio_elsewhere = rw_bytes_left(&b) > 0;
 		break;
 	case RW_MP_ADD_ADDR:
 		good = rw_bytes_left(&b) >= 5;

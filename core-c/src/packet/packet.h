@@ -33,7 +33,7 @@ struct rw_mptcp {
 	uint8_t join_backup, join_address_id;
 	uint8_t dss_data_ack, dss_mapping, dss_data_fin, dss_wide; /* wide: the DSN has 64 bits */
 	uint8_t has_join_token;
-	uint8_t prio_backup;
+	uint8_t prio_backup, prio_elsewhere; /* elsewhere: of the subflow with an address, not of this one (RFC 6824 3.3.8) */
 	uint32_t join_token;
 	uint64_t key[2];           /* sender's, receiver's */
 	uint64_t data_ack, data_sequence;
@@ -67,9 +67,10 @@ struct rw_packet {
 	struct rw_mptcp mptcp; /* without a bit of `seen` nothing else in it is set */
 };
 
-enum rw_parse { RW_PARSE_OTHER = 0, RW_PARSE_TCP = 1 };
+/* Several: an aggregate of frames, one or more of them with TCP; rw_packet_next has them. */
+enum rw_parse { RW_PARSE_OTHER = 0, RW_PARSE_TCP = 1, RW_PARSE_SEVERAL = 2 };
 
-/* Datagrams that came in parts, as one reader of a capture has seen them. Null: out of memory. */
+/* Datagrams that came in parts and frames that came in one, as one reader of a capture has seen them. Null: out of memory. */
 struct rw_fragments;
 struct rw_fragments *rw_fragments_open(void);
 void rw_fragments_close(struct rw_fragments *fragments);
@@ -82,6 +83,9 @@ uint64_t rw_fragments_lost(const struct rw_fragments *fragments);
  */
 enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			      struct rw_oddity_counts *oddities);
+/* After RW_PARSE_SEVERAL, the next TCP packet of the same record, whose bytes are still there. RW_PARSE_OTHER: no more. */
+enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+			     struct rw_oddity_counts *oddities);
 
 /* Inside this folder. `wire`: bytes that were on the wire from here on. */
 struct rw_parser {
@@ -135,9 +139,22 @@ static inline uint8_t rw_tcp_header_bytes(const uint8_t *h) { return (uint8_t)((
 enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type);
 enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
-/* padded: the header is filled up to a multiple of four bytes. */
-enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int padded);
+/* What is left of an aggregate, for rw_packet_next. */
+struct rw_aggregate {
+	struct rw_bytes rest;
+	uint32_t wire;
+};
+struct rw_aggregate *rw_aggregate_of(struct rw_fragments *fragments);
+/* The next frame of an aggregate that has TCP. */
+enum rw_parse rw_parse_aggregate(struct rw_parser *p);
+/* Padded: the header is filled up to a multiple of four bytes. Swapped: so are its first two. */
+enum rw_wireless { RW_WIRELESS_PLAIN = 0, RW_WIRELESS_PADDED = 1, RW_WIRELESS_SWAPPED = 2 };
+enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, enum rw_wireless form);
 enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+/* What is behind an L2TPv3 header, or a session over IP. */
+enum rw_parse rw_parse_l2tpv3(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
+/* Does an Ethernet header with something known in it stand so far on? */
+int rw_looks_like_ethernet(struct rw_bytes b, size_t at);
 enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_ip(struct rw_parser *p, struct rw_bytes b, uint32_t wire);

@@ -1,14 +1,14 @@
 /*
  * What carries Ethernet, PPP or IP inside something else: LLC/SNAP (RFC 1042), 802.11, PPP (RFC 1661), GRE (RFC 2784,
  * 2890, 2637) and mirrored frames in it (draft-foschiano-erspan), VXLAN (RFC 7348) and its generic protocol extension
- * (draft-ietf-nvo3-vxlan-gpe), GENEVE (RFC 8926), GTP-U (3GPP TS 29.281), L2TP (RFC 2661), Teredo (RFC 4380), LISP
+ * (draft-ietf-nvo3-vxlan-gpe), GENEVE (RFC 8926), GTP-U (3GPP TS 29.281), L2TP (RFC 2661, 3931), Teredo (RFC 4380), LISP
  * (RFC 9300), CAPWAP (RFC 5415), MPLS in UDP (RFC 7510), TZSP. The innermost TCP is the packet.
  */
 #include "packet.h"
 
-enum { PPP_IPV4 = 0x0021, PPP_IPV6 = 0x0057, PPP_MPLS = 0x0281 };
+enum { PPP_IPV4 = 0x0021, PPP_MULTILINK = 0x003d, PPP_IPV6 = 0x0057, PPP_MPLS = 0x0281 };
 enum {
-	ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210,
+	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210,
 	ETHER_ERSPAN = 0x88be, ETHER_ERSPAN_III = 0x22eb, ETHER_WCCP = 0x883e, ETHER_MPLS = 0x8847, ETHER_NSH = 0x894f
 };
 enum {
@@ -52,12 +52,15 @@ enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	return rw_parse_ether_type(p, b, less(wire, 8), type);
 }
 
-enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int padded)
+enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, enum rw_wireless form)
 {
-	enum { QUALITY_AGGREGATE = 0x80, SUBFRAME_BYTES = 14 };
-	uint8_t first = rw_bytes_u8(&b), second = rw_bytes_u8(&b);
+	enum { QUALITY_AGGREGATE = 0x80 };
+	uint16_t control_field = rw_bytes_u16(&b);
 	if (b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (form == RW_WIRELESS_SWAPPED)
+		control_field = __builtin_bswap16(control_field);
+	uint8_t first = (uint8_t)(control_field >> 8), second = (uint8_t)control_field;
 	int data = (first >> 2 & 3) == 2, without_payload = first >> 4 & 4, quality = first >> 7;
 	if (!data || without_payload || second & 0x40) /* encrypted */
 		return RW_PARSE_OTHER;
@@ -70,13 +73,72 @@ enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t
 		header += 2;
 	}
 	size_t rest = quality && second & 0x80 ? 4 : 0;
-	rest += padded ? (4 - (header + rest) % 4) % 4 : 0;
+	rest += form == RW_WIRELESS_PADDED ? (4 - (header + rest) % 4) % 4 : 0;
 	rw_bytes_skip(&b, rest);
 	header += rest;
 	if (!(control & QUALITY_AGGREGATE))
 		return rw_parse_llc(p, b, less(wire, header));
-	rw_bytes_skip(&b, SUBFRAME_BYTES); /* the first of several frames: addresses and its length */
-	return rw_parse_llc(p, b, less(wire, header + SUBFRAME_BYTES));
+	if (b.short_read)
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	*rw_aggregate_of(p->fragments) = (struct rw_aggregate){b, less(wire, header)};
+	return RW_PARSE_SEVERAL;
+}
+
+/* IEEE 802.11-2020 9.3.2.2: addresses and a length, LLC, and padding up to four bytes. One in another goes on in its place. */
+enum rw_parse rw_parse_aggregate(struct rw_parser *p)
+{
+	enum { SUBFRAME_BYTES = 14 };
+	struct rw_aggregate *a = rw_aggregate_of(p->fragments);
+	while (a->wire >= SUBFRAME_BYTES) { /* less: a frame check sequence */
+		const uint8_t *h = rw_bytes_view(&a->rest, SUBFRAME_BYTES);
+		if (!h) {
+			a->wire = 0;
+			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+		}
+		uint32_t length = rw_load_u16(h + 12);
+		struct rw_bytes frame = rw_bytes_take(&a->rest, length);
+		int cut = frame.short_read;
+		frame.short_read = 0;
+		rw_bytes_skip(&a->rest, -(SUBFRAME_BYTES + length) & 3u);
+		a->wire = less(a->wire, (SUBFRAME_BYTES + length + 3) & ~3u);
+		enum rw_parse got = rw_parse_llc(p, frame, length);
+		if (got == RW_PARSE_TCP)
+			return RW_PARSE_TCP;
+		if (got == RW_PARSE_OTHER && cut)
+			a->wire = 0; /* counted, and nothing more is there */
+	}
+	return RW_PARSE_OTHER;
+}
+
+/* Does a PPP header with IP behind it stand so far on? */
+static int looks_like_ppp(struct rw_bytes b, size_t at)
+{
+	rw_bytes_skip(&b, at);
+	uint16_t protocol = rw_bytes_u8(&b);
+	if (protocol == 0xff) {
+		rw_bytes_skip(&b, 1);
+		protocol = rw_bytes_u8(&b);
+	}
+	if (protocol == 0)
+		protocol = rw_bytes_u8(&b);
+	uint8_t version = rw_bytes_u8(&b) >> 4;
+	return !b.short_read && ((protocol == PPP_IPV4 && version == 4) || (protocol == PPP_IPV6 && version == 6));
+}
+
+/*
+ * RFC 1990: PPP in several links. What begins a packet has its headers, and they say its length; what goes on has none. The
+ * number has 24 bits, or 12 where both sides agreed on it.
+ */
+static enum rw_parse parse_multilink(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { BEGINS = 0x80, NUMBER_LONG = 4, NUMBER_SHORT = 2 };
+	if (!rw_bytes_has(&b, 1))
+		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	if (!(*b.at & BEGINS))
+		return RW_PARSE_OTHER;
+	size_t header = !looks_like_ppp(b, NUMBER_LONG) && looks_like_ppp(b, NUMBER_SHORT) ? NUMBER_SHORT : NUMBER_LONG;
+	rw_bytes_skip(&b, header);
+	return rw_parse_ppp(p, b, less(wire, header));
 }
 
 enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
@@ -97,6 +159,8 @@ enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	wire = less(wire, header);
 	if (protocol == PPP_MPLS)
 		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
+	if (protocol == PPP_MULTILINK)
+		return parse_multilink(p, b, wire);
 	return protocol == PPP_IPV4 || protocol == PPP_IPV6 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
 }
 
@@ -143,7 +207,7 @@ enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	if (protocol == ETHER_PPP)
 		return rw_parse_ppp(p, b, wire);
 	if (protocol >= ETHER_ARUBA_FIRST && protocol <= ETHER_ARUBA_LAST)
-		return rw_parse_wireless(p, b, wire, 0);
+		return rw_parse_wireless(p, b, wire, RW_WIRELESS_PLAIN);
 	if (protocol == ETHER_ERSPAN || protocol == ETHER_ERSPAN_III)
 		return parse_erspan(p, b, wire, flags & 0x1000);
 	if (protocol == ETHER_WCCP) { /* a redirect header (draft-wilson-wrec-wccp-v2), or none */
@@ -214,10 +278,44 @@ static enum rw_parse parse_vxlan_gpe(struct rw_parser *p, struct rw_bytes b, uin
 	return flags & 8 ? rw_parse_ethernet(p, b, wire) : RW_PARSE_OTHER;
 }
 
+/* Does Ethernet stand so far on, and IP behind it where it says so? */
+static int looks_like_frame(struct rw_bytes b, size_t at)
+{
+	if (!rw_looks_like_ethernet(b, at))
+		return 0;
+	rw_bytes_skip(&b, at + 12);
+	uint16_t type = rw_bytes_u16(&b);
+	uint8_t version = rw_bytes_u8(&b) >> 4;
+	return (type != ETHER_IPV4 || version == 4) && (type != ETHER_IPV6 || version == 6);
+}
+
+/*
+ * RFC 3931: a session, then a cookie of 0, 4 or 8 bytes and a sublayer of 0 or 4, then Ethernet or PPP: what both sides agreed
+ * on when it was set up. Session 0 is what they say for that.
+ */
+enum rw_parse rw_parse_l2tpv3(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
+{
+	enum { BEFORE_MAX = 12 };
+	uint32_t session = rw_bytes_u32(&b);
+	wire = less(wire, 4);
+	for (uint32_t before = 0; session && before <= BEFORE_MAX; before += 4) {
+		int ppp = looks_like_ppp(b, before);
+		if (!ppp && !looks_like_frame(b, before))
+			continue;
+		rw_bytes_skip(&b, before);
+		return ppp ? rw_parse_ppp(p, b, less(wire, before)) : rw_parse_ethernet(p, b, less(wire, before));
+	}
+	return b.short_read ? rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER) : RW_PARSE_OTHER;
+}
+
 static enum rw_parse parse_l2tp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	enum { CONTROL = 0x8000, LENGTH = 0x4000, SEQUENCE = 0x0800, OFFSET = 0x0200, VERSION = 15 };
 	uint16_t flags = rw_bytes_u16(&b);
+	if (!(flags & CONTROL) && (flags & VERSION) == 3) {
+		rw_bytes_skip(&b, 2);
+		return rw_parse_l2tpv3(p, b, less(wire, 4));
+	}
 	if (flags & CONTROL || (flags & VERSION) != 2)
 		return RW_PARSE_OTHER;
 	size_t header = 6 + (flags & LENGTH ? 2 : 0) + (flags & SEQUENCE ? 4 : 0);
@@ -251,7 +349,11 @@ static enum rw_parse parse_capwap(struct rw_parser *p, struct rw_bytes b, uint32
 		return RW_PARSE_OTHER;
 	rw_bytes_skip(&b, header - 4);
 	wire = less(wire, header);
-	return bits & WIRELESS ? rw_parse_wireless(p, b, wire, 0) : rw_parse_ethernet(p, b, wire);
+	if (!(bits & WIRELESS))
+		return rw_parse_ethernet(p, b, wire);
+	/* Cisco's swap the bytes that tell a data frame: version 0, type 2. */
+	int swapped = rw_bytes_left(&b) > 1 && (b.at[0] & 15) != 8 && (b.at[1] & 15) == 8;
+	return rw_parse_wireless(p, b, wire, swapped ? RW_WIRELESS_SWAPPED : RW_WIRELESS_PLAIN);
 }
 
 /* Frames that a sniffer sends on: tags until one that ends them, then the frame. */
@@ -270,7 +372,7 @@ static enum rw_parse parse_tzsp(struct rw_parser *p, struct rw_bytes b, uint32_t
 	}
 	wire = less(wire, before - rw_bytes_left(&b));
 	if (frame == FRAME_WIRELESS)
-		return rw_parse_wireless(p, b, wire, 0);
+		return rw_parse_wireless(p, b, wire, RW_WIRELESS_PLAIN);
 	return frame == FRAME_ETHERNET ? rw_parse_ethernet(p, b, wire) : RW_PARSE_OTHER;
 }
 

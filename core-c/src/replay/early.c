@@ -104,10 +104,21 @@ int rw_early_waits(const struct rw_flow *f, const struct rw_packet *p)
 	return !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->time_ns > f->established_ns;
 }
 
-/* How much of the round trip lies before the capture. */
+/* How much of the round trip lies before the capture: beside the receiver all of it, in the middle the sender's part. */
 static int64_t round_trip_before_ns(const struct rw_flow *f)
 {
-	return f->near == 1 + f->source ? 0 : shortest_round_trip_ns(f);
+	int64_t whole = shortest_round_trip_ns(f), before = whole;
+	if (f->near == 1 + f->source)
+		return 0;
+	if (f->near)
+		return whole;
+	int opened = f->source == f->initiator;
+	int64_t answered = opened ? f->established_ns - f->syn_ack_ns : f->syn_ack_ns - f->syn_ns;
+	if (f->handshake && f->established_ns && answered > 0 && answered < before && !(opened && f->established_late))
+		before = answered;
+	if (f->clock && f->clock->side[!f->source].echo_ns && (int64_t)f->clock->side[!f->source].echo_ns < before)
+		before = (int64_t)f->clock->side[!f->source].echo_ns;
+	return before;
 }
 
 /* From a flow's first packet in this reader's sight to its last in the replay's. Null: out of memory. */
@@ -282,12 +293,13 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 	w->low_ns = w->low_ns - drift > NEVER ? w->low_ns - drift : NEVER;
 	if (high < w->high_ns)
 		w->high_ns = high;
-	if (s->earliest_ns != NEVER) {
-		int64_t low = s->earliest_ns - tick_ns(w, p) - RW_CLOCK_TICK_NS;
-		w->low_ns = low > w->low_ns ? low : w->low_ns;
+	int64_t low = s->earliest_ns != NEVER ? s->earliest_ns - tick_ns(w, p) - RW_CLOCK_TICK_NS : NEVER;
+	if (low > w->low_ns)
+		w->low_ns = low;
+	if (w->low_ns > w->high_ns) { /* a clock that jumped, or a round trip shorter than those before: begin anew */
+		w->low_ns = low;
+		w->high_ns = low != NEVER ? high : high - w->round_trip_ns;
 	}
-	if (w->low_ns > w->high_ns) /* a clock that jumped: begin anew */
-		w->low_ns = w->high_ns = high;
 }
 
 static struct sending *sending_at(const struct waiting *w, uint32_t i) { return &w->ring[(w->head + i) & (w->capacity - 1)]; }

@@ -74,6 +74,31 @@ static void note(struct rw_survey *s, const struct rw_noted *noted)
 	}
 }
 
+static RW_ASIDE int not_surveyed(rw_replay *r, enum rw_survey_status why, const struct rw_record *record, rw_error *error)
+{
+	if (why != RW_SURVEY_TOO_MANY_FLOWS)
+		return -(int)out_of_memory(error);
+	rw_error_set(error, RW_ERROR_LIMIT, record->file, r->summary.records, record->offset, "more than %u flows",
+		     r->survey.flows_max);
+	return -(int)RW_ERROR_LIMIT;
+}
+
+/* The packets of an aggregate of frames, all of one record. The last is left to be noted. */
+static RW_ASIDE enum rw_survey_status survey_several(rw_replay *r, const struct rw_record *record, struct rw_fragments *fragments,
+						     struct rw_noted *noted)
+{
+	struct rw_packet packet;
+	enum rw_survey_status failed = RW_SURVEY_OK;
+	for (int i = 0; !failed && rw_packet_next(record, &packet, fragments, &r->oddities) == RW_PARSE_TCP; i++) {
+		if (i)
+			note(&r->survey, noted);
+		noted->packet = packet;
+		r->summary.tcp_packets++;
+		failed = rw_survey_packet(&r->survey, noted, r->oddities.record);
+	}
+	return failed;
+}
+
 /* Every record of an observation. 0, or a negative rw_status. */
 static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observation, struct rw_fragments *fragments, rw_error *error)
 {
@@ -90,16 +115,16 @@ static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observati
 			previous_ns = record.time_ns;
 		}
 		noted.flow = RW_FLOW_NONE;
-		if (rw_packet_parse(&record, &noted.packet, fragments, &r->oddities) == RW_PARSE_TCP) {
+		enum rw_parse parsed = rw_packet_parse(&record, &noted.packet, fragments, &r->oddities);
+		if (parsed == RW_PARSE_TCP) {
 			s->tcp_packets++;
 			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted, r->oddities.record);
-			if (failed == RW_SURVEY_TOO_MANY_FLOWS) {
-				rw_error_set(error, RW_ERROR_LIMIT, record.file, s->records, record.offset, "more than %u flows",
-					     r->survey.flows_max);
-				return -(int)RW_ERROR_LIMIT;
-			}
 			if (failed)
-				return -(int)out_of_memory(error);
+				return not_surveyed(r, failed, &record, error);
+		} else if (parsed == RW_PARSE_SEVERAL) {
+			enum rw_survey_status failed = survey_several(r, &record, fragments, &noted);
+			if (failed)
+				return not_surveyed(r, failed, &record, error);
 		}
 		note(&r->survey, &noted);
 	}

@@ -133,6 +133,8 @@ void rw_replay_connection(const rw_replay *r, uint32_t number, rw_connection_row
 		return;
 	const struct rw_flow_connection *from = &r->survey.connection[number];
 	const struct rw_coverage *coverage = r->live_connection[number].coverage;
+	/* What was sent after a fallback has no mapping. */
+	int mapped = coverage && coverage->covered && !from->fallback;
 	row->id = number;
 	row->mptcp = from->mptcp;
 	row->version = from->version;
@@ -143,7 +145,7 @@ void rw_replay_connection(const rw_replay *r, uint32_t number, rw_connection_row
 	row->fast_closed = from->fast_closed;
 	row->subflows = from->subflows;
 	row->first_subflow = from->first_subflow;
-	row->data_bytes = coverage ? coverage->covered : 0;
+	row->data_bytes = mapped ? coverage->covered : 0;
 	for (uint32_t k = 0; k < from->subflows; k++) {
 		rw_subflow_row sub;
 		rw_replay_subflow(r, from->first_subflow + k, &sub);
@@ -153,7 +155,7 @@ void rw_replay_connection(const rw_replay *r, uint32_t number, rw_connection_row
 			row->last_ns = sub.last_ns;
 		if (sub.last_ack_ns > row->last_ack_ns)
 			row->last_ack_ns = sub.last_ack_ns;
-		if (!coverage || coverage->covered == 0)
+		if (!mapped)
 			row->data_bytes += sub.bytes;
 	}
 }
