@@ -106,13 +106,13 @@ static void an_answer_before_its_question(void **state)
 	for (int answers_itself = 0; answers_itself < 2; answers_itself++) {
 		struct rw_survey s;
 		assert_int_equal(rw_survey_open(&s, 100), 0);
-		struct rw_packet p;
-		addresses(&p, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
-		p.time_ns = 1000;
-		assert_int_equal(rw_survey_packet(&s, &p, 1), RW_SURVEY_OK);
-		addresses(&p, !answers_itself, RW_TCP_SYN, 900);
-		p.time_ns = 2000;
-		assert_int_equal(rw_survey_packet(&s, &p, 2), RW_SURVEY_OK);
+		struct rw_noted n;
+		addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
+		n.packet.time_ns = 1000;
+		assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
+		addresses(&n.packet, !answers_itself, RW_TCP_SYN, 900);
+		n.packet.time_ns = 2000;
+		assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_OK);
 		assert_int_equal(s.flows, 1);
 		assert_int_equal(s.flow[0].handshake, !answers_itself);
 		assert_int_equal(s.flow[0].initiator, !answers_itself);
