@@ -256,3 +256,16 @@ def test_a_subflow_with_less_than_a_segment_to_send_does_not_wait_for_room(
         mapped(1.5201 + turn * 0.03, 15 + 2 * turn, 2)
     seen = windows(replayed(trace, tmp_path))[-10:]
     assert (seen[0], seen[-1]) == (6.0, grown)
+
+
+def test_without_sack_an_ack_of_a_retransmission_does_not_tell_that_the_timeout_was_spurious(tmp_path: Path) -> None:
+    """What was never sent again is acknowledged with it: without SACK nobody knows when that arrived."""
+    trace = Trace()
+    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4")
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    segment(trace, 1.51, 0)
+    ack(trace, 1.61, 10)
+    result = replayed(trace, tmp_path)
+    assert "undo" not in marks(result)
+    assert windows(result, "ssthresh")[-1] == 5.0

@@ -603,6 +603,9 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 	} else {
 		clean(s, &w, p->ack);
 	}
+	/* RFC 5682 2.1: without SACK, an ACK that covers a retransmission does not tell that originals arrived. */
+	if (!s->sack && w.retransmitted_acked)
+		w.original_sacked = 0;
 	w.advanced = ahead > 0;
 	s->una = p->ack;
 	s->window_probe &= !w.advanced;
