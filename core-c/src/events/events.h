@@ -31,6 +31,14 @@ enum rw_step {
 	RW_STEP_RAISE = 256    /* windows may grow */
 };
 
+/* Flights that show how large the window is. */
+enum rw_flight {
+	RW_FLIGHT_NONE,
+	RW_FLIGHT_INITIAL,
+	RW_FLIGHT_SECOND,   /* what the first ACK of data set free, and the rest of the initial flight */
+	RW_FLIGHT_RESTARTED /* the first one after an idle time */
+};
+
 enum rw_sender_state { RW_SENDER_OPEN, RW_SENDER_DISORDER, RW_SENDER_CWR, RW_SENDER_RECOVERY, RW_SENDER_LOSS };
 
 struct rw_event {
@@ -41,7 +49,7 @@ struct rw_event {
 	uint8_t new_episode;        /* TIMEOUT: the first of an episode */
 	uint8_t una_advanced;
 	uint8_t whole_before;       /* the last of the new segments before this ACK was a full one */
-	uint8_t starved;            /* MPTCP: of what this subflow was given, less than a segment was left to send */
+	uint8_t starved;            /* the receiver had no room for a segment, or MPTCP had given this subflow none */
 	uint8_t bursts;             /* segmentation offload: one packet in the capture may be many segments */
 	uint16_t flags;             /* rw_ack_flag */
 	uint16_t steps;
@@ -58,7 +66,9 @@ struct rw_event {
 	uint32_t segments;          /* SEND: how many */
 	uint32_t idle_timeouts;     /* SEND after an idle period: how many RTOs it lasted */
 	uint32_t idle_restarts;     /* how often the window is reduced for it */
-	uint32_t initial;           /* ACK, the first of data: how many segments had been sent at once, or 0 */
+	uint32_t first_flight;      /* ACK, the first one of a flight that tells of the window: its segments, or 0 */
+	uint8_t first_flight_is;    /* rw_flight */
+	uint8_t first_flight_full;  /* there was more to send, and the receiver had room: the window ended it */
 };
 
 /* One packet leads to at most three events. */
@@ -129,7 +139,9 @@ struct rw_sender {
 	uint8_t probe_outstanding, probe_retransmitted;
 	uint32_t probe_high;
 	/* Since the ACK before */
-	uint32_t sent_since, initial;
+	uint32_t sent_since;
+	uint32_t initial, first_acked; /* segments of the initial flight; how many its first ACK delivered */
+	uint8_t flight;                /* rw_flight: what began at first_sequence */
 	uint8_t retransmitted_since, quiet_acks;
 	/* MPTCP: the newest mapping, by the low half of its data sequence number, and where it ends on this subflow. */
 	uint32_t mapping, mapping_end;

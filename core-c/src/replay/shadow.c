@@ -3,6 +3,8 @@
 #include <string.h>
 
 enum { OPTION_MODE = 0 };
+/* A sender whose window outlasted so many idle times keeps it always; one may have been shorter than its timeout. */
+enum { KEEPS_WINDOWS = 2 };
 
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
 static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
@@ -198,6 +200,77 @@ static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t i
 	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 }
 
+/* RFC 2861: half of the window for each timeout, but not below the initial one. */
+static uint64_t after_idle(const struct rw_shadow_path *h, uint64_t cwnd_q16, uint32_t timeouts)
+{
+	uint64_t floor = window_of(h->initial_window);
+	if (cwnd_q16 < floor)
+		floor = cwnd_q16;
+	for (uint32_t i = 0; i < timeouts && i < 40 && cwnd_q16 > floor; i++)
+		cwnd_q16 = cwnd_q16 >> 17 << 16;
+	return larger(cwnd_q16, floor);
+}
+
+static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t timeouts, uint32_t times)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	h->restart_segments = segments(p->cwnd_q16);
+	h->restart_ssthresh_q16 = p->ssthresh_q16;
+	for (uint32_t i = 0; i < times; i++) {
+		p->ssthresh_q16 = current_ssthresh(p);
+		p->cwnd_q16 = after_idle(h, p->cwnd_q16, timeouts);
+	}
+	rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
+}
+
+/*
+ * How often MPTCP halved a window after an idle time depends on how much it queued before it sent; some hosts keep theirs.
+ * The flight shows it: no window is smaller, and one that ended it was no larger.
+ */
+static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	uint32_t flight = e->first_flight, before = h->restart_segments;
+	uint64_t next = p->cwnd_q16;
+	h->restart_segments = 0;
+	if (!before || !kernel_mode(s))
+		return; /* the flight of another window */
+	while (e->first_flight_full && segments(next) > flight && after_idle(h, next, 1) < next)
+		next = after_idle(h, next, 1);
+	if (segments(next) == flight)
+		p->cwnd_q16 = next;
+	if (flight > segments(p->cwnd_q16) + segments(p->cwnd_q16) / 4) {
+		uint64_t once = after_idle(h, window_of(before), 1);
+		int kept = flight > segments(once);
+		p->cwnd_q16 = kept ? window_of(before) : once;
+		if (kept)
+			p->ssthresh_q16 = h->restart_ssthresh_q16;
+		h->kept += (uint8_t)kept;
+	} else if (flight == segments(p->cwnd_q16)) {
+		h->kept = 0;
+	}
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+}
+
+static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (e->first_flight_is == RW_FLIGHT_RESTARTED) {
+		check_restart(s, path, e);
+	} else if (e->first_flight_is == RW_FLIGHT_SECOND) {
+		h->initial_window = e->first_flight;
+		if (p->ssthresh_q16 == RW_SSTHRESH_UNSET && segments(p->cwnd_q16) > e->in_flight_before) {
+			p->cwnd_q16 = window_of(e->in_flight_before);
+			rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		}
+	} else if (e->first_flight > h->initial_window) {
+		begin_larger(s, path, e->first_flight);
+	}
+}
+
 /* What the sends since the ACK before say about the window having been the limit. */
 static void validate(const struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
 {
@@ -237,17 +310,6 @@ static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_eve
 	if (send < (h->prr_out ? 0 : 1))
 		send = h->prr_out ? 0 : 1;
 	p->cwnd_q16 = window_of((uint64_t)(flight + send));
-}
-
-static void restart_after_idle(struct rw_path *p, const struct rw_shadow_path *h, uint32_t timeouts)
-{
-	uint64_t floor = window_of(h->initial_window);
-	if (p->cwnd_q16 < floor)
-		floor = p->cwnd_q16;
-	p->ssthresh_q16 = current_ssthresh(p);
-	for (uint32_t i = 0; i < timeouts && i < 40 && p->cwnd_q16 > floor; i++)
-		p->cwnd_q16 = p->cwnd_q16 >> 17 << 16;
-	p->cwnd_q16 = larger(p->cwnd_q16, floor);
 }
 
 int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
@@ -310,8 +372,8 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	uint32_t path = ack->path;
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	if (e->initial > h->initial_window)
-		begin_larger(s, path, e->initial);
+	if (e->first_flight)
+		see_first_flight(s, path, e);
 	validate(p, h, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
@@ -339,11 +401,8 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	case RW_EVENT_SEND:
 		if (e->reducing)
 			h->prr_out += e->segments;
-		if (e->idle_timeouts) {
-			for (uint32_t i = 0; i < e->idle_restarts; i++)
-				restart_after_idle(p, h, e->idle_timeouts);
-			rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
-		}
+		if (e->idle_timeouts && h->kept < KEEPS_WINDOWS)
+			restart_after_idle(s, path, e->idle_timeouts, e->idle_restarts);
 		if (e->quiet_ns && s->control->idle)
 			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
 		break;
