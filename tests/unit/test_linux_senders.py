@@ -293,6 +293,18 @@ def test_room_for_one_segment_waits_for_room_for_two(tmp_path: Path) -> None:
     assert (grown[0], grown[-1]) == (6.0, 7.0)
 
 
+def test_room_for_one_segment_waits_in_slow_start_too(tmp_path: Path) -> None:
+    """12 in flight fill a window of 13: until all of them are acknowledged, sending less does not end its growth."""
+    trace = ten_in_flight()
+    ack(trace, 1.3, 3)
+    for i in range(10, 15):
+        segment(trace, 1.30002 + i * 1e-6, i)
+    ack(trace, 1.4, 12)
+    trace.packet(1.40002, True, 1 + 15 * MSS, 1001, payload=100)
+    ack(trace, 1.41, 13)
+    assert windows(replayed(trace, tmp_path)) == [13.0, 22.0, 23.0]
+
+
 @pytest.mark.parametrize(("room", "grown"), [(7, 7.0), (5, 6.0)])
 def test_a_receiver_with_no_more_room_is_the_limit_itself(room: int, grown: float, tmp_path: Path) -> None:
     """As above: five in flight because the receiver takes no sixth do not raise a window of six."""

@@ -278,7 +278,7 @@ static void validate(const struct rw_path *p, struct rw_shadow_path *h, const st
 	int limited = flight >= cwnd;
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
 	if (!limited && e->sent_before && !e->starved)
-		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited && p->cwnd_q16 >= p->ssthresh_q16 ? 1 : 0);
+		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
 	if (!e->sent_before && !limited)
 		return;
 	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited || (!h->limited && e->packets_out_before > h->packets_out_max)) {
