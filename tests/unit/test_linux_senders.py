@@ -131,6 +131,42 @@ def test_a_larger_initial_window_shows_before_the_first_ack(tmp_path: Path) -> N
     assert windows(replayed(trace, tmp_path), "cwnd_before") == [30.0, 32.0, 30.0]
 
 
+def test_a_window_that_grew_before_the_capture_is_what_is_in_flight(tmp_path: Path) -> None:
+    """40 and 41 segments, then a loss: from its reduction on the window is known."""
+    trace = Trace()
+    for i in range(40):
+        segment(trace, 1.0 + i * 1e-5, i)
+    ack(trace, 1.1, 40)
+    for i in range(40, 81):
+        segment(trace, 1.10001 + i * 1e-6, i)
+    ack(trace, 1.201, 41)
+    for n in (1, 2, 3):
+        ack(trace, 1.202 + n * 1e-3, 41, (42, 42 + n))
+    segment(trace, 1.2051, 41)
+    ack(trace, 1.31, 81)
+    for i in range(81, 101):
+        segment(trace, 1.3101 + i * 1e-6, i)
+    ack(trace, 1.42, 101)
+    result = replayed(trace, tmp_path)
+    assert windows(result, "cwnd_before")[:3] == [40.0, 41.0, 41.0]
+    assert windows(result, "ssthresh")[-1] == 20.0
+    assert windows(result)[-1] == 21.0
+
+
+def test_losses_in_the_first_round_trip_of_a_capture_may_have_been_seen_before_it(tmp_path: Path) -> None:
+    """What it does not show looks lost; the window goes on being what is in flight."""
+    trace = Trace()
+    ack(trace, 1.0, 0)
+    for i in range(10, 30):
+        segment(trace, 1.001 + i * 1e-5, i)
+    ack(trace, 1.1, 0, (10, 14))
+    ack(trace, 1.11, 30)
+    for i in range(30, 55):
+        segment(trace, 1.2 + i * 1e-5, i)
+    ack(trace, 1.3, 55)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[-1] == 25.0
+
+
 def test_a_tail_loss_probe_is_no_sign_of_a_larger_initial_window(tmp_path: Path) -> None:
     trace = ten_in_flight()
     segment(trace, 1.41, 10)

@@ -494,12 +494,15 @@ static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, ui
 /* What the first ACK of a flight that shows its window tells. */
 static RW_ASIDE void see_flight(struct rw_sender *s, struct rw_event *e, uint32_t ack, uint32_t delivered)
 {
-	int beside = s->vantage == RW_VANTAGE_SENDER && !s->corrected;
+	int beside = s->vantage <= RW_VANTAGE_SENDER && !s->corrected; /* where it is not known, it is taken for that */
 	int all = e->whole_before && !e->starved && e->state == RW_SENDER_OPEN && s->sacked_out == 0;
 	uint8_t flight = s->flight;
 	s->flight = RW_FLIGHT_NONE;
 	e->first_flight_is = flight;
-	if (flight == RW_FLIGHT_INITIAL) {
+	if (flight == RW_FLIGHT_INITIAL && !s->handshake) {
+		e->first_flight_is = RW_FLIGHT_UNSEEN;
+		e->first_flight = (uint32_t)beside; /* its first part is not known */
+	} else if (flight == RW_FLIGHT_INITIAL) {
 		e->first_flight = s->initial;
 		if (beside && all && s->initial < INITIAL_WINDOW && e->in_flight_before == s->initial) {
 			s->flight = RW_FLIGHT_SECOND;
@@ -641,7 +644,7 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 	if (rw_seq_diff(s->highest_sack, s->una) < 0)
 		s->highest_sack = s->una;
 	e->una_advanced = w.advanced;
-	if (w.advanced && w.una_before == s->first_sequence)
+	if (w.una_before == s->first_sequence && (w.advanced || !s->handshake))
 		see_flight(s, e, p->ack, w.delivered);
 	e->acked_bytes = (uint32_t)ahead;
 	int duplicate = !w.advanced && !w.window_update && p->payload_bytes == 0 && outstanding && !w.dsack;

@@ -36,7 +36,8 @@ enum rw_flight {
 	RW_FLIGHT_NONE,
 	RW_FLIGHT_INITIAL,
 	RW_FLIGHT_SECOND,   /* what the first ACK of data set free, and the rest of the initial flight */
-	RW_FLIGHT_RESTARTED /* the first one after an idle time */
+	RW_FLIGHT_RESTARTED, /* the first one after an idle time */
+	RW_FLIGHT_UNSEEN    /* that had begun before the capture did */
 };
 
 enum rw_sender_state { RW_SENDER_OPEN, RW_SENDER_DISORDER, RW_SENDER_CWR, RW_SENDER_RECOVERY, RW_SENDER_LOSS };

@@ -147,6 +147,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
+	h->adrift = 0;
 	if (new_episode) {
 		h->prior_ssthresh_q16 = current_ssthresh(p);
 		h->prior_cwnd_q16 = p->cwnd_q16;
@@ -258,7 +259,10 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	if (e->first_flight_is == RW_FLIGHT_RESTARTED) {
+	if (e->first_flight_is == RW_FLIGHT_UNSEEN) {
+		h->adrift = (uint8_t)kernel_mode(s);
+		h->usage_next = e->next_before;
+	} else if (e->first_flight_is == RW_FLIGHT_RESTARTED) {
 		check_restart(s, path, e);
 	} else if (e->first_flight_is == RW_FLIGHT_SECOND) {
 		h->initial_window = e->first_flight;
@@ -271,11 +275,24 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 	}
 }
 
+/* Nothing else is known of a window that grew before the capture began: it is what was in flight most, until it falls. */
+static void follow_flight(struct rw_path *p, uint32_t flight)
+{
+	if (segments(p->cwnd_q16) < flight)
+		p->cwnd_q16 = window_of(flight);
+	p->ssthresh_q16 = p->cwnd_q16;
+}
+
 /* What the sends since the ACK before say about the window having been the limit. */
 static void validate(const struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
 {
 	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
 	int limited = flight >= cwnd;
+	if (h->adrift) {
+		if (e->state < RW_SENDER_CWR)
+			follow_flight(p, flight);
+		return;
+	}
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
 	if (!limited && e->sent_before && !e->starved)
 		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
@@ -351,8 +368,12 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 		p->cwnd_q16 = p->ssthresh_q16;
 		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
-	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR))
+	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR)) {
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
+		/* In the capture's first round trip what was sent before it looks lost. */
+		if (rw_seq_diff(e->una, h->usage_next) > 0)
+			h->adrift = 0;
+	}
 	if (e->steps & RW_STEP_NO_UNDO)
 		h->prior_ssthresh_q16 = 0;
 	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
