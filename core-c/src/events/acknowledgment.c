@@ -495,7 +495,7 @@ static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, ui
 static RW_ASIDE void see_flight(struct rw_sender *s, struct rw_event *e, uint32_t ack, uint32_t delivered)
 {
 	int beside = s->vantage <= RW_VANTAGE_SENDER && !s->corrected; /* where it is not known, it is taken for that */
-	int all = e->whole_before && !e->starved && e->state == RW_SENDER_OPEN && s->sacked_out == 0;
+	int more = !e->starved && e->room, all = e->whole_before && more && e->state == RW_SENDER_OPEN && s->sacked_out == 0;
 	uint8_t flight = s->flight;
 	s->flight = RW_FLIGHT_NONE;
 	e->first_flight_is = flight;
@@ -515,7 +515,7 @@ static RW_ASIDE void see_flight(struct rw_sender *s, struct rw_event *e, uint32_
 		e->first_flight_full = 1;
 	} else if (flight == RW_FLIGHT_RESTARTED && beside) {
 		e->first_flight = e->in_flight_before;
-		e->first_flight_full = s->mapped && !e->starved && !rw_sender_paced(s);
+		e->first_flight_full = s->mapped && more && !rw_sender_paced(s);
 	}
 }
 
@@ -531,8 +531,10 @@ static struct rw_event *begin_ack(struct rw_sender *s, const struct rw_packet *p
 	e->whole_before = s->whole && !s->corrected;
 	uint64_t flight_bytes = (uint64_t)e->in_flight_before * s->segment_bytes;
 	uint32_t span = s->next - s->una;
-	e->starved = span + s->segment_bytes > s->window_bytes ||
-		     (s->mapped && rw_seq_diff(s->mapping_end, s->next) < (int32_t)s->segment_bytes);
+	e->starved = s->mapped && rw_seq_diff(s->mapping_end, s->next) < (int32_t)s->segment_bytes;
+	e->room = span + s->segment_bytes <= s->window_bytes;
+	if (s->bursts && e->room)
+		e->room = (s->window_bytes - span) / s->segment_bytes;
 	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span
 				    : flight_bytes > UINT32_MAX     ? UINT32_MAX
 								    : (uint32_t)flight_bytes;

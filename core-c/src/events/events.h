@@ -50,7 +50,7 @@ struct rw_event {
 	uint8_t new_episode;        /* TIMEOUT: the first of an episode */
 	uint8_t una_advanced;
 	uint8_t whole_before;       /* the last of the new segments before this ACK was a full one */
-	uint8_t starved;            /* the receiver had no room for a segment, or MPTCP had given this subflow none */
+	uint8_t starved;            /* MPTCP: of what this subflow was given, less than a segment was left to send */
 	uint8_t bursts;             /* segmentation offload: one packet in the capture may be many segments */
 	uint16_t flags;             /* rw_ack_flag */
 	uint16_t steps;
@@ -63,6 +63,7 @@ struct rw_event {
 	uint32_t in_flight;         /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
 	uint32_t sent_before;       /* new segments since the ACK before */
+	uint32_t room;              /* for how many more the receiver had room; without bursts: for one */
 	uint32_t next_before;       /* the sender's next sequence number before this ACK */
 	uint32_t segments;          /* SEND: how many */
 	uint32_t idle_timeouts;     /* SEND after an idle period: how many RTOs it lasted */

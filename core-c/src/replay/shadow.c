@@ -284,7 +284,7 @@ static void follow_flight(struct rw_path *p, uint32_t flight)
 }
 
 /* What the sends since the ACK before say about the window having been the limit. */
-static void validate(const struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+static void validate(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
 {
 	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
 	int limited = flight >= cwnd;
@@ -294,7 +294,7 @@ static void validate(const struct rw_path *p, struct rw_shadow_path *h, const st
 		return;
 	}
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
-	if (!limited && e->sent_before && !e->starved)
+	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
 		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
 	if (!e->sent_before && !limited)
 		return;
