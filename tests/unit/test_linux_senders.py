@@ -131,6 +131,20 @@ def test_a_larger_initial_window_shows_before_the_first_ack(tmp_path: Path) -> N
     assert windows(replayed(trace, tmp_path), "cwnd_before") == [30.0, 32.0, 30.0]
 
 
+@pytest.mark.parametrize("pause", [0.05, 1.0])
+def test_a_larger_initial_window_shows_in_the_first_flight_that_fills_it(pause: float, tmp_path: Path) -> None:
+    """An answer of three segments, then one of thirty; after an idle time too, which has nothing to take back."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(3):
+        segment(trace, 1.2 + i * 1e-5, i)
+    ack(trace, 1.3, 3)
+    for i in range(3, 33):
+        segment(trace, 1.3 + pause + i * 1e-5, i)
+    ack(trace, 1.4 + pause, 33)
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0, 30.0]
+
+
 def test_a_window_that_grew_before_the_capture_is_what_is_in_flight(tmp_path: Path) -> None:
     """40 and 41 segments, then a loss: from its reduction on the window is known."""
     trace = Trace()

@@ -236,8 +236,9 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	uint32_t flight = e->first_flight, before = h->restart_segments;
 	uint64_t next = p->cwnd_q16;
 	h->restart_segments = 0;
-	if (!before || !kernel_mode(s))
-		return; /* the flight of another window */
+	/* The flight of another window, or of one that nothing has filled yet. */
+	if (!before || !kernel_mode(s) || (!h->limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
+		return;
 	while (e->first_flight_full && segments(next) > flight && after_idle(h, next, 1) < next)
 		next = after_idle(h, next, 1);
 	if (segments(next) == flight)
@@ -276,26 +277,49 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 }
 
 /* Nothing else is known of a window that grew before the capture began: it is what was in flight most, until it falls. */
-static void follow_flight(struct rw_path *p, uint32_t flight)
+static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t flight)
 {
+	struct rw_path *p = &s->connection->path[path];
 	if (segments(p->cwnd_q16) < flight)
 		p->cwnd_q16 = window_of(flight);
 	p->ssthresh_q16 = p->cwnd_q16;
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+}
+
+/*
+ * The first flight to fill a window is larger than that: the initial one was, and what came before it had filled none. A probe
+ * is one segment more; losses=reached asks about windows that are smaller than the flight.
+ */
+static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint32_t flight)
+{
+	struct rw_path *p = &s->connection->path[path];
+	if (!kernel_mode(s) || s->losses == RW_LOSSES_REACHED)
+		return;
+	if (p->cwnd_q16 == (uint64_t)s->path[path].initial_window << 16) {
+		begin_larger(s, path, flight);
+	} else {
+		p->cwnd_q16 = window_of(flight);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	}
 }
 
 /* What the sends since the ACK before say about the window having been the limit. */
-static void validate(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
 	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
 	int limited = flight >= cwnd;
 	if (h->adrift) {
 		if (e->state < RW_SENDER_CWR)
-			follow_flight(p, flight);
+			follow_flight(s, path, flight);
 		return;
 	}
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
 	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
 		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
+	else if (flight > cwnd + 1 && !h->limited && e->steps & RW_STEP_RAISE && p->ssthresh_q16 == RW_SSTHRESH_UNSET)
+		begin_larger_later(s, path, flight);
 	if (!e->sent_before && !limited)
 		return;
 	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited || (!h->limited && e->packets_out_before > h->packets_out_max)) {
@@ -395,7 +419,7 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	struct rw_shadow_path *h = &s->path[path];
 	if (e->first_flight)
 		see_first_flight(s, path, e);
-	validate(p, h, e);
+	validate(s, path, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	if (ack->acked_segments)
