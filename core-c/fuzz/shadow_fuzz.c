@@ -71,7 +71,10 @@ static void read_ack(struct talk *t, struct path *p, uint8_t first, uint8_t bits
 	e->flags = bits & 128 ? RW_ACK_APP_LIMITED : 0;
 	e->sent_before = (uint32_t)read_number(&t->b, BURST_BITS);
 	e->whole_before = e->sent_before & 1;
-	e->initial = bits & 16 ? e->in_flight_before : 0;
+	e->room = e->sent_before >> 1;
+	e->first_flight = bits & 16 ? e->in_flight_before : 0;
+	e->first_flight_is = (uint8_t)(RW_FLIGHT_INITIAL + e->sent_before % 3);
+	e->first_flight_full = e->delivered & 1;
 	p->una += e->delivered * 1000;
 	e->ack = p->una;
 	e->rtt_ns = first & 64 ? read_number(&t->b, RTT_BITS) : 0;

@@ -131,6 +131,56 @@ def test_a_larger_initial_window_shows_before_the_first_ack(tmp_path: Path) -> N
     assert windows(replayed(trace, tmp_path), "cwnd_before") == [30.0, 32.0, 30.0]
 
 
+@pytest.mark.parametrize("pause", [0.05, 1.0])
+def test_a_larger_initial_window_shows_in_the_first_flight_that_fills_it(pause: float, tmp_path: Path) -> None:
+    """An answer of three segments, then one of thirty; after an idle time too, which has nothing to take back."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(3):
+        segment(trace, 1.2 + i * 1e-5, i)
+    ack(trace, 1.3, 3)
+    for i in range(3, 33):
+        segment(trace, 1.3 + pause + i * 1e-5, i)
+    ack(trace, 1.4 + pause, 33)
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0, 30.0]
+
+
+def test_a_window_that_grew_before_the_capture_is_what_is_in_flight(tmp_path: Path) -> None:
+    """40 and 41 segments, then a loss: from its reduction on the window is known."""
+    trace = Trace()
+    for i in range(40):
+        segment(trace, 1.0 + i * 1e-5, i)
+    ack(trace, 1.1, 40)
+    for i in range(40, 81):
+        segment(trace, 1.10001 + i * 1e-6, i)
+    ack(trace, 1.201, 41)
+    for n in (1, 2, 3):
+        ack(trace, 1.202 + n * 1e-3, 41, (42, 42 + n))
+    segment(trace, 1.2051, 41)
+    ack(trace, 1.31, 81)
+    for i in range(81, 101):
+        segment(trace, 1.3101 + i * 1e-6, i)
+    ack(trace, 1.42, 101)
+    result = replayed(trace, tmp_path)
+    assert windows(result, "cwnd_before")[:3] == [40.0, 41.0, 41.0]
+    assert windows(result, "ssthresh")[-1] == 20.0
+    assert windows(result)[-2:] == [21.0, 22.0]
+
+
+def test_losses_in_the_first_round_trip_of_a_capture_may_have_been_seen_before_it(tmp_path: Path) -> None:
+    """What it does not show looks lost; the window goes on being what is in flight."""
+    trace = Trace()
+    ack(trace, 1.0, 0)
+    for i in range(10, 30):
+        segment(trace, 1.001 + i * 1e-5, i)
+    ack(trace, 1.1, 0, (10, 14))
+    ack(trace, 1.11, 30)
+    for i in range(30, 55):
+        segment(trace, 1.2 + i * 1e-5, i)
+    ack(trace, 1.3, 55)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[-1] == 25.0
+
+
 def test_a_tail_loss_probe_is_no_sign_of_a_larger_initial_window(tmp_path: Path) -> None:
     trace = ten_in_flight()
     segment(trace, 1.41, 10)
@@ -151,9 +201,8 @@ def test_a_window_that_an_application_does_not_use_stays(tmp_path: Path) -> None
     assert windows(replayed(trace, tmp_path))[-20:] == [40.0] * 20
 
 
-@pytest.mark.parametrize(("mapped", "window"), [(20 * MSS, 40.0), (44 * MSS, 20.0)])
-def test_mptcp_fills_an_idle_subflow_before_it_sends(mapped: int, window: float, tmp_path: Path) -> None:
-    """A mapping as long as a super-segment may be has another behind it, and each halves the idle window."""
+def grown_to_80() -> Trace:
+    """70 segments were sent and acknowledged at 1.52 s; the timeout is 300 ms."""
     trace = ten_in_flight()
     ack(trace, 1.3, 10)
     for i in range(10, 30):
@@ -162,10 +211,75 @@ def test_mptcp_fills_an_idle_subflow_before_it_sends(mapped: int, window: float,
     for i in range(30, 70):
         segment(trace, 1.42 + i * 1e-5, i)
     ack(trace, 1.52, 70)
-    mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1, 1 + 70 * MSS, mapped)
-    trace.packet(1.9, True, 1 + 70 * MSS, 1001, payload=MSS - 16, options=mapping)  # RTO: 300 ms
-    trace.packet(2.0, False, 1001, 1 + 71 * MSS - 16)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("mapped", "sent", "window"), [(20, 20, 40.0), (44, 40, 40.0), (44, 20, 20.0), (44, 10, 10.0), (20, 10, 10.0)]
+)  # fmt: skip
+def test_mptcp_fills_an_idle_subflow_before_it_sends(mapped: int, sent: int, window: float, tmp_path: Path) -> None:
+    """Each mapping queued halves the idle window. Those that are as long as may be have another behind them; the
+    flight that ends within one shows the window itself."""
+    trace, size = grown_to_80(), MSS - 16
+    start = 1 + 70 * MSS
+    mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1, start, mapped * MSS)
+    for i in range(sent):
+        last = i == sent - 1 and sent == mapped
+        trace.packet(1.9 + i * 1e-6, True, start + i * size, 1001, payload=size + last * 16 * mapped, options=mapping)
+    trace.packet(2.0, False, 1001, start + size)
     assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0, 20.0, 40.0, window]
+
+
+def test_a_window_that_outlasts_idle_times(tmp_path: Path) -> None:
+    """tcp_slow_start_after_idle=0: flights after idle times are larger than a reduced window. The second one tells."""
+    trace, sent = grown_to_80(), 70
+    for turn, flight in enumerate((75, 150, 20)):
+        for i in range(flight):
+            segment(trace, 1.9 + turn * 0.5 + i * 1e-6, sent + i)
+        ack(trace, 2.0 + turn * 0.5, sent + flight)
+        sent += flight
+    result = replayed(trace, tmp_path)
+    assert windows(result, "cwnd_before")[3:] == [80.0, 155.0, 305.0]
+    assert windows(result, "ssthresh") == [float("inf")] * 6
+
+
+def test_one_idle_time_that_a_window_outlasted_may_have_been_shorter_than_the_timeout(tmp_path: Path) -> None:
+    trace = grown_to_80()
+    for turn, (first, last) in enumerate(((70, 140), (140, 150))):
+        for i in range(first, last):
+            segment(trace, 1.9 + turn * 0.5 + i * 1e-6, i)
+        ack(trace, 2.0 + turn * 0.5, last)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[3:] == [80.0, 75.0]
+
+
+@pytest.mark.parametrize(
+    ("window", "late", "payload", "seen"),
+    [
+        (65535, 0.0, MSS, [10.0, 6.0, 8.0]),
+        (65535, 0.01, MSS, [10.0, 10.0, 12.0]),
+        (4 * MSS, 0.0, MSS, [10.0, 10.0, 12.0]),
+        (65535, 0.0, 900, [10.0, 10.0, 12.0]),
+    ],
+)
+def test_a_smaller_initial_window_shows_after_the_first_ack(
+    window: int, late: float, payload: int, seen: list[float], tmp_path: Path
+) -> None:
+    """Four segments, and for two acknowledged four more, at once: that was all that the window allowed. It is not so
+    where they come later, where the receiver had no more room, or where the application had no more."""
+    trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"
+    trace.packet(1.0, True, 0, 0, SYN, options=options)
+    trace.packet(1.1, False, 1000, 1, SYN | ACK, options=options, window=window)
+    trace.packet(1.10001, True, 1, 1001)
+    for i in range(3):
+        segment(trace, 1.2 + i * 1e-5, i)
+    trace.packet(1.20003, True, 1 + 3 * MSS, 1001, payload=payload)
+    sent = 1 + 3 * MSS + payload
+    ack(trace, 1.3, 2)
+    for i in range(4):
+        trace.packet(1.30002 + late + i * 1e-5, True, sent + i * MSS, 1001, payload=MSS)
+    trace.packet(1.4, False, 1001, sent)
+    trace.packet(1.41, False, 1001, sent + MSS)
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == seen
 
 
 def test_the_duplicate_of_a_probe_may_undo_the_recovery_before(tmp_path: Path) -> None:
@@ -229,6 +343,45 @@ def test_room_for_one_segment_waits_for_room_for_two(tmp_path: Path) -> None:
     assert (grown[0], grown[-1]) == (6.0, 7.0)
 
 
+def test_room_for_one_segment_waits_in_slow_start_too(tmp_path: Path) -> None:
+    """12 in flight fill a window of 13: until all of them are acknowledged, sending less does not end its growth."""
+    trace = ten_in_flight()
+    ack(trace, 1.3, 3)
+    for i in range(10, 15):
+        segment(trace, 1.30002 + i * 1e-6, i)
+    ack(trace, 1.4, 12)
+    trace.packet(1.40002, True, 1 + 15 * MSS, 1001, payload=100)
+    ack(trace, 1.41, 13)
+    assert windows(replayed(trace, tmp_path)) == [13.0, 22.0, 23.0]
+
+
+@pytest.mark.parametrize(
+    ("room", "offload", "grown"), [(7, False, 7.0), (5, False, 6.0), (7, True, 8.0), (5, True, 6.0)]
+)
+def test_a_receiver_with_no_more_room_is_the_limit_itself(
+    room: int, offload: bool, grown: float, tmp_path: Path
+) -> None:
+    """As above: five in flight because the receiver takes no sixth do not raise a window of six. Nor do they with
+    segmentation offload, where two thirds of a window would count as full."""
+    trace = ten_in_flight()
+    if offload:
+        trace = Trace()
+        trace.handshake(1.0, RTT)
+        trace.packet(1.2, True, 1, 1001, payload=10 * MSS)
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    trace.packet(1.404, False, 1001, 1 + 10 * MSS, window=room * MSS)
+    for i in range(10, 15):
+        segment(trace, 1.41 + i * 1e-6, i)
+    for turn in range(10):
+        trace.packet(1.52 + turn * 0.03, False, 1001, 1 + (12 + 2 * turn) * MSS, window=room * MSS)
+        for k in (0, 1):
+            segment(trace, 1.5201 + turn * 0.03 + k * 1e-5, 15 + 2 * turn + k)
+    seen = windows(replayed(trace, tmp_path))[-10:]
+    assert (seen[0], seen[-1]) == (6.0, grown)
+
+
 @pytest.mark.parametrize(("left", "grown"), [(2 * MSS, 7.0), (MSS // 2, 6.0), (0, 6.0)])
 def test_a_subflow_with_less_than_a_segment_to_send_does_not_wait_for_room(
     left: int, grown: float, tmp_path: Path
@@ -256,3 +409,16 @@ def test_a_subflow_with_less_than_a_segment_to_send_does_not_wait_for_room(
         mapped(1.5201 + turn * 0.03, 15 + 2 * turn, 2)
     seen = windows(replayed(trace, tmp_path))[-10:]
     assert (seen[0], seen[-1]) == (6.0, grown)
+
+
+def test_without_sack_an_ack_of_a_retransmission_does_not_tell_that_the_timeout_was_spurious(tmp_path: Path) -> None:
+    """What was never sent again is acknowledged with it: without SACK nobody knows when that arrived."""
+    trace = Trace()
+    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4")
+    for i in range(10):
+        segment(trace, 1.2 + i * 1e-4, i)
+    segment(trace, 1.51, 0)
+    ack(trace, 1.61, 10)
+    result = replayed(trace, tmp_path)
+    assert "undo" not in marks(result)
+    assert windows(result, "ssthresh")[-1] == 5.0

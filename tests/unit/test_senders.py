@@ -587,7 +587,7 @@ def test_losses_that_a_window_did_not_reach_are_spared_but_timeouts_are_not(
             capture.replay([rewindow.Choice("newreno", {"losses": losses})]).acks["newreno.ssthresh"].to_pylist()[-1]
             for losses in ("recorded", "reached")
         ]
-    assert last[0] < 50
+    assert last[0] <= 50
     assert (last[1] == float("inf")) == spared
 
 

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* RFC 6928, segments. */
+#define INITIAL_WINDOW 10
+
 /* What one ACK changes; lives while it is processed. */
 struct ack_work {
 	const struct rw_packet *p;
@@ -488,6 +491,34 @@ static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, ui
 	return (unseen + mss - 1) / mss;
 }
 
+/* What the first ACK of a flight that shows its window tells. */
+static RW_ASIDE void see_flight(struct rw_sender *s, struct rw_event *e, uint32_t ack, uint32_t delivered)
+{
+	int beside = s->vantage <= RW_VANTAGE_SENDER && !s->corrected; /* where it is not known, it is taken for that */
+	int more = !e->starved && e->room, all = e->whole_before && more && e->state == RW_SENDER_OPEN && s->sacked_out == 0;
+	uint8_t flight = s->flight;
+	s->flight = RW_FLIGHT_NONE;
+	e->first_flight_is = flight;
+	if (flight == RW_FLIGHT_INITIAL && !s->handshake) {
+		e->first_flight_is = RW_FLIGHT_UNSEEN;
+		e->first_flight = (uint32_t)beside; /* its first part is not known */
+	} else if (flight == RW_FLIGHT_INITIAL) {
+		e->first_flight = s->initial;
+		if (beside && all && s->initial < INITIAL_WINDOW && e->in_flight_before == s->initial) {
+			s->flight = RW_FLIGHT_SECOND;
+			s->first_acked = delivered;
+			s->first_sequence = ack;
+		}
+	} else if (flight == RW_FLIGHT_SECOND && all && e->in_flight_before == s->initial + s->first_acked) {
+		/* As large as slow start allows, of whole segments, at once: the window was as small as it looked. */
+		e->first_flight = s->initial;
+		e->first_flight_full = 1;
+	} else if (flight == RW_FLIGHT_RESTARTED && beside) {
+		e->first_flight = e->in_flight_before;
+		e->first_flight_full = s->mapped && more && !rw_sender_paced(s);
+	}
+}
+
 /* The event of an ACK, and what it tells of the time before. */
 static struct rw_event *begin_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out)
 {
@@ -498,9 +529,12 @@ static struct rw_event *begin_ack(struct rw_sender *s, const struct rw_packet *p
 	e->next_before = s->next;
 	e->sent_before = s->sent_since;
 	e->whole_before = s->whole && !s->corrected;
-	e->starved = s->mapped && rw_seq_diff(s->mapping_end, s->next) < (int32_t)s->segment_bytes;
 	uint64_t flight_bytes = (uint64_t)e->in_flight_before * s->segment_bytes;
 	uint32_t span = s->next - s->una;
+	e->starved = s->mapped && rw_seq_diff(s->mapping_end, s->next) < (int32_t)s->segment_bytes;
+	e->room = span + s->segment_bytes <= s->window_bytes;
+	if (s->bursts && e->room)
+		e->room = (s->window_bytes - span) / s->segment_bytes;
 	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span
 				    : flight_bytes > UINT32_MAX     ? UINT32_MAX
 								    : (uint32_t)flight_bytes;
@@ -545,7 +579,7 @@ static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, ui
 	s->count -= segments;
 	e->una_advanced = 1;
 	if (s->una == s->first_sequence)
-		e->initial = s->initial;
+		see_flight(s, e, p->ack, segments);
 	e->acked_bytes = p->ack - s->una;
 	s->una = p->ack;
 	s->window_probe = 0;
@@ -606,14 +640,17 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 	} else {
 		clean(s, &w, p->ack);
 	}
+	/* RFC 5682 2.1: without SACK, an ACK that covers a retransmission does not tell that originals arrived. */
+	if (!s->sack && w.retransmitted_acked)
+		w.original_sacked = 0;
 	w.advanced = ahead > 0;
 	s->una = p->ack;
 	s->window_probe &= !w.advanced;
 	if (rw_seq_diff(s->highest_sack, s->una) < 0)
 		s->highest_sack = s->una;
 	e->una_advanced = w.advanced;
-	if (w.advanced && w.una_before == s->first_sequence)
-		e->initial = s->initial;
+	if (w.una_before == s->first_sequence && (w.advanced || !s->handshake))
+		see_flight(s, e, p->ack, w.delivered);
 	e->acked_bytes = (uint32_t)ahead;
 	int duplicate = !w.advanced && !w.window_update && p->payload_bytes == 0 && outstanding && !w.dsack;
 	if (duplicate)

@@ -31,6 +31,15 @@ enum rw_step {
 	RW_STEP_RAISE = 256    /* windows may grow */
 };
 
+/* Flights that show how large the window is. */
+enum rw_flight {
+	RW_FLIGHT_NONE,
+	RW_FLIGHT_INITIAL,
+	RW_FLIGHT_SECOND,   /* what the first ACK of data set free, and the rest of the initial flight */
+	RW_FLIGHT_RESTARTED, /* the first one after an idle time */
+	RW_FLIGHT_UNSEEN    /* that had begun before the capture did */
+};
+
 enum rw_sender_state { RW_SENDER_OPEN, RW_SENDER_DISORDER, RW_SENDER_CWR, RW_SENDER_RECOVERY, RW_SENDER_LOSS };
 
 struct rw_event {
@@ -54,11 +63,14 @@ struct rw_event {
 	uint32_t in_flight;         /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
 	uint32_t sent_before;       /* new segments since the ACK before */
+	uint32_t room;              /* for how many more the receiver had room; without bursts: for one */
 	uint32_t next_before;       /* the sender's next sequence number before this ACK */
 	uint32_t segments;          /* SEND: how many */
 	uint32_t idle_timeouts;     /* SEND after an idle period: how many RTOs it lasted */
 	uint32_t idle_restarts;     /* how often the window is reduced for it */
-	uint32_t initial;           /* ACK, the first of data: how many segments had been sent at once, or 0 */
+	uint32_t first_flight;      /* ACK, the first one of a flight that tells of the window: its segments, or 0 */
+	uint8_t first_flight_is;    /* rw_flight */
+	uint8_t first_flight_full;  /* there was more to send, and the receiver had room: the window ended it */
 };
 
 /* One packet leads to at most three events. */
@@ -131,7 +143,9 @@ struct rw_sender {
 	uint8_t probe_outstanding, probe_retransmitted;
 	uint32_t probe_high;
 	/* Since the ACK before */
-	uint32_t sent_since, initial;
+	uint32_t sent_since;
+	uint32_t initial, first_acked; /* segments of the initial flight; how many its first ACK delivered */
+	uint8_t flight;                /* rw_flight: what began at first_sequence */
 	uint8_t retransmitted_since, quiet_acks;
 	/* MPTCP: the newest mapping, by the low half of its data sequence number, and where it ends on this subflow. */
 	uint32_t mapping, mapping_end;

@@ -51,13 +51,14 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
 	s->reorder_segments = RW_DUPLICATE_ACKS;
 	s->reorder_steps = 1;
-	s->window_bytes = UINT32_MAX;
+	s->window_bytes = sink->syn_window ? sink->syn_window : UINT32_MAX;
 }
 
 void rw_sender_start(struct rw_sender *s, uint32_t sequence)
 {
 	s->una = s->next = s->high = s->rtt_sequence = s->highest_sack = s->first_sequence = sequence;
 	s->started = 1;
+	s->flight = RW_FLIGHT_INITIAL;
 }
 
 /* What one segment carries: the peer's MSS less this packet's own options; super-segments are cut by it. */
@@ -380,6 +381,15 @@ static void see_mapping(struct rw_sender *s, const struct rw_packet *p, uint32_t
 	s->mapped = (uint8_t)mapped;
 }
 
+static void see_flight(struct rw_sender *s, const struct rw_packet *p, uint32_t segments)
+{
+	/* Later there may be a tail loss probe among them. */
+	if (s->flight == RW_FLIGHT_INITIAL && s->handshake && p->time_ns - s->first_data_ns <= (int64_t)s->srtt_ns)
+		s->initial += segments;
+	if (s->flight == RW_FLIGHT_SECOND && p->time_ns - s->last_ack_ns > PROMPT_NS)
+		s->flight = RW_FLIGHT_NONE; /* the application sent it, not the ACK */
+}
+
 static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, struct rw_events *out,
 		    struct rw_oddity_counts *oddities)
 {
@@ -408,9 +418,12 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 		return status == RW_SCOREBOARD_NO_MEMORY;
 	s->segments_seen += segments;
 	see_mapping(s, p, start);
-	/* Later there may be a tail loss probe among them. */
-	if (s->handshake && s->una == s->first_sequence && p->time_ns - s->first_data_ns <= (int64_t)s->srtt_ns)
-		s->initial += segments;
+	if (idle) {
+		s->flight = RW_FLIGHT_RESTARTED;
+		s->first_sequence = s->una;
+	} else if (s->una == s->first_sequence) {
+		see_flight(s, p, segments);
+	}
 	if (s->count == segments || s->timer_ns == 0)
 		s->timer_ns = p->time_ns;
 	if (end - start > mss)

@@ -69,6 +69,7 @@ struct rw_flow_side {
 	uint16_t mss; /* of its SYN: what the other side may send; 0: not seen */
 	uint8_t seen, syn, fin, rst, sack_permitted, timestamps, window_scale, has_window_scale;
 	uint8_t syn_ecn; /* AE, CWR, ECE of its SYN, as a number */
+	uint16_t syn_window; /* bytes: the window of its SYN, which is never scaled */
 };
 
 struct rw_flow {

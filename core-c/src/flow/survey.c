@@ -82,6 +82,7 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 		s->sack_permitted = p->sack_permitted;
 		s->timestamps = p->has_timestamps;
 		s->syn_ecn = ace_of(p);
+		s->syn_window = p->window;
 		s->has_window_scale = p->has_window_scale;
 		s->window_scale = p->window_scale;
 		if (p->option_mss)

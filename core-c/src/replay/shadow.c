@@ -3,6 +3,8 @@
 #include <string.h>
 
 enum { OPTION_MODE = 0 };
+/* A sender whose window outlasted so many idle times keeps it always; one may have been shorter than its timeout. */
+enum { KEEPS_WINDOWS = 2 };
 
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
 static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
@@ -145,6 +147,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
+	h->adrift = 0;
 	if (new_episode) {
 		h->prior_ssthresh_q16 = current_ssthresh(p);
 		h->prior_cwnd_q16 = p->cwnd_q16;
@@ -198,14 +201,125 @@ static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t i
 	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 }
 
-/* What the sends since the ACK before say about the window having been the limit. */
-static void validate(const struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+/* RFC 2861: half of the window for each timeout, but not below the initial one. */
+static uint64_t after_idle(const struct rw_shadow_path *h, uint64_t cwnd_q16, uint32_t timeouts)
 {
+	uint64_t floor = window_of(h->initial_window);
+	if (cwnd_q16 < floor)
+		floor = cwnd_q16;
+	for (uint32_t i = 0; i < timeouts && i < 40 && cwnd_q16 > floor; i++)
+		cwnd_q16 = cwnd_q16 >> 17 << 16;
+	return larger(cwnd_q16, floor);
+}
+
+static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t timeouts, uint32_t times)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	h->restart_segments = segments(p->cwnd_q16);
+	h->restart_ssthresh_q16 = p->ssthresh_q16;
+	for (uint32_t i = 0; i < times; i++) {
+		p->ssthresh_q16 = current_ssthresh(p);
+		p->cwnd_q16 = after_idle(h, p->cwnd_q16, timeouts);
+	}
+	rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
+}
+
+/*
+ * How often MPTCP halved a window after an idle time depends on how much it queued before it sent; some hosts keep theirs.
+ * The flight shows it: no window is smaller, and one that ended it was no larger.
+ */
+static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	uint32_t flight = e->first_flight, before = h->restart_segments;
+	uint64_t next = p->cwnd_q16;
+	h->restart_segments = 0;
+	/* The flight of another window, or of one that nothing has filled yet. */
+	if (!before || !kernel_mode(s) || (!h->limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
+		return;
+	while (e->first_flight_full && segments(next) > flight && after_idle(h, next, 1) < next)
+		next = after_idle(h, next, 1);
+	if (segments(next) == flight)
+		p->cwnd_q16 = next;
+	if (flight > segments(p->cwnd_q16) + segments(p->cwnd_q16) / 4) {
+		uint64_t once = after_idle(h, window_of(before), 1);
+		int kept = flight > segments(once);
+		p->cwnd_q16 = kept ? window_of(before) : once;
+		if (kept)
+			p->ssthresh_q16 = h->restart_ssthresh_q16;
+		h->kept += (uint8_t)kept;
+	} else if (flight == segments(p->cwnd_q16)) {
+		h->kept = 0;
+	}
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+}
+
+static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (e->first_flight_is == RW_FLIGHT_UNSEEN) {
+		h->adrift = (uint8_t)kernel_mode(s);
+		h->usage_next = e->next_before;
+	} else if (e->first_flight_is == RW_FLIGHT_RESTARTED) {
+		check_restart(s, path, e);
+	} else if (e->first_flight_is == RW_FLIGHT_SECOND) {
+		h->initial_window = e->first_flight;
+		if (p->ssthresh_q16 == RW_SSTHRESH_UNSET && segments(p->cwnd_q16) > e->in_flight_before) {
+			p->cwnd_q16 = window_of(e->in_flight_before);
+			rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		}
+	} else if (e->first_flight > h->initial_window) {
+		begin_larger(s, path, e->first_flight);
+	}
+}
+
+/* Nothing else is known of a window that grew before the capture began: it is what was in flight most, until it falls. */
+static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t flight)
+{
+	struct rw_path *p = &s->connection->path[path];
+	if (segments(p->cwnd_q16) < flight)
+		p->cwnd_q16 = window_of(flight);
+	p->ssthresh_q16 = p->cwnd_q16;
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+}
+
+/*
+ * The first flight to fill a window is larger than that: the initial one was, and what came before it had filled none. A probe
+ * is one segment more; losses=reached asks about windows that are smaller than the flight.
+ */
+static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint32_t flight)
+{
+	struct rw_path *p = &s->connection->path[path];
+	if (!kernel_mode(s) || s->losses == RW_LOSSES_REACHED)
+		return;
+	if (p->cwnd_q16 == (uint64_t)s->path[path].initial_window << 16) {
+		begin_larger(s, path, flight);
+	} else {
+		p->cwnd_q16 = window_of(flight);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	}
+}
+
+/* What the sends since the ACK before say about the window having been the limit. */
+static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
 	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
 	int limited = flight >= cwnd;
+	if (h->adrift) {
+		if (e->state < RW_SENDER_CWR)
+			follow_flight(s, path, flight);
+		return;
+	}
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
-	if (!limited && e->sent_before && !e->starved)
-		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited && p->cwnd_q16 >= p->ssthresh_q16 ? 1 : 0);
+	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
+		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
+	else if (flight > cwnd + 1 && !h->limited && e->steps & RW_STEP_RAISE && p->ssthresh_q16 == RW_SSTHRESH_UNSET)
+		begin_larger_later(s, path, flight);
 	if (!e->sent_before && !limited)
 		return;
 	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited || (!h->limited && e->packets_out_before > h->packets_out_max)) {
@@ -237,17 +351,6 @@ static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_eve
 	if (send < (h->prr_out ? 0 : 1))
 		send = h->prr_out ? 0 : 1;
 	p->cwnd_q16 = window_of((uint64_t)(flight + send));
-}
-
-static void restart_after_idle(struct rw_path *p, const struct rw_shadow_path *h, uint32_t timeouts)
-{
-	uint64_t floor = window_of(h->initial_window);
-	if (p->cwnd_q16 < floor)
-		floor = p->cwnd_q16;
-	p->ssthresh_q16 = current_ssthresh(p);
-	for (uint32_t i = 0; i < timeouts && i < 40 && p->cwnd_q16 > floor; i++)
-		p->cwnd_q16 = p->cwnd_q16 >> 17 << 16;
-	p->cwnd_q16 = larger(p->cwnd_q16, floor);
 }
 
 int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
@@ -289,8 +392,12 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 		p->cwnd_q16 = p->ssthresh_q16;
 		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
-	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR))
+	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR)) {
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
+		/* In the capture's first round trip what was sent before it looks lost. */
+		if (rw_seq_diff(e->una, h->usage_next) > 0)
+			h->adrift = 0;
+	}
 	if (e->steps & RW_STEP_NO_UNDO)
 		h->prior_ssthresh_q16 = 0;
 	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
@@ -310,9 +417,9 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	uint32_t path = ack->path;
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	if (e->initial > h->initial_window)
-		begin_larger(s, path, e->initial);
-	validate(p, h, e);
+	if (e->first_flight)
+		see_first_flight(s, path, e);
+	validate(s, path, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	if (ack->acked_segments)
@@ -339,11 +446,8 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	case RW_EVENT_SEND:
 		if (e->reducing)
 			h->prr_out += e->segments;
-		if (e->idle_timeouts) {
-			for (uint32_t i = 0; i < e->idle_restarts; i++)
-				restart_after_idle(p, h, e->idle_timeouts);
-			rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
-		}
+		if (e->idle_timeouts && h->kept < KEEPS_WINDOWS)
+			restart_after_idle(s, path, e->idle_timeouts, e->idle_restarts);
 		if (e->quiet_ns && s->control->idle)
 			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
 		break;

@@ -30,6 +30,10 @@ struct rw_shadow_path {
 	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
 	uint32_t prr_delivered, prr_out;
 	uint32_t packets_out_max, usage_next, initial_window;
+	uint32_t restart_segments;      /* the window that an idle time reduced, until that flight is acknowledged */
+	uint64_t restart_ssthresh_q16;
+	uint8_t adrift;                 /* its beginning was not captured, and no reduction since: the flight tells the window */
+	uint8_t kept;                   /* how many idle times in turn it was seen to outlast */
 	uint8_t limited;
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
 };
