@@ -136,12 +136,13 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 	/* Every other option is used only on a flow that is MPTCP already. */
 	if (m->seen & ~(1u << RW_MP_CAPABLE))
 		f->data_level = 1;
-	if (m->seen & 1 << RW_MP_PRIO && !m->prio_elsewhere)
-		f->backup = m->prio_backup;
-	if (m->seen & 1 << RW_MP_DSS && m->dss_mapping && m->data_length == 0 && !m->dss_data_fin)
+	if (m->dss_mapping && m->data_length == 0 && !m->dss_data_fin && m->seen & 1 << RW_MP_DSS)
 		f->infinite = 1;
-	if (m->seen & 1 << RW_MP_FASTCLOSE)
-		f->fast_closed = 1;
+	if (m->seen & (1 << RW_MP_PRIO | 1 << RW_MP_FASTCLOSE)) {
+		if (m->seen & 1 << RW_MP_PRIO && !m->prio_elsewhere)
+			f->backup = m->prio_backup;
+		f->fast_closed |= !!(m->seen & 1 << RW_MP_FASTCLOSE);
+	}
 }
 
 /* The first packet of a side, and those that begin or end it. */

@@ -136,7 +136,6 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 	if (p->layers++ == LAYERS_MAX)
 		return RW_PARSE_OTHER;
 	for (int depth = 0; depth < TAGS_MAX; depth++) {
-		uint32_t tag = type == ETHER_E_TAG || type == ETHER_CISCO_METADATA ? 8 : type == ETHER_VN_TAG ? 6 : 4;
 		switch (type) {
 		case ETHER_IPV4:
 		case ETHER_IPV6:
@@ -148,11 +147,13 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 		case ETHER_QINQ_OLD:
 		case ETHER_QINQ_OLDER:
 		case ETHER_QINQ_OLDEST:
-		case ETHER_CISCO_METADATA:
+		case ETHER_CISCO_METADATA: {
+			uint32_t tag = type == ETHER_E_TAG || type == ETHER_CISCO_METADATA ? 8 : type == ETHER_VN_TAG ? 6 : 4;
 			rw_bytes_skip(&b, tag - 2);
 			type = rw_bytes_u16(&b);
 			wire = less(wire, tag);
 			break;
+		}
 		case ETHER_MACSEC:
 			type = parse_macsec(&b, &wire);
 			break;
@@ -335,7 +336,10 @@ static RW_ASIDE enum rw_parse parse_any(const struct rw_record *record, struct r
 					struct rw_oddity_counts *oddities)
 {
 	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
-	return parse_link(&p, record->link_type, rw_bytes_of(record->bytes, record->captured_bytes), record->wire_bytes);
+	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+	if (record->link_type == LINK_ETHERNET) /* most are */
+		return rw_parse_ethernet(&p, b, record->wire_bytes);
+	return parse_link(&p, record->link_type, b, record->wire_bytes);
 }
 
 /*
