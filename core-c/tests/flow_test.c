@@ -43,9 +43,9 @@ static void addresses(struct rw_packet *p, int from_client, uint16_t flags, uint
 /* A packet in the first pass, and where it ended up. */
 static uint32_t add(struct rw_survey *s, uint64_t record, int from_client, uint16_t flags, uint32_t sequence)
 {
-	struct rw_packet p;
-	addresses(&p, from_client, flags, sequence);
-	assert_int_equal(rw_survey_packet(s, &p, record), RW_SURVEY_OK);
+	struct rw_noted n;
+	addresses(&n.packet, from_client, flags, sequence);
+	assert_int_equal(rw_survey_packet(s, &n, record), RW_SURVEY_OK);
 	return s->flows - 1;
 }
 
@@ -106,17 +106,19 @@ static void many_flows_keep_their_numbers(void **state)
 	assert_int_equal(rw_survey_open(&s, 20000), 0);
 	for (int pass = 0; pass < 3; pass++) {
 		for (uint32_t i = 0; i < 20000; i++) {
-			struct rw_packet p;
+			struct rw_noted n;
 			int side;
-			addresses(&p, pass != 1, RW_TCP_ACK, 0);
-			uint8_t *client = pass == 1 ? p.destination : p.source;
+			addresses(&n.packet, pass != 1, RW_TCP_ACK, 0);
+			uint8_t *client = pass == 1 ? n.packet.destination : n.packet.source;
 			client[1] = (uint8_t)(i >> 8);
 			client[2] = (uint8_t)i;
 			if (pass < 2) {
-				assert_int_equal(rw_survey_packet(&s, &p, 1 + pass * 20000u + i), RW_SURVEY_OK);
+				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), RW_SURVEY_OK);
+				assert_int_equal(n.flow, i);
+				assert_int_equal(n.side, pass);
 				assert_int_equal(s.flow[i].side[pass].packets, 1);
 			} else {
-				assert_int_equal(rw_flow_index_find(&s.index, s.flow, &p, 1 + i, &side), i);
+				assert_int_equal(rw_flow_index_find(&s.index, s.flow, &n.packet, 1 + i, &side), i);
 			}
 		}
 		if (pass == 1)
@@ -124,12 +126,12 @@ static void many_flows_keep_their_numbers(void **state)
 	}
 	rw_survey_free(&s);
 	/* One more than allowed. */
-	struct rw_packet p;
+	struct rw_noted n;
 	assert_int_equal(rw_survey_open(&s, 1), 0);
-	addresses(&p, 1, RW_TCP_ACK, 0);
-	assert_int_equal(rw_survey_packet(&s, &p, 1), RW_SURVEY_OK);
-	p.source_port = 7;
-	assert_int_equal(rw_survey_packet(&s, &p, 2), RW_SURVEY_TOO_MANY_FLOWS);
+	addresses(&n.packet, 1, RW_TCP_ACK, 0);
+	assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
+	n.packet.source_port = 7;
+	assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_TOO_MANY_FLOWS);
 	rw_survey_free(&s);
 }
 
