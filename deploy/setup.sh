@@ -24,7 +24,7 @@ if [ "$what" = test ]; then
 	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
-if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark"; fi
+if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark valgrind"; fi
 case $what in
 run | test | specs | pictures | tlc)
 	packages="$packages default-jre-headless"
@@ -52,7 +52,7 @@ for package in $packages; do
 	case $package in
 	python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $package" ;;
 	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || missing="$missing $package" ;;
-	gcc | make | clang | chromium | curl | python3 | tcptrace | tshark) command -v "$package" >/dev/null || missing="$missing $package" ;;
+	gcc | make | clang | chromium | curl | python3 | tcptrace | tshark | valgrind) command -v "$package" >/dev/null || missing="$missing $package" ;;
 	default-jre-headless) command -v java >/dev/null || missing="$missing $package" ;;
 	maven) command -v mvn >/dev/null || missing="$missing $package" ;;
 	graphviz) command -v dot >/dev/null || missing="$missing $package" ;;

@@ -2,16 +2,12 @@
  * One replay through the public API, and what it cost: replay_bench CAPTURE [NAME[:option=value]...]...
  * Rows are looked at by nobody, as in a program that wants the metrics only.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/perf_event.h>
 #include <rewindow.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,14 +18,6 @@ static double now_s(clockid_t clock)
 	struct timespec t;
 	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* A counter of this process's instructions outside the kernel; -1 and errno where there is none. */
-static int count_instructions(void)
-{
-	struct perf_event_attr a = {.type = PERF_TYPE_HARDWARE, .size = sizeof a, .config = PERF_COUNT_HW_INSTRUCTIONS,
-				    .disabled = 1, .exclude_kernel = 1, .exclude_hv = 1};
-	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
 }
 
 /* VmHWM, not ru_maxrss: that one remembers the process which started this one. */
@@ -78,7 +66,7 @@ int main(int argc, char **argv)
 	const char *options[CHOICES_MAX][OPTIONS_MAX];
 	rw_error error = {0};
 	rw_summary summary;
-	uint64_t acks = 0, instructions = 0;
+	uint64_t acks = 0;
 	uint32_t count = 0;
 	if (argc < 2 || argc - 2 > CHOICES_MAX) {
 		fputs("usage: replay_bench CAPTURE [NAME[:option=value]...]...\n", stderr);
@@ -91,9 +79,6 @@ int main(int argc, char **argv)
 	}
 	for (int i = 2; i < argc; i++, count++)
 		choices[count] = choice_of(argv[i], options[count]);
-	int counter = count_instructions(), why = errno;
-	if (counter >= 0)
-		ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
 	double start_s = now_s(CLOCK_MONOTONIC), start_cpu_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
 	if (replay(fd, choices, count, &summary, &acks, &error) != RW_OK) {
 		fprintf(stderr, "%s: %s\n", argv[1], error.reason);
@@ -103,11 +88,5 @@ int main(int argc, char **argv)
 	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\ncpu_seconds=%.6f\n", (uint64_t)summary.packets, acks, seconds,
 	       cpu_seconds);
 	printf("packets_per_s=%.0f\npeak_rss_bytes=%" PRIu64 "\n", (double)summary.packets / seconds, peak_rss_bytes());
-	if (counter < 0)
-		printf("instructions=not counted: perf_event_open: %s\n", strerror(why));
-	else if (read(counter, &instructions, sizeof instructions) != sizeof instructions)
-		printf("instructions=not counted: read: %s\n", strerror(errno));
-	else
-		printf("instructions=%" PRIu64 "\n", instructions);
 	return 0;
 }

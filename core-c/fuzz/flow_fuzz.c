@@ -167,10 +167,10 @@ static void check_connections(const struct rw_survey *s)
 /* 0: the limit of flows was reached. */
 static int survey(struct talk t, struct rw_survey *s, uint64_t *packets)
 {
-	struct rw_packet p;
+	struct rw_noted n;
 	enum rw_survey_status status = RW_SURVEY_OK;
-	for (*packets = 0; status == RW_SURVEY_OK && read_packet(&t, &p); ++*packets) {
-		status = rw_survey_packet(s, &p, *packets + 1);
+	for (*packets = 0; status == RW_SURVEY_OK && read_packet(&t, &n.packet); ++*packets) {
+		status = rw_survey_packet(s, &n, *packets + 1);
 		CHECK(status != RW_SURVEY_NO_MEMORY);
 		CHECK(s->flows <= s->flows_max);
 	}

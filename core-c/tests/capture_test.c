@@ -2,7 +2,10 @@
 #include "format.h"
 #include "packets.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static struct rw_oddity_counts oddities;
 
@@ -558,6 +561,116 @@ static void observations_are_merged_by_time(void **state)
 	rw_observation_close(o);
 }
 
+enum { MANY_RECORDS = 40000, RECORD_BYTES = 16 + 88 };
+
+/* A file of several windows, which nobody has open. Its i-th packet begins with i. */
+static void write_many(char path[])
+{
+	static const char end[88 - 4];
+	struct file f = {.n = 0};
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	FILE *out = fdopen(fd, "wb");
+	pcap_header(&f, 0xa1b23c4d, 101, 0);
+	fwrite(f.bytes, 1, f.n, out);
+	for (uint32_t i = 0; i < MANY_RECORDS; i++) {
+		char packet[88];
+		memcpy(packet, &i, 4);
+		memcpy(packet + 4, end, sizeof end);
+		f.n = 0;
+		pcap_record(&f, i, 1, packet, sizeof packet, sizeof packet, 0);
+		fwrite(f.bytes, 1, f.n, out);
+	}
+	assert_int_equal(fclose(out), 0);
+}
+
+static uint32_t read_many(struct rw_observation *o, uint32_t from, uint32_t to)
+{
+	struct rw_record r;
+	rw_error error;
+	uint32_t i, number;
+	for (i = from; i < to && rw_observation_next(o, &r, &error) == 1; i++) {
+		memcpy(&number, r.bytes, 4);
+		assert_int_equal(number, i);
+	}
+	return i;
+}
+
+/* Mapped where nobody writes; copied again as soon as somebody wants to, who may then cut the file. */
+static void a_writer_has_the_mapping_given_up(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/rewindow.XXXXXX";
+	write_many(path);
+	int fd = open(path, O_RDONLY);
+	struct rw_observation *o;
+	rw_error error;
+	memset(&oddities, 0, sizeof oddities);
+	assert_int_equal(rw_observation_open(&o, &fd, 1, &oddities, &error), RW_OK);
+	rw_observation_map(o);
+	assert_int_equal(read_many(o, 0, 2000), 2000);
+	assert_int_equal(open(path, O_WRONLY | O_NONBLOCK), -1);
+	assert_int_equal(errno, EWOULDBLOCK); /* has to wait: the file is mapped */
+	assert_int_equal(read_many(o, 2000, 20000), 20000);
+	int writer = open(path, O_WRONLY | O_NONBLOCK);
+	assert_true(writer >= 0);
+	assert_int_equal(ftruncate(writer, 24 + 30000 * RECORD_BYTES + 20), 0);
+	assert_int_equal(read_many(o, 20000, MANY_RECORDS), 30000);
+	assert_int_equal(oddities.count[RW_ODDITY_CUT_CAPTURE], 1);
+	rw_observation_close(o);
+	close(writer);
+	close(fd);
+	unlink(path);
+}
+
+static void what_is_written_meanwhile_is_not_mapped(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/rewindow.XXXXXX";
+	write_many(path);
+	int fd = open(path, O_RDONLY), writer = open(path, O_WRONLY);
+	struct rw_observation *o;
+	rw_error error;
+	memset(&oddities, 0, sizeof oddities);
+	assert_int_equal(rw_observation_open(&o, &fd, 1, &oddities, &error), RW_OK);
+	rw_observation_map(o);
+	assert_int_equal(read_many(o, 0, 20000), 20000);
+	assert_int_equal(ftruncate(writer, 24 + 30000 * RECORD_BYTES), 0);
+	assert_int_equal(read_many(o, 20000, MANY_RECORDS), 30000);
+	assert_int_equal(oddities.count[RW_ODDITY_CUT_CAPTURE], 0);
+	rw_observation_close(o);
+	close(writer);
+	close(fd);
+	unlink(path);
+}
+
+/* Two readers of one descriptor, one of whom ends first; the other's file is still its own. */
+static void each_reader_has_its_own_lease(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/rewindow.XXXXXX";
+	write_many(path);
+	int fd = open(path, O_RDONLY);
+	struct rw_observation *o[2];
+	rw_error error;
+	memset(&oddities, 0, sizeof oddities);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rw_observation_open(&o[i], &fd, 1, &oddities, &error), RW_OK);
+		rw_observation_map(o[i]);
+		assert_int_equal(read_many(o[i], 0, 2000), 2000);
+	}
+	rw_observation_close(o[0]);
+	assert_int_equal(open(path, O_WRONLY | O_NONBLOCK), -1);
+	assert_int_equal(errno, EWOULDBLOCK);
+	assert_int_equal(read_many(o[1], 2000, MANY_RECORDS), MANY_RECORDS);
+	rw_observation_close(o[1]);
+	int writer = open(path, O_WRONLY | O_NONBLOCK);
+	assert_true(writer >= 0);
+	close(writer);
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -579,6 +692,9 @@ int main(void)
 	    cmocka_unit_test(four_gigabytes_in_a_few),
 	    cmocka_unit_test(a_million_interfaces),
 	    cmocka_unit_test(observations_are_merged_by_time),
+	    cmocka_unit_test(a_writer_has_the_mapping_given_up),
+	    cmocka_unit_test(what_is_written_meanwhile_is_not_mapped),
+	    cmocka_unit_test(each_reader_has_its_own_lease),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,9 +43,9 @@ static void addresses(struct rw_packet *p, int from_client, uint16_t flags, uint
 /* A packet in the first pass, and where it ended up. */
 static uint32_t add(struct rw_survey *s, uint64_t record, int from_client, uint16_t flags, uint32_t sequence)
 {
-	struct rw_packet p;
-	addresses(&p, from_client, flags, sequence);
-	assert_int_equal(rw_survey_packet(s, &p, record), RW_SURVEY_OK);
+	struct rw_noted n;
+	addresses(&n.packet, from_client, flags, sequence);
+	assert_int_equal(rw_survey_packet(s, &n, record), RW_SURVEY_OK);
 	return s->flows - 1;
 }
 
@@ -106,13 +106,13 @@ static void an_answer_before_its_question(void **state)
 	for (int answers_itself = 0; answers_itself < 2; answers_itself++) {
 		struct rw_survey s;
 		assert_int_equal(rw_survey_open(&s, 100), 0);
-		struct rw_packet p;
-		addresses(&p, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
-		p.time_ns = 1000;
-		assert_int_equal(rw_survey_packet(&s, &p, 1), RW_SURVEY_OK);
-		addresses(&p, !answers_itself, RW_TCP_SYN, 900);
-		p.time_ns = 2000;
-		assert_int_equal(rw_survey_packet(&s, &p, 2), RW_SURVEY_OK);
+		struct rw_noted n;
+		addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
+		n.packet.time_ns = 1000;
+		assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
+		addresses(&n.packet, !answers_itself, RW_TCP_SYN, 900);
+		n.packet.time_ns = 2000;
+		assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_OK);
 		assert_int_equal(s.flows, 1);
 		assert_int_equal(s.flow[0].handshake, !answers_itself);
 		assert_int_equal(s.flow[0].initiator, !answers_itself);
@@ -127,17 +127,19 @@ static void many_flows_keep_their_numbers(void **state)
 	assert_int_equal(rw_survey_open(&s, 20000), 0);
 	for (int pass = 0; pass < 3; pass++) {
 		for (uint32_t i = 0; i < 20000; i++) {
-			struct rw_packet p;
+			struct rw_noted n;
 			int side;
-			addresses(&p, pass != 1, RW_TCP_ACK, 0);
-			uint8_t *client = pass == 1 ? p.destination : p.source;
+			addresses(&n.packet, pass != 1, RW_TCP_ACK, 0);
+			uint8_t *client = pass == 1 ? n.packet.destination : n.packet.source;
 			client[1] = (uint8_t)(i >> 8);
 			client[2] = (uint8_t)i;
 			if (pass < 2) {
-				assert_int_equal(rw_survey_packet(&s, &p, 1 + pass * 20000u + i), RW_SURVEY_OK);
+				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), RW_SURVEY_OK);
+				assert_int_equal(n.flow, i);
+				assert_int_equal(n.side, pass);
 				assert_int_equal(s.flow[i].side[pass].packets, 1);
 			} else {
-				assert_int_equal(rw_flow_index_find(&s.index, s.flow, &p, 1 + i, &side), i);
+				assert_int_equal(rw_flow_index_find(&s.index, s.flow, &n.packet, 1 + i, &side), i);
 			}
 		}
 		if (pass == 1)
@@ -145,12 +147,12 @@ static void many_flows_keep_their_numbers(void **state)
 	}
 	rw_survey_free(&s);
 	/* One more than allowed. */
-	struct rw_packet p;
+	struct rw_noted n;
 	assert_int_equal(rw_survey_open(&s, 1), 0);
-	addresses(&p, 1, RW_TCP_ACK, 0);
-	assert_int_equal(rw_survey_packet(&s, &p, 1), RW_SURVEY_OK);
-	p.source_port = 7;
-	assert_int_equal(rw_survey_packet(&s, &p, 2), RW_SURVEY_TOO_MANY_FLOWS);
+	addresses(&n.packet, 1, RW_TCP_ACK, 0);
+	assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
+	n.packet.source_port = 7;
+	assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_TOO_MANY_FLOWS);
 	rw_survey_free(&s);
 }
 

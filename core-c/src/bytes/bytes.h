@@ -66,6 +66,17 @@ static inline uint32_t rw_load_u32(const uint8_t *p)
 #endif
 }
 
+static inline uint64_t rw_load_u64(const uint8_t *p)
+{
+	uint64_t v;
+	memcpy(&v, p, 8);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return __builtin_bswap64(v);
+#else
+	return v;
+#endif
+}
+
 /*
  * Fields that lie side by side in a struct are stored at once, as a word of eight bytes: a processor that reads them back
  * together soon has to wait for each that was stored alone.

@@ -97,7 +97,7 @@ void rw_capture_close(struct rw_capture *c)
 /* A record of a plain file that is whole in the buffer, with nothing odd about it: most are. 0: the format's reader tells. */
 static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 {
-	enum { HEADER = 16 };
+	enum { HEADER = 16, PREFETCH_AHEAD = 1024 /* some records on: memory takes longer than one is worked on */ };
 	size_t have = c->in.filled - c->in.start;
 	const uint8_t *h = rw_input_at(&c->in);
 	if (!c->plain || have < HEADER)
@@ -107,7 +107,7 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	uint64_t fraction_ns = (uint64_t)fraction * c->nanoseconds_per_unit;
 	if (captured > have - HEADER || captured > RW_RECORD_MAX || captured > wire || fraction_ns >= 1000000000)
 		return 0;
-	__builtin_prefetch(h + HEADER + captured + 64); /* the next record's headers, while this one is worked on */
+	__builtin_prefetch(h + PREFETCH_AHEAD);
 	record->time_ns = (int64_t)(seconds * 1000000000ull + fraction_ns);
 	record->bytes = h + HEADER;
 	record->captured_bytes = captured;
@@ -188,6 +188,12 @@ enum rw_status rw_observation_open(struct rw_observation **out, const int *fds, 
 	}
 	*out = o;
 	return RW_OK;
+}
+
+void rw_observation_map(struct rw_observation *o)
+{
+	for (uint32_t i = 0; i < o->files; i++)
+		rw_input_map(&o->captures[i]->in);
 }
 
 void rw_observation_close(struct rw_observation *o)

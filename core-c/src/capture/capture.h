@@ -56,6 +56,8 @@ struct rw_observation;
 
 enum rw_status rw_observation_open(struct rw_observation **observation, const int *fds, uint32_t files,
 				   struct rw_oddity_counts *oddities, rw_error *error);
+/* For a reader that goes to the end without a pause: files that nobody else writes are mapped (input.h). */
+void rw_observation_map(struct rw_observation *observation);
 void rw_observation_close(struct rw_observation *observation);
 int rw_observation_next(struct rw_observation *observation, struct rw_record *record, rw_error *error);
 /* Bytes of all files passed so far. */

@@ -223,7 +223,7 @@ static uint64_t rtt_sample(struct rw_sender *s, const struct ack_work *w)
 		from = w->first_sent_ns;
 	else if (w->sack_sent_ns)
 		from = w->sack_sent_ns;
-	if (!from || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
+	if (!from || s->afar)
 		return 0;
 	return w->now > from ? (uint64_t)(w->now - from) : 1;
 }
@@ -232,7 +232,7 @@ static uint64_t rtt_sample(struct rw_sender *s, const struct ack_work *w)
 static uint64_t newest_sample(const struct rw_sender *s, const struct ack_work *w)
 {
 	int64_t from = w->sack_last_ns ? w->sack_last_ns : w->first_sent_ns && !w->retransmitted_acked ? w->last_sent_ns : 0;
-	if (!from || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
+	if (!from || s->afar)
 		return 0;
 	return w->now > from ? (uint64_t)(w->now - from) : 1;
 }
@@ -520,7 +520,7 @@ static inline uint32_t whole_segments_acked(const struct rw_sender *s, const str
 	if (p->ack - s->una - 1 >= s->next - s->una)
 		return 0;
 	if (s->state != RW_SENDER_OPEN || p->sack_count || s->sacked_out | s->lost_out | s->retrans_out || s->probe_outstanding ||
-	    s->accurate_ecn || p->flags & RW_TCP_ECE || (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected))
+	    s->accurate_ecn || p->flags & RW_TCP_ECE || s->afar)
 		return 0;
 	while (n < s->count && rw_seq_diff(rw_segment_at(s, n)->end, p->ack) <= 0 && rw_segment_at(s, n)->bits == 0)
 		n++;
@@ -561,6 +561,9 @@ static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, ui
 	s->last_advance_ns = s->timer_ns = now;
 	if (s->quiet_acks < 255)
 		s->quiet_acks++;
+	e->state_after = s->state;
+	if (!s->steady)
+		rw_sender_settle(s);
 }
 
 static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
@@ -568,7 +571,7 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 {
 	if (!s->started)
 		rw_sender_start(s, p->ack);
-	if (s->vantage == RW_VANTAGE_RECEIVER && !s->corrected && p->has_timestamps && !s->echo_ns) {
+	if (s->afar && p->has_timestamps && !s->echo_ns) {
 		s->echo_value = p->ts_value;
 		s->echo_ns = p->time_ns;
 	}
@@ -654,12 +657,13 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 	timers(s, &w);
 }
 
-void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-			   struct rw_oddity_counts *oddities)
+int rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+			  struct rw_oddity_counts *oddities)
 {
 	uint32_t segments = whole_segments_acked(s, p);
 	if (segments)
 		process_plain_ack(s, p, segments, out);
 	else
 		process_other_ack(s, p, out, oddities);
+	return segments != 0;
 }

@@ -94,9 +94,11 @@ struct rw_sender {
 	uint32_t peer_mss;          /* 0: not known */
 	uint32_t payload_max;
 	uint32_t segment_bytes;     /* of the last data packet, what one segment carries */
+	uint8_t segment_header;     /* its TCP header, in bytes; 0: there was none yet */
 	uint8_t sack, vantage, peer_scale, handshake;
 	uint8_t accurate_ecn, ce_counter; /* RFC 9768: the peer's count of CE marks, modulo 8 */
 	uint8_t corrected;          /* packets come when they were sent, wherever they were captured */
+	uint8_t beside, afar;       /* beside the sender, or beside the receiver, and packets come when they were captured */
 	uint32_t segments_max;
 	struct rw_budget *budget;
 	uint64_t work, packets;     /* segments looked at; packets that caused it */
@@ -137,6 +139,7 @@ struct rw_sender {
 	uint32_t window_bytes;
 	uint8_t window_probe; /* a byte was sent at una to a closed window */
 	uint8_t started, bursts, whole, gave_up;
+	uint8_t steady; /* in RW_SENDER_OPEN, some of its data was acknowledged, and a timer runs; kept by rw_sender_settle */
 	uint8_t syns; /* bits: one without ACK was sent, one with */
 	uint32_t lost_total;
 	/* The clock of its timestamps, where that counts milliseconds: value 0 after tick_first began at tick_ns. */
@@ -222,9 +225,15 @@ void rw_sender_start(struct rw_sender *s, uint32_t sequence);
 struct rw_event *rw_sender_add_event(struct rw_sender *s, struct rw_events *out, uint8_t kind, int64_t time_ns);
 /* Returns whether windows are reduced by it (not from CWR: they were already). */
 int rw_sender_enter_recovery(struct rw_sender *s);
-/* acknowledgment.c */
-void rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
+/* acknowledgment.c. Returns whether it was a plain one, whose event is complete. */
+int rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
 			   struct rw_oddity_counts *oddities);
+
+/* After what may have changed it. */
+static inline void rw_sender_settle(struct rw_sender *s)
+{
+	s->steady = s->state == RW_SENDER_OPEN && s->una != s->first_sequence && s->first_data_ns && s->timer_ns;
+}
 
 void rw_rack_advance(struct rw_sender *s, const struct rw_segment *g, int64_t now_ns);
 void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns);

@@ -34,6 +34,8 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	memset(s, 0, sizeof *s);
 	s->vantage = vantage;
 	s->corrected = (uint8_t)corrected;
+	s->beside = vantage == RW_VANTAGE_SENDER && !corrected;
+	s->afar = vantage == RW_VANTAGE_RECEIVER && !corrected;
 	s->segments_max = segments_max;
 	s->budget = budget;
 	s->peer_mss = sink->mss;
@@ -299,10 +301,9 @@ static int fill_holes(struct rw_sender *s, const struct rw_packet *p, uint32_t s
  */
 static void see_burst(struct rw_sender *s, const struct rw_packet *p)
 {
-	int beside = s->vantage == RW_VANTAGE_SENDER && !s->corrected;
 	int more = s->last_send_ns > s->last_ack_ns && p->time_ns - s->last_send_ns < BURST_GAP_NS &&
 		   s->burst_ns - s->last_ack_ns < PROMPT_NS;
-	if (!beside || !more)
+	if (!s->beside || !more)
 		s->burst_ns = p->time_ns;
 }
 
@@ -323,7 +324,10 @@ static int append_new(struct rw_sender *s, const struct rw_packet *p, uint32_t s
 }
 
 /* A scoreboard that is walked again and again at every packet was made for that. */
-static int too_much_work(const struct rw_sender *s) { return s->work > WORK_FREE + WORK_PER_PACKET * s->packets; }
+static int too_much_work(const struct rw_sender *s)
+{
+	return s->work > WORK_FREE && s->work - WORK_FREE > WORK_PER_PACKET * s->packets;
+}
 
 /* Forgets what is outstanding: the window cannot be followed. */
 static RW_ASIDE void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next, struct rw_oddity_counts *oddities)
@@ -336,6 +340,7 @@ static RW_ASIDE void give_up_window(struct rw_sender *s, const struct rw_packet 
 	s->probe_outstanding = s->undo_possible = 0;
 	s->work = 0;
 	s->packets = 0;
+	s->steady = 0;
 }
 
 /* Without dividing for what most packets carry. */
@@ -431,7 +436,7 @@ static int sent_new(struct rw_sender *s, const struct rw_packet *p, uint32_t sta
 /* Beside the receiver, an RTT is the time from a timestamp value leaving to its echo arriving (RFC 7323 4.1). */
 static void echo_sample(struct rw_sender *s, const struct rw_packet *p)
 {
-	if (s->vantage != RW_VANTAGE_RECEIVER || s->corrected || !p->has_timestamps || !s->echo_ns)
+	if (!s->afar || !p->has_timestamps || !s->echo_ns)
 		return;
 	int32_t later = rw_seq_diff(p->ts_echo, s->echo_value);
 	if (later == 0)
@@ -485,8 +490,10 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 	}
 	if (rw_seq_diff(start_at, s->next) < -RW_SEQUENCE_JUMP_MAX)
 		return 0;
-	if (p->payload_bytes)
+	if (p->payload_bytes) {
 		s->segment_bytes = segment_bytes_of(s, p);
+		s->segment_header = p->tcp_header_bytes;
+	}
 	if (p->payload_bytes && !s->first_data_ns)
 		s->first_data_ns = p->time_ns;
 	see_pace(s, p);
@@ -520,19 +527,18 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
  * Is it what most packets are: a segment that follows the last one, of a sender that nothing has happened to, with others
  * in flight?
  */
-static inline int goes_on(const struct rw_sender *s, const struct rw_packet *p, uint32_t mss)
+static inline int goes_on(const struct rw_sender *s, const struct rw_packet *p)
 {
 	uint32_t bytes = p->payload_bytes;
-	return p->sequence == s->next && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) && s->state == RW_SENDER_OPEN && bytes - 1 < mss &&
-	       s->count > s->sacked_out + s->lost_out && s->count < s->capacity && s->count + 3 <= s->segments_max &&
-	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX && s->una != s->first_sequence && s->first_data_ns && s->timer_ns;
+	return p->sequence == s->next && p->tcp_header_bytes == s->segment_header && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) &&
+	       s->steady && bytes - 1 < s->segment_bytes && s->count > s->sacked_out + s->lost_out && s->count < s->capacity && s->count + 3 <= s->segments_max &&
+	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
 }
 
 /* What sent() does with such a packet, and no more. */
-static inline void send_next(struct rw_sender *s, const struct rw_packet *p, uint32_t mss)
+static inline void send_next(struct rw_sender *s, const struct rw_packet *p)
 {
 	uint32_t start = s->next, end = start + p->payload_bytes;
-	s->segment_bytes = mss;
 	see_pace(s, p);
 	see_burst(s, p);
 	echo_sample(s, p);
@@ -541,7 +547,7 @@ static inline void send_next(struct rw_sender *s, const struct rw_packet *p, uin
 	s->segments_seen++;
 	if (p->mptcp.seen | s->mapped)
 		see_mapping(s, p, start);
-	s->whole = p->payload_bytes == mss;
+	s->whole = p->payload_bytes == s->segment_bytes;
 	s->next = end;
 	s->last_send_ns = p->time_ns;
 	s->sent_since++;
@@ -561,6 +567,8 @@ static void follow_ticks(struct rw_sender *s, const struct rw_packet *p)
 		s->tick_first = p->ts_value;
 		s->tick_ns = p->time_ns;
 		s->tick_seen_ns = p->time_ns;
+	} else if (p->ts_value == s->tick_last) {
+		return; /* a later one of its tick */
 	}
 	int64_t began = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, s->tick_first) * RW_CLOCK_TICK_NS;
 	int64_t passed = p->time_ns - s->tick_seen_ns;
@@ -571,8 +579,9 @@ static void follow_ticks(struct rw_sender *s, const struct rw_packet *p)
 		s->tick_ns = began;
 }
 
-static void settle(const struct rw_sender *s, struct rw_events *out)
+static void settle(struct rw_sender *s, struct rw_events *out)
 {
+	rw_sender_settle(s);
 	for (uint32_t i = 0; i < out->count; i++)
 		out->event[i].state_after = i + 1 < out->count ? out->event[i + 1].state : s->state;
 }
@@ -638,10 +647,9 @@ int rw_sender_sent(struct rw_sender *s, const struct rw_packet *p, struct rw_eve
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
 	follow_ticks(s, p);
-	uint32_t mss = segment_bytes_of(s, p);
-	if (!goes_on(s, p, mss))
+	if (!goes_on(s, p))
 		return sent_otherwise(s, p, out, oddities);
-	send_next(s, p, mss);
+	send_next(s, p);
 	return 0;
 }
 
@@ -652,6 +660,6 @@ void rw_sender_acked(struct rw_sender *s, const struct rw_packet *p, struct rw_e
 	s->packets++;
 	if (too_much_work(s))
 		give_up_window(s, p, s->next, oddities);
-	rw_sender_process_ack(s, p, out, oddities);
-	settle(s, out);
+	if (!rw_sender_process_ack(s, p, out, oddities))
+		settle(s, out);
 }

@@ -14,19 +14,25 @@
 #define QUEUED_PERCENT 5
 #define ELAPSED_MIN_NS (100 * MS)
 
+static RW_ASIDE void begin_window(struct rw_side_clock *c, const struct rw_packet *p)
+{
+	if (c->packets == 1) {
+		c->first_value = p->ts_value;
+		c->first_ns = p->time_ns;
+	}
+	c->window_end_ns = p->time_ns + WINDOW_NS;
+	c->least_ns = INT64_MAX;
+}
+
 static void see_lag(struct rw_side_clock *c, const struct rw_packet *p)
 {
-	if (c->packets++ == 0) {
-		c->first_value = p->ts_value;
-		c->first_ns = c->window_ns = p->time_ns;
-	}
+	c->packets++;
 	c->last_value = p->ts_value;
 	c->last_ns = p->time_ns;
-	int64_t lag = p->time_ns - c->first_ns - (int64_t)rw_seq_diff(p->ts_value, c->first_value) * RW_CLOCK_TICK_NS;
-	if (p->time_ns - c->window_ns > WINDOW_NS) {
-		c->window_ns = p->time_ns;
-		c->least_ns = lag;
-	}
+	if (p->time_ns > c->window_end_ns)
+		begin_window(c, p);
+	/* Behind a clock that began with the first value. */
+	int64_t lag = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, c->first_value) * RW_CLOCK_TICK_NS;
 	if (lag < c->least_ns)
 		c->least_ns = lag;
 	int64_t late = lag - c->least_ns;
@@ -61,6 +67,8 @@ static RW_ASIDE struct rw_flow_clock *make_clock(struct rw_flow *f, int *failed)
 	if (f->side[0].packets + f->side[1].packets >= PACKETS_BEFORE) {
 		f->clock = calloc(1, sizeof *f->clock);
 		*failed = !f->clock;
+		for (int side = 0; f->clock && side < 2; side++)
+			f->clock->side[side].window_end_ns = INT64_MIN;
 	}
 	return f->clock;
 }

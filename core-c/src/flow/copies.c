@@ -53,19 +53,26 @@ static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 	return mix(numbers, which) + mix(counts, options);
 }
 
-enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p)
+static int seen(const struct set *set, uint32_t digest, uint32_t now, uint32_t units)
 {
-	/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
-	int nameless = p->identification == 0 && !p->has_timestamps;
+	/* All at once: which it is cannot be foretold. */
+	ways same = (ways)((set->digest == digest) & (now - set->time < units));
+	uint64_t found[sizeof same / sizeof(uint64_t)];
+	memcpy(found, &same, sizeof same);
+	return (found[0] | found[1]) != 0;
+}
+
+enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p, int fresh)
+{
 	uint64_t whole = digest_of(flow, side, p);
 	struct set *set = &c->set[whole >> (64 - SETS_BITS)];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
-	/* All at once: which it is cannot be foretold. */
-	ways same = (ways)((set->digest == digest) & (now - set->time < (nameless ? SOON_UNITS : COPY_UNITS)));
-	uint64_t found[sizeof same / sizeof(uint64_t)];
-	memcpy(found, &same, sizeof same);
-	if (found[0] | found[1])
-		return nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;
+	if (!fresh) {
+		/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
+		int nameless = p->identification == 0 && !p->has_timestamps;
+		if (seen(set, digest, now, nameless ? SOON_UNITS : COPY_UNITS))
+			return nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;
+	}
 	uint8_t *oldest = &c->oldest[set - c->set];
 	set->digest[*oldest] = digest;
 	set->time[*oldest] = now;

@@ -25,7 +25,7 @@ static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a -
 struct rw_side_clock {
 	uint32_t first_value, last_value, packets;
 	int64_t first_ns, last_ns;
-	int64_t window_ns, least_ns; /* smallest lag behind the clock within some seconds, and since when */
+	int64_t window_end_ns, least_ns; /* smallest lag behind the clock within some seconds, and until when */
 	uint32_t queued;             /* packets that lagged behind the others by more than a few ticks */
 	uint32_t lag_most_us;
 	uint32_t pending_value;      /* a value on its way to the other side and back */
@@ -45,11 +45,19 @@ struct rw_copies;
 struct rw_copies *rw_copies_open(void);
 void rw_copies_close(struct rw_copies *copies);
 /*
- * Every TCP packet of a capture in turn, of one side of a flow. Nameless: the very same soon after, but neither number nor
- * clock say whether it is a copy or was sent again. An ACK may well be; data is not in so short a time.
+ * Every TCP packet of a capture in turn, of one side of a flow. fresh: it cannot have passed before, as all of its data is new.
+ * Nameless: the very same soon after, but neither number nor clock say whether it is a copy or was sent again. An ACK may well be;
+ * data is not in so short a time.
  */
 enum rw_copy { RW_COPY_NONE = 0, RW_COPY_CERTAIN = 1, RW_COPY_NAMELESS = 2 };
-enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet);
+enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet, int fresh);
+
+/* One record, as it is noted for later passes. */
+struct rw_noted {
+	uint32_t flow; /* RW_FLOW_NONE: no packet of a flow; of `packet` then only time_ns, offset and file are set */
+	uint8_t side, copy; /* copy: a frame that was captured before (rw_copies_see) */
+	struct rw_packet packet;
+};
 
 /* One side of a flow, as the first pass saw it. */
 struct rw_flow_side {
@@ -98,13 +106,13 @@ struct rw_flow_slot {
 	uint32_t flow;
 };
 
-#define RW_FLOW_RECENT_BITS 6
+#define RW_FLOW_RECENT_BITS 8
 
 struct rw_flow_recent {
 	uint32_t source, destination; /* as in the packet */
 	uint32_t ports;
 	uint32_t flow;
-	uint8_t side, used;
+	uint8_t side, family; /* family: 4, or 0 for none */
 };
 
 struct rw_flow_index {
@@ -127,6 +135,9 @@ uint32_t rw_flow_index_add(struct rw_flow_index *index, const struct rw_flow *fl
 			   const struct rw_packet *packet, int *side, uint32_t *replaces);
 /* Back to the capture's start, for a later pass. */
 void rw_flow_index_rewind(struct rw_flow_index *index, const struct rw_flow *flows);
+/* The same for most packets, without a look at the table: null where it has to be asked. No SYN may be asked for. */
+const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *index, const struct rw_packet *packet);
+
 /* Later passes, record by record: RW_FLOW_NONE for what was not there before. */
 uint32_t rw_flow_index_find(struct rw_flow_index *index, const struct rw_flow *flows, const struct rw_packet *packet,
 			    uint64_t record, int *side);
@@ -145,10 +156,6 @@ struct rw_journal;
 
 struct rw_survey {
 	struct rw_journal *journal; /* of every record; null: there is none, or it was too long */
-	struct {
-		uint32_t flow;
-		uint8_t side, copy;
-	} last; /* where the last packet belonged, and whether it had been captured before */
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;
@@ -171,8 +178,8 @@ uint8_t rw_clock_near(const struct rw_flow *flow);
 /* flows_max: 1 at least. 0, or 1 when memory is used up. */
 int rw_survey_open(struct rw_survey *survey, uint32_t flows_max);
 enum rw_survey_status { RW_SURVEY_OK, RW_SURVEY_NO_MEMORY, RW_SURVEY_TOO_MANY_FLOWS };
-/* record: its number in the capture. */
-enum rw_survey_status rw_survey_packet(struct rw_survey *survey, const struct rw_packet *packet, uint64_t record);
+/* A TCP packet: sets where it belongs. record: its number in the capture. */
+enum rw_survey_status rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, uint64_t record);
 /* After the last packet: connections; the index is rewound. 0, or 1 when memory is used up. */
 int rw_survey_finish(struct rw_survey *survey);
 void rw_survey_free(struct rw_survey *survey);

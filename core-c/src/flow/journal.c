@@ -145,6 +145,7 @@ static RW_ASIDE int make_room(struct rw_journal *j)
 	return 0;
 }
 
+static inline uint64_t numbers_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, sequence)); }
 static inline uint64_t counts_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, payload_bytes)); }
 static inline uint64_t kinds_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, family)); }
 
@@ -264,6 +265,8 @@ static void expect_after(struct side *s, const struct rw_packet *p, const struct
 	uint32_t ack = s->next.ack - s->ack_step;
 	uint16_t identification = (uint16_t)(s->identification - s->identification_step);
 	s->next = *f;
+	if (p->sack_count)
+		s->next.kinds = 0; /* no packet's: SACKs are never foretold */
 	s->next.sequence += p->payload_bytes;
 	s->ack_step = p->ack - ack;
 	s->next.ack += s->ack_step;
@@ -333,11 +336,11 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 	struct side *s = &m->side[which];
 	uint64_t elapsed = (uint64_t)p->time_ns - (uint64_t)m->time_ns;
 	uint32_t value = p->ts_value - s->ts_value, echo = p->ts_echo - s->ts_echo;
-	uint64_t unexpected = (p->sequence ^ s->next.sequence) | (p->ack ^ s->next.ack) | (counts_of(p) ^ s->next.counts) |
+	uint64_t unexpected = (numbers_of(p) ^ rw_fields_at(&s->next, offsetof(struct foretold, sequence))) | (counts_of(p) ^ s->next.counts) |
 			      (kinds_of(p) ^ s->next.kinds) | (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
-			      (value | echo) >> STAMP_BITS | p->sack_count | p->mptcp.seen | n->copy;
-	if (unexpected) {
+			      (value | echo) >> STAMP_BITS | n->copy;
+	if (unexpected || has_mapping(&p->mptcp)) {
 		write_long(j, n);
 		return 0;
 	}

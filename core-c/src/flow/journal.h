@@ -8,14 +8,6 @@
 
 #include "flow.h"
 
-/* One record, as a later pass knows it. */
-struct rw_noted {
-	uint32_t flow; /* RW_FLOW_NONE: no packet of a flow; of `packet` then only time_ns, offset and file are set */
-	uint8_t side, copy; /* copy: a frame that was captured before (rw_copies_see) */
-	/* Without addresses, ports and interface, and without what only a survey asks of options. */
-	struct rw_packet packet;
-};
-
 struct rw_journal;
 
 /* Null: out of memory. */
@@ -30,7 +22,10 @@ int rw_journal_write(struct rw_journal *journal, const struct rw_noted *noted);
 struct rw_journal_reader;
 struct rw_journal_reader *rw_journal_read(struct rw_journal *journal, int releases);
 void rw_journal_reader_close(struct rw_journal_reader *reader);
-/* 1: a record; 0: the end. Writes every field of noted that a journal knows, and sets those of options that it does not to 0. */
+/*
+ * 1: a record; 0: the end. Writes every field of noted that a journal knows (addresses, ports, interface and what only a survey
+ * asks of options it does not), and sets those of options that it does not to 0.
+ */
 int rw_journal_next(struct rw_journal_reader *reader, struct rw_noted *noted);
 /* How much has been read, of 2^16. */
 uint32_t rw_journal_share_q16(const struct rw_journal_reader *reader);

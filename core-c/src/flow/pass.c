@@ -82,7 +82,7 @@ static RW_ASIDE int read_again(struct rw_pass *pass, struct rw_noted *n, rw_erro
 	n->flow = rw_flow_index_find(pass->index, pass->survey->flow, &n->packet, pass->record, &side);
 	if (n->flow != RW_FLOW_NONE) {
 		n->side = (uint8_t)side;
-		n->copy = pass->copies && rw_copies_see(pass->copies, n->flow, side, &n->packet) != RW_COPY_NONE;
+		n->copy = pass->copies && rw_copies_see(pass->copies, n->flow, side, &n->packet, 0) != RW_COPY_NONE;
 	}
 	return 1;
 }

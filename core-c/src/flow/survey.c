@@ -144,52 +144,77 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 	}
 }
 
-static inline void see_data(struct rw_flow_side *s, const struct rw_packet *p)
+/* The first packet of a side, and those that begin or end it. */
+static RW_ASIDE void see_edge(struct rw_flow_side *s, const struct rw_packet *p)
 {
-	uint32_t syn = (p->flags & RW_TCP_SYN) != 0, start = p->sequence + syn, end = start + p->payload_bytes;
+	uint32_t syn = (p->flags & RW_TCP_SYN) != 0;
 	/* A refusal or a stray ACK may come before the SYN: where the SYN says, the data begins. */
 	if (!s->seen || (syn && s->bytes == 0)) {
 		s->seen = 1;
-		s->first_sequence = start;
-		s->end = start;
+		s->first_sequence = s->end = p->sequence + syn;
 	}
-	/* A zero-window or keep-alive probe carries a byte that was sent, or that will be. */
-	int32_t beyond = rw_seq_diff(end, s->end);
-	if (p->payload_bytes && beyond > 0) {
-		s->bytes += (uint32_t)beyond < p->payload_bytes ? (uint32_t)beyond : p->payload_bytes;
-		s->end = end;
-	}
-	if (p->payload_bytes > s->payload_max)
-		s->payload_max = p->payload_bytes;
-	s->packets++;
-	if (p->flags & (RW_TCP_FIN | RW_TCP_RST)) {
-		s->fin |= (p->flags & RW_TCP_FIN) != 0;
-		s->rst |= (p->flags & RW_TCP_RST) != 0;
-	}
+	s->fin |= (p->flags & RW_TCP_FIN) != 0;
+	s->rst |= (p->flags & RW_TCP_RST) != 0;
 }
 
-enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_packet *p, uint64_t record)
+/* Returns whether it has data, all of it new: no packet before was the same. */
+static inline int see_data(struct rw_flow_side *s, const struct rw_packet *p)
+{
+	s->packets++;
+	if (!s->seen || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST))
+		see_edge(s, p);
+	if (!p->payload_bytes)
+		return 0;
+	if (p->payload_bytes > s->payload_max)
+		s->payload_max = p->payload_bytes;
+	uint32_t end = p->sequence + !!(p->flags & RW_TCP_SYN) + p->payload_bytes;
+	/* A zero-window or keep-alive probe carries a byte that was sent, or that will be. */
+	int32_t beyond = rw_seq_diff(end, s->end);
+	if (beyond <= 0)
+		return 0;
+	int fresh = (uint32_t)beyond >= p->payload_bytes;
+	s->bytes += fresh ? p->payload_bytes : (uint32_t)beyond;
+	s->end = end;
+	return fresh;
+}
+
+/* Where a packet belongs that is not its side's next one; a flow may begin with it. */
+static RW_ASIDE enum rw_survey_status find_flow(struct rw_survey *s, struct rw_noted *n, uint64_t record)
 {
 	int side;
-	uint32_t replaces, number = rw_flow_index_add(&s->index, s->flow, s->flows, p, &side, &replaces);
+	uint32_t replaces, number = rw_flow_index_add(&s->index, s->flow, s->flows, &n->packet, &side, &replaces);
 	if (number == s->flows && number >= s->flows_max)
 		return RW_SURVEY_TOO_MANY_FLOWS;
 	if (number == RW_FLOW_NONE || (number == s->flows && !make_room(s)))
 		return RW_SURVEY_NO_MEMORY;
-	struct rw_flow *f = &s->flow[number];
 	if (number == s->flows) {
-		begin(s, f, p, replaces, record);
+		begin(s, &s->flow[number], &n->packet, replaces, record);
 		s->flows++;
 		if (s->journal) /* one bound for both */
-			rw_journal_narrow(s->journal, sizeof *f);
+			rw_journal_narrow(s->journal, sizeof *s->flow);
 	}
-	struct rw_flow_side *from = &f->side[side];
+	n->flow = number;
+	n->side = (uint8_t)side;
+	return RW_SURVEY_OK;
+}
+
+enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, uint64_t record)
+{
+	const struct rw_packet *p = &n->packet;
+	const struct rw_flow_recent *recent = p->flags & RW_TCP_SYN ? NULL : rw_flow_index_recent(&s->index, p);
+	if (recent) {
+		n->flow = recent->flow;
+		n->side = recent->side;
+	} else {
+		enum rw_survey_status failed = find_flow(s, n, record);
+		if (failed)
+			return failed;
+	}
+	struct rw_flow *f = &s->flow[n->flow];
+	struct rw_flow_side *from = &f->side[n->side];
 	f->last_ns = p->time_ns;
-	s->last.flow = number;
-	s->last.side = (uint8_t)side;
-	enum rw_copy copy = rw_copies_see(s->copies, number, side, p);
-	s->last.copy = copy != RW_COPY_NONE;
-	see_data(from, p);
+	enum rw_copy copy = rw_copies_see(s->copies, n->flow, n->side, p, see_data(from, p));
+	n->copy = copy != RW_COPY_NONE;
 	if (copy) {
 		from->copies++;
 		if (copy == RW_COPY_CERTAIN)
@@ -197,10 +222,10 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, const struct rw_pack
 		from->nameless_acks += !p->payload_bytes && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
 	}
 	if (p->flags & RW_TCP_SYN || !f->established_ns)
-		see_handshake(f, side, p);
+		see_handshake(f, n->side, p);
 	if (p->mptcp.seen)
-		see_mptcp(f, side, p);
-	return rw_clock_packet(f, side, p) ? RW_SURVEY_NO_MEMORY : RW_SURVEY_OK;
+		see_mptcp(f, n->side, p);
+	return rw_clock_packet(f, n->side, p) ? RW_SURVEY_NO_MEMORY : RW_SURVEY_OK;
 }
 
 /*

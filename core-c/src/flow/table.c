@@ -122,11 +122,11 @@ static int used_again(const struct rw_flow *f, const struct rw_packet *p, int si
 }
 
 /* Where most packets find their flow: their own direction's last one. IPv4 only; a SYN is never looked up here. */
-static uint32_t ports_of(const struct rw_packet *p) { return (uint32_t)p->source_port << 16 | p->destination_port; }
-
-static struct rw_flow_recent *recent_of(struct rw_flow_index *x, const struct rw_packet *p)
+static uint32_t ports_of(const struct rw_packet *p)
 {
-	return &x->recent[(ports_of(p) * 0x9e3779b1u) >> (32 - RW_FLOW_RECENT_BITS)];
+	uint32_t both;
+	memcpy(&both, &p->source_port, 4);
+	return both;
 }
 
 static uint32_t address_of(const uint8_t *address)
@@ -136,28 +136,37 @@ static uint32_t address_of(const uint8_t *address)
 	return v;
 }
 
+/* Subflows may differ by an address alone. */
+static struct rw_flow_recent *recent_of(struct rw_flow_index *x, const struct rw_packet *p)
+{
+	uint32_t end = address_of(p->source) + address_of(p->destination);
+	return &x->recent[(ports_of(p) * 0x9e3779b1u + end * 0x85ebca6bu) >> (32 - RW_FLOW_RECENT_BITS)];
+}
+
 static int is_recent(const struct rw_flow_recent *recent, const struct rw_packet *p)
 {
 	uint32_t other = (recent->source ^ address_of(p->source)) | (recent->destination ^ address_of(p->destination)) |
-			 (recent->ports ^ ports_of(p)) | (p->family ^ 4u);
-	return recent->used && !other;
+			 (recent->ports ^ ports_of(p)) | (uint32_t)(recent->family ^ p->family);
+	return !other;
 }
 
 static void remember(struct rw_flow_recent *recent, const struct rw_packet *p, uint32_t flow, int side)
 {
 	if (p->family == 4)
-		*recent = (struct rw_flow_recent){address_of(p->source), address_of(p->destination), ports_of(p), flow, (uint8_t)side, 1};
+		*recent = (struct rw_flow_recent){address_of(p->source), address_of(p->destination), ports_of(p), flow, (uint8_t)side, 4};
 }
 
-uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next, const struct rw_packet *p,
+const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *x, const struct rw_packet *p)
+{
+	const struct rw_flow_recent *recent = recent_of(x, p);
+	return is_recent(recent, p) ? recent : NULL;
+}
+
+RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next, const struct rw_packet *p,
 			   int *side, uint32_t *replaces)
 {
 	struct rw_flow_recent *recent = recent_of(x, p);
 	*replaces = RW_FLOW_NONE;
-	if (!(p->flags & RW_TCP_SYN) && is_recent(recent, p)) {
-		*side = recent->side;
-		return recent->flow;
-	}
 	if (x->count * 4 >= x->capacity * 3 && grow(x, flows))
 		return RW_FLOW_NONE;
 	struct rw_flow_slot *slot = slot_of(x, flows, p, side);

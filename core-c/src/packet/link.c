@@ -353,25 +353,27 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 	if (!h || record->link_type != LINK_ETHERNET)
 		return 0;
 	const uint8_t *ip = h + 14, *tcp = ip + 20;
-	uint32_t length = rw_load_u16(ip + 2), header = rw_tcp_header_bytes(tcp);
-	if (rw_load_u16(h + 12) != ETHER_IPV4 || ip[0] != 0x45 || ip[9] != 6 || rw_load_u16(ip + 6) & 0x3fff || length < 20 + header)
+	/* Type, version and header length, service, length, identification; fragment, hops, protocol and what follows. */
+	uint64_t first = rw_load_u64(h + 12), second = rw_load_u64(ip + 6);
+	uint32_t length = first >> 16 & 0xffff, header = rw_tcp_header_bytes(tcp);
+	if (first >> 40 != (ETHER_IPV4 << 8 | 0x45) || (second >> 32 & 0x3fff00ff) != 6 || length < 20 + header)
 		return 0;
-	uint64_t stamps = 0;
+	/* Family, header and whether there are timestamps; no other option: the rest of these eight bytes is 0. */
+	uint64_t stamps = 0, kinds = rw_field(4, 0, 1) | rw_field(20, 2, 1);
 	if (header == 32) {
 		const uint8_t *options = rw_bytes_view(&b, 12);
 		if (!options || rw_load_u32(options) != RW_TIMESTAMPS_ALONE)
 			return 0;
 		stamps = rw_load_fields(options + 4);
+		kinds = rw_field(4, 0, 1) | rw_field(32, 2, 1) | rw_field(1, 3, 1);
 	} else if (header != 20) {
 		return 0;
 	}
-	packet->identification = rw_load_u16(ip + 4);
+	packet->identification = (uint16_t)first;
 	memcpy(packet->source, ip + 12, 4);
 	memcpy(packet->destination, ip + 16, 4);
 	rw_parse_tcp_fixed(packet, tcp, length - 20 - header);
-	/* No other option: the rest of these eight bytes is 0. */
-	rw_store_fields(packet, offsetof(struct rw_packet, family),
-			rw_field(4, 0, 1) | rw_field(ip[1] & 3, 1, 1) | rw_field(header, 2, 1) | rw_field(header == 32, 3, 1));
+	rw_store_fields(packet, offsetof(struct rw_packet, family), kinds | rw_field(first >> 32 & 3, 1, 1));
 	packet->window_scale = 0;
 	rw_store_fields(packet, offsetof(struct rw_packet, ts_value), stamps);
 	return 1;

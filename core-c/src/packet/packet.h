@@ -106,7 +106,8 @@ static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity whi
 /* Two NOPs and the head of a timestamps option. */
 #define RW_TIMESTAMPS_ALONE 0x0101080au
 
-_Static_assert(offsetof(struct rw_packet, ack) == offsetof(struct rw_packet, sequence) + 4 &&
+_Static_assert(offsetof(struct rw_packet, destination_port) == offsetof(struct rw_packet, source_port) + 2 &&
+		   offsetof(struct rw_packet, ack) == offsetof(struct rw_packet, sequence) + 4 &&
 		   offsetof(struct rw_packet, flags) == offsetof(struct rw_packet, payload_bytes) + 4 &&
 		   offsetof(struct rw_packet, window) == offsetof(struct rw_packet, payload_bytes) + 6 &&
 		   offsetof(struct rw_packet, tcp_header_bytes) == offsetof(struct rw_packet, family) + 2 &&
@@ -118,12 +119,19 @@ _Static_assert(offsetof(struct rw_packet, ack) == offsetof(struct rw_packet, seq
 /* The 20 bytes that every TCP header has. */
 static inline void rw_parse_tcp_fixed(struct rw_packet *packet, const uint8_t *h, uint32_t payload_bytes)
 {
-	uint32_t bits = rw_load_u16(h + 12);
-	packet->source_port = rw_load_u16(h);
-	packet->destination_port = rw_load_u16(h + 2);
+	uint32_t bits = rw_load_u32(h + 12), ports = rw_load_u32(h);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	ports = ports >> 16 | ports << 16;
+#endif
+	memcpy(&packet->source_port, &ports, sizeof ports); /* both */
 	rw_store_fields(packet, offsetof(struct rw_packet, sequence), rw_load_fields(h + 4));
-	rw_store_fields(packet, offsetof(struct rw_packet, payload_bytes),
-			rw_field(payload_bytes, 0, 4) | rw_field(bits & 0x1ff, 4, 2) | rw_field(rw_load_u16(h + 14), 6, 2));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	bits = bits >> 16 | bits << 16;
+	uint64_t flags_and_window = bits & 0xffff01ff;
+#else
+	uint64_t flags_and_window = bits & 0x01ffffff;
+#endif
+	rw_store_fields(packet, offsetof(struct rw_packet, payload_bytes), rw_field(payload_bytes, 0, 4) | rw_field(flags_and_window, 4, 4));
 }
 
 static inline uint8_t rw_tcp_header_bytes(const uint8_t *h) { return (uint8_t)((h[12] >> 4) * 4); }

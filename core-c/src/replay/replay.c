@@ -22,12 +22,8 @@ static rw_status out_of_memory(rw_error *error)
 	return RW_ERROR_MEMORY;
 }
 
-static void count_link_type(rw_summary *s, uint32_t link_type)
+static RW_ASIDE void count_link_type(rw_summary *s, uint32_t link_type)
 {
-	if (s->link_types && s->link_type[0] == link_type) {
-		s->link_type_packets[0]++;
-		return;
-	}
 	uint32_t i = 0;
 	while (i < s->link_types && s->link_type[i] != link_type)
 		i++;
@@ -39,33 +35,40 @@ static void count_link_type(rw_summary *s, uint32_t link_type)
 	s->link_type_packets[i]++;
 }
 
+/* The first record, and those that are not later than all before. */
+static RW_ASIDE void count_time(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
+{
+	rw_summary *s = &r->summary;
+	if (s->records == 1)
+		s->first_ns = s->last_ns = record->time_ns;
+	if (record->time_ns < s->first_ns)
+		s->first_ns = record->time_ns;
+	if (record->time_ns < previous_ns)
+		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+}
+
 static void count_record(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
 {
 	rw_summary *s = &r->summary;
 	r->oddities.now_ns = record->time_ns;
 	s->bytes += record->wire_bytes;
-	if (s->records++ == 0)
-		s->first_ns = s->last_ns = record->time_ns;
-	if (record->time_ns < s->first_ns)
-		s->first_ns = record->time_ns;
-	if (record->time_ns > s->last_ns)
+	s->records++;
+	if (s->records > 1 && record->time_ns > s->last_ns)
 		s->last_ns = record->time_ns;
-	if (record->time_ns < previous_ns)
-		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+	else
+		count_time(r, record, previous_ns);
 	if (record->interface >= s->interfaces)
 		s->interfaces = record->interface + 1;
-	count_link_type(s, record->link_type);
+	if (s->link_type[0] == record->link_type && s->link_types)
+		s->link_type_packets[0]++;
+	else
+		count_link_type(s, record->link_type);
 }
 
 /* For the passes that follow, as long as there is room. */
-static void note(struct rw_survey *s, struct rw_noted *noted)
+static void note(struct rw_survey *s, const struct rw_noted *noted)
 {
-	if (!s->journal)
-		return;
-	noted->flow = s->last.flow;
-	noted->side = s->last.side;
-	noted->copy = s->last.copy;
-	if (rw_journal_write(s->journal, noted)) {
+	if (s->journal && rw_journal_write(s->journal, noted)) {
 		rw_journal_close(s->journal);
 		s->journal = NULL;
 	}
@@ -91,7 +94,7 @@ static RW_ASIDE enum rw_survey_status survey_several(rw_replay *r, const struct 
 			note(&r->survey, noted);
 		noted->packet = packet;
 		r->summary.tcp_packets++;
-		failed = rw_survey_packet(&r->survey, &packet, r->oddities.record);
+		failed = rw_survey_packet(&r->survey, noted, r->oddities.record);
 	}
 	return failed;
 }
@@ -111,11 +114,11 @@ static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observati
 			count_record(r, &record, previous_ns);
 			previous_ns = record.time_ns;
 		}
-		r->survey.last.flow = RW_FLOW_NONE;
+		noted.flow = RW_FLOW_NONE;
 		enum rw_parse parsed = rw_packet_parse(&record, &noted.packet, fragments, &r->oddities);
 		if (parsed == RW_PARSE_TCP) {
 			s->tcp_packets++;
-			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted.packet, r->oddities.record);
+			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted, r->oddities.record);
 			if (failed)
 				return not_surveyed(r, failed, &record, error);
 		} else if (parsed == RW_PARSE_SEVERAL) {
@@ -134,6 +137,7 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
 	if (status != RW_OK)
 		return status;
+	rw_observation_map(observation);
 	struct rw_fragments *fragments = rw_fragments_open();
 	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
 	int got = fragments && r->survey.journal ? survey_records(r, observation, fragments, error) : -(int)out_of_memory(error);
@@ -300,7 +304,6 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 							 .owner = r,
 							 .violations = violations_of,
 							 .monitor = r->limits.monitor != 0};
-		r->observes = r->limits.monitor || r->limits.moves;
 		r->oddities.record = 0; /* from here on of the second pass */
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    rw_columns_allocate(&r->columns, r->batch_rows, choice_count))
@@ -308,6 +311,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	}
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
+	r->announces = r->limits.monitor || r->limits.moves || r->early;
 	if (status == RW_OK)
 		status = rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->early, error);
 	if (status != RW_OK) {
@@ -519,6 +523,20 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 	return 0;
 }
 
+/* A packet between a subflow's handshake and its end. */
+static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, int from_source, const struct rw_packet *p)
+{
+	struct rw_events events;
+	events.count = 0;
+	if (!from_source) {
+		if (p->flags & RW_TCP_ACK)
+			rw_sender_acked(&l->sender, p, &events, &r->oddities);
+	} else if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, l->flow, p))) {
+		return 1;
+	}
+	return events.count && apply(r, number, l, &events);
+}
+
 static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
 	/* A subflow's clock does not go back: records out of order wait, and a clock that was set back counts on. */
@@ -535,15 +553,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 		return from_source && p->mptcp.seen ? cover(r, l->flow, p) : 0;
 	if (!l->established || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) || p->time_ns == l->flow->established_ns)
 		return replay_edge(r, number, l, from_source, p);
-	struct rw_events events;
-	events.count = 0;
-	if (!from_source) {
-		if (p->flags & RW_TCP_ACK)
-			rw_sender_acked(&l->sender, p, &events, &r->oddities);
-	} else if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, l->flow, p))) {
-		return 1;
-	}
-	return events.count && apply(r, number, l, &events);
+	return replay_middle(r, number, l, from_source, p);
 }
 
 /*
@@ -585,10 +595,13 @@ static int replay_captured(rw_replay *r, uint32_t number, struct live *l, int fr
 	return replay_flow_packet(r, number, l, from_source, p);
 }
 
-static int replay_packet(rw_replay *r, struct rw_noted *noted)
+/* Any packet. */
+static RW_ASIDE int replay_packet(rw_replay *r, struct rw_noted *noted)
 {
 	uint32_t number = noted->flow;
 	struct rw_packet *p = &noted->packet;
+	if (number == RW_FLOW_NONE)
+		return 0;
 	struct live *l = r->live[number];
 	if (noted->copy) {
 		rw_oddity_add(&r->oddities, RW_ODDITY_CAPTURED_TWICE, p->file, p->offset);
@@ -603,9 +616,48 @@ static int replay_packet(rw_replay *r, struct rw_noted *noted)
 		rw_sender_identify(&l->sender, p);
 	if (replay_captured(r, number, l, from_source, p))
 		return 1;
+	l->under_way = l->established && !l->fin && !l->left && !l->sender.identification.asked &&
+		       l->sender.corrected == RW_SEND_TIMES_CAPTURED && l->last_ns > l->flow->established_ns;
 	if (--l->packets_left == 0)
 		end_flow(r, number);
 	return 0;
+}
+
+/* Most packets, as replay_packet does it. 0: it is another. */
+static inline int replay_under_way(rw_replay *r, struct rw_noted *noted, int *failed)
+{
+	struct rw_packet *p = &noted->packet;
+	struct live *l = noted->flow == RW_FLOW_NONE ? NULL : r->live[noted->flow];
+	if (!l || !l->under_way || noted->copy || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST))
+		return 0;
+	int64_t now = p->time_ns + l->set_back_ns;
+	if (now < l->last_ns || l->packets_left == 1)
+		return 0;
+	p->time_ns = l->last_ns = now;
+	int from_source = noted->side == l->source;
+	if (p->ecn == RW_ECN_CE)
+		l->ce_packets += (uint32_t)from_source;
+	l->packets_left--;
+	*failed = replay_middle(r, noted->flow, l, from_source, p);
+	return 1;
+}
+
+/* How many packets may follow before it is asked again whether the batch is full: one adds at most one row. */
+static uint32_t room_in_batch(const rw_replay *r)
+{
+	uint64_t used = r->rows > r->marks ? r->rows : r->marks;
+	used = used > r->log.count ? used : r->log.count;
+	if (used >= r->batch_rows)
+		return 0;
+	return r->announces ? 1 : r->batch_rows - (uint32_t)used;
+}
+
+/* The reader ahead and the observers of each step are told of the packet that comes. */
+static RW_ASIDE rw_status announce(rw_replay *r, int64_t time_ns, rw_error *error)
+{
+	r->observed_by.now_ns = time_ns;
+	r->observed_by.row = r->rows_before + r->rows;
+	return r->early ? rw_early_read(r->early, time_ns, error) : RW_OK;
 }
 
 static RW_ASIDE void finish(rw_replay *r)
@@ -631,29 +683,28 @@ RW_FLAT rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	r->rows_before += r->rows;
 	r->rows = r->marks = r->sets = r->log.count = 0;
 	struct rw_noted noted;
-	/* One packet adds at most one row. */
-	while (!r->ended && r->rows < r->batch_rows && r->marks < r->batch_rows && r->log.count < r->batch_rows) {
-		int got = rw_pass_next(r->pass, &noted, error);
-		if (got < 0)
-			return (rw_status)-got;
-		if (got == 0) {
-			finish(r);
-			break;
+	for (uint32_t left; !r->ended && (left = room_in_batch(r));) {
+		for (; left; left--) {
+			int got = rw_pass_next(r->pass, &noted, error), failed;
+			if (got < 0)
+				return (rw_status)-got;
+			if (got == 0) {
+				finish(r);
+				break;
+			}
+			r->oddities.record++;
+			r->oddities.now_ns = noted.packet.time_ns;
+			if (r->announces) {
+				rw_status status = announce(r, noted.packet.time_ns, error);
+				if (status != RW_OK)
+					return status;
+			}
+			if (!replay_under_way(r, &noted, &failed))
+				failed = replay_packet(r, &noted);
+			if (failed)
+				return out_of_memory(error);
 		}
-		r->oddities.record++;
-		r->oddities.now_ns = noted.packet.time_ns;
-		if (r->observes) {
-			r->observed_by.now_ns = noted.packet.time_ns;
-			r->observed_by.row = r->rows_before + r->rows;
-		}
-		if (r->early) {
-			rw_status status = rw_early_read(r->early, noted.packet.time_ns, error);
-			if (status != RW_OK)
-				return status;
-		}
-		if (noted.flow == RW_FLOW_NONE)
-			continue;
-		if (replay_packet(r, &noted) || r->no_memory || (r->observes && (r->observed_by.no_memory || r->log.no_memory)))
+		if (r->no_memory || r->observed_by.no_memory || r->log.no_memory)
 			return out_of_memory(error);
 	}
 	const struct columns *c = &r->columns;

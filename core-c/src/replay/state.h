@@ -45,6 +45,7 @@ struct live {
 	uint32_t ce_packets;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
 	uint8_t source;   /* the side of its data */
+	uint8_t under_way; /* replayed as captured, after its handshake: only what ends it is special */
 };
 
 struct live_connection {
@@ -109,7 +110,7 @@ struct rw_replay {
 	struct rw_observed_by observed_by;
 	struct rw_move_log log;
 	uint8_t no_memory;
-	uint8_t observes; /* somebody looks at each step of the controllers */
+	uint8_t announces; /* somebody looks at each step of the controllers, or reads ahead of them */
 	uint64_t rows, marks, sets, rows_before;
 	uint8_t ended;
 };
