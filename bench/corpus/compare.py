@@ -54,6 +54,7 @@ def _give_up(found: Comparison) -> None:
 
 def _compare_tcp(found: Comparison, ours: int, seen: Seen) -> None:
     reasons = Counter({"ICMP error": -seen.frames_in_icmp, "broken header": -seen.frames_broken})
+    reasons["passed over"] = -seen.frames_passed_over
     reasons["aggregate"] = seen.aggregated
     reasons["cut tunnel"] = len(seen.packets) - seen.tcp_frames - sum(reasons.values())
     expected = len(seen.packets)
@@ -89,7 +90,8 @@ def _compare_streams(found: Comparison, ours: int, flows: Sequence[Flow], seen: 
             detail = f"TCP streams: {len(mine)} flows of ours are {len(theirs)} of tshark's"
     whole = {p.stream for p in seen.packets}
     reasons["ICMP error"] -= len(seen.icmp_errors - whole)
-    reasons["broken header"] -= len(seen.broken_headers - seen.icmp_errors - whole)
+    reasons["passed over"] -= len(seen.passed_over - seen.icmp_errors - whole)
+    reasons["broken header"] -= len(seen.broken_headers - seen.passed_over - seen.icmp_errors - whole)
     found.add("TCP streams", ours, len(seen.streams | whole), len(flows), reasons, detail)
 
 

@@ -12,6 +12,7 @@ REASONS = {
     "broken header": "a TCP header that is cut, or whose length or payload cannot be: for us an oddity",
     "aggregate": "several frames in one (802.11 A-MSDU): each of their TCP packets counts",
     "cut aggregate": "an aggregate of frames that the snap length cut: what of it is missing, at most two headers each",
+    "passed over": "PPP with compressed headers, or several packets in a frame: the core passes it over",
     "undecoded": "frames behind whose link or tunnel tshark, not told what it is, shows bytes: no more than there are",
     "cut tunnel": "a tunnel's packet whose second fragment is missing: the first has the inner headers",
     "captured twice": "a frame that passed the capture before (same IPv4 number or timestamps), where that is the rule",

@@ -90,7 +90,7 @@ class Seen:
     """What tshark shows of a capture.
 
     frames, tcp_frames: as tshark counts them. packets: TCP with a whole header, outside ICMP errors.
-    icmp_errors, broken_headers: the other frames with TCP; their streams beside. blocks: frames that are no packets.
+    icmp_errors, passed_over, broken_headers: streams of the other frames with TCP. blocks: frames that are no packets.
     aggregated: TCP packets that are not the first of their frame. aggregates_cut: such frames, cut by the snap length.
     undecoded: frames with bytes behind a link or tunnel that tshark knows.
     fragments: frames whose TCP packet IP has fragmented. lost_fragments: packets whose fragments are not all there.
@@ -103,8 +103,10 @@ class Seen:
     tcp_frames: int = 0
     packets: list[Packet] = field(default_factory=list)
     icmp_errors: set[int] = field(default_factory=set)
+    passed_over: set[int] = field(default_factory=set)
     broken_headers: set[int] = field(default_factory=set)
     frames_in_icmp: int = 0
+    frames_passed_over: int = 0
     frames_broken: int = 0
     streams: set[int] = field(default_factory=set)
     mptcp_streams: set[int] = field(default_factory=set)
@@ -244,6 +246,11 @@ def _lowest(layers: Sequence[str]) -> str:
     return next((layer for layer in reversed(layers) if layer != "_ws.malformed"), "")
 
 
+def _is_passed_over(layers: Sequence[str], tcp: int) -> bool:
+    """Compressed or multiplexed PPP (RFC 1144, 3153)."""
+    return "vjc" in layers[:tcp] or "pppmux" in layers[:tcp]
+
+
 def _in_icmp(layers: Sequence[str], tcp: int) -> bool:
     return "icmp" in layers[:tcp] or "icmpv6" in layers[:tcp]
 
@@ -299,6 +306,9 @@ def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
         if _in_icmp(layers, tcp):
             seen.frames_in_icmp += 1
             seen.icmp_errors |= streams
+        elif _is_passed_over(layers, tcp):
+            seen.frames_passed_over += 1
+            seen.passed_over |= streams
         elif _broken(row):
             seen.frames_broken += 1
             seen.broken_headers |= streams
@@ -347,7 +357,7 @@ def _ends(row: dict[str, str], ip: str, place: int, between: Sequence[str]) -> t
 
 def _packet(row: dict[str, str]) -> Packet | None:
     layers, tcp = _layers(row)
-    if tcp < 0 or _in_icmp(layers, tcp) or _broken(row):
+    if tcp < 0 or _in_icmp(layers, tcp) or _is_passed_over(layers, tcp) or _broken(row):
         return None
     around = [layer for layer in layers[:tcp] if layer in ("ip", "ipv6")]
     ip, place = around[-1], around.count(around[-1]) - 1

@@ -278,7 +278,7 @@ def test_reasons(tmp_path: Path) -> None:
     assert outcome.unexplained == []
     assert outcome.comparison is not None
     elsewhere = {"no packet", "lost twice", "echo", "clock", "not followed", "read on", "no number", "cut option"}
-    elsewhere |= {"aggregate", "cut aggregate", "undecoded"}
+    elsewhere |= {"aggregate", "cut aggregate", "undecoded", "passed over"}
     found = set(reasons_of(outcome.comparison))
     assert found == set(REASONS) - elsewhere, found ^ (set(REASONS) - elsewhere)
 
@@ -403,6 +403,18 @@ def test_what_tshark_is_not_told(tmp_path: Path) -> None:
         seen = tshark.see(capture.descriptors[0], home)
     ours["summary"]["tcp_packets"] += 1
     assert next(d.what for d in compare(ours, seen).differences if d.unexplained) == "TCP packets"
+
+
+def test_compressed_headers_are_passed_over(tmp_path: Path) -> None:
+    """RFC 1144: where TCP's number stands there is a connection's, and what follows has no header at all."""
+    path = tmp_path / "capture.pcapng"
+    packet = one_packet()
+    frames = [b"\xff\3\0\x2f" + packet[:9] + b"\1" + packet[10:], b"\xff\3\0\x21" + one_packet(ports=(2000, 80))]
+    path.write_bytes(pcapng(interface(9), *(enhanced(frame, i) for i, frame in enumerate(frames))))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.comparison is not None, outcome.failure
+    assert outcome.unexplained == []
+    assert [dict(d.reasons) for d in outcome.comparison.differences] == [{"passed over": -1}] * 2
 
 
 @pytest.mark.parametrize("order", "<>")
