@@ -186,12 +186,16 @@ class TcccPlus(Tccc):
 class Lisa(Lia):
     """A subflow that joins takes its initial window from the fastest subflow that is in the initial slow start."""
 
+    def donor_rates(self) -> list[Fraction]:
+        """Of the subflows that could give; one without a round trip has none yet."""
+        return [rate(q) if q.rtt else Fraction(0) for q in self.paths if q.live and q.initial]
+
     def join(self, p: Path) -> None:
-        donors = [q for q in self.paths if q.live and q.initial]
+        donors, rates = [q for q in self.paths if q.live and q.initial], self.donor_rates()
         self.paths.append(p)
         if not donors:
             return
-        donor = max(donors, key=lambda q: rate(q) if q.rtt else Fraction(0))
+        donor = donors[rates.index(max(rates))]
         window = Fraction(10) if donor.cwnd >= 20 else Fraction(max(3, donor.cwnd // 2))
         p.cwnd = window
         donor.cwnd = max(donor.cwnd - window, Fraction(1))
