@@ -136,7 +136,7 @@ def applicable(event: Event, paths: list[Path]) -> bool:
 
 
 def at_an_edge(oracle: Oracle, kind: str) -> bool:
-    """Whether rounding decides a strict comparison at such an event, or of two that are alike the one that happens to be first."""
+    """Whether rounding decides a strict comparison at such an event, or which of two that are alike comes first."""
     if isinstance(oracle, Lisa) and kind == "j":
         rates = sorted(oracle.donor_rates())
         return len(rates) > 1 and abs(rates[-1] - rates[-2]) <= rates[-1] / 2**32

@@ -57,7 +57,7 @@ def test_growth_and_exit(
     named = {"alpha_form": "product" if form else "exponent", "L_scale": "on" if scale else "off"}
     controller = drive(name, paths, con_ssthresh=float(con), **named)
     oracle = oracle_of(name, paths, con=con, product=form, cap_scales=scale)
-    if at_an_edge(oracle, event.kind):
+    if at_an_edge(oracle, "a"):
         return
     before = [p.cwnd for p in paths]
     for target in (oracle, controller):
