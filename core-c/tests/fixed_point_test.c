@@ -19,8 +19,9 @@ static void products_and_quotients_are_exact(void **unused)
 	for (int i = 0; i < 1000000; i++) {
 		uint64_t a = next_random(), b = next_random(), c = next_random() | 1;
 		unsigned __int128 p = (unsigned __int128)a * b;
-		struct rw_u128 w = rw_multiply_wide(a, b);
+		struct rw_u128 w = rw_multiply_wide(a, b), v = rw_multiply_in_words(a, b);
 		assert_true(w.high == (uint64_t)(p >> 64) && w.low == (uint64_t)p);
+		assert_true(v.high == w.high && v.low == w.low);
 		unsigned __int128 q = p / c;
 		assert_true(rw_multiply_divide(a, b, c) == (q > UINT64_MAX ? UINT64_MAX : (uint64_t)q));
 	}

@@ -28,12 +28,24 @@ struct rw_u128 {
 	uint64_t high, low;
 };
 
-RW_INLINE struct rw_u128 rw_multiply_wide(uint64_t a, uint64_t b)
+/* rw_multiply_wide where words have 64 bits at most (eBPF). */
+RW_INLINE struct rw_u128 rw_multiply_in_words(uint64_t a, uint64_t b)
 {
 	uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
 	uint64_t low = a0 * b0, mid = a1 * b0 + (low >> 32), mid2 = a0 * b1 + (uint32_t)mid;
 	struct rw_u128 r = {a1 * b1 + (mid >> 32) + (mid2 >> 32), (mid2 << 32) | (uint32_t)low};
 	return r;
+}
+
+RW_INLINE struct rw_u128 rw_multiply_wide(uint64_t a, uint64_t b)
+{
+#if defined(__SIZEOF_INT128__) && !defined(__bpf__)
+	unsigned __int128 p = (unsigned __int128)a * b;
+	struct rw_u128 r = {(uint64_t)(p >> 64), (uint64_t)p};
+	return r;
+#else
+	return rw_multiply_in_words(a, b);
+#endif
 }
 
 /* One 32-bit digit of the quotient (Knuth, TAOCP 4.3.1 D): the estimate is at most two too large. */

@@ -382,35 +382,45 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	r->rows++;
 }
 
-static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_events *events)
+/* Any event. */
+static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, const struct rw_event *e)
 {
 	const struct rw_flow *f = l->flow;
 	struct live_connection *lc = &r->live_connection[f->connection];
+	int compares_subflows = r->detects && !lc->closing && r->survey.connection[f->connection].subflows > 1;
+	add_event_marks(r, f, e);
+	if (r->across && rw_across_event(r->across, number, e))
+		return 1;
+	if (e->kind == RW_EVENT_SEND && !lc->shadows)
+		return 0;
+	if (!lc->shadows && rw_connection_need_shadows(r, f->connection))
+		return 1;
+	if (compares_subflows && !lc->detect && rw_connection_open_detectors(r, f->connection, e->time_ns))
+		return 1;
+	if (lc->detect)
+		rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
+	if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
+		return 1;
+	l->ready = !r->across && !compares_subflows && !lc->detect;
+	if (e->kind == RW_EVENT_ACK) {
+		add_row(r, f, l, e);
+		return 0;
+	}
+	for (uint32_t k = 0; k < r->choices; k++)
+		rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.srtt_ns, NULL);
+	return 0;
+}
+
+static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_events *events)
+{
 	if (!l->established || l->slot == NO_SLOT)
 		return 0;
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
-		if (e->kind != RW_EVENT_ACK || e->steps & ~RW_STEP_RAISE)
-			add_event_marks(r, f, e);
-		if (r->across && rw_across_event(r->across, number, e))
+		if (l->ready && e->kind == RW_EVENT_ACK && !(e->steps & ~RW_STEP_RAISE))
+			add_row(r, l->flow, l, e);
+		else if (apply_event(r, number, l, e))
 			return 1;
-		if (e->kind == RW_EVENT_SEND && !lc->shadows)
-			continue;
-		if (!lc->shadows && rw_connection_need_shadows(r, f->connection))
-			return 1;
-		if (r->detects && !lc->detect && !lc->closing && r->survey.connection[f->connection].subflows > 1 &&
-		    rw_connection_open_detectors(r, f->connection, e->time_ns))
-			return 1;
-		if (lc->detect)
-			rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
-		if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
-			return 1;
-		if (e->kind == RW_EVENT_ACK) {
-			add_row(r, f, l, e);
-			continue;
-		}
-		for (uint32_t k = 0; k < r->choices; k++)
-			rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.srtt_ns, NULL);
 	}
 	return 0;
 }

@@ -185,7 +185,7 @@ static int window_limits(const struct rw_path *p, const struct rw_shadow_path *h
 {
 	if (h->limited)
 		return 1;
-	return p->cwnd_q16 < p->ssthresh_q16 && segments(p->cwnd_q16) < 2ull * h->packets_out_max;
+	return p->cwnd_q16 < p->ssthresh_q16 && p->cwnd_q16 >> 16 < 2ull * h->packets_out_max;
 }
 
 /* More was sent at once than the usual initial window: the host's or the route's is larger, whatever grows it. */
@@ -308,7 +308,8 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	uint32_t cwnd = segments(p->cwnd_q16), flight = e->in_flight_before;
+	uint64_t cwnd = p->cwnd_q16 >> 16;
+	uint32_t flight = e->in_flight_before;
 	int limited = flight >= cwnd;
 	if (h->adrift) {
 		if (e->state < RW_SENDER_CWR)

@@ -45,6 +45,7 @@ struct live {
 	uint32_t ce_packets;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
 	uint8_t source;   /* the side of its data */
+	uint8_t ready;     /* an ACK without steps is a row, and nothing else looks at it */
 	uint8_t under_way; /* replayed as captured, after its handshake: only what ends it is special */
 };
 
