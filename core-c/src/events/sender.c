@@ -580,8 +580,6 @@ static void follow_ticks(struct rw_sender *s, const struct rw_packet *p)
 		s->tick_first = p->ts_value;
 		s->tick_ns = p->time_ns;
 		s->tick_seen_ns = p->time_ns;
-	} else if (p->ts_value == s->tick_last) {
-		return; /* a later one of its tick */
 	}
 	int64_t began = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, s->tick_first) * RW_CLOCK_TICK_NS;
 	int64_t passed = p->time_ns - s->tick_seen_ns;
