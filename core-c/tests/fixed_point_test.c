@@ -23,10 +23,13 @@ static void products_and_quotients_are_exact(void **unused)
 		assert_true(w.high == (uint64_t)(p >> 64) && w.low == (uint64_t)p);
 		assert_true(v.high == w.high && v.low == w.low);
 		unsigned __int128 q = p / c;
-		assert_true(rw_multiply_divide(a, b, c) == (q > UINT64_MAX ? UINT64_MAX : (uint64_t)q));
+		uint64_t quotient = q > UINT64_MAX ? UINT64_MAX : (uint64_t)q;
+		assert_true(rw_multiply_divide(a, b, c) == quotient && rw_multiply_divide_in_words(a, b, c) == quotient);
 	}
 	assert_true(rw_multiply_divide(UINT64_MAX, UINT64_MAX, UINT64_MAX) == UINT64_MAX);
 	assert_true(rw_multiply_divide(UINT64_MAX, UINT64_MAX, 1) == UINT64_MAX);
+	assert_true(rw_multiply_divide_in_words(UINT64_MAX, UINT64_MAX, UINT64_MAX) == UINT64_MAX);
+	assert_true(rw_multiply_divide_in_words(UINT64_MAX, UINT64_MAX, 1) == UINT64_MAX);
 }
 
 static void leading_zeros(void **unused)

@@ -60,10 +60,10 @@ RW_INLINE uint64_t rw_quotient_digit(uint64_t numerator, uint64_t next, uint64_t
 	return q;
 }
 
-/* floor(a * b / c) with the full product; saturates. c must not be 0. */
-RW_INLINE uint64_t rw_multiply_divide(uint64_t a, uint64_t b, uint64_t c)
+/* rw_multiply_divide where words have 64 bits at most. */
+RW_INLINE uint64_t rw_multiply_divide_in_words(uint64_t a, uint64_t b, uint64_t c)
 {
-	struct rw_u128 p = rw_multiply_wide(a, b);
+	struct rw_u128 p = rw_multiply_in_words(a, b);
 	if (p.high == 0)
 		return p.low / c;
 	if (p.high >= c)
@@ -76,6 +76,19 @@ RW_INLINE uint64_t rw_multiply_divide(uint64_t a, uint64_t b, uint64_t c)
 	uint64_t rest = ((high << 32) | (low >> 32)) - q1 * d;
 	uint64_t q0 = rw_quotient_digit(rest, (uint32_t)low, d1, d0);
 	return (q1 << 32) | q0;
+}
+
+/* floor(a * b / c) with the full product; saturates. c must not be 0. */
+RW_INLINE uint64_t rw_multiply_divide(uint64_t a, uint64_t b, uint64_t c)
+{
+#if defined(__SIZEOF_INT128__) && !defined(__bpf__)
+	unsigned __int128 p = (unsigned __int128)a * b;
+	if (p >> 64 == 0)
+		return (uint64_t)p / c;
+	return p >> 64 < c ? (uint64_t)(p / c) : UINT64_MAX;
+#else
+	return rw_multiply_divide_in_words(a, b, c);
+#endif
 }
 
 /* The window that couples: a subflow in recovery counts with the window it will leave recovery with. */
