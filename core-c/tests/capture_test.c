@@ -584,6 +584,15 @@ static void write_many(char path[])
 	assert_int_equal(fclose(out), 0);
 }
 
+static struct rw_observation *open_mapped(int fd)
+{
+	struct rw_observation *o;
+	rw_error error;
+	assert_int_equal(rw_observation_open(&o, &fd, 1, &oddities, &error), RW_OK);
+	rw_observation_map(o);
+	return o;
+}
+
 static uint32_t read_many(struct rw_observation *o, uint32_t from, uint32_t to)
 {
 	struct rw_record r;
@@ -603,11 +612,8 @@ static void a_writer_has_the_mapping_given_up(void **state)
 	char path[] = "/tmp/rewindow.XXXXXX";
 	write_many(path);
 	int fd = open(path, O_RDONLY);
-	struct rw_observation *o;
-	rw_error error;
 	memset(&oddities, 0, sizeof oddities);
-	assert_int_equal(rw_observation_open(&o, &fd, 1, &oddities, &error), RW_OK);
-	rw_observation_map(o);
+	struct rw_observation *o = open_mapped(fd);
 	assert_int_equal(read_many(o, 0, 2000), 2000);
 	assert_int_equal(open(path, O_WRONLY | O_NONBLOCK), -1);
 	assert_int_equal(errno, EWOULDBLOCK); /* has to wait: the file is mapped */
@@ -629,11 +635,8 @@ static void what_is_written_meanwhile_is_not_mapped(void **state)
 	char path[] = "/tmp/rewindow.XXXXXX";
 	write_many(path);
 	int fd = open(path, O_RDONLY), writer = open(path, O_WRONLY);
-	struct rw_observation *o;
-	rw_error error;
 	memset(&oddities, 0, sizeof oddities);
-	assert_int_equal(rw_observation_open(&o, &fd, 1, &oddities, &error), RW_OK);
-	rw_observation_map(o);
+	struct rw_observation *o = open_mapped(fd);
 	assert_int_equal(read_many(o, 0, 20000), 20000);
 	assert_int_equal(ftruncate(writer, 24 + 30000 * RECORD_BYTES), 0);
 	assert_int_equal(read_many(o, 20000, MANY_RECORDS), 30000);
@@ -652,11 +655,9 @@ static void each_reader_has_its_own_lease(void **state)
 	write_many(path);
 	int fd = open(path, O_RDONLY);
 	struct rw_observation *o[2];
-	rw_error error;
 	memset(&oddities, 0, sizeof oddities);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(rw_observation_open(&o[i], &fd, 1, &oddities, &error), RW_OK);
-		rw_observation_map(o[i]);
+		o[i] = open_mapped(fd);
 		assert_int_equal(read_many(o[i], 0, 2000), 2000);
 	}
 	rw_observation_close(o[0]);

@@ -96,10 +96,8 @@ static inline uint64_t rw_field(uint64_t value, unsigned at, unsigned bytes)
 /* Two fields of four bytes, out of a view. */
 static inline uint64_t rw_load_fields(const uint8_t *p)
 {
-	uint64_t v;
-	memcpy(&v, p, 8);
+	uint64_t v = rw_load_u64(p);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	v = __builtin_bswap64(v);
 	return v << 32 | v >> 32;
 #else
 	return v;
