@@ -30,6 +30,7 @@ KINDS: Mapping[str, Kind] = {
     "bad_block": Kind(LIMITED, (), "a block that contradicts its own length: passed over, or read as far as it goes"),
     "bad_timestamp": Kind(LIMITED, TIMES, "a time that cannot be: taken for the time of the record before"),
     "backward_timestamp": Kind(LIMITED, TIMES, "records out of the order of their times"),
+    "late_record": Kind(GOOD, (), "records behind later ones of another interface were put in the order of their times"),
     "no_timestamp": Kind(POOR, (*TIMES, "goodput", "completion"), "packets without a time of their own"),
     "unknown_interface": Kind(LIMITED, LOSSES, "packets of an interface that was not described were passed over"),
     "too_many_interfaces": Kind(LIMITED, LOSSES, "packets of further interfaces were passed over"),

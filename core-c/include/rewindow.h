@@ -48,6 +48,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_BAD_BLOCK,          /* a pcapng block whose fields contradict its length */
 	RW_ODDITY_BAD_TIMESTAMP,
 	RW_ODDITY_BACKWARD_TIMESTAMP, /* a record earlier than the one before it */
+	RW_ODDITY_LATE_RECORD,        /* stands behind a later one of another interface of its file: put before it */
 	RW_ODDITY_NO_TIMESTAMP,       /* a simple packet block */
 	RW_ODDITY_UNKNOWN_INTERFACE,  /* a packet of an interface that was not described */
 	RW_ODDITY_TOO_MANY_INTERFACES,
@@ -327,7 +328,7 @@ typedef struct rw_summary {
 	uint64_t link_type_packets[16];
 	uint8_t vantage;
 	uint64_t oddity[RW_ODDITY_COUNT];
-	/* The first of each: bytes into its file, its record of the observation from 1 on, when. */
+	/* The first of each: bytes into its file, its record there from 1 on, when. */
 	uint64_t oddity_offset[RW_ODDITY_COUNT], oddity_record[RW_ODDITY_COUNT];
 	int64_t oddity_ns[RW_ODDITY_COUNT];
 	uint32_t oddity_file[RW_ODDITY_COUNT];

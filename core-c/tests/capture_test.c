@@ -215,76 +215,24 @@ static void foreign_files_are_refused_by_name(void **state)
 
 /* pcapng */
 
-static void block(struct file *f, uint32_t type, const struct file *body, int big)
-{
-	uint32_t length = (uint32_t)(12 + (body->n + 3) / 4 * 4);
-	put_number(f, type, 4, big);
-	put_number(f, length, 4, big);
-	put(f, body->bytes, body->n);
-	for (size_t i = body->n; i % 4; i++)
-		put_number(f, 0, 1, big);
-	put_number(f, length, 4, big);
-}
-
-static void section(struct file *f, int big)
-{
-	struct file b = {.n = 0};
-	put_number(&b, 0x1a2b3c4d, 4, big);
-	put_number(&b, 1, 2, big);
-	put_number(&b, 0, 2, big);
-	put_number(&b, UINT64_MAX, 8, big);
-	block(f, 0x0a0d0d0a, &b, big);
-}
-
-static void interface(struct file *f, uint32_t link_type, int resolution, int64_t offset_s, int big)
-{
-	struct file b = {.n = 0};
-	put_number(&b, link_type, 2, big);
-	put_number(&b, 0, 2, big);
-	put_number(&b, 0, 4, big);
-	if (resolution >= 0) {
-		put_number(&b, 9, 2, big);
-		put_number(&b, 1, 2, big);
-		put_number(&b, (uint64_t)resolution, 4, 0);
-	}
-	if (offset_s) {
-		put_number(&b, 14, 2, big);
-		put_number(&b, 8, 2, big);
-		put_number(&b, (uint64_t)offset_s, 8, big);
-	}
-	block(f, 1, &b, big);
-}
-
-static void enhanced(struct file *f, uint32_t index, uint64_t units, int big)
-{
-	struct file b = {.n = 0};
-	put_number(&b, index, 4, big);
-	put_number(&b, units >> 32, 4, big);
-	put_number(&b, units & 0xffffffff, 4, big);
-	put_number(&b, 8, 4, big);
-	put_number(&b, 60, 4, big);
-	put(&b, PAYLOAD, 8);
-	block(f, 6, &b, big);
-}
-
 static void pcapng_clocks_interfaces_and_orders(void **state)
 {
 	(void)state;
 	for (int big = 0; big < 2; big++) {
 		struct file f = {.n = 0};
-		section(&f, big);
-		interface(&f, 1, -1, 0, big);       /* microseconds */
-		interface(&f, 101, 9, 0, big);      /* nanoseconds */
-		interface(&f, 113, 0x80 | 20, 0, big); /* 2^-20 s */
-		interface(&f, 276, 12, 100, big);   /* picoseconds, 100 s later */
-		enhanced(&f, 0, 5000001, big);
-		enhanced(&f, 1, 5000000001, big);
-		enhanced(&f, 2, 5ull << 20 | 1 << 19, big);
-		enhanced(&f, 3, 5000000000000, big);
-		enhanced(&f, 9, 1, big);            /* no such interface */
-		section(&f, !big);                  /* interfaces start anew, in the other order */
-		interface(&f, 228, -1, 0, !big);
-		enhanced(&f, 0, 7000000, !big);
+		pcapng_section(&f, big);
+		pcapng_interface(&f, 1, -1, 0, big);       /* microseconds */
+		pcapng_interface(&f, 101, 9, 0, big);      /* nanoseconds */
+		pcapng_interface(&f, 113, 0x80 | 20, 0, big); /* 2^-20 s */
+		pcapng_interface(&f, 276, 12, 100, big);   /* picoseconds, 100 s later */
+		pcapng_enhanced(&f, 0, 5000001, big);
+		pcapng_enhanced(&f, 1, 5000000001, big);
+		pcapng_enhanced(&f, 2, 5ull << 20 | 1 << 19, big);
+		pcapng_enhanced(&f, 3, 5000000000000, big);
+		pcapng_enhanced(&f, 9, 1, big);            /* no such interface */
+		pcapng_section(&f, !big);                  /* interfaces start anew, in the other order */
+		pcapng_interface(&f, 228, -1, 0, !big);
+		pcapng_enhanced(&f, 0, 7000000, !big);
 		struct rw_capture *c;
 		struct rw_record r;
 		rw_error error;
@@ -310,16 +258,16 @@ static void one_link_type_is_extracted(void **state)
 	(void)state;
 	for (int big = 0; big < 2; big++) {
 		struct file f = {.n = 0};
-		section(&f, big);
-		interface(&f, 1, -1, 0, big);
-		interface(&f, 107, 9, 0, big);
-		interface(&f, 107, -1, 100, big);
-		enhanced(&f, 2, 5000001, big);
-		enhanced(&f, 0, 5000002, big);
-		enhanced(&f, 1, 5000000003, big);
-		section(&f, !big);
-		interface(&f, 107, -1, 0, !big);
-		enhanced(&f, 0, 7000000, !big);
+		pcapng_section(&f, big);
+		pcapng_interface(&f, 1, -1, 0, big);
+		pcapng_interface(&f, 107, 9, 0, big);
+		pcapng_interface(&f, 107, -1, 100, big);
+		pcapng_enhanced(&f, 2, 5000001, big);
+		pcapng_enhanced(&f, 0, 5000002, big);
+		pcapng_enhanced(&f, 1, 5000000003, big);
+		pcapng_section(&f, !big);
+		pcapng_interface(&f, 107, -1, 0, !big);
+		pcapng_enhanced(&f, 0, 7000000, !big);
 		FILE *out = tmpfile();
 		uint64_t records;
 		rw_error error;
@@ -373,7 +321,7 @@ static void pcapng_lengths_that_cannot_be(void **state)
 	const uint32_t lengths[] = {0, 4, 8, 13, 0xfffffffc, 0xffffffff};
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
 		struct file f = {.n = 0};
-		section(&f, 0);
+		pcapng_section(&f, 0);
 		put_number(&f, 6, 4, 0);
 		put_number(&f, lengths[i], 4, 0);
 		put_number(&f, 0, 8, 0);
@@ -395,8 +343,8 @@ static void four_gigabytes_in_a_few(void **state)
 	for (size_t i = 0; i < sizeof blocks / sizeof *blocks + 2; i++) {
 		struct file f = {.n = 0};
 		if (i < sizeof blocks / sizeof *blocks) {
-			section(&f, 0);
-			interface(&f, 1, -1, 0, 0);
+			pcapng_section(&f, 0);
+			pcapng_interface(&f, 1, -1, 0, 0);
 			put_number(&f, blocks[i], 4, 0);
 			put_number(&f, 0xfffffffc, 4, 0);
 			put_number(&f, 0x1a2b3c4d, 4, 0);
@@ -423,10 +371,10 @@ static void a_million_interfaces(void **state)
 	(void)state;
 	enum { INTERFACES = 1000000, KEPT = 65536 };
 	struct file f = {.n = 0}, one = {.n = 0}, last = {.n = 0};
-	section(&f, 0);
-	interface(&one, 101, -1, 0, 0);
-	enhanced(&last, KEPT - 1, 7000000, 0);
-	enhanced(&last, INTERFACES - 1, 8000000, 0);
+	pcapng_section(&f, 0);
+	pcapng_interface(&one, 101, -1, 0, 0);
+	pcapng_enhanced(&last, KEPT - 1, 7000000, 0);
+	pcapng_enhanced(&last, INTERFACES - 1, 8000000, 0);
 	FILE *t = tmpfile();
 	assert_non_null(t);
 	fwrite(f.bytes, 1, f.n, t);
@@ -455,7 +403,7 @@ static void put_block(struct file *f, uint32_t type, const void *head, size_t he
 	struct file body = {.n = 0};
 	put(&body, head, head_bytes);
 	put(&body, options->bytes, options->n);
-	block(f, type, &body, 0);
+	pcapng_block(f, type, &body, 0);
 }
 
 static void put_option_u64(struct file *options, uint16_t code, uint64_t value)
@@ -473,8 +421,8 @@ static void dropped_packets_are_told_once(void **state)
 	static const uint64_t sums[] = {0, 12, 20, UINT64_MAX};
 	for (size_t i = 0; i < 4; i++) {
 		struct file f = {.n = 0}, between = {.n = 0}, sum = {.n = 0}, none = {.n = 0};
-		section(&f, 0);
-		interface(&f, 101, -1, 0, 0);
+		pcapng_section(&f, 0);
+		pcapng_interface(&f, 101, -1, 0, 0);
 		put_option_u64(&between, 4, 12);
 		put_option_u64(&sum, 5, sums[i] / 2);
 		put_option_u64(&sum, 7, sums[i] - sums[i] / 2);
@@ -498,12 +446,12 @@ static void an_obsolete_packet_says_what_was_dropped(void **state)
 {
 	(void)state;
 	struct file f = {.n = 0}, body = {.n = 0};
-	section(&f, 0);
-	interface(&f, 101, -1, 0, 0);
+	pcapng_section(&f, 0);
+	pcapng_interface(&f, 101, -1, 0, 0);
 	put(&body, "\0\0\7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
-	block(&f, 2, &body, 0);
+	pcapng_block(&f, 2, &body, 0);
 	body.bytes[2] = body.bytes[3] = 0xff; /* not known */
-	block(&f, 2, &body, 0);
+	pcapng_block(&f, 2, &body, 0);
 	struct rw_capture *c;
 	struct rw_record r;
 	rw_error error;
@@ -520,12 +468,12 @@ static void a_block_passed_over_ends_as_it_began(void **state)
 	(void)state;
 	for (int wrong = 0; wrong < 2; wrong++) {
 		struct file f = {.n = 0}, body = {.n = 0};
-		section(&f, 0);
-		interface(&f, 101, -1, 0, 0);
+		pcapng_section(&f, 0);
+		pcapng_interface(&f, 101, -1, 0, 0);
 		put(&body, "\1\2\3\4", 4);
-		block(&f, 0xbad, &body, 0);
+		pcapng_block(&f, 0xbad, &body, 0);
 		f.bytes[f.n - 4] ^= (uint8_t)wrong;
-		enhanced(&f, 0, 1000000, 0);
+		pcapng_enhanced(&f, 0, 1000000, 0);
 		struct rw_capture *c;
 		struct rw_record r;
 		rw_error error;

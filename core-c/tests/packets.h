@@ -53,6 +53,60 @@ static inline void pcap_record(struct file *f, int64_t time_ns, uint32_t unit_ns
 	put(f, p, captured);
 }
 
+/* pcapng */
+
+static inline void pcapng_block(struct file *f, uint32_t type, const struct file *body, int big)
+{
+	uint32_t length = (uint32_t)(12 + (body->n + 3) / 4 * 4);
+	put_number(f, type, 4, big);
+	put_number(f, length, 4, big);
+	put(f, body->bytes, body->n);
+	for (size_t i = body->n; i % 4; i++)
+		put_number(f, 0, 1, big);
+	put_number(f, length, 4, big);
+}
+
+static inline void pcapng_section(struct file *f, int big)
+{
+	struct file b = {.n = 0};
+	put_number(&b, 0x1a2b3c4d, 4, big);
+	put_number(&b, 1, 2, big);
+	put_number(&b, 0, 2, big);
+	put_number(&b, UINT64_MAX, 8, big);
+	pcapng_block(f, 0x0a0d0d0a, &b, big);
+}
+
+static inline void pcapng_interface(struct file *f, uint32_t link_type, int resolution, int64_t offset_s, int big)
+{
+	struct file b = {.n = 0};
+	put_number(&b, link_type, 2, big);
+	put_number(&b, 0, 2, big);
+	put_number(&b, 0, 4, big);
+	if (resolution >= 0) {
+		put_number(&b, 9, 2, big);
+		put_number(&b, 1, 2, big);
+		put_number(&b, (uint64_t)resolution, 4, 0);
+	}
+	if (offset_s) {
+		put_number(&b, 14, 2, big);
+		put_number(&b, 8, 2, big);
+		put_number(&b, (uint64_t)offset_s, 8, big);
+	}
+	pcapng_block(f, 1, &b, big);
+}
+
+static inline void pcapng_enhanced(struct file *f, uint32_t index, uint64_t units, int big)
+{
+	struct file b = {.n = 0};
+	put_number(&b, index, 4, big);
+	put_number(&b, units >> 32, 4, big);
+	put_number(&b, units & 0xffffffff, 4, big);
+	put_number(&b, 8, 4, big);
+	put_number(&b, 60, 4, big);
+	put(&b, "abcdefgh", 8);
+	pcapng_block(f, 6, &b, big);
+}
+
 /* A TCP segment over IPv4 without a link layer; options are padded with NOPs. */
 struct segment {
 	int from_client;

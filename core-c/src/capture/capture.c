@@ -90,6 +90,7 @@ void rw_capture_close(struct rw_capture *c)
 	if (!c)
 		return;
 	rw_input_close(&c->in);
+	rw_interfaces_close(c->sort);
 	free(c->interfaces);
 	free(c);
 }
@@ -151,6 +152,33 @@ int rw_capture_cut(struct rw_capture *c, enum rw_oddity why)
 	return 0;
 }
 
+void rw_capture_find(int fd, struct rw_place *place, uint32_t places)
+{
+	struct rw_oddity_counts ignored;
+	memset(&ignored, 0, sizeof ignored);
+	struct rw_capture *c;
+	struct rw_record record;
+	rw_error error;
+	uint64_t last = 0;
+	for (uint32_t i = 0; i < places; i++) {
+		place[i].record = 0;
+		place[i].time_ns = 0;
+		last = place[i].offset > last ? place[i].offset : last;
+	}
+	if (rw_capture_open(&c, fd, 0, &ignored, &error) != RW_OK)
+		return;
+	while (rw_capture_next(c, &record, &error) > 0 && record.offset <= last)
+		for (uint32_t i = 0; i < places; i++)
+			if (record.offset <= place[i].offset) {
+				place[i].record = c->blocks;
+				place[i].time_ns = record.time_ns;
+			}
+	rw_capture_close(c);
+}
+
+/* Records of one file that wait for those of its other interfaces: 40 bytes each. */
+#define HELD_MAX ((uint32_t)1 << 20)
+
 struct rw_observation {
 	struct rw_capture **captures;
 	struct rw_capture *alone; /* the only one, once its first record has been handed out; else null */
@@ -177,6 +205,10 @@ enum rw_status rw_observation_open(struct rw_observation **out, const int *fds, 
 	}
 	for (uint32_t i = 0; i < files; i++) {
 		enum rw_status status = rw_capture_open(&o->captures[i], fds[i], i, oddities, error);
+		if (status == RW_OK && rw_interfaces_sort(o->captures[i], HELD_MAX)) {
+			rw_error_set(error, RW_ERROR_MEMORY, i, 0, 0, "out of memory");
+			status = RW_ERROR_MEMORY;
+		}
 		int got = status == RW_OK ? rw_capture_next(o->captures[i], &o->ahead[i], error) : 0;
 		if (got < 0)
 			status = (enum rw_status)-got;
@@ -235,6 +267,16 @@ int rw_observation_next(struct rw_observation *o, struct rw_record *record, rw_e
 	if (!o->alone)
 		return next_merged(o, record, error);
 	return next_plain(o->alone, record) ? 1 : next_of_format(o->alone, record, error);
+}
+
+int rw_observation_is_as_filed(const struct rw_observation *o)
+{
+	return o->files == 1 && o->captures[0]->next != rw_interfaces_next;
+}
+
+struct rw_moved rw_observation_moved(const struct rw_observation *o, uint32_t file)
+{
+	return rw_interfaces_moved(o->captures[file]->sort);
 }
 
 uint64_t rw_observation_offset(const struct rw_observation *o)

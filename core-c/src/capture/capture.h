@@ -51,7 +51,18 @@ void rw_capture_close(struct rw_capture *capture);
 /* 1: a record; 0: the end (a file cut in the middle ends there, with an oddity); negative: an rw_status. */
 int rw_capture_next(struct rw_capture *capture, struct rw_record *record, rw_error *error);
 
-/* Several captures as one observation, merged by time; ties in the order given. */
+/* A place in a file. record: that stands there, or that is the last before it, from 1 on; 0: there is none. time_ns: its time. */
+struct rw_place {
+	uint64_t offset, record;
+	int64_t time_ns;
+};
+/* Reads the file once more, as far as the last of the places, for the records and times of all. What cannot be read has none. */
+void rw_capture_find(int fd, struct rw_place *places, uint32_t count);
+
+/*
+ * Several captures as one observation, merged by time; ties in the order given. Records of several interfaces in one capture are put in the
+ * order of their times before (interfaces.c).
+ */
 struct rw_observation;
 
 enum rw_status rw_observation_open(struct rw_observation **observation, const int *fds, uint32_t files,
@@ -60,6 +71,13 @@ enum rw_status rw_observation_open(struct rw_observation **observation, const in
 void rw_observation_map(struct rw_observation *observation);
 void rw_observation_close(struct rw_observation *observation);
 int rw_observation_next(struct rw_observation *observation, struct rw_record *record, rw_error *error);
+/* Have all records come as they stand in one file? */
+int rw_observation_is_as_filed(const struct rw_observation *observation);
+/* Records of a file that came before one that stands before them; where the first stands. */
+struct rw_moved {
+	uint64_t records, first_offset;
+};
+struct rw_moved rw_observation_moved(const struct rw_observation *observation, uint32_t file);
 /* Bytes of all files passed so far. */
 uint64_t rw_observation_offset(const struct rw_observation *observation);
 

@@ -28,6 +28,7 @@ struct rw_capture {
 	uint8_t swapped, lengths_reversed, ended;
 	uint8_t record_header_bytes;
 	uint8_t plain; /* pcap as tcpdump writes it on most hosts: little-endian, headers of 16 bytes, version 2.4 */
+	struct rw_interface_sort *sort; /* null: records come as they stand in the file */
 };
 
 int rw_pcap_recognises(const uint8_t *p);
@@ -37,6 +38,15 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 int rw_pcapng_recognises(const uint8_t *p);
 enum rw_status rw_pcapng_start(struct rw_capture *c, rw_error *error);
 int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *error);
+
+/*
+ * From now on the records of sections with several interfaces come in the order of their times (interfaces.c); no more than
+ * held_max of them wait for one another. 0, or 1: out of memory. To be called before the first record.
+ */
+int rw_interfaces_sort(struct rw_capture *c, uint32_t held_max);
+void rw_interfaces_close(struct rw_interface_sort *sort);
+int rw_interfaces_next(struct rw_capture *c, struct rw_record *record, rw_error *error);
+struct rw_moved rw_interfaces_moved(const struct rw_interface_sort *sort);
 
 /* Ends the capture here, counted as `why`. Returns 0. */
 int rw_capture_cut(struct rw_capture *c, enum rw_oddity why);

@@ -307,5 +307,9 @@ int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *err
 		rw_input_advance(&c->in, length);
 		if (got)
 			return got;
+		if (type == BLOCK_INTERFACE && c->sort && c->interface_count == 2 && c->next == rw_pcapng_next) {
+			c->next = rw_interfaces_next;
+			return rw_interfaces_next(c, record, error);
+		}
 	}
 }

@@ -12,6 +12,7 @@ const char *rw_oddity_name(uint32_t oddity)
 	    [RW_ODDITY_BAD_BLOCK] = "bad_block",
 	    [RW_ODDITY_BAD_TIMESTAMP] = "bad_timestamp",
 	    [RW_ODDITY_BACKWARD_TIMESTAMP] = "backward_timestamp",
+	    [RW_ODDITY_LATE_RECORD] = "late_record",
 	    [RW_ODDITY_NO_TIMESTAMP] = "no_timestamp",
 	    [RW_ODDITY_UNKNOWN_INTERFACE] = "unknown_interface",
 	    [RW_ODDITY_TOO_MANY_INTERFACES] = "too_many_interfaces",

@@ -131,6 +131,18 @@ static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observati
 	return got;
 }
 
+/* Of the captures themselves, not of what was decoded of them. */
+static void add_late_records(rw_replay *r, const struct rw_observation *observation)
+{
+	for (uint32_t file = 0; file + r->limits.copies < r->files; file++) {
+		struct rw_moved moved = rw_observation_moved(observation, file);
+		if (!moved.records)
+			continue;
+		rw_oddity_add(&r->oddities, RW_ODDITY_LATE_RECORD, file, moved.first_offset);
+		r->oddities.count[RW_ODDITY_LATE_RECORD] += moved.records - 1;
+	}
+}
+
 static rw_status survey(rw_replay *r, rw_error *error)
 {
 	struct rw_observation *observation;
@@ -145,6 +157,8 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	if (fragments)
 		r->oddities.count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
 	rw_fragments_close(fragments);
+	add_late_records(r, observation);
+	r->as_filed = rw_observation_is_as_filed(observation);
 	rw_observation_close(observation);
 	if (got < 0)
 		return (rw_status)-got;
@@ -670,12 +684,35 @@ static RW_ASIDE rw_status announce(rw_replay *r, int64_t time_ns, rw_error *erro
 	return r->early ? rw_early_read(r->early, time_ns, error) : RW_OK;
 }
 
+/* The first record of each oddity, and its time, as it stands in its file: it came in another order. */
+static void number_as_filed(rw_replay *r)
+{
+	struct rw_oddity_counts *o = &r->oddities;
+	for (uint32_t file = 0; file < r->files; file++) {
+		struct rw_place place[RW_ODDITY_COUNT];
+		uint32_t which[RW_ODDITY_COUNT], places = 0;
+		for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
+			if (o->count[i] && i != RW_ODDITY_LOST_FRAGMENT && o->first_file[i] == file) {
+				place[places].offset = o->first_offset[i];
+				which[places++] = i;
+			}
+		if (places)
+			rw_capture_find(r->fds[file], place, places);
+		for (uint32_t k = 0; k < places; k++) {
+			o->first_record[which[k]] = place[k].record;
+			o->first_ns[which[k]] = place[k].time_ns;
+		}
+	}
+}
+
 static RW_ASIDE void finish(rw_replay *r)
 {
 	r->ended = 1;
 	if (r->across)
 		rw_across_finish(r->across);
 	rw_summary *s = &r->summary;
+	if (!r->as_filed)
+		number_as_filed(r);
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		s->oddity[i] = r->oddities.count[i];
 		s->oddity_offset[i] = r->oddities.first_offset[i];
