@@ -544,7 +544,7 @@ static inline int goes_on(const struct rw_sender *s, const struct rw_packet *p)
 {
 	uint32_t bytes = p->payload_bytes;
 	return p->sequence == s->next && p->tcp_header_bytes == s->segment_header && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) &&
-	       s->steady && bytes - 1 < s->segment_bytes && s->count > s->sacked_out + s->lost_out && s->count < s->capacity && s->count + 3 <= s->segments_max &&
+	       s->steady && bytes - 1 < s->segment_bytes && s->count > s->sacked_out + s->lost_out && s->count < s->room && s->count + 3 <= s->segments_max &&
 	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
 }
 
