@@ -62,14 +62,9 @@ static rw_status replay(const int *fds, uint32_t files, uint32_t journal_kib, ui
 }
 
 /* journal_kib: 0, the second pass reads the survey's journal; 1, it reads the files. */
-static void check_each_allocation(const char *capture, size_t bytes, uint32_t journal_kib)
+static void check_each_allocation(const struct file *f, uint32_t journal_kib)
 {
-	static struct file f;
-	FILE *in = fopen(capture, "rb");
-	assert_non_null(in);
-	f.n = fread(f.bytes, 1, bytes, in);
-	fclose(in);
-	int fds[2] = {file_descriptor(&f), file_descriptor(&f)};
+	int fds[2] = {file_descriptor(f), file_descriptor(f)};
 	for (uint32_t files = 1; files <= 2; files++) {
 		uint64_t whole, rows;
 		assert_int_equal(replay(fds, files, journal_kib, 0, &whole), RW_OK);
@@ -90,12 +85,25 @@ static void check_each_allocation(const char *capture, size_t bytes, uint32_t jo
 	close(fds[1]);
 }
 
+static void load(const char *capture, size_t bytes, struct file *f)
+{
+	FILE *in = fopen(capture, "rb");
+	assert_non_null(in);
+	f->n = fread(f->bytes, 1, bytes, in);
+	fclose(in);
+}
+
 static void each_allocation_fails_once(void **state)
 {
 	(void)state;
+	static struct file alone, ahead, interfaces;
+	load(TEST_CAPTURES "/mptcp-two-subflows.pcap", 120000, &alone);
+	load(TEST_CAPTURES "/mptcp-receiver-side.pcap", 60000, &ahead); /* read ahead of */
+	as_two_interfaces(&interfaces, &alone, 1000);
 	for (uint32_t journal_kib = 0; journal_kib < 2; journal_kib++) {
-		check_each_allocation(TEST_CAPTURES "/mptcp-two-subflows.pcap", 120000, journal_kib);
-		check_each_allocation(TEST_CAPTURES "/mptcp-receiver-side.pcap", 60000, journal_kib); /* read ahead of */
+		check_each_allocation(&alone, journal_kib);
+		check_each_allocation(&ahead, journal_kib);
+		check_each_allocation(&interfaces, journal_kib);
 	}
 }
 

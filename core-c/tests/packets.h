@@ -107,6 +107,41 @@ static inline void pcapng_enhanced(struct file *f, uint32_t index, uint64_t unit
 	pcapng_block(f, 6, &b, big);
 }
 
+static inline uint32_t little(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+
+/*
+ * The first records of a capture, little-endian, raw IP and nanoseconds, as two interfaces': that of the hosts 10.0.2.x was
+ * drained a second later.
+ */
+static inline void as_two_interfaces(struct file *out, const struct file *capture, uint32_t records)
+{
+	const int64_t second_ns = 1000000000;
+	const uint8_t *record[2] = {capture->bytes + 24, capture->bytes + 24};
+	uint32_t left[2] = {records, records};
+	out->n = 0;
+	pcapng_section(out, 0);
+	pcapng_interface(out, 101, 9, 0, 0);
+	pcapng_interface(out, 101, 9, 0, 0);
+	while (left[0] || left[1]) {
+		int64_t time_ns[2];
+		for (int k = 0; k < 2; k++)
+			time_ns[k] = little(record[k]) * second_ns + little(record[k] + 4);
+		uint32_t k = !left[0] || (left[1] && time_ns[1] + second_ns < time_ns[0]), captured = little(record[k] + 8);
+		if ((record[k][16 + 14] == 2) == k) {
+			struct file body = {.n = 0};
+			put_number(&body, k, 4, 0);
+			put_number(&body, (uint64_t)time_ns[k] >> 32, 4, 0);
+			put_number(&body, (uint64_t)time_ns[k] & 0xffffffff, 4, 0);
+			put_number(&body, captured, 4, 0);
+			put_number(&body, little(record[k] + 12), 4, 0);
+			put(&body, record[k] + 16, captured);
+			pcapng_block(out, 6, &body, 0);
+		}
+		record[k] += 16 + captured;
+		left[k]--;
+	}
+}
+
 /* A TCP segment over IPv4 without a link layer; options are padded with NOPs. */
 struct segment {
 	int from_client;

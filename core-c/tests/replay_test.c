@@ -268,7 +268,23 @@ static void a_journal_tells_what_the_files_tell(void **state)
 	assert_true(captures >= 3);
 }
 
-static uint32_t little(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+/* The passes put records of several interfaces in the same order. */
+static void interfaces_are_merged_in_each_pass(void **state)
+{
+	(void)state;
+	static struct file whole, f;
+	assert_true(load(TEST_CAPTURES, "mptcp-two-subflows.pcap", &whole, sizeof whole.bytes));
+	as_two_interfaces(&f, &whole, 3000);
+	int fds[2] = {file_descriptor(&f), file_descriptor(&f)};
+	for (uint32_t files = 1; files <= 2; files++) {
+		uint64_t rows, again, sum = told(fds, files, 0, &rows);
+		assert_true(rows > 500);
+		assert_true(told(fds, files, 1, &again) == sum);
+		assert_int_equal(again, rows);
+	}
+	close(fds[0]);
+	close(fds[1]);
+}
 
 /* Two packets of one time, as records and as frames of one aggregate: the same, from the journal and from the file. */
 static void aggregates_are_packets(void **state)
@@ -558,6 +574,7 @@ int main(void)
 	    cmocka_unit_test(damaged_captures),
 	    cmocka_unit_test(a_file_that_changes_between_the_passes),
 	    cmocka_unit_test(a_journal_tells_what_the_files_tell),
+	    cmocka_unit_test(interfaces_are_merged_in_each_pass),
 	    cmocka_unit_test(aggregates_are_packets),
 	    cmocka_unit_test(nonsense_sequence_numbers),
 	    cmocka_unit_test(regressions),
