@@ -1,0 +1,184 @@
+"""Captures of several interfaces, whose records stand in the file as buffers were drained."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rewindow
+
+SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-two-subflows.pcap"
+SECOND_NS = 10**9
+ALGORITHMS = ["newreno", "tccc", "sbcc"]
+
+Record = tuple[int, int, bytes, int]
+"""Interface, time in nanoseconds, what was captured, length on the wire."""
+
+
+def sample() -> list[Record]:
+    """The second subflow, of 10.0.2.x, is the second interface's."""
+    raw, at, records = SAMPLE.read_bytes(), 24, []
+    while at < len(raw):
+        seconds, fraction, captured, wire = struct.unpack_from("<4I", raw, at)
+        packet = raw[at + 16 : at + 16 + captured]
+        records.append((int(packet[14] == 2), seconds * SECOND_NS + fraction, packet, wire))
+        at += 16 + captured
+    return records
+
+
+def drained(records: Sequence[Record], delay: Callable[[int], int]) -> list[Record]:
+    """In the order in which a capturing program writes them, when it gets those of an interface so much later."""
+    return sorted(records, key=lambda r: r[1] + delay(r[0]))
+
+
+def block(kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
+
+
+def section(interfaces: int) -> bytes:
+    clock = struct.pack("<HHI", 9, 1, 9)  # if_tsresol: ten to the minus 9
+    described = block(1, struct.pack("<HHI", 101, 0, 0) + clock)
+    return block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + described * interfaces
+
+
+def pcapng(records: Sequence[Record], interfaces: int = 2) -> bytes:
+    return section(interfaces) + b"".join(
+        block(6, struct.pack("<5I", index, time_ns >> 32, time_ns & 0xFFFFFFFF, len(packet), wire) + packet)
+        for index, time_ns, packet, wire in records
+    )
+
+
+def replay(*sources: Any) -> rewindow.Result:
+    with rewindow.open(*sources) as capture:
+        return capture.replay(ALGORITHMS)
+
+
+def same(one: rewindow.Result, other: rewindow.Result) -> bool:
+    """All but the numbers of packets."""
+    tables = all(getattr(one, name).equals(getattr(other, name)) for name in ("acks", "marks", "sets"))
+    connections = [[dataclasses.asdict(c) for c in result.connections] for result in (one, other)]
+    summaries = []
+    for result in (one, other):
+        summary = dataclasses.asdict(result.summary)
+        del summary["oddities"], summary["quality"]
+        summaries.append(summary)
+    return tables and connections[0] == connections[1] and summaries[0] == summaries[1]
+
+
+def findings(result: rewindow.Result) -> dict[str, tuple[int, int | None]]:
+    """Count and first packet."""
+    return {f.what: (f.count, f.packet) for f in result.summary.quality.findings}
+
+
+@pytest.fixture(scope="module")
+def in_order(tmp_path_factory: pytest.TempPathFactory) -> rewindow.Result:
+    """As reordercap, of Wireshark, puts the records of the file that was drained late."""
+    folder = tmp_path_factory.mktemp("interfaces")
+    late, ordered = folder / "late.pcapng", folder / "ordered.pcapng"
+    late.write_bytes(pcapng(drained(sample(), lambda interface: interface * SECOND_NS)))
+    subprocess.run(["reordercap", late, ordered], check=True, capture_output=True)
+    result = replay(ordered)
+    assert result.summary.interfaces == 2
+    assert result.acks.num_rows > 4000
+    assert findings(result) == {}
+    return result
+
+
+@pytest.mark.parametrize("delays_ms", [(0, 1000), (1000, 0), (0, 3), (400, 4500)])
+def test_the_same_as_in_order(delays_ms: tuple[int, int], tmp_path: Path, in_order: rewindow.Result) -> None:
+    records = drained(sample(), lambda interface: delays_ms[interface] * 10**6)
+    path = tmp_path / "late.pcapng"
+    path.write_bytes(pcapng(records))
+    result = replay(path)
+    assert same(result, in_order)
+    latest, late = 0, []
+    for number, (_, time_ns, _, _) in enumerate(records, 1):
+        if time_ns < latest:
+            late.append(number)
+        latest = max(latest, time_ns)
+    assert late
+    assert findings(result) == {"late_record": (len(late), late[0])}
+    assert result.summary.quality.verdict == "good"
+
+
+def test_through_a_pipe(in_order: rewindow.Result) -> None:
+    data = pcapng(drained(sample(), lambda interface: interface * SECOND_NS))
+    read, write = os.pipe()
+
+    def feed() -> None:
+        with os.fdopen(write, "wb") as stream:
+            stream.write(data)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    with os.fdopen(read, "rb") as stream:
+        assert same(replay(stream), in_order)
+    thread.join()
+
+
+def test_several_files_of_several_interfaces(tmp_path: Path, in_order: rewindow.Result) -> None:
+    """Each direction in a file of its own, each with one interface behind the other."""
+    records = drained(sample(), lambda interface: interface * SECOND_NS)
+    paths = []
+    for host in (1, 2):
+        path = tmp_path / f"{host}.pcapng"
+        path.write_bytes(pcapng([r for r in records if r[2][15] == host]))
+        paths.append(path)
+    result = replay(*paths)
+    assert result.acks.equals(in_order.acks)
+    assert findings(result).keys() == {"late_record"}
+
+
+def test_what_is_too_late_stays_and_is_told(tmp_path: Path) -> None:
+    """A packet that stands six seconds behind where it belongs; the number is that of Wireshark."""
+    records = drained(sample(), lambda interface: interface * SECOND_NS)
+    place = next(i for i, r in enumerate(records) if i > 3000 and r[0])
+    moved = records[place]
+    after = next(i for i, r in enumerate(records) if r[1] > moved[1] + 6 * SECOND_NS)
+    records.insert(after, records.pop(place))
+    path = tmp_path / "late.pcapng"
+    path.write_bytes(pcapng(records))
+    result = replay(path)
+    found = findings(result)
+    assert found["backward_timestamp"] == (1, after + 1)
+    finding = next(f for f in result.summary.quality.findings if f.what == "backward_timestamp")
+    assert finding.since_s is not None
+    assert abs(finding.since_s - (moved[1] - records[0][1]) / 1e9) < 0.5
+    assert result.summary.oddities["backward_timestamp"]["first_ns"] == moved[1]
+
+
+def test_findings_of_later_passes_have_the_number_in_the_file(tmp_path: Path) -> None:
+    """Data that is acknowledged, but not in the capture, is found when packets are replayed."""
+    records = drained(sample(), lambda interface: interface * SECOND_NS)
+    data = [i for i, r in enumerate(records) if r[0] and r[3] > 1000]
+    gone = set(data[300:340])
+    records = [r for i, r in enumerate(records) if i not in gone]
+    path = tmp_path / "late.pcapng"
+    path.write_bytes(pcapng(records))
+    result = replay(path)
+    oddity = result.summary.oddities["unseen_data"]
+    packet = records[oddity["first_record"] - 1]
+    assert packet[1] == oddity["first_ns"]
+    assert packet[0] == 1
+    offset = len(pcapng(records[: oddity["first_record"] - 1]))
+    assert offset == oddity["first_offset"]
+
+
+def test_sections_are_not_mixed() -> None:
+    """Two captures of an interface each, one behind the other in one file, as cat writes them: minutes may lie between."""
+    records = sample()
+    halves = [[(0, *r[1:]) for r in records if r[0] == interface] for interface in (0, 1)]
+    result = replay(io.BytesIO(b"".join(pcapng(half, 1) for half in halves)))
+    found = findings(result)
+    assert found["backward_timestamp"] == (1, len(halves[0]) + 1)
+    assert "late_record" not in found
