@@ -78,8 +78,8 @@ static uint32_t number_of(const struct rw_record *r)
 	return number;
 }
 
-/* The numbers of the records in the order in which they come. */
-static void check_order(struct writer *w, const uint32_t *expected, uint32_t count)
+/* The numbers of the records in the order in which they come; how many come before one that stands before them. */
+static void check_order(struct writer *w, uint32_t moved, const uint32_t *expected, uint32_t count)
 {
 	struct rw_record r;
 	rw_error error;
@@ -90,14 +90,15 @@ static void check_order(struct writer *w, const uint32_t *expected, uint32_t cou
 	}
 	assert_int_equal(rw_observation_next(o, &r, &error), 0);
 	assert_int_equal(rw_observation_next(o, &r, &error), 0); /* the end stays the end */
+	assert_int_equal(rw_observation_moved(o, 0).records, moved);
 	rw_observation_close(o);
 	fclose(w->out);
 }
 
-#define CHECK_ORDER(w, ...)                                                                                  \
+#define CHECK_ORDER(w, moved, ...)                                                                           \
 	do {                                                                                                 \
 		static const uint32_t expected[] = {__VA_ARGS__};                                            \
-		check_order(w, expected, sizeof expected / sizeof *expected);                                \
+		check_order(w, moved, expected, sizeof expected / sizeof *expected);                         \
 	} while (0)
 
 static void the_interface_that_was_drained_later(void **state)
@@ -108,7 +109,7 @@ static void the_interface_that_was_drained_later(void **state)
 		add(&w, 0, (10 + i) * SECOND_NS / 4, 60);
 	for (int i = 0; i < 4; i++)
 		add(&w, 1, (10 + i) * SECOND_NS / 4 + i, 60); /* the first at the same time: after the other, as in the file */
-	CHECK_ORDER(&w, 1, 5, 2, 6, 3, 7, 4, 8);
+	CHECK_ORDER(&w, 3, 1, 5, 2, 6, 3, 7, 4, 8);
 }
 
 static void late_records_are_counted(void **state)
@@ -147,7 +148,7 @@ static void within_an_interface_the_file_tells_the_order(void **state)
 	add(&w, 0, 6 * SECOND_NS, 60);
 	add(&w, 1, 3 * SECOND_NS, 60);
 	add(&w, 1, 9 * SECOND_NS / 2, 60);
-	CHECK_ORDER(&w, 4, 5, 1, 2, 3);
+	CHECK_ORDER(&w, 2, 4, 5, 1, 2, 3);
 }
 
 /* Clocks of other units and with an offset tell the same seconds. */
@@ -188,7 +189,7 @@ static void a_clock_that_was_set_back(void **state)
 	add(&w, 1, 14 * SECOND_NS, 60);
 	add(&w, 1, 16 * SECOND_NS, 60);
 	add(&w, 0, 15 * SECOND_NS, 60);
-	CHECK_ORDER(&w, 2, 1, 4, 3, 6, 5);
+	CHECK_ORDER(&w, 3, 2, 1, 4, 3, 6, 5);
 }
 
 /* One clock is ahead by more than five seconds: which comes first only the file tells. */
@@ -200,7 +201,7 @@ static void clocks_that_are_apart(void **state)
 		add(&w, 0, (100 + i) * SECOND_NS, 60);
 		add(&w, 1, (137 + i) * SECOND_NS, 60);
 	}
-	CHECK_ORDER(&w, 1, 2, 3, 4, 5, 6);
+	CHECK_ORDER(&w, 0, 1, 2, 3, 4, 5, 6);
 }
 
 /* A time far ahead, once, does not end the order of what follows. */
@@ -213,7 +214,7 @@ static void a_time_that_cannot_be(void **state)
 	add(&w, 0, 4000000000 * SECOND_NS, 60);
 	add(&w, 0, 13 * SECOND_NS, 60);
 	add(&w, 1, 12 * SECOND_NS, 60);
-	CHECK_ORDER(&w, 2, 1, 3, 5, 4);
+	CHECK_ORDER(&w, 2, 2, 1, 3, 5, 4);
 }
 
 static void sections_follow_one_another(void **state)
@@ -228,7 +229,7 @@ static void sections_follow_one_another(void **state)
 	add_section(&w, 3);
 	add(&w, 2, 12 * SECOND_NS, 60);
 	add(&w, 1, 11 * SECOND_NS, 60);
-	CHECK_ORDER(&w, 2, 1, 3, 4, 6, 5);
+	CHECK_ORDER(&w, 2, 2, 1, 3, 4, 6, 5);
 }
 
 static void an_interface_that_is_described_later(void **state)
@@ -242,7 +243,7 @@ static void an_interface_that_is_described_later(void **state)
 	fwrite(f.bytes, 1, f.n, w.out);
 	add(&w, 0, 13 * SECOND_NS, 60);
 	add(&w, 1, 11 * SECOND_NS, 60); /* after what was read when there was one interface */
-	CHECK_ORDER(&w, 1, 2, 4, 3);
+	CHECK_ORDER(&w, 1, 1, 2, 4, 3);
 }
 
 /* Simple packets take the time of the record before. */
@@ -256,7 +257,7 @@ static void packets_without_a_time_stay_behind_the_one_before(void **state)
 	put_number(&head, ++w.records, 4, 0);
 	add_block(&w, 3, &head, 56);
 	add(&w, 1, 13 * SECOND_NS, 60);
-	CHECK_ORDER(&w, 1, 2, 3);
+	CHECK_ORDER(&w, 0, 1, 2, 3);
 }
 
 /* What no longer is in the reader's buffer is read again: records of many lengths, interfaces behind by up to five seconds. */

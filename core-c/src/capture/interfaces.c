@@ -296,10 +296,6 @@ int rw_interfaces_next(struct rw_capture *c, struct rw_record *record, rw_error 
 				continue;
 			return 0;
 		}
-		if (c->interface_count == 1 && !s->count) { /* a section of one interface */
-			s->begins = 1;
-			return 1;
-		}
 		uint64_t bytes_at = c->in.offset - (uint64_t)(rw_input_at(&c->in) - record->bytes);
 		struct held h = {.time_ns = record->time_ns,
 				 .offset = record->offset,
