@@ -108,12 +108,18 @@ def enhanced(order: str, index: int, units: int, data: bytes, wire: int) -> byte
     return block(6, head + data, order)
 
 
-def pcapng(records: list[Record], order: str) -> bytes:
-    """Four clocks in one section, an obsolete, a simple and a foreign block in the next."""
+def pcapng(records: list[Record], order: str, delay_ns: int = 0) -> bytes:
+    """Four clocks in one section, an obsolete, a simple and a foreign block in the next.
+
+    delay_ns: by which each interface was drained later than the one before it.
+    """
     clocks = [(None, 10**6), (9, 10**9), (0x80 | 20, 1 << 20), (10, 10**10)]
     out = section(order) + b"".join(interface(order, resolution=r) for r, _ in clocks)
-    for i, (t, data, wire) in enumerate(records[:-2]):
-        k = i % len(clocks)
+    rows = [
+        (t + i % len(clocks) * delay_ns, i % len(clocks), t, data, wire)
+        for i, (t, data, wire) in enumerate(records[:-2])
+    ]
+    for _, k, t, data, wire in sorted(rows):
         out += enhanced(order, k, t * clocks[k][1] // 10**9, data, wire)
     out += section(order) + interface(order, resolution=6, offset=3600)
     out += block(5, bytes(12) + struct.pack(order + "HHQ", 5, 8, 3), order)
@@ -180,6 +186,7 @@ def capture_seeds() -> Iterator[bytes]:
             if i < 2:
                 yield pcapng(part[:30], "<")
                 yield pcapng(part[:30], ">")
+                yield pcapng(part[:30], "<", 10**8)
     kuznetzov = pcap([], "<", nano=False)
     yield b"\x34\xcd\xb2\xa1" + kuznetzov[4:] + struct.pack("<IIII8x", 1, 2, 4, 4) + b"abcd"
     yield kuznetzov[:6] + b"\2\0" + kuznetzov[8:] + struct.pack("<IIII", 1, 2, 60, 4) + b"abcd"

@@ -175,7 +175,7 @@ def test_findings_of_later_passes_have_the_number_in_the_file(tmp_path: Path) ->
 
 
 def test_sections_are_not_mixed() -> None:
-    """Two captures of an interface each, one behind the other in one file, as cat writes them: minutes may lie between."""
+    """Two captures of an interface each, one behind the other in one file: hours may lie between them."""
     records = sample()
     halves = [[(0, *r[1:]) for r in records if r[0] == interface] for interface in (0, 1)]
     result = replay(io.BytesIO(b"".join(pcapng(half, 1) for half in halves)))
