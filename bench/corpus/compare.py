@@ -138,6 +138,7 @@ def _compare_oddities(
         "cut_capture": int(seen.ending == "cut"),
         "corrupt_record": int(seen.ending == "corrupt"),
         "backward_timestamp": None if seen.bad_time else seen.backward,
+        "late_record": None if seen.bad_time else seen.late,
         "bad_timestamp": seen.bad_time,
         "no_timestamp": seen.without_time,
         "ip_fragment": seen.fragments,

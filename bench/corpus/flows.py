@@ -45,6 +45,12 @@ class Flow:
         return int(packet.source != self.ends[0])
 
     @property
+    def is_put_in_order(self) -> bool:
+        """Its packets stand in the file in another order: tshark reads another flow."""
+        numbers = [p.number for p in self.packets]
+        return numbers != sorted(numbers)
+
+    @property
     def is_mptcp(self) -> bool:
         """RFC 8684 3.7: without any option after the SYNs, it has fallen back."""
         both = self.capable == {0, 1}

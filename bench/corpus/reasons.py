@@ -46,6 +46,7 @@ REASONS = {
     "outside": "an ACK before the flow is established, or of its handshake, or after its end",
     "as sent": "away from the sender a packet counts when it was sent, not when it was captured",
     "not followed": "more outstanding than a connection can have: the core says so and forgets what was sent",
+    "put in order": "records of several interfaces are read in the order of their times, by tshark as they stand",
     "clock": "the capture's time goes back or is none; a subflow's clock never does",
 }
 

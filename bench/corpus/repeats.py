@@ -88,10 +88,12 @@ def compare_retransmissions(found: Comparison, senders: Sequence[Read]) -> None:
     reasons: Counter[str] = Counter()
     theirs, detail = 0, ""
     for sender, row in senders:
+        moved = sender.flow.is_put_in_order
         for packet in sender.flow.packets:
             amount = sender.units[packet.number] - (_FLAGGED in packet.analysis)
             if amount:
                 reason = _reason(sender, packet) or ("clock" if packet.number in sender.backward else "")
+                reason = reason or ("put in order" if moved else "")
                 reasons[reason] += amount
                 if not reason:
                     verdict = sender.verdicts.get(packet.number)

@@ -62,12 +62,13 @@ def _reasons(sender: Sender) -> tuple[Counter[str], str]:
     reasons: Counter[str] = Counter()
     detail = ""
     ours = {s.number: s for s in sender.samples}
+    moved = sender.flow.is_put_in_order
     for packet in sender.flow.packets:
         sample = ours.get(packet.number)
         theirs = None if packet.source == sender.source else packet.ack_rtt_us
         if _alike(sample.us if sample else None, theirs):
             continue
-        reason = _reason(sender, packet, sample, theirs)
+        reason = "put in order" if moved else _reason(sender, packet, sample, theirs)
         reasons[reason] += 1
         if not reason:
             detail = f"packet {packet.number}: round trip {sample.us if sample else None} us, tshark {theirs}"

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench.corpus import clocks
+from bench.corpus.order import Frame, order_of
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 TCP, HEADER_BYTES_MIN, PAYLOAD_BYTES_MAX = 6, 20, 1 << 20
 
 _FIELDS = (
-    "frame.number", "frame.time_epoch", "frame.interface_id", "frame.protocols", "_ws.malformed", "_ws.short",
+    "frame.number", "frame.time_epoch", "frame.section_number", "frame.interface_id", "frame.protocols",
+    "_ws.malformed", "_ws.short",
     "frame.len", "frame.cap_len", "wlan.qos.amsdupresent",
     "ip.src", "ip.dst", "ip.id", "ip.len", "ip.hdr_len", "ip.proto",
     "ip.flags.mf", "ip.frag_offset", "ip.reassembled.length",
@@ -96,7 +98,8 @@ class Seen:
     fragments: frames whose TCP packet IP has fragmented. lost_fragments: packets whose fragments are not all there.
     tunnel_starts: first fragments of something else whose rest is not in the capture. options_cut: by the snap length.
     headers_cut: frames of which nothing as far as a TCP header was captured.
-    backward, without_time, bad_time: frames by their time. ending: cut, corrupt or nothing. refusal: why none is read.
+    backward, without_time, bad_time: frames by their time. late: frames put before one that the file has before them.
+    ending: cut, corrupt or nothing. refusal: why none is read.
     """
 
     frames: int = 0
@@ -118,6 +121,7 @@ class Seen:
     lost_fragments: int = 0
     tunnel_starts: int = 0
     backward: int = 0
+    late: int | None = 0
     without_time: int = 0
     bad_time: int = 0
     options_cut: int = 0
@@ -135,7 +139,7 @@ def see(capture: int, home: str) -> Seen:
 def _see(capture: int, home: str) -> Seen:
     seen = Seen()
     rows = list(_rows(capture, home, seen))
-    _count_frames(rows, seen)
+    frames = _count_frames(rows, seen)
     if any(row["ip.reassembled.length"] or row["ipv6.reassembled.length"] for row in rows) or seen.tunnel_starts:
         # The core reads each packet for itself.
         whole = _packets(rows)
@@ -143,6 +147,9 @@ def _see(capture: int, home: str) -> Seen:
         seen.packets = _as_when_whole(_packets(rows), whole)
     else:
         seen.packets = _packets(rows)
+    order = order_of(frames)
+    seen.backward, seen.late = order.backward, order.late
+    seen.packets.sort(key=lambda p: order.place[p.number])
     return seen
 
 
@@ -273,8 +280,10 @@ def _time_ns(text: str) -> int | None:
     return int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
 
 
-def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
-    latest = -1
+def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> list[Frame]:
+    """The frames that are packets; one without a time has that of the one before."""
+    frames: list[Frame] = []
+    latest = 0
     partial: set[tuple[str, ...]] = set()
     for row in rows:
         seen.frames += 1
@@ -287,8 +296,9 @@ def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
         elif (time_ns := _time_ns(row["frame.time_epoch"])) is None:
             seen.bad_time += 1
         else:
-            seen.backward += time_ns < latest
             latest = time_ns
+        if row["frame.time_epoch"] or row["frame.interface_id"]:
+            frames.append(Frame(seen.frames, latest, row["frame.section_number"], row["frame.interface_id"]))
         _count_fragments(row, seen, partial)
         layers, tcp = _layers(row)
         short = bool(row["_ws.short"] or row["_ws.malformed"])
@@ -315,6 +325,7 @@ def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> None:
         else:
             seen.options_cut += len(_options(row)) < number(row["tcp.hdr_len"]) - HEADER_BYTES_MIN
     seen.lost_fragments = len(partial)
+    return frames
 
 
 def _count_fragments(row: dict[str, str], seen: Seen, partial: set[tuple[str, ...]]) -> None:

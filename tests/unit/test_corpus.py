@@ -17,6 +17,8 @@ from bench.corpus import __main__ as corpus
 from bench.corpus import tshark
 from bench.corpus.compare import compare
 from bench.corpus.reasons import REASONS
+from tests.interfaces import SECOND_NS, drained, two_subflows
+from tests.interfaces import pcapng as pcapng_of
 from tests.packets import ACK, FIN, RST, SYN, Trace, sack
 
 CAPTURES = Path(__file__).parent.parent / "captures"
@@ -278,7 +280,7 @@ def test_reasons(tmp_path: Path) -> None:
     assert outcome.unexplained == []
     assert outcome.comparison is not None
     elsewhere = {"no packet", "lost twice", "echo", "clock", "not followed", "read on", "no number", "cut option"}
-    elsewhere |= {"aggregate", "cut aggregate", "undecoded", "passed over"}
+    elsewhere |= {"put in order", "aggregate", "cut aggregate", "undecoded", "passed over"}
     found = set(reasons_of(outcome.comparison))
     assert found == set(REASONS) - elsewhere, found ^ (set(REASONS) - elsewhere)
 
@@ -437,6 +439,35 @@ def test_clocks_finer_than_tshark_follows(tmp_path: Path, order: str) -> None:
     assert outcome.comparison is not None, outcome.failure
     assert outcome.comparison.differences == []
     assert outcome.comparison.numbers["median RTT"] == (pytest.approx(80_000, rel=0.01),) * 2
+
+
+def test_interfaces_that_were_drained_late(tmp_path: Path) -> None:
+    """Each subflow on an interface of its own is for tshark what it is for us; the order of all packets is not."""
+    path = tmp_path / "capture.pcapng"
+    path.write_bytes(pcapng_of(drained(two_subflows(), lambda interface: interface * SECOND_NS)))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.unexplained == []
+    assert outcome.comparison is not None, outcome.failure
+    late, theirs = outcome.comparison.oddities["late_record"]
+    assert late == theirs
+    assert late > 1000
+    reasons = {d.what: dict(d.reasons) for d in outcome.comparison.differences}
+    assert reasons["retransmissions"] == {"sent twice": 55}  # as in the capture of one interface
+
+
+def test_directions_that_were_drained_one_after_the_other(tmp_path: Path) -> None:
+    """Both ways of a flow are on two interfaces: tshark has ACKs before what they acknowledge."""
+    records = [(int(packet[15] == 2), time_ns, packet, wire) for _, time_ns, packet, wire in two_subflows()]
+    path = tmp_path / "capture.pcapng"
+    for delay_ns in (SECOND_NS, -SECOND_NS):
+        path.write_bytes(pcapng_of(drained(records, lambda interface, each=delay_ns: interface * each)))
+        outcome = corpus.outcome_of(path, "capture", None)
+        assert outcome.unexplained == []
+        assert outcome.comparison is not None, outcome.failure
+        assert outcome.comparison.numbers["bytes"][0] == 7602176
+        assert outcome.comparison.numbers["retransmissions"][0] == 118
+    reasons = {d.what: set(d.reasons) for d in outcome.comparison.differences}
+    assert reasons["retransmissions"] == reasons["median RTT"] == {"put in order"}
 
 
 def test_a_link_type_that_tshark_does_not_know(tmp_path: Path) -> None:

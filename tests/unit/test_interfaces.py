@@ -5,57 +5,20 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-import struct
+import random
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rewindow
+from bench.corpus.order import Frame, order_of
+from tests.interfaces import SECOND_NS, drained, pcapng, two_subflows
 
-SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-two-subflows.pcap"
-SECOND_NS = 10**9
 ALGORITHMS = ["newreno", "tccc", "sbcc"]
-
-Record = tuple[int, int, bytes, int]
-"""Interface, time in nanoseconds, what was captured, length on the wire."""
-
-
-def sample() -> list[Record]:
-    """The second subflow, of 10.0.2.x, is the second interface's."""
-    raw, at, records = SAMPLE.read_bytes(), 24, []
-    while at < len(raw):
-        seconds, fraction, captured, wire = struct.unpack_from("<4I", raw, at)
-        packet = raw[at + 16 : at + 16 + captured]
-        records.append((int(packet[14] == 2), seconds * SECOND_NS + fraction, packet, wire))
-        at += 16 + captured
-    return records
-
-
-def drained(records: Sequence[Record], delay: Callable[[int], int]) -> list[Record]:
-    """In the order in which a capturing program writes them, when it gets those of an interface so much later."""
-    return sorted(records, key=lambda r: r[1] + delay(r[0]))
-
-
-def block(kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
-
-
-def section(interfaces: int) -> bytes:
-    clock = struct.pack("<HHI", 9, 1, 9)  # if_tsresol: ten to the minus 9
-    described = block(1, struct.pack("<HHI", 101, 0, 0) + clock)
-    return block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + described * interfaces
-
-
-def pcapng(records: Sequence[Record], interfaces: int = 2) -> bytes:
-    return section(interfaces) + b"".join(
-        block(6, struct.pack("<5I", index, time_ns >> 32, time_ns & 0xFFFFFFFF, len(packet), wire) + packet)
-        for index, time_ns, packet, wire in records
-    )
 
 
 def replay(*sources: Any) -> rewindow.Result:
@@ -85,7 +48,7 @@ def in_order(tmp_path_factory: pytest.TempPathFactory) -> rewindow.Result:
     """As reordercap, of Wireshark, puts the records of the file that was drained late."""
     folder = tmp_path_factory.mktemp("interfaces")
     late, ordered = folder / "late.pcapng", folder / "ordered.pcapng"
-    late.write_bytes(pcapng(drained(sample(), lambda interface: interface * SECOND_NS)))
+    late.write_bytes(pcapng(drained(two_subflows(), lambda interface: interface * SECOND_NS)))
     subprocess.run(["reordercap", late, ordered], check=True, capture_output=True)
     result = replay(ordered)
     assert result.summary.interfaces == 2
@@ -96,7 +59,7 @@ def in_order(tmp_path_factory: pytest.TempPathFactory) -> rewindow.Result:
 
 @pytest.mark.parametrize("delays_ms", [(0, 1000), (1000, 0), (0, 3), (400, 4500)])
 def test_the_same_as_in_order(delays_ms: tuple[int, int], tmp_path: Path, in_order: rewindow.Result) -> None:
-    records = drained(sample(), lambda interface: delays_ms[interface] * 10**6)
+    records = drained(two_subflows(), lambda interface: delays_ms[interface] * 10**6)
     path = tmp_path / "late.pcapng"
     path.write_bytes(pcapng(records))
     result = replay(path)
@@ -112,7 +75,7 @@ def test_the_same_as_in_order(delays_ms: tuple[int, int], tmp_path: Path, in_ord
 
 
 def test_through_a_pipe(in_order: rewindow.Result) -> None:
-    data = pcapng(drained(sample(), lambda interface: interface * SECOND_NS))
+    data = pcapng(drained(two_subflows(), lambda interface: interface * SECOND_NS))
     read, write = os.pipe()
 
     def feed() -> None:
@@ -128,7 +91,7 @@ def test_through_a_pipe(in_order: rewindow.Result) -> None:
 
 def test_several_files_of_several_interfaces(tmp_path: Path, in_order: rewindow.Result) -> None:
     """Each direction in a file of its own, each with one interface behind the other."""
-    records = drained(sample(), lambda interface: interface * SECOND_NS)
+    records = drained(two_subflows(), lambda interface: interface * SECOND_NS)
     paths = []
     for host in (1, 2):
         path = tmp_path / f"{host}.pcapng"
@@ -141,7 +104,7 @@ def test_several_files_of_several_interfaces(tmp_path: Path, in_order: rewindow.
 
 def test_what_is_too_late_stays_and_is_told(tmp_path: Path) -> None:
     """A packet that stands six seconds behind where it belongs; the number is that of Wireshark."""
-    records = drained(sample(), lambda interface: interface * SECOND_NS)
+    records = drained(two_subflows(), lambda interface: interface * SECOND_NS)
     place = next(i for i, r in enumerate(records) if i > 3000 and r[0])
     moved = records[place]
     after = next(i for i, r in enumerate(records) if r[1] > moved[1] + 6 * SECOND_NS)
@@ -159,7 +122,7 @@ def test_what_is_too_late_stays_and_is_told(tmp_path: Path) -> None:
 
 def test_findings_of_later_passes_have_the_number_in_the_file(tmp_path: Path) -> None:
     """Data that is acknowledged, but not in the capture, is found when packets are replayed."""
-    records = drained(sample(), lambda interface: interface * SECOND_NS)
+    records = drained(two_subflows(), lambda interface: interface * SECOND_NS)
     data = [i for i, r in enumerate(records) if r[0] and r[3] > 1000]
     gone = set(data[300:340])
     records = [r for i, r in enumerate(records) if i not in gone]
@@ -176,9 +139,46 @@ def test_findings_of_later_passes_have_the_number_in_the_file(tmp_path: Path) ->
 
 def test_sections_are_not_mixed() -> None:
     """Two captures of an interface each, one behind the other in one file: hours may lie between them."""
-    records = sample()
+    records = two_subflows()
     halves = [[(0, *r[1:]) for r in records if r[0] == interface] for interface in (0, 1)]
     result = replay(io.BytesIO(b"".join(pcapng(half, 1) for half in halves)))
     found = findings(result)
     assert found["backward_timestamp"] == (1, len(halves[0]) + 1)
     assert "late_record" not in found
+
+
+def random_capture(chance: random.Random) -> tuple[bytes, list[Frame]]:
+    """Interfaces that are drained up to six seconds late, whose clocks are apart, set back, or wrong for a packet."""
+    interfaces, records, frames = chance.choice([2, 2, 3, 5]), bytearray(), list[Frame]()
+    packets = [r[2] for r in two_subflows()[:150]]
+    for part in range(chance.choice([1, 2])):
+        now, rows = 100 * SECOND_NS, []
+        delays = [chance.choice([0, 0, 1, 3, 6, 37]) * SECOND_NS for _ in range(interfaces)]
+        ahead = [chance.choice([0, 0, 0, 37]) * SECOND_NS for _ in range(interfaces)]
+        jitter = chance.choice([0, 5000, SECOND_NS])
+        for packet in packets[: chance.randrange(5, len(packets))]:
+            now += chance.choice([0, 1000, 10**6, 10**8, 2 * SECOND_NS])
+            if chance.random() < 0.02:
+                now -= chance.choice([1, 20]) * SECOND_NS
+            interface = chance.randrange(interfaces)
+            time_ns = 4 * 10**18 if chance.random() < 0.005 else now + ahead[interface] - chance.choice([0, 0, jitter])
+            rows.append((now + delays[interface], (interface, time_ns, packet, len(packet))))
+        drawn = [record for _, record in sorted(rows)]
+        records += pcapng(drawn, interfaces)
+        frames += [Frame(len(frames) + i, r[1], str(part), str(r[0])) for i, r in enumerate(drawn, 1)]
+    return bytes(records), frames
+
+
+def test_the_rule_read_anew() -> None:
+    """bench/corpus/order.py has the whole file at once, and no bound."""
+    found = Counter[str]()
+    for seed in range(150):
+        data, frames = random_capture(random.Random(seed))
+        order, oddities = order_of(frames), replay(io.BytesIO(data)).summary.oddities
+        counts = {name: oddities.get(name, {"count": 0})["count"] for name in ("late_record", "backward_timestamp")}
+        assert counts["backward_timestamp"] == order.backward, seed
+        assert order.late in (None, counts["late_record"]), seed
+        found["late"] += bool(order.late)
+        found["backward"] += order.backward > 0
+        found["in order"] += order.backward == 0 and bool(order.late)
+    assert min(found.values()) > 5
