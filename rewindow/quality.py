@@ -30,7 +30,7 @@ KINDS: Mapping[str, Kind] = {
     "bad_block": Kind(LIMITED, (), "a block that contradicts its own length: passed over, or read as far as it goes"),
     "bad_timestamp": Kind(LIMITED, TIMES, "a time that cannot be: taken for the time of the record before"),
     "backward_timestamp": Kind(LIMITED, TIMES, "records out of the order of their times"),
-    "late_record": Kind(GOOD, (), "records behind later ones of another interface were put in the order of their times"),
+    "late_record": Kind(GOOD, (), "records behind later ones of another interface were put before them"),
     "no_timestamp": Kind(POOR, (*TIMES, "goodput", "completion"), "packets without a time of their own"),
     "unknown_interface": Kind(LIMITED, LOSSES, "packets of an interface that was not described were passed over"),
     "too_many_interfaces": Kind(LIMITED, LOSSES, "packets of further interfaces were passed over"),
@@ -75,7 +75,10 @@ _POOR_UNSEEN = 1 / 20
 
 @dataclass
 class Finding:
-    """One thing that is wrong. since_s: after the capture's start. packet: the record, from 1 on. None: not known."""
+    """One thing that is wrong. since_s: after the capture's start. packet: the record, from 1 on. None: not known.
+
+    file: of several captures that are one observation, which one the packet is in, from 0 on.
+    """
 
     what: str
     count: int
@@ -83,6 +86,7 @@ class Finding:
     packet: int | None
     unreliable: tuple[str, ...]
     meaning: str
+    file: int = 0
 
 
 @dataclass
@@ -100,13 +104,16 @@ OF_FLOWS = frozenset({"no_handshake", "unmatched_join", "too_many_subflows", "wi
 
 
 def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: int, first_ns: int) -> Quality:
-    """oddities: count, first_record and first_ns of each. Findings of flows count here too, as often as they occur."""
+    """oddities: count, first_record, first_ns and file of each.
+
+    Findings of flows count here too, as often as they occur.
+    """
     findings, verdicts = [], []
     for what, seen in oddities.items():
         kind = KINDS[what]
         since_s = (seen["first_ns"] - first_ns) / 1e9 if seen["first_ns"] else None
         packet = seen["first_record"] or None
-        findings.append(Finding(what, seen["count"], since_s, packet, kind.unreliable, kind.meaning))
+        findings.append(Finding(what, seen["count"], since_s, packet, kind.unreliable, kind.meaning, seen["file"]))
         rare = seen["count"] < (flows if what in OF_FLOWS else packets) * _RARE
         rare = rare and what not in ("cut_capture", "corrupt_record")
         verdicts.append(GOOD if rare else kind.verdict)

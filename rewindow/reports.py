@@ -78,7 +78,8 @@ def quality_text(quality: Quality) -> str:
     lines = [f"quality: {quality.verdict}"]
     for f in quality.findings:
         since = "" if f.since_s is None else f", from {f.since_s:.3f} s"
-        place = "" if f.packet is None else f" (packet {f.packet})"
+        file = f" of file {f.file + 1}" if f.file else ""
+        place = "" if f.packet is None else f" (packet {f.packet}{file})"
         wrong = f"; unreliable: {', '.join(f.unreliable)}" if f.unreliable else ""
         lines.append(f"  {f.what} x {f.count}{since}{place}: {f.meaning}{wrong}")
     return "\n".join(lines)

@@ -16,6 +16,7 @@ import pytest
 
 import rewindow
 from bench.corpus.order import Frame, order_of
+from rewindow.reports import quality_text
 from tests.interfaces import SECOND_NS, drained, pcapng, two_subflows
 
 ALGORITHMS = ["newreno", "tccc", "sbcc"]
@@ -135,6 +136,19 @@ def test_findings_of_later_passes_have_the_number_in_the_file(tmp_path: Path) ->
     assert packet[0] == 1
     offset = len(pcapng(records[: oddity["first_record"] - 1]))
     assert offset == oddity["first_offset"]
+
+
+def test_a_finding_says_in_which_of_several_files_it_is(tmp_path: Path) -> None:
+    records = two_subflows()
+    cut = pcapng([(0, *r[1:]) for r in records[200:300]], 1)[:-10]
+    paths = [tmp_path / "a.pcapng", tmp_path / "b.pcapng"]
+    paths[0].write_bytes(pcapng([(0, *r[1:]) for r in records[:200]], 1))
+    paths[1].write_bytes(cut)
+    quality = replay(*paths).summary.quality
+    finding = next(f for f in quality.findings if f.what == "cut_capture")
+    assert (finding.file, finding.packet) == (1, 99)
+    assert "cut_capture x 1, from" in quality_text(quality)
+    assert "(packet 99 of file 2)" in quality_text(quality)
 
 
 def test_sections_are_not_mixed() -> None:

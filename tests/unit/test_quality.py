@@ -88,10 +88,10 @@ def test_a_rare_finding_does_not_spoil_the_whole(tmp_path: Path) -> None:
     flows = {"no_handshake": found.summary.oddities["no_handshake"]}  # one
     assert quality.of_capture(flows, 10_000, 2, 0).verdict == "limited"
     assert quality.of_capture(flows, 10_000, 2000, 0).verdict == "good"
-    packets = {"bad_length": {"count": 5, "first_ns": 1, "first_record": 1}}
+    packets = {"bad_length": {"count": 5, "first_ns": 1, "first_record": 1, "file": 0}}
     assert quality.of_capture(packets, 5000, 1, 0).verdict == "limited"
     assert quality.of_capture(packets, 5001, 1, 0).verdict == "good"
-    cut = {"cut_capture": {"count": 1, "first_ns": 1, "first_record": 1}}
+    cut = {"cut_capture": {"count": 1, "first_ns": 1, "first_record": 1, "file": 0}}
     assert quality.of_capture(cut, 1_000_000, 1, 0).verdict == "limited"  # never rare
 
 
