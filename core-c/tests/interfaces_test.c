@@ -483,6 +483,30 @@ static void several_files_of_several_interfaces(void **state)
 		fclose(w[f].out);
 }
 
+/* The files of one observation share what may be held: each reads no further ahead than its part. */
+static void many_files_hold_no_more_than_one(void **state)
+{
+	(void)state;
+	enum { FILES = 64, RECORDS = 30000, PART = (1 << 20) / FILES + 1 };
+	struct writer w = begin(2); /* the second has no packets */
+	for (int i = 0; i < RECORDS; i++)
+		add(&w, 0, SECOND_NS + i, 8);
+	assert_int_equal(fflush(w.out), 0);
+	int fds[FILES];
+	for (int i = 0; i < FILES; i++)
+		fds[i] = fileno(w.out);
+	struct rw_observation *o;
+	struct rw_record r;
+	rw_error error;
+	memset(&oddities, 0, sizeof oddities);
+	assert_int_equal(rw_observation_open(&o, fds, FILES, &oddities, &error), RW_OK);
+	assert_int_equal(rw_observation_next(o, &r, &error), 1);
+	assert_true(rw_observation_offset(o) <= FILES * (r.offset + PART * 40));
+	assert_true(rw_observation_offset(o) >= FILES * (PART - 1) * 40);
+	rw_observation_close(o);
+	fclose(w.out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -503,6 +527,7 @@ int main(void)
 	    cmocka_unit_test(long_packets_take_no_memory),
 	    cmocka_unit_test(a_file_that_is_cut_meanwhile),
 	    cmocka_unit_test(several_files_of_several_interfaces),
+	    cmocka_unit_test(many_files_hold_no_more_than_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

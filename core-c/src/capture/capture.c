@@ -176,7 +176,7 @@ void rw_capture_find(int fd, struct rw_place *place, uint32_t places)
 	rw_capture_close(c);
 }
 
-/* Records of one file that wait for those of its other interfaces: 40 bytes each. */
+/* Records that wait for those of other interfaces, of all files together: 40 bytes each. */
 #define HELD_MAX ((uint32_t)1 << 20)
 
 struct rw_observation {
@@ -205,7 +205,7 @@ enum rw_status rw_observation_open(struct rw_observation **out, const int *fds, 
 	}
 	for (uint32_t i = 0; i < files; i++) {
 		enum rw_status status = rw_capture_open(&o->captures[i], fds[i], i, oddities, error);
-		if (status == RW_OK && rw_interfaces_sort(o->captures[i], HELD_MAX)) {
+		if (status == RW_OK && rw_interfaces_sort(o->captures[i], HELD_MAX / files + 1)) {
 			rw_error_set(error, RW_ERROR_MEMORY, i, 0, 0, "out of memory");
 			status = RW_ERROR_MEMORY;
 		}

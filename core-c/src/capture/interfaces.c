@@ -69,15 +69,25 @@ int rw_interfaces_sort(struct rw_capture *c, uint32_t held_max)
 	return 0;
 }
 
+static void free_tables(struct rw_interface_sort *s)
+{
+	for (size_t i = 0; i <= WINDOWS; i++) {
+		free(s->window[i].bytes);
+		s->window[i].bytes = NULL;
+	}
+	free(s->held);
+	free(s->queue);
+	free(s->heap);
+	s->held = NULL;
+	s->queue = NULL;
+	s->heap = NULL;
+}
+
 void rw_interfaces_close(struct rw_interface_sort *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i <= WINDOWS; i++)
-		free(s->window[i].bytes);
-	free(s->held);
-	free(s->queue);
-	free(s->heap);
+	free_tables(s);
 	free(s);
 }
 
@@ -294,6 +304,7 @@ int rw_interfaces_next(struct rw_capture *c, struct rw_record *record, rw_error 
 			s->ended = 1;
 			if (s->count)
 				continue;
+			free_tables(s); /* many files may end before the last one does */
 			return 0;
 		}
 		uint64_t bytes_at = c->in.offset - (uint64_t)(rw_input_at(&c->in) - record->bytes);
