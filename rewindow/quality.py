@@ -26,6 +26,7 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     # of the whole capture
     "cut_capture": Kind(LIMITED, ("completion",), "the file ends inside a record: what came before is analysed"),
+    "second_header": Kind(GOOD, (), "captures that were put one behind the other in one file: read on"),
     "corrupt_record": Kind(POOR, ("completion",), "an impossible record: nothing after it can be read"),
     "bad_block": Kind(LIMITED, (), "a block that contradicts its own length: passed over, or read as far as it goes"),
     "bad_timestamp": Kind(LIMITED, TIMES, "a time that cannot be: taken for the time of the record before"),

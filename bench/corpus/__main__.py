@@ -75,8 +75,8 @@ def read_ours(path: Path, sanitized: Path | None) -> tuple[dict[str, Any], str]:
     return found, found["sanitizer"] or ""
 
 
-_READ_ON = ("bad_block", "unknown_interface")
-"""Blocks of pcapng that the core passes over; tshark ends there."""
+_READ_ON = ("bad_block", "unknown_interface", "second_header")
+"""Blocks of pcapng that the core passes over, and the header of another pcap file; tshark ends there."""
 
 
 def _read_until(path: Path, end: int, sanitized: Path | None) -> tuple[dict[str, Any], str]:

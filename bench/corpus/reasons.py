@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 REASONS = {
-    "no packet": "a pcapng block that is no packet; tshark numbers it as a frame",
-    "read on": "records after a pcapng block that contradicts itself: it is passed over, tshark ends there",
+    "no packet": "a pcapng block that is no packet, or a second file header; tshark numbers it as a frame",
+    "read on": "records after a pcapng block that contradicts itself, or a second file header: tshark ends there",
     "ICMP error": "a TCP header quoted in an ICMP error: nobody sent that packet here",
     "broken header": "a TCP header that is cut, or whose length or payload cannot be: for us an oddity",
     "aggregate": "several frames in one (802.11 A-MSDU): each of their TCP packets counts",

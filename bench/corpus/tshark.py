@@ -59,6 +59,8 @@ _UNDECODED = {"capwap.data", "l2tp", "null", "nflog", "mpls", "pwethheuristic", 
 _NO_PACKETS = {"systemd_journal"}
 """Blocks of pcapng that are shown as frames with a time; others have none."""
 
+_MAGICS = {str(int(magic, 16)) for magic in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1")}
+
 Endpoint = tuple[str, int]
 
 
@@ -272,6 +274,12 @@ def _broken(row: dict[str, str]) -> bool:
     return not row["tcp.len"] and header > max((whole - ip for whole, ip in lengths), default=0)
 
 
+def _is_header(row: dict[str, str]) -> bool:
+    """A second file header of pcap, in either byte order, as a record: nothing in it, and the magic number its time."""
+    empty = row["frame.len"] == row["frame.cap_len"] == "0" and not row["frame.interface_id"]
+    return empty and row["frame.time_epoch"].partition(".")[0] in _MAGICS
+
+
 def _time_ns(text: str) -> int | None:
     """None where there is none, the fraction is none of a second, or pcap could not say it: 1970 to 2106."""
     seconds, _, fraction = text.partition(".")
@@ -287,7 +295,7 @@ def _count_frames(rows: Sequence[dict[str, str]], seen: Seen) -> list[Frame]:
     partial: set[tuple[str, ...]] = set()
     for row in rows:
         seen.frames += 1
-        if row["frame.protocols"] in _NO_PACKETS:
+        if row["frame.protocols"] in _NO_PACKETS or _is_header(row):
             seen.blocks += 1
             continue
         if not row["frame.time_epoch"]:

@@ -44,6 +44,7 @@ typedef struct rw_error {
 /* What was wrong with a capture; it is read on where that is possible. */
 typedef enum rw_oddity {
 	RW_ODDITY_CUT_CAPTURE,        /* the file ends inside a record */
+	RW_ODDITY_SECOND_HEADER,      /* another pcap file stands behind: read on */
 	RW_ODDITY_CORRUPT_RECORD,     /* an impossible record: nothing after it can be read */
 	RW_ODDITY_BAD_BLOCK,          /* a pcapng block whose fields contradict its length */
 	RW_ODDITY_BAD_TIMESTAMP,

@@ -191,6 +191,53 @@ static void frame_check_sequence_beside_the_link_type(void **state)
 	rw_capture_close(c);
 }
 
+/* Each has its own byte order, clock, version and link type; a record without bytes is no header. */
+static void captures_put_one_behind_the_other(void **state)
+{
+	(void)state;
+	static const uint32_t magic[] = {0xa1b2c3d4, 0xa1b23c4d, 0xa1b2c3d4, 0xa1b23c4d};
+	struct file f = {.n = 0};
+	for (int i = 0; i < 4; i++) {
+		pcap_header(&f, magic[i], 101 + (uint32_t)i, i % 3 == 0);
+		pcap_record(&f, 1700000000123456789 + i, i % 2 ? 1 : 1000, PAYLOAD, 8, 8, i % 3 == 0);
+		pcap_record(&f, 1700000000123456789 + i, i % 2 ? 1 : 1000, PAYLOAD, 0, 0, i % 3 == 0);
+	}
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(rw_capture_next(c, &r, &error), 1);
+		int64_t time_ns = 1700000000123456789 + i / 2;
+		assert_true(r.time_ns == (i / 2 % 2 ? time_ns : time_ns / 1000 * 1000));
+		assert_int_equal(r.link_type, 101 + i / 2);
+		assert_int_equal(r.captured_bytes, i % 2 ? 0 : 8);
+	}
+	assert_int_equal(rw_capture_next(c, &r, &error), 0);
+	assert_int_equal(oddities.count[RW_ODDITY_SECOND_HEADER], 3);
+	assert_int_equal(oddities.first_offset[RW_ODDITY_SECOND_HEADER], 24 + 16 + 8 + 16);
+	assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD] + oddities.count[RW_ODDITY_CUT_CAPTURE], 0);
+	rw_capture_close(c);
+}
+
+/* And of nothing but headers. */
+static void headers_without_end(void **state)
+{
+	(void)state;
+	enum { HEADERS = 40000 };
+	static struct file f;
+	f.n = 0;
+	for (int i = 0; i < HEADERS; i++)
+		pcap_header(&f, 0xa1b2c3d4, 101, i % 2);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 0);
+	assert_int_equal(oddities.count[RW_ODDITY_SECOND_HEADER], HEADERS - 1);
+	rw_capture_close(c);
+}
+
 static void check_refused(const void *bytes, size_t n, const char *reason)
 {
 	struct file f = {.n = 0};
@@ -633,6 +680,8 @@ int main(void)
 	    cmocka_unit_test(cut_anywhere_keeps_what_came_before),
 	    cmocka_unit_test(an_impossible_record_ends_the_capture),
 	    cmocka_unit_test(version_2_2_has_its_lengths_reversed),
+	    cmocka_unit_test(captures_put_one_behind_the_other),
+	    cmocka_unit_test(headers_without_end),
 	    cmocka_unit_test(foreign_files_are_refused_by_name),
 	    cmocka_unit_test(pcapng_clocks_interfaces_and_orders),
 	    cmocka_unit_test(one_link_type_is_extracted),

@@ -325,6 +325,24 @@ def test_blocks_that_are_passed_over(tmp_path: Path) -> None:
     assert corpus.outcome_of(path, "capture", None).neither == "cut_capture"
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_captures_put_one_behind_the_other(order: str, tmp_path: Path) -> None:
+    """`cat a.pcap b.pcap`: tshark takes the second header for a packet of 2055 or 2083 and ends behind it."""
+    path, first, second = tmp_path / "capture.pcap", transfer(100.0, 0.001), transfer(1.7e9, 0.001)
+    path.write_bytes(first.bytes() + second.bytes(order=order))
+    outcome = corpus.outcome_of(path, "capture", None)
+    assert outcome.unexplained == []
+    assert outcome.comparison is not None, outcome.failure
+    amounts = [dict(d.reasons) for d in outcome.comparison.differences if d.what == "packets"]
+    assert amounts == [{"no packet": -1}, {"read on": len(second.records)}]
+    with rewindow.open(path) as capture:
+        result = capture.replay(["newreno"])
+    assert result.summary.packets == len(first.records) + len(second.records)
+    findings = {f.what: (f.count, f.packet) for f in result.summary.quality.findings}
+    assert findings["second_header"] == (1, len(first.records))
+    assert "corrupt_record" not in findings
+
+
 def test_a_simple_packet_that_is_short(tmp_path: Path) -> None:
     """No snap length says why: tshark ends there, the core reads what is there."""
     path = tmp_path / "capture.pcapng"

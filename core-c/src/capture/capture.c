@@ -106,7 +106,9 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	uint32_t seconds = __builtin_bswap32(rw_load_u32(h)), fraction = __builtin_bswap32(rw_load_u32(h + 4));
 	uint32_t captured = __builtin_bswap32(rw_load_u32(h + 8)), wire = __builtin_bswap32(rw_load_u32(h + 12));
 	uint64_t fraction_ns = (uint64_t)fraction * c->nanoseconds_per_unit;
-	if (captured > have - HEADER || captured > RW_RECORD_MAX || captured > wire || fraction_ns >= 1000000000)
+	size_t length = (size_t)HEADER + captured;
+	/* Of no bytes, it may be no record. */
+	if (length > have || length - HEADER - 1 >= RW_RECORD_MAX || captured > wire || fraction_ns >= 1000000000)
 		return 0;
 	__builtin_prefetch(h + PREFETCH_AHEAD);
 	record->time_ns = (int64_t)(seconds * 1000000000ull + fraction_ns);
@@ -118,7 +120,7 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	record->offset = c->in.offset;
 	record->file = c->file;
 	c->blocks++;
-	rw_input_advance(&c->in, HEADER + captured);
+	rw_input_advance(&c->in, length);
 	return 1;
 }
 

@@ -3,6 +3,7 @@
  * Kuznetzov's patches and of Nokia, which some programs wrote under another format's magic number; and AIX's.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "bytes.h"
 #include "format.h"
@@ -10,6 +11,7 @@
 #define MAGIC_MICRO 0xa1b2c3d4
 #define MAGIC_NANO 0xa1b23c4d
 #define MAGIC_KUZNETZOV 0xa1b2cd34
+#define HEADER_BYTES ((size_t)24)
 
 static int magic_kind(uint32_t magic) { return magic == MAGIC_MICRO || magic == MAGIC_NANO || magic == MAGIC_KUZNETZOV; }
 
@@ -78,44 +80,71 @@ static int is_of_aix(uint32_t magic, uint32_t minor, uint32_t *link_type)
 	return 0;
 }
 
+/* Reads the file header at the cursor, which is there. Returns the major version: where that is not 2, nothing else. */
+static uint32_t read_header(struct rw_capture *c, uint32_t *minor_version)
+{
+	const uint8_t *p = rw_input_at(&c->in);
+	int swapped = magic_kind(read_magic(p, 1));
+	struct rw_bytes b = rw_bytes_of(p, HEADER_BYTES);
+	b.swapped = (uint8_t)swapped;
+	uint32_t magic = rw_bytes_u32(&b);
+	uint32_t major = rw_bytes_u16(&b), minor = rw_bytes_u16(&b);
+	*minor_version = minor;
+	if (major != 2)
+		return major;
+	rw_bytes_skip(&b, 12);
+	uint32_t link_type = rw_bytes_u32(&b) & 0x03ffffff; /* above: length of a frame check sequence, and whether it is known */
+	int of_aix = is_of_aix(magic, minor, &link_type);
+	c->swapped = (uint8_t)swapped;
+	c->interfaces[0].link_type = link_type;
+	c->nanoseconds_per_unit = magic == MAGIC_NANO || of_aix ? 1 : 1000;
+	rw_input_advance(&c->in, HEADER_BYTES);
+	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
+	c->lengths_reversed = minor <= 3;
+	c->record_header_bytes = c->lengths_reversed ? 16 : record_header(c, magic);
+	c->plain = c->swapped && !c->lengths_reversed && c->record_header_bytes == 16;
+	return major;
+}
+
 enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 {
-	if (rw_input_need(&c->in, 24) < 24) {
+	if (rw_input_need(&c->in, HEADER_BYTES) < HEADER_BYTES) {
 		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 0, "the pcap file header is cut");
 		return RW_ERROR_NOT_A_CAPTURE;
 	}
-	const uint8_t *p = rw_input_at(&c->in);
-	c->swapped = (uint8_t)magic_kind(read_magic(p, 1));
-	struct rw_bytes b = rw_bytes_of(p, 24);
-	b.swapped = c->swapped;
-	uint32_t magic = rw_bytes_u32(&b);
-	uint32_t major = rw_bytes_u16(&b), minor = rw_bytes_u16(&b);
-	rw_bytes_skip(&b, 12);
-	uint32_t link_type = rw_bytes_u32(&b) & 0x03ffffff; /* above: length of a frame check sequence, and whether it is known */
-	if (major != 2) {
-		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 4, "pcap version %u.%u is not known", major, minor);
-		return RW_ERROR_NOT_A_CAPTURE;
-	}
-	int of_aix = is_of_aix(magic, minor, &link_type);
 	c->interfaces = calloc(1, sizeof *c->interfaces);
 	if (!c->interfaces) {
 		rw_error_set(error, RW_ERROR_MEMORY, c->file, 0, 0, "out of memory");
 		return RW_ERROR_MEMORY;
 	}
 	c->interface_count = 1;
-	c->interfaces[0].link_type = link_type;
-	c->nanoseconds_per_unit = magic == MAGIC_NANO || of_aix ? 1 : 1000;
-	rw_input_advance(&c->in, 24);
-	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
-	c->lengths_reversed = minor <= 3;
-	c->record_header_bytes = c->lengths_reversed ? 16 : record_header(c, magic);
-	c->plain = c->swapped && !c->lengths_reversed && c->record_header_bytes == 16;
+	uint32_t minor, major = read_header(c, &minor);
+	if (major != 2) {
+		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 4, "pcap version %u.%u is not known", major, minor);
+		return RW_ERROR_NOT_A_CAPTURE;
+	}
 	return RW_OK;
 }
 
-int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
+/* Two captures that were put one behind the other: a file header where a record's would say that there is nothing in it. */
+static int is_second_header(struct rw_capture *c)
 {
-	(void)error;
+	static const uint8_t zone_and_accuracy[8];
+	if (rw_input_need(&c->in, HEADER_BYTES) < HEADER_BYTES)
+		return 0;
+	const uint8_t *p = rw_input_at(&c->in);
+	if (!rw_pcap_recognises(p) || memcmp(p + 8, zone_and_accuracy, sizeof zone_and_accuracy) != 0)
+		return 0;
+	struct rw_bytes b = rw_bytes_of(p + 4, 4);
+	b.swapped = (uint8_t)magic_kind(read_magic(p, 1));
+	return rw_bytes_u16(&b) == 2 && rw_bytes_u16(&b) <= 4;
+}
+
+enum { ANOTHER_FILE = 2 };
+
+/* 1: a record; 0: the end; ANOTHER_FILE: the header of one was read. */
+static int read_record(struct rw_capture *c, struct rw_record *record)
+{
 	size_t header = c->record_header_bytes, have = rw_input_need(&c->in, header);
 	if (__builtin_expect(have < header, 0))
 		return have == 0 ? 0 : rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
@@ -128,18 +157,24 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 	}
 	if (captured > RW_RECORD_MAX)
 		return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
+	if (captured == 0 && is_second_header(c)) {
+		uint32_t minor;
+		rw_oddity_add(c->oddities, RW_ODDITY_SECOND_HEADER, c->file, c->in.offset);
+		read_header(c, &minor);
+		return ANOTHER_FILE;
+	}
 	if (rw_input_need(&c->in, header + captured) < header + captured)
 		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
+	record->bytes = rw_input_at(&c->in) + header;
 	/* The next record's headers come while this one is worked on. */
-	__builtin_prefetch(h + header + captured);
-	__builtin_prefetch(h + header + captured + 64);
+	__builtin_prefetch(record->bytes + captured);
+	__builtin_prefetch(record->bytes + captured + 64);
 	int64_t fraction_ns = (int64_t)fraction * c->nanoseconds_per_unit;
 	if (fraction_ns >= 1000000000)
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
 	/* A fraction of more than a second does not lead beyond what pcapng can say either: 2106. */
 	int64_t latest_ns = (int64_t)UINT32_MAX * 1000000000 + 999999999, time_ns = (int64_t)seconds * 1000000000 + fraction_ns;
 	record->time_ns = time_ns < latest_ns ? time_ns : latest_ns;
-	record->bytes = rw_input_at(&c->in) + header;
 	record->captured_bytes = captured;
 	record->wire_bytes = wire < captured ? captured : wire;
 	record->link_type = c->interfaces[0].link_type;
@@ -147,4 +182,14 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 	record->offset = c->in.offset;
 	rw_input_advance(&c->in, header + captured);
 	return 1;
+}
+
+int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error)
+{
+	(void)error;
+	int got;
+	do
+		got = read_record(c, record);
+	while (got == ANOTHER_FILE);
+	return got;
 }

@@ -8,6 +8,7 @@ const char *rw_oddity_name(uint32_t oddity)
 {
 	static const char *const names[RW_ODDITY_COUNT] = {
 	    [RW_ODDITY_CUT_CAPTURE] = "cut_capture",
+	    [RW_ODDITY_SECOND_HEADER] = "second_header",
 	    [RW_ODDITY_CORRUPT_RECORD] = "corrupt_record",
 	    [RW_ODDITY_BAD_BLOCK] = "bad_block",
 	    [RW_ODDITY_BAD_TIMESTAMP] = "bad_timestamp",
