@@ -36,6 +36,9 @@ KINDS: Mapping[str, Kind] = {
     "unknown_interface": Kind(LIMITED, LOSSES, "packets of an interface that was not described were passed over"),
     "too_many_interfaces": Kind(LIMITED, LOSSES, "packets of further interfaces were passed over"),
     "unknown_link_type": Kind(LIMITED, (), "packets of a link type that nothing here decodes were passed over"),
+    "compressed_ppp": Kind(
+        LIMITED, LOSSES, "PPP with compressed headers, or several packets in a frame, was passed over"
+    ),
     "dropped_packets": Kind(LIMITED, (*LOSSES, "in_flight"), "packets that the capturing system says it missed"),
     "truncated_header": Kind(LIMITED, (*LOSSES, "grouping"), "headers cut by the snap length: options are missing"),
     "bad_length": Kind(LIMITED, LOSSES, "packets whose lengths contradict each other were passed over"),

@@ -54,6 +54,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_UNKNOWN_INTERFACE,  /* a packet of an interface that was not described */
 	RW_ODDITY_TOO_MANY_INTERFACES,
 	RW_ODDITY_UNKNOWN_LINK_TYPE,
+	RW_ODDITY_COMPRESSED_PPP,     /* PPP with compressed TCP headers (RFC 1144) or several packets in a frame (RFC 3153): passed over */
 	RW_ODDITY_DROPPED_PACKETS,    /* that the capturing system says it missed (pcapng interface statistics) */
 	RW_ODDITY_TRUNCATED_HEADER,   /* cut by the snap length, or shorter than its protocol needs */
 	RW_ODDITY_BAD_LENGTH,         /* a header length that cannot be */

@@ -430,11 +430,13 @@ def test_compressed_headers_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcapng"
     packet = one_packet()
     frames = [b"\xff\3\0\x2f" + packet[:9] + b"\1" + packet[10:], b"\xff\3\0\x21" + one_packet(ports=(2000, 80))]
+    frames += [b"\x2d\1\0\0", b"\xff\3\0\x59\x01\x21"]  # without the header before; RFC 3153
     path.write_bytes(pcapng(interface(9), *(enhanced(frame, i) for i, frame in enumerate(frames))))
     outcome = corpus.outcome_of(path, "capture", None)
     assert outcome.comparison is not None, outcome.failure
     assert outcome.unexplained == []
     assert [dict(d.reasons) for d in outcome.comparison.differences] == [{"passed over": -1}] * 2
+    assert outcome.comparison.oddities["compressed_ppp"][0] == 3
 
 
 @pytest.mark.parametrize("order", "<>")

@@ -6,7 +6,7 @@
  */
 #include "packet.h"
 
-enum { PPP_IPV4 = 0x0021, PPP_MULTILINK = 0x003d, PPP_IPV6 = 0x0057, PPP_MPLS = 0x0281 };
+enum { PPP_IPV4 = 0x0021, PPP_COMPRESSED_TCP = 0x002d, PPP_UNCOMPRESSED_TCP = 0x002f, PPP_MULTILINK = 0x003d, PPP_IPV6 = 0x0057, PPP_MULTIPLEXED = 0x0059, PPP_MPLS = 0x0281 };
 enum {
 	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210,
 	ETHER_ERSPAN = 0x88be, ETHER_ERSPAN_III = 0x22eb, ETHER_WCCP = 0x883e, ETHER_MPLS = 0x8847, ETHER_NSH = 0x894f
@@ -161,6 +161,9 @@ enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
 	if (protocol == PPP_MULTILINK)
 		return parse_multilink(p, b, wire);
+	/* RFC 1144, whose first one of a connection says TCP by the connection's number; RFC 3153. */
+	if (protocol == PPP_COMPRESSED_TCP || protocol == PPP_UNCOMPRESSED_TCP || protocol == PPP_MULTIPLEXED)
+		return rw_parse_odd(p, RW_ODDITY_COMPRESSED_PPP);
 	return protocol == PPP_IPV4 || protocol == PPP_IPV6 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
 }
 

@@ -18,6 +18,7 @@ const char *rw_oddity_name(uint32_t oddity)
 	    [RW_ODDITY_UNKNOWN_INTERFACE] = "unknown_interface",
 	    [RW_ODDITY_TOO_MANY_INTERFACES] = "too_many_interfaces",
 	    [RW_ODDITY_UNKNOWN_LINK_TYPE] = "unknown_link_type",
+	    [RW_ODDITY_COMPRESSED_PPP] = "compressed_ppp",
 	    [RW_ODDITY_DROPPED_PACKETS] = "dropped_packets",
 	    [RW_ODDITY_TRUNCATED_HEADER] = "truncated_header",
 	    [RW_ODDITY_BAD_LENGTH] = "bad_length",
