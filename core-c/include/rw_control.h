@@ -119,6 +119,7 @@ struct rw_control {
 	void (*ack)(struct rw_connection *c, const struct rw_ack *ack); /* the window may grow */
 	void (*loss)(struct rw_connection *c, uint32_t path);    /* fast retransmit: sets ssthresh_q16 */
 	/* Optional: null means the common rule. */
+	void (*withheld)(struct rw_connection *c, const struct rw_ack *ack); /* ack, but only one segment less than the window was in flight */
 	void (*ece)(struct rw_connection *c, uint32_t path);     /* the first ECE of a window; null: as a loss */
 	void (*open)(struct rw_connection *c);
 	void (*begin)(struct rw_connection *c, uint32_t path);   /* a path takes its place: first values of its words */

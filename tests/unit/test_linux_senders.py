@@ -422,3 +422,37 @@ def test_without_sack_an_ack_of_a_retransmission_does_not_tell_that_the_timeout_
     result = replayed(trace, tmp_path)
     assert "undo" not in marks(result)
     assert windows(result, "ssthresh")[-1] == 5.0
+
+
+def recovered_from_ten() -> Trace:
+    """One of ten segments was lost; all are acknowledged at 1.404 s."""
+    trace = ten_in_flight()
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    ack(trace, 1.404, 10)
+    return trace
+
+
+@pytest.mark.parametrize(("in_flight", "least", "most"), [(7, 20, 40), (6, 8, 12)])
+def test_a_cubic_window_one_above_the_flight_keeps_its_curve(
+    in_flight: int, least: float, most: float, tmp_path: Path
+) -> None:
+    """A window of 8, a segment above its sender's 7: that one counts its ACKs, for Reno's window too. Not one at 6."""
+    trace = recovered_from_ten()
+    sent, acked, time = 10, 10, 1.41
+    for _ in range(300):
+        while sent < acked + in_flight:
+            segment(trace, time, sent)
+            sent, time = sent + 1, time + 1e-5
+        acked, time = acked + 1, time + 0.007
+        ack(trace, time, acked)
+    for _ in range(40):
+        for _ in (1, 2):
+            segment(trace, time + 1e-5, sent)
+            sent, time = sent + 1, time + 1e-5
+        acked, time = acked + 1, time + 0.007
+        ack(trace, time, acked)
+    grown = replayed(trace, tmp_path, "cubic").acks["cubic.cwnd"].to_pylist()
+    assert grown[-41] == 8.0  # the window itself waits
+    assert least <= grown[-1] <= most

@@ -235,6 +235,17 @@ static void cubic_ack(struct rw_connection *c, const struct rw_ack *ack)
 	rw_additive_increase(p, p->half[CNT], rest.acked_segments);
 }
 
+/*
+ * The window may be the sender's and not full, or one segment above it, since its root is not Linux's: then its sender counts
+ * this ACK. The curve does, the window waits.
+ */
+static void cubic_withheld(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	if (!is_paper(c) && !rw_in_slow_start(p))
+		update(c, p, ack);
+}
+
 static void cubic_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
@@ -284,6 +295,7 @@ const struct rw_control rw_control_cubic = {
     .rtt = cubic_rtt,
     .idle = cubic_idle,
     .ack = cubic_ack,
+    .withheld = cubic_withheld,
     .loss = cubic_loss,
     .timeout = cubic_timeout,
 };

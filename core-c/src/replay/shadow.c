@@ -108,6 +108,13 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 	rw_shadow_moved(s, RW_MOVE_ACK, ack->path, ack->acked_segments);
 }
 
+/* The controller is told of growth that it may not have. */
+static RW_ASIDE void withhold(struct rw_shadow *s, const struct rw_ack *ack)
+{
+	s->control->withheld(s->connection, ack);
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, ack->path, 0);
+}
+
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
 static uint64_t current_ssthresh(const struct rw_path *p)
 {
@@ -433,6 +440,8 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	int allowed = s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
 		rw_shadow_raise(s, ack);
+	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
+		withhold(s, ack);
 	row->cwnd_q16 = p->cwnd_q16;
 	row->ssthresh_q16 = p->ssthresh_q16;
 }
