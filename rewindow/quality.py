@@ -63,6 +63,9 @@ KINDS: Mapping[str, Kind] = {
     ),
     "send_times_unknown": Kind(POOR, (*TIMES, "in_flight"), "captured away from the sender, with no clue to its clock"),
     "queued_at_sender": Kind(GOOD, (), "a queue on the sender's host held data before it was captured"),
+    "window_exceeded": Kind(
+        LIMITED, ("windows",), "more was in flight than the window that its sender seems to have: it has another"
+    ),
     "not_replayed": Kind(LIMITED, ("windows",), "no controller was replayed on it"),
 }
 
