@@ -456,3 +456,34 @@ def test_a_cubic_window_one_above_the_flight_keeps_its_curve(
     grown = replayed(trace, tmp_path, "cubic").acks["cubic.cwnd"].to_pylist()
     assert grown[-41] == 8.0  # the window itself waits
     assert least <= grown[-1] <= most
+
+
+@pytest.mark.parametrize(
+    ("burst", "window", "paused", "seen"),
+    [
+        (6, 65535, 0, [10.0, 10.0, 11.0, 12.0, 9.0, 10.0, 11.0]),  # flights of 3, 6, 7, 8, 9, 10, 11
+        (8, 65535, 0, [10.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),  # two below: it may wait for more
+        (6, 65535, 2, [10.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),  # the third ACK sets one segment free
+        (6, 7 * MSS, 0, [10.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),  # the receiver had no more room
+    ],
+)
+def test_acks_that_set_free_twice_what_they_delivered_show_a_smaller_window(
+    burst: int, window: int, paused: int, seen: list[float], tmp_path: Path
+) -> None:
+    """After a small request the window is still ten, as far as one knows; the next flights say that it is not."""
+    trace = Trace()
+    trace.handshake(1.0, RTT, window=window)
+    for i in range(3):
+        segment(trace, 1.2 + i * 1e-5, i)
+    trace.packet(1.3, False, 1001, 1 + 3 * MSS, window=window)
+    sent, time = 3, 1.35
+    for i in range(burst):
+        segment(trace, time + i * 1e-5, sent)
+        sent += 1
+    for i in range(6):
+        time = 1.45 + i * 1e-3
+        trace.packet(time, False, 1001, 1 + (4 + i) * MSS, window=window)
+        for k in range(1 if paused == i + 1 else 2):
+            segment(trace, time + 1e-5 * (k + 1), sent)
+            sent += 1
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == seen
