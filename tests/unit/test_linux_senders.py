@@ -487,3 +487,20 @@ def test_acks_that_set_free_twice_what_they_delivered_show_a_smaller_window(
             segment(trace, time + 1e-5 * (k + 1), sent)
             sent += 1
     assert windows(replayed(trace, tmp_path), "cwnd_before") == seen
+
+
+def test_what_is_sent_again_in_shorter_segments_is_in_flight_as_these(tmp_path: Path) -> None:
+    """Two segments are lost, and sent again as three: the sender's own SACK blocks take room from them."""
+    trace, short = ten_in_flight(), MSS - 24
+    for n in (3, 4, 5):
+        ack(trace, 1.3 + n * 1e-3, 0, (2, n))
+    for i, (start, end) in enumerate([(0, short), (short, 2 * short), (2 * short, 2 * MSS)]):
+        trace.packet(1.30501 + i * 1e-3, True, 1 + start, 1001, payload=end - start)
+        ack(trace, 1.306 + i * 1e-3, 0, (2, 6 + i))
+    trace.packet(1.404, False, 1001, 1 + short)
+    trace.packet(1.405, False, 1001, 1 + 2 * short)
+    ack(trace, 1.406, 10)
+    acks = replayed(trace, tmp_path).acks
+    # Beside what was sent again: five after the third SACK, and one less for each further one.
+    assert [b // MSS for b in acks["in_flight_bytes"].to_pylist()[-6:]] == [6, 6, 6, 5, 4, 3]
+    assert acks["acked_segments"].to_pylist()[-3:] == [1, 1, 3]

@@ -226,6 +226,8 @@ enum { RW_SCOREBOARD_NO_MEMORY = 1, RW_SCOREBOARD_FULL = 2 };
 int rw_scoreboard_append(struct rw_sender *s, const struct rw_segment *segment);
 /* Cuts segment i in two at a sequence number within it. Status as above. */
 int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence);
+/* Makes one of segment i and the next, which is in the same state. */
+void rw_scoreboard_join(struct rw_sender *s, uint32_t i);
 void rw_scoreboard_clear(struct rw_sender *s);
 /* The first segment whose end lies after `sequence`; count when there is none. */
 uint32_t rw_scoreboard_find(const struct rw_sender *s, uint32_t sequence);

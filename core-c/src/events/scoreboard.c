@@ -55,6 +55,21 @@ int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence)
 	return 0;
 }
 
+void rw_scoreboard_join(struct rw_sender *s, uint32_t i)
+{
+	struct rw_segment joined = *rw_segment_at(s, i + 1);
+	joined.start = rw_segment_at(s, i)->start;
+	s->sacked_out -= !!(joined.bits & RW_SEGMENT_SACKED);
+	s->lost_out -= !!(joined.bits & RW_SEGMENT_LOST);
+	s->retrans_out -= !!(joined.bits & RW_SEGMENT_RETRANSMITTED);
+	for (uint32_t k = i + 1; k > 0; k--) /* what is sent again is near the head */
+		*rw_segment_at(s, k) = *rw_segment_at(s, k - 1);
+	s->work += i + 1;
+	*rw_segment_at(s, i + 1) = joined;
+	s->head = (s->head + 1) & (s->capacity - 1);
+	s->count--;
+}
+
 void rw_scoreboard_clear(struct rw_sender *s)
 {
 	s->head = s->count = 0;

@@ -219,6 +219,30 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *
 	return segments;
 }
 
+/*
+ * Segments are sent again as long as they may be now: one that carries SACK blocks for the other direction is shorter than the
+ * first time. What is cut off goes with the next. Without room to cut they stay as they were.
+ */
+static RW_ASIDE void recut(struct rw_sender *s, uint32_t start, uint32_t end)
+{
+	uint32_t i = rw_scoreboard_find(s, start);
+	if (i < s->count && rw_seq_diff(start, rw_segment_at(s, i)->start) > 0) {
+		if (rw_scoreboard_cut(s, i, start))
+			return;
+		i++;
+	}
+	uint32_t last = i;
+	while (last < s->count && rw_seq_diff(rw_segment_at(s, last)->end, end) < 0)
+		last++;
+	s->work += last - i;
+	if (last == s->count || rw_seq_diff(rw_segment_at(s, last)->start, end) >= 0)
+		return;
+	if (rw_segment_at(s, last)->end != end && rw_scoreboard_cut(s, last, end))
+		return;
+	for (; last > i && rw_segment_at(s, last)->bits == rw_segment_at(s, last - 1)->bits; last--)
+		rw_scoreboard_join(s, last - 1);
+}
+
 static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end,
 		       struct rw_events *out)
 {
@@ -231,6 +255,8 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 		return; /* all of it was acknowledged */
 	int probe = explain_retransmission(s, p, end, out);
 	int was_head = rw_seq_diff(start, s->una) <= 0;
+	if (!probe && bytes && bytes <= mss)
+		recut(s, start, end);
 	uint32_t marked = mark_retransmitted(s, p, start, end, probe);
 	if (!probe) {
 		remember_retransmit(s, p);
