@@ -504,3 +504,27 @@ def test_what_is_sent_again_in_shorter_segments_is_in_flight_as_these(tmp_path: 
     # Beside what was sent again: five after the third SACK, and one less for each further one.
     assert [b // MSS for b in acks["in_flight_bytes"].to_pylist()[-6:]] == [6, 6, 6, 5, 4, 3]
     assert acks["acked_segments"].to_pylist()[-3:] == [1, 1, 3]
+
+
+@pytest.mark.parametrize(("waits", "begin"), [((6, 6), 6), ((6, 5), 3), ((3, 3), 3)])
+def test_a_sender_that_waits_for_more_duplicate_acks_is_believed_the_second_time(
+    waits: tuple[int, int], begin: int, tmp_path: Path
+) -> None:
+    """Three recoveries: `begin` of its segments are SACKed when the last one begins."""
+    trace = ten_in_flight()
+    first, time = 0, 1.3
+    for waited in (*waits, 6):
+        for n in range(1, 8):
+            time += 4e-3
+            ack(trace, time, first, (first + 1, first + 1 + n))
+            if n == waited:
+                segment(trace, time + 1e-5, first)
+        time += 0.1
+        ack(trace, time, first + 10)
+        first, time = first + 10, time + 0.01
+        for i in range(10):
+            segment(trace, time + i * 1e-5, first + i)
+        time += 0.1
+    result = replayed(trace, tmp_path)
+    at = [mark["row"] for mark in result.marks.to_pylist() if mark["kind"] == "fast_retransmit"]
+    assert [row % 8 + 1 for row in at] == [3, 3, begin]

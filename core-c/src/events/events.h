@@ -131,7 +131,9 @@ struct rw_sender {
 	/* RACK */
 	int64_t rack_sent_ns;
 	uint64_t rack_rtt_ns;
-	uint32_t rack_end, reorder_segments;
+	uint32_t rack_end, reorder_segments, threshold; /* the last: what the second begins with */
+	int64_t recovery_ns; /* an ACK began it, and nothing has been sent again yet; 0: no */
+	uint32_t waited_for; /* so many segments were SACKed when the last one did begin; 0: as expected */
 	uint8_t rack_advanced, reorder_seen, reorder_steps, reorder_persist, dsack_round;
 	uint32_t dsack_round_end;
 	/* Loss state */
