@@ -1,4 +1,5 @@
-"""Where the time goes: `make profile`. perf's samples of the core on the long transfers of `make bench`, by function.
+"""Where the time goes: `make profile`. perf's samples of the core on the long transfers of `make bench`, by function,
+and of `rewindow analyze` by what it loads.
 
 Prints Markdown; --write puts it into docs/performance.md. Raises SystemExit where perf is missing or may not sample.
 """
@@ -10,10 +11,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.speed import CONTROLLERS, DOCUMENT, PROGRAMS, build, generate, table
+from bench.speed import CONTROLLERS, DOCUMENT, PROGRAMS, Capture, build, generate, series, table
 
 MARKER = "<!-- profile -->"
 FUNCTIONS = 24
@@ -35,36 +36,58 @@ STAGES = (
 )
 """By the names of functions; what no other stage claims is the last one's."""
 
+PARTS = (
+    ("the core", r"^_core\.|^librewindow"),
+    ("Arrow: rows, Parquet, zstd", r"^libarrow|^libparquet"),
+    ("the kernel: process, files, memory", r"^\[kernel"),
+    ("Python: its start, imports, the report", r""),
+)
+"""By the names of loaded files; what no other part claims is the last one's."""
 
-def samples() -> list[tuple[float, str]]:
-    """Percent and function, `[k]` before those of the kernel; most first."""
+
+def samples(command: Sequence[str | Path], sort: str) -> str:
+    """What perf reports of a run, in percent by `sort`; most first."""
     perf = shutil.which("perf")
     if not perf:
         raise SystemExit("perf is not installed (Debian: linux-perf)")
-    build(across_files=False)
-    capture = generate("bulk 1 M")
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "perf.data"
-        command = [PROGRAMS / "replay_bench", capture.path, *CONTROLLERS]
         subprocess.run([perf, "record", "-q", "-F", "20000", "-o", data, *command], check=True, capture_output=True)
-        report = [perf, "report", "-i", data, "--stdio", "--sort", "symbol", "--percent-limit", "0.05"]
+        report = [perf, "report", "-i", data, "--stdio", "--sort", sort, "--percent-limit", "0.05"]
         output = subprocess.run(report, check=True, capture_output=True, text=True).stdout
-    found = re.findall(r"^ +([0-9.]+)% +\[(.)\] +(\S+)", output, re.MULTILINE)
-    if not found:
+    if not re.search(r"^ +[0-9.]+%", output, re.MULTILINE):
         raise SystemExit("perf has no samples")
+    return output
+
+
+def functions(capture: Capture) -> list[tuple[float, str]]:
+    """Percent and function of the core, `[k]` before those of the kernel; most first."""
+    output = samples([PROGRAMS / "replay_bench", capture.path, *CONTROLLERS], "symbol")
+    found = re.findall(r"^ +([0-9.]+)% +\[(.)\] +(\S+)", output, re.MULTILINE)
     return [(float(percent), f"[k] {name}" if kind == "k" else name) for percent, kind, name in found]
 
 
-def stage_of(function: str) -> str:
-    return next(name for name, pattern in STAGES if re.search(pattern, function))
+def files(capture: Capture) -> list[tuple[float, str]]:
+    """Percent and loaded file of `rewindow analyze`; most first."""
+    output = samples(series(capture).command, "dso")
+    return [(float(percent), name) for percent, name in re.findall(r"^ +([0-9.]+)% +(\S+)", output, re.MULTILINE)]
+
+
+def shares(found: Sequence[tuple[float, str]], of: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    sums = {name: 0.0 for name, _ in of}
+    for percent, what in found:
+        sums[next(name for name, pattern in of if re.search(pattern, what))] += percent
+    return [(name, f"{share:.0f} %") for name, share in sums.items()]
 
 
 def profile() -> Iterator[str]:
-    found = samples()
-    shares: dict[str, float] = {name: 0.0 for name, _ in STAGES}
-    for percent, function in found:
-        shares[stage_of(function)] += percent
-    yield from table(("stage", "time"), [(name, f"{share:.0f} %") for name, share in shares.items()], 1)
+    build(across_files=False)
+    one, ten = generate("bulk 1 M"), generate("bulk 10 M")
+    found = functions(one)
+    yield from table(("stage", "time"), shares(found, STAGES), 1)
+    parts = [shares(files(capture), PARTS) for capture in (one, ten)]
+    rows = [(name, share, share_of_ten) for (name, share), (_, share_of_ten) in zip(*parts, strict=True)]
+    yield from table(("`rewindow analyze --json --series`", one.name, ten.name), rows, 1)
     top = [(f"`{function}`", f"{percent:.1f} %") for percent, function in found[:FUNCTIONS]]
     yield from table(("function", "time"), top, 1)
 

@@ -96,8 +96,12 @@ class Process:
     def __init__(self, command: Sequence[str | Path], stdin: int | None = None, stdout: int | None = None) -> None:
         self.command = [str(part) for part in command]
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # closed by finish
+        # As for a user, whose second run of a Python program finds it compiled.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         self.began = time.perf_counter()
-        self.popen = subprocess.Popen(self.command, stdin=stdin, stdout=stdout or self.out, stderr=self.err)
+        self.popen = subprocess.Popen(
+            self.command, stdin=stdin, stdout=stdout or self.out, stderr=self.err, env=environment
+        )
 
     def finish(self) -> Run:
         """Peak memory is what wait4 says: never less than this process had when it forked, which is little."""
@@ -210,6 +214,12 @@ def analyze(capture: Capture) -> Program:
     return Program("rewindow analyze --json", capture, [REWINDOW, "analyze", "--json", capture.path], analysed)
 
 
+def series(capture: Capture) -> Program:
+    """The same, and every ACK's row as Parquet."""
+    command = [REWINDOW, "analyze", "--json", "--series", FOLDER / "series.parquet", capture.path]
+    return Program("rewindow analyze --json --series", capture, command, analysed)
+
+
 def take_turns(programs: Sequence[Program], runs: int) -> None:
     for turn in range(runs):
         print(f"turn {turn + 1} of {runs}", file=sys.stderr)
@@ -310,8 +320,8 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     one, ten, mptcp = (captures[n] for n in ("bulk 1 M", "bulk 10 M", "mptcp 1 M"))
     sets = ((), CONTROLLERS, tuple(controllers(MANY_CONTROLLERS)))
     large, small = ([core(capture, names) for names in sets] for capture in (ten, one))
-    compared = [*peers(one), tshark(one), *small[:2], analyze(one)]
-    compared += [*peers(ten), *large, analyze(ten), core(mptcp, CONTROLLERS)]
+    compared = [*peers(one), tshark(one), *small[:2], analyze(one), series(one)]
+    compared += [*peers(ten), *large, analyze(ten), series(ten), core(mptcp, CONTROLLERS)]
     if shutil.which("mptcptrace"):
         compared.append(Program("mptcptrace", mptcp, ["mptcptrace", "-f", mptcp.path], lambda _: mptcp.packets))
     idle = [core(captures[n], ()) for n in ("many 1 k", "many 1 M")]

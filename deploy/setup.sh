@@ -113,7 +113,7 @@ fi
 [ "$what" = fuzz ] && exit 0
 
 # The binding is built anew when a source of it changed.
-sources=$(cat pyproject.toml rewindow/binding/* core-c/CMakeLists.txt core-c/include/* core-c/src/*/* | sha256sum)
+sources=$(cat pyproject.toml rewindow/binding/*.* core-c/CMakeLists.txt core-c/include/* core-c/src/*/* | sha256sum)
 if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	echo "building" >&2
 	.venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -e .

@@ -165,6 +165,7 @@ class Capture:
         bottlenecks: bool | Choice = False,
         monitor: bool = False,
         moves: bool = False,
+        hidden: Sequence[str] = (),
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
@@ -172,6 +173,7 @@ class Capture:
         bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
         detector sbd with options of its own.
         monitor: check each step of a controller with a specification; moves: keep those steps in the batches.
+        hidden: labels of algorithms that are replayed for the summary's sake alone, and have no columns.
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
@@ -184,6 +186,7 @@ class Capture:
             "across": _across(bottlenecks),
             "monitor": monitor,
             "moves": moves,
+            "hidden": hidden,
         }
         replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():

@@ -13,13 +13,17 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rewindow
-from rewindow import conformance, exports, reports, spec_pictures, specs, step_logs, uploads
+from rewindow import exports, reports
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.fairness import METHODS
 from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
+
+if TYPE_CHECKING:
+    from rewindow.step_logs import Verdict
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
 
@@ -119,11 +123,11 @@ def _analyze(args: argparse.Namespace) -> int:
     compared = tally.method == "sbd"
     with (
         rewindow.open(*args.captures) as capture,
-        capture.stream([*labels, *hidden], bottlenecks=compared, monitor=True) as replay,
+        capture.stream([*labels, *hidden], bottlenecks=compared, monitor=True, hidden=hidden) as replay,
     ):
         if args.series:
             with _whole_file(args.series) as path:
-                exports.write_series(path, replay.schema, _progress(replay), hidden)
+                exports.write_series(path, replay.schema, _progress(replay))
         else:
             replay.run(_show_progress)
         summary, connections = replay.summary(), replay.each_connection()
@@ -213,7 +217,9 @@ def _fluid(args: argparse.Namespace) -> int:
     return DONE if solution.equilibria else NEGATIVE
 
 
-def _judged(args: argparse.Namespace) -> list[step_logs.Verdict]:
+def _judged(args: argparse.Namespace) -> list[Verdict]:
+    from rewindow import conformance, specs, step_logs
+
     choices = [Choice(name) for name in dict.fromkeys(args.algorithm or step_logs.SPECIFIED)]
     tlc = specs.jar(args.jar)
     with (
@@ -229,12 +235,14 @@ def _judged(args: argparse.Namespace) -> list[step_logs.Verdict]:
 
 
 def _trace(args: argparse.Namespace) -> int:
+    from rewindow import conformance_reports, specs
+
     trouble: Exception | None = None
-    verdicts: list[step_logs.Verdict] = []
+    verdicts: list[Verdict] = []
     with _whole_file(args.junit) if args.junit else contextlib.nullcontext() as report:
         try:
             verdicts = _judged(args)
-            cases = reports.conformance_cases(args.captures, verdicts)
+            cases = conformance_reports.conformance_cases(args.captures, verdicts)
         except (RewindowError, specs.CheckerMissing, MemoryError, OSError) as e:
             # A report says why it has no verdicts.
             cases = [specs.Case(", ".join(args.captures), "can be followed", trouble="error", message=str(e))]
@@ -249,7 +257,7 @@ def _trace(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"connections": [v.as_json() for v in verdicts]}))
     else:
-        print(reports.conformance_text(verdicts))
+        print(conformance_reports.conformance_text(verdicts))
     return DONE if all(v.conforms for v in verdicts) else NEGATIVE
 
 
@@ -260,6 +268,8 @@ def _number(text: str) -> int:
 
 
 def _upload(args: argparse.Namespace) -> int:
+    from rewindow import uploads
+
     token = args.token or os.environ.get("REWINDOW_TOKEN")
     if not token:
         raise _Usage("no token: give --token or set REWINDOW_TOKEN")
@@ -275,7 +285,29 @@ def _upload(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _parser() -> argparse.ArgumentParser:
+def _add_specs_commands(p: argparse.ArgumentParser) -> None:
+    from rewindow import spec_pictures, specs, step_logs
+
+    commands = specs.add_commands(p)
+    spec_pictures.add_command(commands)
+    p = commands.add_parser("trace", help="does what a controller does on captures conform to its specification?")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
+    p.add_argument(
+        "--algorithm",
+        action="append",
+        default=[],
+        choices=list(step_logs.SPECIFIED),
+        help="may be given several times; default: all with a specification",
+    )
+    p.add_argument("--connection", type=_number, metavar="N", help="only this one, as `analyze` counts; default: all")
+    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+    p.add_argument("--json", action="store_true")
+    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p.set_defaults(run=_trace)
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    """command: the one that was called. What no other needs, and takes its time to load, is loaded for it alone."""
     parser = argparse.ArgumentParser(prog="rewindow", description=rewindow.__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -342,27 +374,16 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_upload)
 
     p = commands.add_parser("specs", help="model checks of the specifications")
-    specs_commands = specs.add_commands(p)
-    spec_pictures.add_command(specs_commands)
-    p = specs_commands.add_parser("trace", help="does what a controller does on captures conform to its specification?")
-    p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
-    p.add_argument(
-        "--algorithm",
-        action="append",
-        default=[],
-        choices=list(step_logs.SPECIFIED),
-        help="may be given several times; default: all with a specification",
-    )
-    p.add_argument("--connection", type=_number, metavar="N", help="only this one, as `analyze` counts; default: all")
-    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
-    p.add_argument("--json", action="store_true")
-    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
-    p.set_defaults(run=_trace)
+    if command == "specs":
+        _add_specs_commands(p)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    args = _parser().parse_args(arguments)
+    # Else NumPy starts a thread for each core that waits in a loop for matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    args = _parser(words[0] if words else None).parse_args(words)
     try:
         return int(args.run(args))
     except (_Usage, UnknownAlgorithm, BadOption) as e:
@@ -371,9 +392,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CaptureUnreadable, NetworkUnreadable) as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return UNREADABLE
-    except uploads.ServerFailed as e:
-        print(f"rewindow: {e}", file=sys.stderr)
-        return FAILED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE

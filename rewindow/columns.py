@@ -100,8 +100,8 @@ SETS_SCHEMA = pa.schema(
 """When a detector begins to watch a subflow, and each change since; `set` is null outside any."""
 
 
-def acks(batch: Any, schema: pa.Schema, algorithms: int) -> pa.RecordBatch:
-    """algorithms: how many were replayed; schema: acks_schema of their labels."""
+def acks(batch: Any, schema: pa.Schema, places: Sequence[int]) -> pa.RecordBatch:
+    """places: of the algorithms that are wanted, among those replayed; schema: acks_schema of their labels."""
     n = batch.rows
     columns: list[Any] = []
     for name, ctype, dtype in EVENT_COLUMNS:
@@ -112,7 +112,7 @@ def acks(batch: Any, schema: pa.Schema, algorithms: int) -> pa.RecordBatch:
             columns.append(pa.array(values, mask=values == 0))
         else:
             columns.append(pa.array(values))
-    for k in range(algorithms):
+    for k in places:
         columns += [
             pa.array(_segments(getattr(batch, c)[k], n)) for c in ("cwnd_before_q16", "cwnd_q16", "ssthresh_q16")
         ]

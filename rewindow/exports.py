@@ -10,6 +10,7 @@ from rewindow.connections import Connection
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from rewindow.replays import Batch, Replay
 
@@ -34,24 +35,31 @@ REPLAY_COLUMNS = (
     "ssthresh",
 )
 
+REPEATED_COLUMNS = frozenset({"connection", "subflow", "acked_bytes", "acked_segments", "sport", "dport", "set"})
+"""Columns of numbers, of which a few come again and again."""
 
-def write_series(path: str, schema: pa.Schema, batches: Iterable[Batch], hidden: Sequence[str]) -> None:
-    """Every row as Parquet; hidden: algorithms whose columns are left out."""
+
+def parquet_writer(out: str | BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
+    """For rows of a replay: numbers that hardly repeat are written as they are, for a dictionary of them is no gain."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    shown = [name for name in schema.names if not name.startswith(tuple(f"{label}." for label in hidden))]
-    with pq.ParquetWriter(path, pa.schema([schema.field(name) for name in shown]), compression="zstd") as writer:
+    repeated = [f.name for f in schema if f.name in REPEATED_COLUMNS or not pa.types.is_primitive(f.type)]
+    return pq.ParquetWriter(out, schema, compression="zstd", use_dictionary=repeated)
+
+
+def write_series(path: str, schema: pa.Schema, batches: Iterable[Batch]) -> None:
+    """Every row as Parquet."""
+    with parquet_writer(path, schema) as writer:
         for batch in batches:
             if batch.acks.num_rows:
-                writer.write_batch(batch.acks.select(shown))
+                writer.write_batch(batch.acks)
 
 
 def write_rows(path: str, suffix: str, replay: Replay, label: str, batches: Iterable[Batch]) -> None:
     """The contract's columns of one algorithm; suffix: .csv or .parquet."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
-    import pyarrow.parquet as pq
 
     ends = _endpoints(replay.connections())
     empty = _rows(pa.RecordBatch.from_pylist([], schema=replay.schema), label, ends)
@@ -60,7 +68,7 @@ def write_rows(path: str, suffix: str, replay: Replay, label: str, batches: Iter
             quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
             writer: Any = stack.enter_context(pacsv.CSVWriter(path, empty.schema, write_options=quoting))
         else:
-            writer = stack.enter_context(pq.ParquetWriter(path, empty.schema, compression="zstd"))
+            writer = stack.enter_context(parquet_writer(path, empty.schema))
         for batch in batches:
             if batch.acks.num_rows:
                 writer.write_table(_rows(batch.acks, label, ends))
@@ -105,7 +113,6 @@ def write_sets(out: str | BinaryIO, suffix: str, batches: Iterable[Batch]) -> No
     """What detectors found, as it comes; suffix: .csv or .parquet."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
-    import pyarrow.parquet as pq
 
     from rewindow.columns import SETS_SCHEMA
 
@@ -115,7 +122,7 @@ def write_sets(out: str | BinaryIO, suffix: str, batches: Iterable[Batch]) -> No
             quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
             writer: Any = stack.enter_context(pacsv.CSVWriter(out, plain, write_options=quoting))
         else:
-            writer = stack.enter_context(pq.ParquetWriter(out, plain, compression="zstd"))
+            writer = stack.enter_context(parquet_writer(out, plain))
         for batch in batches:
             if batch.sets.num_rows:
                 writer.write_table(pa.Table.from_batches([batch.sets]).cast(plain))

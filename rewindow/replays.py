@@ -124,10 +124,15 @@ class Replay:
         across: Choice | None = None,
         monitor: bool = False,
         moves: bool = False,
+        hidden: Sequence[str] = (),
     ) -> None:
-        """monitor: checks each step of a controller with a specification; moves: keeps those steps in the batches."""
+        """monitor: checks each step of a controller with a specification; moves: keeps those steps in the batches.
+
+        hidden: labels of algorithms that are replayed, but have no columns.
+        """
         self.choices = list(choices)
         labels = [c.label for c in self.choices]
+        self._shown = [place for place, label in enumerate(labels) if label not in hidden]
         if len(set(labels)) != len(labels):
             raise BadOption(f"an algorithm is named twice: {', '.join(labels)}")
         self._decoded = decoded or Decoded(list(range(len(fds))))
@@ -170,7 +175,7 @@ class Replay:
     def schema(self) -> pa.Schema:
         from rewindow.columns import acks_schema
 
-        return acks_schema([c.label for c in self.choices])
+        return acks_schema([self.choices[place].label for place in self._shown])
 
     def _draw(self) -> Iterator[Any]:
         """The core's batches: each is valid until the next one."""
@@ -186,7 +191,7 @@ class Replay:
         from rewindow import columns
 
         for batch in self._draw():
-            yield Batch(columns.acks(batch, self.schema, len(self.choices)), columns.marks(batch), columns.sets(batch))
+            yield Batch(columns.acks(batch, self.schema, self._shown), columns.marks(batch), columns.sets(batch))
 
     def steps(
         self, connection: int | None = None, report: Callable[[float], None] = lambda done: None

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rewindow.columns import MARKS_SCHEMA
+from rewindow.exports import parquet_writer
 from rewindow.replays import Batch
 
 ROW_GROUP_ROWS = 65536
@@ -51,7 +52,7 @@ class Spool:
         with tempfile.TemporaryFile(prefix="rewindow-acks-") as out:
             source = pa.memory_map(f"/proc/self/fd/{self._file.fileno()}")
             table = pa.ipc.open_file(source).read_all()
-            with pq.ParquetWriter(out, self._schema, compression="zstd") as writer:
+            with parquet_writer(out, self._schema) as writer:
                 for start in range(0, len(order), ROW_GROUP_ROWS):
                     writer.write_table(table.take(pa.array(order[start : start + ROW_GROUP_ROWS])))
             yield out

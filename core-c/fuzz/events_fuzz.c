@@ -156,8 +156,8 @@ static uint32_t largest_payload(struct talk t)
 
 static void check_scoreboard(const struct rw_sender *s, int whole)
 {
-	CHECK(s->count <= s->capacity && (s->capacity & (s->capacity - 1)) == 0);
-	CHECK(s->capacity == 0 || s->head < s->capacity);
+	CHECK(s->count <= s->room && s->room <= s->capacity);
+	CHECK(s->capacity == 0 ? !s->segment : s->first + s->room == s->segment + s->capacity);
 	CHECK(s->count <= s->segments_max);
 	CHECK(s->budget->used == OTHERS_SEGMENTS + s->capacity && s->budget->used <= s->budget->most);
 	CHECK(rw_seq_diff(s->next, s->una) >= 0);

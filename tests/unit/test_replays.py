@@ -233,6 +233,17 @@ def test_algorithms_do_not_disturb_each_other() -> None:
     assert alone.acks["tccc.cwnd"].equals(together.acks["tccc.cwnd"])
 
 
+def test_hidden_algorithms_are_replayed_and_have_no_columns() -> None:
+    with rewindow.open(CAPTURES / "mptcp-two-subflows.pcap") as capture:
+        shown = capture.replay(["newreno", "tccc", "css"])
+        with capture.stream(["newreno", "tccc", "css"], hidden=["newreno", "css"]) as stream:
+            hiding = stream.collect()
+            windows = {w.algorithm for w in stream.windows(["newreno", "tccc", "css"])}
+    wanted = [n for n in shown.acks.column_names if not n.startswith(("newreno.", "css."))]
+    assert hiding.acks.equals(shown.acks.select(wanted))
+    assert windows == {"newreno", "tccc", "css"}
+
+
 def test_small_batches_change_nothing() -> None:
     with rewindow.open(CAPTURES / "mptcp-two-subflows.pcap") as capture:
         whole = capture.replay(["tccc"])

@@ -214,8 +214,7 @@ static void clean(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 			s->lost_out--;
 		if (g->bits & RW_SEGMENT_UNSEEN)
 			see_unseen(s, w->now, g->end - g->start);
-		s->head = (s->head + 1) & (s->capacity - 1);
-		s->count--;
+		rw_scoreboard_drop(s, 1);
 	}
 }
 
@@ -557,9 +556,10 @@ static inline uint32_t whole_segments_acked(const struct rw_sender *s, const str
 	if (s->state != RW_SENDER_OPEN || p->sack_count || s->sacked_out | s->lost_out | s->retrans_out || s->probe_outstanding ||
 	    s->accurate_ecn || p->flags & RW_TCP_ECE || s->afar)
 		return 0;
-	while (n < s->count && rw_seq_diff(rw_segment_at(s, n)->end, p->ack) <= 0 && rw_segment_at(s, n)->bits == 0)
+	const struct rw_segment *g = s->first;
+	while (n < s->count && rw_seq_diff(g[n].end, p->ack) <= 0 && g[n].bits == 0)
 		n++;
-	return n && rw_segment_at(s, n - 1)->end == p->ack && rw_segment_at(s, 0)->sent_ns ? n : 0;
+	return n && g[n - 1].end == p->ack && g->sent_ns ? n : 0;
 }
 
 /* What is done for such an ACK below, and no more. */
@@ -576,8 +576,7 @@ static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, ui
 	e->rtt_ns = now > first_ns ? (uint64_t)(now - first_ns) : 1;
 	e->rtt_newest_ns = now > last->sent_ns ? (uint64_t)(now - last->sent_ns) : 1;
 	rw_rack_advance(s, last, now); /* they were sent one after another */
-	s->head = (s->head + segments) & (s->capacity - 1);
-	s->count -= segments;
+	rw_scoreboard_drop(s, segments);
 	e->una_advanced = 1;
 	if (s->una == s->first_sequence)
 		see_flight(s, e, p->ack, segments);

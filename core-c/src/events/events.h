@@ -116,9 +116,10 @@ struct rw_sender {
 	uint64_t work, packets;     /* segments looked at; packets that caused it */
 	uint64_t segments_seen;
 	uint8_t retired;
-	/* Scoreboard: a ring of unacknowledged segments in sequence order. */
-	struct rw_segment *ring;
-	uint32_t head, count, capacity;
+	/* Scoreboard: the unacknowledged segments in sequence order, `count` of them from `first` on. */
+	struct rw_segment *segment; /* `capacity` of them */
+	struct rw_segment *first;   /* of those: `room` lie from here to their end */
+	uint32_t room, count, capacity;
 	uint32_t first_sequence, una, next, high, highest_sack;
 	uint32_t sacked_out, lost_out, retrans_out;
 	struct rw_range seen_sack[RW_SACK_MAX];
@@ -213,7 +214,7 @@ enum { RW_SEGMENT_SACKED = 1, RW_SEGMENT_LOST = 2, RW_SEGMENT_RETRANSMITTED = 4,
 
 static inline struct rw_segment *rw_segment_at(const struct rw_sender *s, uint32_t i)
 {
-	return &s->ring[(s->head + i) & (s->capacity - 1)];
+	return &s->first[i];
 }
 
 static inline uint32_t rw_in_flight(const struct rw_sender *s)
@@ -223,6 +224,14 @@ static inline uint32_t rw_in_flight(const struct rw_sender *s)
 }
 
 enum { RW_SCOREBOARD_NO_MEMORY = 1, RW_SCOREBOARD_FULL = 2 };
+
+/* The first n are acknowledged. */
+static inline void rw_scoreboard_drop(struct rw_sender *s, uint32_t n)
+{
+	s->first += n;
+	s->room -= n;
+	s->count -= n;
+}
 
 /* 0, RW_SCOREBOARD_NO_MEMORY or RW_SCOREBOARD_FULL. */
 int rw_scoreboard_append(struct rw_sender *s, const struct rw_segment *segment);

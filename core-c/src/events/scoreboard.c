@@ -11,28 +11,38 @@
 /* Longer is a clock that jumped. */
 #define RTT_MAX_NS (1000000 * MS)
 
+/* Behind the last segment is no place left. Those that are there move to the front when a quarter is free there. */
+static RW_ASIDE int make_room(struct rw_sender *s)
+{
+	uint32_t capacity = s->capacity;
+	struct rw_segment *segment = s->segment;
+	if (s->count > capacity / 4 * 3 || !segment) {
+		capacity = capacity ? capacity * 2 : 4;
+		if (s->budget && s->budget->used + (capacity - s->capacity) > s->budget->most)
+			return RW_SCOREBOARD_FULL;
+		segment = malloc(capacity * sizeof *segment);
+		if (!segment)
+			return RW_SCOREBOARD_NO_MEMORY;
+		if (s->budget)
+			s->budget->used += capacity - s->capacity;
+	}
+	if (s->count)
+		memmove(segment, s->first, s->count * sizeof *segment);
+	if (segment != s->segment)
+		free(s->segment);
+	s->segment = s->first = segment;
+	s->room = s->capacity = capacity;
+	return 0;
+}
+
 int rw_scoreboard_append(struct rw_sender *s, const struct rw_segment *segment)
 {
 	if (s->count >= s->segments_max)
 		return RW_SCOREBOARD_FULL;
-	if (s->count == s->capacity) {
-		uint32_t capacity = s->capacity ? s->capacity * 2 : 4;
-		if (s->budget) {
-			if (s->budget->used + (capacity - s->capacity) > s->budget->most)
-				return RW_SCOREBOARD_FULL;
-			s->budget->used += capacity - s->capacity;
-		}
-		struct rw_segment *ring = malloc(capacity * sizeof *ring);
-		if (!ring)
-			return RW_SCOREBOARD_NO_MEMORY;
-		for (uint32_t i = 0; i < s->count; i++)
-			ring[i] = *rw_segment_at(s, i);
-		free(s->ring);
-		s->ring = ring;
-		s->capacity = capacity;
-		s->head = 0;
-	}
-	s->ring[(s->head + s->count++) & (s->capacity - 1)] = *segment;
+	int status = s->count == s->room ? make_room(s) : 0;
+	if (status)
+		return status;
+	s->first[s->count++] = *segment;
 	return 0;
 }
 
@@ -72,7 +82,7 @@ void rw_scoreboard_join(struct rw_sender *s, uint32_t i)
 
 void rw_scoreboard_clear(struct rw_sender *s)
 {
-	s->head = s->count = 0;
+	rw_scoreboard_drop(s, s->count);
 	s->sacked_out = s->lost_out = s->retrans_out = 0;
 	s->seen_sacks = 0;
 	s->backoff = 0;
@@ -282,12 +292,12 @@ void rw_sender_close(struct rw_sender *s)
 {
 	if (s->budget)
 		s->budget->used -= s->capacity;
-	free(s->ring);
-	free(s->rtt_histogram);
-	s->ring = NULL;
-	s->rtt_histogram = NULL;
-	s->capacity = 0;
 	rw_scoreboard_clear(s);
+	free(s->segment);
+	free(s->rtt_histogram);
+	s->segment = s->first = NULL;
+	s->rtt_histogram = NULL;
+	s->capacity = s->room = 0;
 }
 
 /* RFC 6298 with Linux's variance: the largest deviation of a round trip, at least RTO_MIN, decays by a quarter. */
