@@ -72,12 +72,10 @@ void rw_scoreboard_join(struct rw_sender *s, uint32_t i)
 	s->sacked_out -= !!(joined.bits & RW_SEGMENT_SACKED);
 	s->lost_out -= !!(joined.bits & RW_SEGMENT_LOST);
 	s->retrans_out -= !!(joined.bits & RW_SEGMENT_RETRANSMITTED);
-	for (uint32_t k = i + 1; k > 0; k--) /* what is sent again is near the head */
-		*rw_segment_at(s, k) = *rw_segment_at(s, k - 1);
+	memmove(s->first + 1, s->first, i * sizeof *s->first); /* what is sent again is near the head */
 	s->work += i + 1;
 	*rw_segment_at(s, i + 1) = joined;
-	s->head = (s->head + 1) & (s->capacity - 1);
-	s->count--;
+	rw_scoreboard_drop(s, 1);
 }
 
 void rw_scoreboard_clear(struct rw_sender *s)
