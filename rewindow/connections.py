@@ -102,6 +102,9 @@ class Connection:
 
 _EXCEEDED_MOST = 0.05
 """Of the full windows: some are exceeded where what a recovery leaves in flight is not known exactly."""
+_MATCH_LEAST = 0.55
+_WHOLE_WINDOWS = ("newreno",)
+"""Senders whose windows are known exactly; CUBIC's are within a segment."""
 _COARSE_BELOW_US = 10_000
 """Below it a millisecond is more than a tenth of a round trip."""
 _COARSE_SPACING_NS = 2_000_000
@@ -149,6 +152,8 @@ def _whats(row: Any, vantage: str, send_times: str, sender: SenderAlgorithm) -> 
         quality.append("not_replayed")
     if sender.name != "unknown" and sender.exceeded and sender.exceeded > _EXCEEDED_MOST:
         quality.append("window_exceeded")
+    if sender.name in _WHOLE_WINDOWS and sender.match is not None and sender.match < _MATCH_LEAST:
+        quality.append("window_unmatched")
     return quality
 
 

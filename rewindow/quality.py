@@ -66,6 +66,9 @@ KINDS: Mapping[str, Kind] = {
     "window_exceeded": Kind(
         LIMITED, ("windows",), "more was in flight than the window that its sender seems to have: it has another"
     ),
+    "window_unmatched": Kind(
+        LIMITED, ("windows",), "the window of what its sender seems to run is mostly another than what was in flight"
+    ),
     "not_replayed": Kind(LIMITED, ("windows",), "no controller was replayed on it"),
 }
 

@@ -132,8 +132,8 @@ def test_what_the_capturing_system_missed(tmp_path: Path) -> None:
     assert [f.what for f in found.summary.quality.findings] == ["dropped_packets"]
 
 
-def avoidance_from_six(acks: int, exceeding: int) -> Trace:
-    """NewReno after a loss, at its window; before the last ACKs five segments more are in flight."""
+def avoidance_from_six(acks: int, exceeding: int, held: int = 0) -> Trace:
+    """NewReno after a loss, at its window; before the last ACKs five segments more are in flight, or one less."""
     trace = recovered_from_ten()
     window, credit, sent, acked, time = 6, 2, 10, 10, 1.41
     for i in range(acks):
@@ -142,6 +142,8 @@ def avoidance_from_six(acks: int, exceeding: int) -> Trace:
             sent, time = sent + 1, time + 1e-5
         acked, time, credit = acked + 1, time + 0.01, credit + 1
         ack(trace, time, acked)
+        if i == acks - held:
+            window, credit = window - 1, -acks
         if credit == window:
             window, credit = window + 1, 0
     return trace
@@ -163,6 +165,19 @@ def test_a_flight_above_its_senders_window_makes_windows_unreliable(
     times = [time for time, _, _ in trace.records]
     acks = [i + 1 for i, time in enumerate(times) if time == sender.first_exceeded_ns]
     assert sender.first_exceeded_packet in (acks or [None])
+
+
+@pytest.mark.parametrize(("held", "found"), [(0, []), (80, []), (97, ["window_unmatched"])])
+def test_a_flight_that_stays_below_its_senders_window_makes_windows_unreliable(
+    held: int, found: list[str], tmp_path: Path
+) -> None:
+    """Something else than the window is the limit, of a segment less, and nothing tells what."""
+    trace = avoidance_from_six(200, 0, held)
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture:
+        (subflow,) = capture.replay(["newreno", "cubic"]).connections[0].subflows
+    assert subflow.sender_algorithm.name == "newreno"
+    assert [q for q in subflow.quality if q != "not_closed"] == found
+    assert ("windows" in subflow.unreliable) == bool(found)
 
 
 @pytest.mark.parametrize(("kept", "found"), [(72, []), (64, []), (60, ["truncated_header"])])
