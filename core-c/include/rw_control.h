@@ -131,6 +131,7 @@ struct rw_control {
 	void (*leave)(struct rw_connection *c, uint32_t path);   /* the path is still live */
 	void (*timeout)(struct rw_connection *c, uint32_t path); /* first RTO of an episode: sets ssthresh_q16 */
 	void (*undo)(struct rw_connection *c, uint32_t path);    /* the loss was none: window and ssthresh are given back */
+	uint32_t (*resume)(struct rw_connection *c, uint32_t path); /* slow start ended by less than clocks tell, and its sender went on: 1, so does it */
 	uint32_t (*phase)(const struct rw_connection *c, uint32_t path);
 };
 

@@ -528,3 +528,28 @@ def test_a_sender_that_waits_for_more_duplicate_acks_is_believed_the_second_time
     result = replayed(trace, tmp_path)
     at = [mark["row"] for mark in result.marks.to_pylist() if mark["kind"] == "fast_retransmit"]
     assert [row % 8 + 1 for row in at] == [3, 3, begin]
+
+
+@pytest.mark.parametrize(
+    ("excess_us", "goes_on", "resumed"), [(100, True, True), (100, False, False), (900, True, False)]
+)
+def test_hystart_that_hangs_on_the_clocks_is_overruled_by_the_flight(
+    excess_us: int, goes_on: bool, resumed: bool, tmp_path: Path
+) -> None:
+    """CUBIC leaves slow start when a round's delay is an eighth above the least, of 100 ms. Its sender goes on."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    times = [1.2 + i * 1e-3 for i in range(10)]
+    for i, time in enumerate(times):
+        segment(trace, time, i)
+    for i in range(28):
+        time = max(times[i] + (0.1 if i < 10 else 0.1125 + excess_us * 1e-6), time + 3e-4)
+        ack(trace, time, i + 1)
+        for _ in range(2 if goes_on or i < 18 else 1):
+            time += 1e-5
+            segment(trace, time, len(times))
+            times.append(time)
+    acks = replayed(trace, tmp_path, "cubic").acks
+    in_flight, window = acks["in_flight_bytes"].to_pylist()[-1] // MSS, acks["cubic.cwnd_before"].to_pylist()[-1]
+    assert (window == in_flight) == (resumed or not goes_on)
+    assert (acks["cubic.ssthresh"].to_pylist()[-1] == float("inf")) == resumed

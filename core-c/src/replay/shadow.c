@@ -312,6 +312,16 @@ static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint
 	}
 }
 
+static int doubles(struct rw_shadow_path *h, const struct rw_event *e)
+{
+	int goes_on = e->una == h->doubled_una && e->sent_before == 2 * h->doubled && e->in_flight_before == h->doubled_flight + h->doubled;
+	h->doublings = goes_on ? h->doublings + 1 : 0;
+	h->doubled_una = e->ack;
+	h->doubled = e->delivered;
+	h->doubled_flight = e->in_flight_before;
+	return h->doublings >= DOUBLINGS;
+}
+
 /*
  * Slow start at a window that is full sends two segments for each that was delivered. Where that goes on below our window, the
  * sender's is smaller: it began smaller, or was reduced unseen. 1: ours is now what is in flight.
@@ -320,17 +330,26 @@ static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struc
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	int goes_on = e->una == h->doubled_una && e->sent_before == 2 * h->doubled && e->in_flight_before == h->doubled_flight + h->doubled;
-	h->doublings = goes_on ? h->doublings + 1 : 0;
-	h->doubled_una = e->ack;
-	h->doubled = e->delivered;
-	h->doubled_flight = e->in_flight_before;
 	/* For less than another burst a sender may wait. */
-	if (h->doublings < DOUBLINGS || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
+	if (!doubles(h, e) || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
 		return 0;
 	p->cwnd_q16 = window_of(e->in_flight_before);
 	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	return 1;
+}
+
+/* More is in flight than the window, and there was no loss yet. */
+static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (p->ssthresh_q16 == RW_SSTHRESH_UNSET) {
+		if (!h->limited)
+			begin_larger_later(s, path, e->in_flight_before);
+	} else if (s->control->resume && p->cwnd_q16 >= p->ssthresh_q16 && doubles(h, e) && s->control->resume(s->connection, path)) {
+		p->cwnd_q16 = window_of(e->in_flight_before);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	}
 }
 
 /* What the sends since the ACK before say about the window having been the limit. */
@@ -349,8 +368,8 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
 	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
 		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
-	else if (flight > cwnd + 1 && !h->limited && e->steps & RW_STEP_RAISE && p->ssthresh_q16 == RW_SSTHRESH_UNSET)
-		begin_larger_later(s, path, flight);
+	else if (flight > cwnd + 1 && e->steps & RW_STEP_RAISE && !h->prior_cwnd_q16)
+		see_larger(s, path, e);
 	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before && !e->starved && e->room && !e->bursts &&
 	    kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
 		limited = see_doubling(s, path, e);
