@@ -16,10 +16,15 @@ class SenderAlgorithm:
     """What the sender most likely ran: the single-path algorithm whose window the flight equalled most often.
 
     match: how often, of the ACKs before which the window was full; None when too few of them were seen.
+    exceeded: at how many of these the flight was larger than that window by more than a segment, which no sender's is.
+    first_exceeded_ns, first_exceeded_packet: when first, and with which record of the capture, from 1 on.
     """
 
     name: str
     match: float | None
+    exceeded: float | None = None
+    first_exceeded_ns: int | None = None
+    first_exceeded_packet: int | None = None
 
 
 @dataclass
@@ -95,6 +100,11 @@ class Connection:
     subflows: list[Subflow] = field(default_factory=list)
 
 
+_EXCEEDED_MOST = 0.05
+"""Of the full windows: some are exceeded where what a recovery leaves in flight is not known exactly."""
+_MATCH_LEAST = 0.55
+_WHOLE_WINDOWS = ("newreno",)
+"""Senders whose windows are known exactly; CUBIC's are within a segment."""
 _COARSE_BELOW_US = 10_000
 """Below it a millisecond is more than a tenth of a round trip."""
 _COARSE_SPACING_NS = 2_000_000
@@ -110,12 +120,14 @@ def _rate(n_bytes: int, start_ns: int, end_ns: int) -> float | None:
     return n_bytes * 8e9 / (end_ns - start_ns) if end_ns > start_ns and n_bytes else None
 
 
-def _whats(row: Any, vantage: str, send_times: str) -> list[str]:
+def _whats(row: Any, vantage: str, send_times: str, sender: SenderAlgorithm) -> list[str]:
     quality = []
     if not row.handshake:
         quality.append("no_handshake")
     if row.one_direction:
         quality.append("one_direction")
+    if row.cut:
+        quality.append("truncated_header")
     if row.copied:
         quality.append("captured_twice")
     if row.window_too_large:
@@ -138,13 +150,17 @@ def _whats(row: Any, vantage: str, send_times: str) -> list[str]:
         quality.append("send_times_unknown")
     if not row.replayed:
         quality.append("not_replayed")
+    if sender.name != "unknown" and sender.exceeded and sender.exceeded > _EXCEEDED_MOST:
+        quality.append("window_exceeded")
+    if sender.name in _WHOLE_WINDOWS and sender.match is not None and sender.match < _MATCH_LEAST:
+        quality.append("window_unmatched")
     return quality
 
 
 def _subflow(row: Any, sender_algorithm: SenderAlgorithm, origins: Sequence[int]) -> Subflow:
     vantage = name_of(lib.rw_vantage_name, row.vantage) or "unknown"
     send_times = name_of(lib.rw_send_times_name, row.send_times) or ""
-    whats = _whats(row, vantage, send_times)
+    whats = _whats(row, vantage, send_times, sender_algorithm)
     samples = row.rtt_samples > 0
     return Subflow(
         id=row.id,

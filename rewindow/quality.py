@@ -68,6 +68,12 @@ KINDS: Mapping[str, Kind] = {
     ),
     "send_times_unknown": Kind(POOR, (*TIMES, "in_flight"), "captured away from the sender, with no clue to its clock"),
     "queued_at_sender": Kind(GOOD, (), "a queue on the sender's host held data before it was captured"),
+    "window_exceeded": Kind(
+        LIMITED, ("windows",), "more was in flight than the window that its sender seems to have: it has another"
+    ),
+    "window_unmatched": Kind(
+        LIMITED, ("windows",), "the window of what its sender seems to run is mostly another than what was in flight"
+    ),
     "not_replayed": Kind(LIMITED, ("windows",), "no controller was replayed on it"),
 }
 

@@ -365,13 +365,18 @@ class Replay:
     def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
         """Asks the candidates that were replayed with their defaults."""
         row = ffi.new("rw_window_row *")
-        found = []
+        found, exceeded = [], {}
         for k, choice in enumerate(self.choices):
             if choice.name not in SENDER_CANDIDATES or choice.options:
                 continue
             lib.rw_replay_window(self._handle, subflow, k, row)
             if row.full_rows >= _MATCH_ROWS_MIN:
                 found.append((choice.name, row.matched / row.full_rows, row.near / row.full_rows))
+                exceeded[choice.name] = (
+                    row.exceeded / row.full_rows,
+                    row.first_exceeded_ns or None,
+                    row.first_exceeded_record or None,
+                )
         if not found:
             return SenderAlgorithm("unknown", None)
         matches = {name: match for name, match, _ in found}
@@ -380,5 +385,5 @@ class Replay:
             best = max(shares, key=lambda name: shares[name])
             others = max((share for name, share in shares.items() if name != best), default=0.0)
             if shares[best] >= least and shares[best] - others >= _MATCH_MARGIN:
-                return SenderAlgorithm(best, matches[best])
+                return SenderAlgorithm(best, matches[best], *exceeded[best])
         return SenderAlgorithm("unknown", max(matches.values()))

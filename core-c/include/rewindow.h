@@ -278,6 +278,7 @@ typedef struct rw_subflow_row {
 	uint8_t send_times;    /* rw_send_times */
 	uint8_t ecn;           /* rw_ecn_mode */
 	uint8_t window_too_large; /* more was unacknowledged than is kept track of */
+	uint8_t cut;           /* the snap length cut options other than MPTCP's */
 	uint8_t copied;        /* its frames were captured more than once */
 	uint8_t paced;         /* much of its data left on a timer, not on an ACK or with other data */
 	uint8_t handshake;     /* SYN and SYN/ACK were seen */
@@ -318,8 +319,10 @@ typedef struct rw_window_row {
 	uint64_t rows;
 	uint64_t sum_q16, most_q16, last_q16;
 	/* How well it explains the sender: of the ACKs before which the sender filled its window, how many found a flight
-	   of exactly the controller's, and how many one within a segment of it. */
-	uint64_t full_rows, matched, near;
+	   of exactly the controller's, how many one within a segment of it, and how many a larger one. */
+	uint64_t full_rows, matched, near, exceeded;
+	uint64_t first_exceeded_record; /* the first of the larger ones: from 1 on */
+	int64_t first_exceeded_ns;
 } rw_window_row;
 
 typedef struct rw_summary {

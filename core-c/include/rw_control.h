@@ -119,6 +119,7 @@ struct rw_control {
 	void (*ack)(struct rw_connection *c, const struct rw_ack *ack); /* the window may grow */
 	void (*loss)(struct rw_connection *c, uint32_t path);    /* fast retransmit: sets ssthresh_q16 */
 	/* Optional: null means the common rule. */
+	void (*withheld)(struct rw_connection *c, const struct rw_ack *ack); /* ack, but only one segment less than the window was in flight */
 	void (*ece)(struct rw_connection *c, uint32_t path);     /* the first ECE of a window; null: as a loss */
 	void (*open)(struct rw_connection *c);
 	void (*begin)(struct rw_connection *c, uint32_t path);   /* a path takes its place: first values of its words */
@@ -130,6 +131,7 @@ struct rw_control {
 	void (*leave)(struct rw_connection *c, uint32_t path);   /* the path is still live */
 	void (*timeout)(struct rw_connection *c, uint32_t path); /* first RTO of an episode: sets ssthresh_q16 */
 	void (*undo)(struct rw_connection *c, uint32_t path);    /* the loss was none: window and ssthresh are given back */
+	uint32_t (*resume)(struct rw_connection *c, uint32_t path); /* slow start ended by less than clocks tell, and its sender went on: 1, so does it */
 	uint32_t (*phase)(const struct rw_connection *c, uint32_t path);
 };
 

@@ -422,3 +422,134 @@ def test_without_sack_an_ack_of_a_retransmission_does_not_tell_that_the_timeout_
     result = replayed(trace, tmp_path)
     assert "undo" not in marks(result)
     assert windows(result, "ssthresh")[-1] == 5.0
+
+
+def recovered_from_ten() -> Trace:
+    """One of ten segments was lost; all are acknowledged at 1.404 s."""
+    trace = ten_in_flight()
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+    segment(trace, 1.3031, 0)
+    ack(trace, 1.404, 10)
+    return trace
+
+
+@pytest.mark.parametrize(("in_flight", "least", "most"), [(7, 20, 40), (6, 8, 12)])
+def test_a_cubic_window_one_above_the_flight_keeps_its_curve(
+    in_flight: int, least: float, most: float, tmp_path: Path
+) -> None:
+    """A window of 8, a segment above its sender's 7: that one counts its ACKs, for Reno's window too. Not one at 6."""
+    trace = recovered_from_ten()
+    sent, acked, time = 10, 10, 1.41
+    for _ in range(300):
+        while sent < acked + in_flight:
+            segment(trace, time, sent)
+            sent, time = sent + 1, time + 1e-5
+        acked, time = acked + 1, time + 0.007
+        ack(trace, time, acked)
+    for _ in range(40):
+        for _ in (1, 2):
+            segment(trace, time + 1e-5, sent)
+            sent, time = sent + 1, time + 1e-5
+        acked, time = acked + 1, time + 0.007
+        ack(trace, time, acked)
+    grown = replayed(trace, tmp_path, "cubic").acks["cubic.cwnd"].to_pylist()
+    assert grown[-41] == 8.0  # the window itself waits
+    assert least <= grown[-1] <= most
+
+
+@pytest.mark.parametrize(
+    ("burst", "window", "paused", "seen"),
+    [
+        (6, 65535, 0, [10.0, 10.0, 11.0, 12.0, 9.0, 10.0, 11.0]),  # flights of 3, 6, 7, 8, 9, 10, 11
+        (8, 65535, 0, [10.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),  # two below: it may wait for more
+        (6, 65535, 2, [10.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),  # the third ACK sets one segment free
+        (6, 7 * MSS, 0, [10.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),  # the receiver had no more room
+    ],
+)
+def test_acks_that_set_free_twice_what_they_delivered_show_a_smaller_window(
+    burst: int, window: int, paused: int, seen: list[float], tmp_path: Path
+) -> None:
+    """After a small request the window is still ten, as far as one knows; the next flights say that it is not."""
+    trace = Trace()
+    trace.handshake(1.0, RTT, window=window)
+    for i in range(3):
+        segment(trace, 1.2 + i * 1e-5, i)
+    trace.packet(1.3, False, 1001, 1 + 3 * MSS, window=window)
+    sent, time = 3, 1.35
+    for i in range(burst):
+        segment(trace, time + i * 1e-5, sent)
+        sent += 1
+    for i in range(6):
+        time = 1.45 + i * 1e-3
+        trace.packet(time, False, 1001, 1 + (4 + i) * MSS, window=window)
+        for k in range(1 if paused == i + 1 else 2):
+            segment(trace, time + 1e-5 * (k + 1), sent)
+            sent += 1
+    assert windows(replayed(trace, tmp_path), "cwnd_before") == seen
+
+
+def test_what_is_sent_again_in_shorter_segments_is_in_flight_as_these(tmp_path: Path) -> None:
+    """Two segments are lost, and sent again as three: the sender's own SACK blocks take room from them."""
+    trace, short = ten_in_flight(), MSS - 24
+    for n in (3, 4, 5):
+        ack(trace, 1.3 + n * 1e-3, 0, (2, n))
+    for i, (start, end) in enumerate([(0, short), (short, 2 * short), (2 * short, 2 * MSS)]):
+        trace.packet(1.30501 + i * 1e-3, True, 1 + start, 1001, payload=end - start)
+        ack(trace, 1.306 + i * 1e-3, 0, (2, 6 + i))
+    trace.packet(1.404, False, 1001, 1 + short)
+    trace.packet(1.405, False, 1001, 1 + 2 * short)
+    ack(trace, 1.406, 10)
+    acks = replayed(trace, tmp_path).acks
+    # Beside what was sent again: five after the third SACK, and one less for each further one.
+    assert [b // MSS for b in acks["in_flight_bytes"].to_pylist()[-6:]] == [6, 6, 6, 5, 4, 3]
+    assert acks["acked_segments"].to_pylist()[-3:] == [1, 1, 3]
+
+
+@pytest.mark.parametrize(("waits", "begin"), [((6, 6), 6), ((6, 5), 3), ((3, 3), 3)])
+def test_a_sender_that_waits_for_more_duplicate_acks_is_believed_the_second_time(
+    waits: tuple[int, int], begin: int, tmp_path: Path
+) -> None:
+    """Three recoveries: `begin` of its segments are SACKed when the last one begins."""
+    trace = ten_in_flight()
+    first, time = 0, 1.3
+    for waited in (*waits, 6):
+        for n in range(1, 8):
+            time += 4e-3
+            ack(trace, time, first, (first + 1, first + 1 + n))
+            if n == waited:
+                segment(trace, time + 1e-5, first)
+        time += 0.1
+        ack(trace, time, first + 10)
+        first, time = first + 10, time + 0.01
+        for i in range(10):
+            segment(trace, time + i * 1e-5, first + i)
+        time += 0.1
+    result = replayed(trace, tmp_path)
+    at = [mark["row"] for mark in result.marks.to_pylist() if mark["kind"] == "fast_retransmit"]
+    assert [row % 8 + 1 for row in at] == [3, 3, begin]
+
+
+@pytest.mark.parametrize(
+    ("excess_us", "goes_on", "resumed"), [(100, True, True), (100, False, False), (900, True, False)]
+)
+def test_hystart_that_hangs_on_the_clocks_is_overruled_by_the_flight(
+    excess_us: int, goes_on: bool, resumed: bool, tmp_path: Path
+) -> None:
+    """CUBIC leaves slow start when a round's delay is an eighth above the least, of 100 ms. Its sender goes on."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    times = [1.2 + i * 1e-3 for i in range(10)]
+    for i, time in enumerate(times):
+        segment(trace, time, i)
+    for i in range(28):
+        time = max(times[i] + (0.1 if i < 10 else 0.1125 + excess_us * 1e-6), time + 3e-4)
+        ack(trace, time, i + 1)
+        for _ in range(2 if goes_on or i < 18 else 1):
+            time += 1e-5
+            segment(trace, time, len(times))
+            times.append(time)
+    acks = replayed(trace, tmp_path, "cubic").acks
+    in_flight, window = acks["in_flight_bytes"].to_pylist()[-1] // MSS, acks["cubic.cwnd_before"].to_pylist()[-1]
+    assert (window == in_flight) == (resumed or not goes_on)
+    assert (acks["cubic.ssthresh"].to_pylist()[-1] == float("inf")) == resumed

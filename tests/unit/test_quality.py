@@ -9,7 +9,9 @@ import pytest
 import rewindow
 from rewindow import quality
 from rewindow.core import lib, name_of
-from tests.packets import ACK, FIN, Trace
+from tests.packets import ACK, FIN, Trace, sack
+from tests.unit.test_linux_senders import recovered_from_ten
+from tests.unit.test_senders import ack, segment
 
 MSS = 1460
 
@@ -128,3 +130,72 @@ def test_what_the_capturing_system_missed(tmp_path: Path) -> None:
     assert found.summary.oddities["dropped_packets"]["count"] == 12
     assert found.summary.quality.verdict == "limited"
     assert [f.what for f in found.summary.quality.findings] == ["dropped_packets"]
+
+
+def avoidance_from_six(acks: int, exceeding: int, held: int = 0) -> Trace:
+    """NewReno after a loss, at its window; before the last ACKs five segments more are in flight, or one less."""
+    trace = recovered_from_ten()
+    window, credit, sent, acked, time = 6, 2, 10, 10, 1.41
+    for i in range(acks):
+        while sent < acked + window + (5 if i >= acks - exceeding else 0):
+            segment(trace, time, sent)
+            sent, time = sent + 1, time + 1e-5
+        acked, time, credit = acked + 1, time + 0.01, credit + 1
+        ack(trace, time, acked)
+        if i == acks - held:
+            window, credit = window - 1, -acks
+        if credit == window:
+            window, credit = window + 1, 0
+    return trace
+
+
+@pytest.mark.parametrize(("exceeding", "found"), [(0, []), (5, []), (20, ["window_exceeded"])])
+def test_a_flight_above_its_senders_window_makes_windows_unreliable(
+    exceeding: int, found: list[str], tmp_path: Path
+) -> None:
+    trace = avoidance_from_six(200, exceeding)
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture:
+        result = capture.replay(["newreno", "cubic"])
+    (subflow,) = result.connections[0].subflows
+    sender = subflow.sender_algorithm
+    assert sender.name == "newreno"
+    assert [q for q in subflow.quality if q != "not_closed"] == found
+    assert ("windows" in subflow.unreliable) == bool(found)
+    assert sender.exceeded == pytest.approx(exceeding / 200, rel=0.02, abs=0)
+    times = [time for time, _, _ in trace.records]
+    acks = [i + 1 for i, time in enumerate(times) if time == sender.first_exceeded_ns]
+    assert sender.first_exceeded_packet in (acks or [None])
+
+
+@pytest.mark.parametrize(("held", "found"), [(0, []), (80, []), (97, ["window_unmatched"])])
+def test_a_flight_that_stays_below_its_senders_window_makes_windows_unreliable(
+    held: int, found: list[str], tmp_path: Path
+) -> None:
+    """Something else than the window is the limit, of a segment less, and nothing tells what."""
+    trace = avoidance_from_six(200, 0, held)
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture:
+        (subflow,) = capture.replay(["newreno", "cubic"]).connections[0].subflows
+    assert subflow.sender_algorithm.name == "newreno"
+    assert [q for q in subflow.quality if q != "not_closed"] == found
+    assert ("windows" in subflow.unreliable) == bool(found)
+
+
+@pytest.mark.parametrize(("kept", "found"), [(72, []), (64, []), (60, ["truncated_header"])])
+def test_sack_blocks_that_the_snap_length_cut_make_windows_unreliable(
+    kept: int, found: list[str], tmp_path: Path
+) -> None:
+    trace = conversation()
+    blocks = (
+        b"\x01\x01\x08\x0a"
+        + bytes(8)
+        + b"\x01\x01"
+        + sack((1 + 101 * MSS, 1 + 102 * MSS))
+        + b"\x1e\x08\x20\x01"
+        + bytes(4)
+    )
+    trace.packet(17.5, False, 1001, 1 + 100 * MSS, options=blocks)
+    *others, (time, data, wire) = trace.records
+    trace.records = [*others, (time, data[:kept], wire)]
+    (subflow,) = result(trace.bytes(), tmp_path).connections[0].subflows
+    assert [q for q in subflow.quality if q != "not_closed"] == found
+    assert ("windows" in subflow.unreliable) == bool(found)

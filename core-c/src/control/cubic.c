@@ -63,6 +63,8 @@ static const struct rw_word_name cubic_words[] = {
     {"t", .index = PAPER_T_Q40, .fraction_bits = 40, PAPER_WORD},
     {0}};
 
+/* Kernel and capture read their clocks that far apart. */
+enum { HYSTART_NARROW_US = 200 };
 enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410, HYSTART_SAMPLES = 8, HYSTART_LOW_WINDOW = 16 };
 #define HYSTART_TRAIN_NS 2000000
 #define HYSTART_ACK_DELAY_US 1000
@@ -104,6 +106,14 @@ static uint32_t ack_delay_us(const struct rw_connection *c, const struct rw_path
 	return (uint32_t)rw_min64(rw_multiply_divide(HYSTART_BURST_BYTES, p->srtt_ns / 1000, twice_window_bytes), HYSTART_ACK_DELAY_US);
 }
 
+/* By how much a round's least delay is longer than the least of all and an eighth of it. */
+static int64_t delay_excess_us(const struct rw_path *p)
+{
+	uint32_t least = p->half[DELAY_MIN_US], margin = least >> 3;
+	margin = margin < 4000 ? 4000 : margin > 16000 ? 16000 : margin;
+	return (int64_t)p->half[ROUND_RTT_US] - least - margin;
+}
+
 static void hystart(const struct rw_connection *c, struct rw_path *p, const struct rw_ack *ack, uint32_t delay_us)
 {
 	if ((int32_t)(ack->una - p->half[ROUND_END]) > 0 || p->word[ROUND_START_NS] == 0)
@@ -126,9 +136,7 @@ static void hystart(const struct rw_connection *c, struct rw_path *p, const stru
 		p->half[SAMPLES]++;
 		return;
 	}
-	uint32_t margin = least >> 3;
-	margin = margin < 4000 ? 4000 : margin > 16000 ? 16000 : margin;
-	if (p->half[ROUND_RTT_US] > least + margin) {
+	if (delay_excess_us(p) > 0) {
 		p->half[FOUND] = 1;
 		p->ssthresh_q16 = p->cwnd_q16;
 	}
@@ -235,6 +243,30 @@ static void cubic_ack(struct rw_connection *c, const struct rw_ack *ack)
 	rw_additive_increase(p, p->half[CNT], rest.acked_segments);
 }
 
+/*
+ * The window may be the sender's and not full, or one segment above it, since its root is not Linux's: then its sender counts
+ * this ACK. The curve does, the window waits.
+ */
+static void cubic_withheld(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	if (!is_paper(c) && !rw_in_slow_start(p))
+		update(c, p, ack);
+}
+
+/* Not before the next round: a round's least delay only falls. */
+static uint32_t cubic_resume(struct rw_connection *c, uint32_t path)
+{
+	struct rw_path *p = &c->path[path];
+	int64_t excess_us = delay_excess_us(p);
+	if (is_paper(c) || !p->half[FOUND] || excess_us <= 0 || excess_us >= HYSTART_NARROW_US)
+		return 0;
+	p->half[FOUND] = p->half[ROUND_RTT_US] = 0;
+	p->word[LAST_ACK_NS] = 0;
+	p->ssthresh_q16 = RW_SSTHRESH_UNSET;
+	return 1;
+}
+
 static void cubic_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
@@ -284,6 +316,8 @@ const struct rw_control rw_control_cubic = {
     .rtt = cubic_rtt,
     .idle = cubic_idle,
     .ack = cubic_ack,
+    .withheld = cubic_withheld,
+    .resume = cubic_resume,
     .loss = cubic_loss,
     .timeout = cubic_timeout,
 };

@@ -338,6 +338,7 @@ static void recover(struct rw_sender *s, const struct ack_work *w, struct rw_eve
 {
 	if (rw_sender_enter_recovery(s))
 		e->steps |= RW_STEP_RECOVERY;
+	s->recovery_ns = w->now;
 	if (w->ece)
 		e->steps |= RW_STEP_NO_UNDO;
 }
@@ -685,7 +686,7 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 	e->newly_lost = s->lost_total - lost_before;
 	if (s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY)
 		e->steps |= RW_STEP_REDUCE;
-	else if (w.data_acked || (s->reorder_segments > RW_DUPLICATE_ACKS && w.data_sacked)) {
+	else if (w.data_acked || (s->reorder_segments > s->threshold && w.data_sacked)) {
 		e->steps |= RW_STEP_RAISE;
 		e->flags |= RW_ACK_RAISES;
 	}

@@ -132,7 +132,9 @@ struct rw_sender {
 	/* RACK */
 	int64_t rack_sent_ns;
 	uint64_t rack_rtt_ns;
-	uint32_t rack_end, reorder_segments;
+	uint32_t rack_end, reorder_segments, threshold; /* the last: what the second begins with */
+	int64_t recovery_ns; /* an ACK began it, and nothing has been sent again yet; 0: no */
+	uint32_t waited_for; /* so many segments were SACKed when the last one did begin; 0: as expected */
 	uint8_t rack_advanced, reorder_seen, reorder_steps, reorder_persist, dsack_round;
 	uint32_t dsack_round_end;
 	/* Loss state */
@@ -235,6 +237,8 @@ static inline void rw_scoreboard_drop(struct rw_sender *s, uint32_t n)
 int rw_scoreboard_append(struct rw_sender *s, const struct rw_segment *segment);
 /* Cuts segment i in two at a sequence number within it. Status as above. */
 int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence);
+/* Makes one of segment i and the next, which is in the same state. */
+void rw_scoreboard_join(struct rw_sender *s, uint32_t i);
 void rw_scoreboard_clear(struct rw_sender *s);
 /* The first segment whose end lies after `sequence`; count when there is none. */
 uint32_t rw_scoreboard_find(const struct rw_sender *s, uint32_t sequence);

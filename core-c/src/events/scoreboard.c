@@ -65,6 +65,19 @@ int rw_scoreboard_cut(struct rw_sender *s, uint32_t i, uint32_t sequence)
 	return 0;
 }
 
+void rw_scoreboard_join(struct rw_sender *s, uint32_t i)
+{
+	struct rw_segment joined = *rw_segment_at(s, i + 1);
+	joined.start = rw_segment_at(s, i)->start;
+	s->sacked_out -= !!(joined.bits & RW_SEGMENT_SACKED);
+	s->lost_out -= !!(joined.bits & RW_SEGMENT_LOST);
+	s->retrans_out -= !!(joined.bits & RW_SEGMENT_RETRANSMITTED);
+	memmove(s->first + 1, s->first, i * sizeof *s->first); /* what is sent again is near the head */
+	s->work += i + 1;
+	*rw_segment_at(s, i + 1) = joined;
+	rw_scoreboard_drop(s, 1);
+}
+
 void rw_scoreboard_clear(struct rw_sender *s)
 {
 	if (s->count) /* else there may be no array yet */

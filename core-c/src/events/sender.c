@@ -17,6 +17,9 @@
 #define PROMPT_NS (MS / 5)
 /* Packets of one burst follow each other faster. */
 #define BURST_GAP_NS (MS / 20)
+/* What waits longer was not set free by the same ACK. */
+#define LATE_NS (2 * MS)
+#define REORDER_MOST 300
 /* Clocks of two hosts drift apart by less: 100 us in a second. */
 #define CLOCK_DRIFT 10000
 #define SCHEDULED_MOST 65428
@@ -49,7 +52,7 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->accurate_ecn = rw_flow_ecn(flow) == RW_ECN_ACCURATE;
 	s->ce_counter = 5; /* RFC 9768 3.2.1 */
 	s->segment_bytes = s->peer_mss > MSS_MIN ? s->peer_mss : MSS_ETHERNET;
-	s->reorder_segments = RW_DUPLICATE_ACKS;
+	s->threshold = s->reorder_segments = RW_DUPLICATE_ACKS;
 	s->reorder_steps = 1;
 	s->window_bytes = sink->syn_window ? sink->syn_window : UINT32_MAX;
 }
@@ -138,8 +141,8 @@ static void time_out(struct rw_sender *s, int64_t now_ns, struct rw_events *out)
 	lose_at_timeout(s, now_ns);
 	if (e->new_episode)
 		init_undo(s);
-	if (s->state <= RW_SENDER_DISORDER && s->sacked_out >= RW_DUPLICATE_ACKS && s->reorder_segments > RW_DUPLICATE_ACKS)
-		s->reorder_segments = RW_DUPLICATE_ACKS;
+	if (s->state <= RW_SENDER_DISORDER && s->sacked_out >= s->threshold && s->reorder_segments > s->threshold)
+		s->reorder_segments = s->threshold;
 	s->f_rto = fresh || s->backoff > 0;
 	s->state = RW_SENDER_LOSS;
 	s->high = s->next;
@@ -221,6 +224,45 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *
 	return segments;
 }
 
+/*
+ * Segments are sent again as long as they may be now: one that carries SACK blocks for the other direction is shorter than the
+ * first time. What is cut off goes with the next. Without room to cut they stay as they were.
+ */
+static RW_ASIDE void recut(struct rw_sender *s, uint32_t start, uint32_t end)
+{
+	uint32_t i = rw_scoreboard_find(s, start);
+	if (i < s->count && rw_seq_diff(start, rw_segment_at(s, i)->start) > 0) {
+		if (rw_scoreboard_cut(s, i, start))
+			return;
+		i++;
+	}
+	uint32_t last = i;
+	while (last < s->count && rw_seq_diff(rw_segment_at(s, last)->end, end) < 0)
+		last++;
+	s->work += last - i;
+	if (last == s->count || rw_seq_diff(rw_segment_at(s, last)->start, end) >= 0)
+		return;
+	if (rw_segment_at(s, last)->end != end && rw_scoreboard_cut(s, last, end))
+		return;
+	for (; last > i && rw_segment_at(s, last)->bits == rw_segment_at(s, last - 1)->bits; last--)
+		rw_scoreboard_join(s, last - 1);
+}
+
+/*
+ * A sender in recovery sends a segment again at once. One that waits, twice in turn, until the same number has been SACKed has
+ * that for its threshold, not RFC 5681's three.
+ */
+static RW_ASIDE void learn_threshold(struct rw_sender *s, const struct rw_packet *p)
+{
+	int later = s->beside && s->sack && s->state == RW_SENDER_RECOVERY && p->time_ns - s->recovery_ns > LATE_NS && s->last_ack_ns > s->recovery_ns &&
+		    p->time_ns - s->last_ack_ns < PROMPT_NS && s->sacked_out > s->reorder_segments;
+	uint32_t waited_for = later ? s->sacked_out : 0;
+	s->recovery_ns = 0;
+	if (waited_for && waited_for == s->waited_for && waited_for <= REORDER_MOST)
+		s->threshold = s->reorder_segments = waited_for;
+	s->waited_for = waited_for;
+}
+
 static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end,
 		       struct rw_events *out)
 {
@@ -232,7 +274,11 @@ static void sent_again(struct rw_sender *s, const struct rw_packet *p, uint32_t 
 	if (s->count == 0 || rw_seq_diff(end, s->una) <= 0)
 		return; /* all of it was acknowledged */
 	int probe = explain_retransmission(s, p, end, out);
+	if (s->recovery_ns)
+		learn_threshold(s, p);
 	int was_head = rw_seq_diff(start, s->una) <= 0;
+	if (!probe && bytes && bytes <= mss)
+		recut(s, start, end);
 	uint32_t marked = mark_retransmitted(s, p, start, end, probe);
 	if (!probe) {
 		remember_retransmit(s, p);

@@ -87,6 +87,7 @@ struct rw_flow {
 	uint8_t joined;      /* MP_JOIN in its SYN */
 	uint8_t data_level;  /* an option other than MP_CAPABLE seen */
 	uint8_t version, has_version, checksum, backup, fast_closed;
+	uint8_t cut;         /* of some of its packets options other than MPTCP's were not captured whole */
 	uint8_t infinite;    /* a mapping without an end: it has fallen back (RFC 8684 3.7) */
 	uint8_t established_late; /* by a packet that may have waited: with data, or after data */
 	uint8_t has_key[2], has_token;

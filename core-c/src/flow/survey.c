@@ -76,6 +76,7 @@ enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *f)
 static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	struct rw_flow_side *s = &f->side[side];
+	f->cut |= (p->flags & RW_TCP_CUT) != 0;
 	if (p->flags & RW_TCP_SYN) {
 		s->syn = 1;
 		s->isn = p->sequence;
@@ -222,7 +223,7 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, 
 			return RW_SURVEY_OK;
 		from->nameless_acks += !p->payload_bytes && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
 	}
-	if (p->flags & RW_TCP_SYN || !f->established_ns)
+	if (p->flags & (RW_TCP_SYN | RW_TCP_CUT) || !f->established_ns)
 		see_handshake(f, n->side, p);
 	if (p->mptcp.seen)
 		see_mptcp(f, n->side, p);

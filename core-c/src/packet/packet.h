@@ -10,7 +10,8 @@
 
 enum rw_tcp_flag {
 	RW_TCP_FIN = 1, RW_TCP_SYN = 2, RW_TCP_RST = 4, RW_TCP_PSH = 8, RW_TCP_ACK = 16, RW_TCP_URG = 32,
-	RW_TCP_ECE = 64, RW_TCP_CWR = 128, RW_TCP_AE = 256
+	RW_TCP_ECE = 64, RW_TCP_CWR = 128, RW_TCP_AE = 256,
+	RW_TCP_CUT = 1 << 15 /* not of the header: SACK blocks may be among what was cut of its options */
 };
 
 /* RFC 3168: the two ECN bits of the IP header. */

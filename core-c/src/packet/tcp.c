@@ -18,11 +18,11 @@ static void parse_sack(struct rw_bytes b, struct rw_packet *packet)
 	}
 }
 
-/* 0: the list of options contradicts itself. */
-static int parse_options(struct rw_bytes b, struct rw_packet *packet)
+/* 0: the list of options contradicts itself. last: the kind of the one that was read last, in part perhaps. */
+static int parse_options(struct rw_bytes b, struct rw_packet *packet, uint8_t *last)
 {
 	while (rw_bytes_left(&b)) {
-		uint8_t kind = rw_bytes_u8(&b);
+		uint8_t kind = *last = rw_bytes_u8(&b);
 		if (kind == OPTION_END)
 			return 1;
 		if (kind == OPTION_NOP)
@@ -99,7 +99,10 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	}
 	int cut = options.short_read;
 	options.short_read = 0;
-	int good = parse_options(options, packet);
+	uint8_t last = OPTION_END;
+	int good = parse_options(options, packet, &last);
+	if (cut && last != OPTION_MPTCP && !packet->sack_count) /* stacks put MPTCP's last */
+		packet->flags |= RW_TCP_CUT;
 	if (cut || !good)
 		rw_parse_odd(p, cut ? RW_ODDITY_TRUNCATED_HEADER : RW_ODDITY_BAD_OPTION_LENGTH);
 	return RW_PARSE_TCP;

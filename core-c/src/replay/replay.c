@@ -353,6 +353,15 @@ static RW_ASIDE void add_event_marks(rw_replay *r, const struct rw_flow *f, cons
 		rw_add_mark(r, f, e->time_ns, RW_MARK_ECE, 0);
 }
 
+/* More was in flight than this window: it is not the sender's. */
+static RW_ASIDE void exceed(const rw_replay *r, struct window *w, const struct rw_event *e)
+{
+	if (w->exceeded++)
+		return;
+	w->first_record = r->oddities.record;
+	w->first_ns = e->time_ns;
+}
+
 static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_event *e)
 {
 	struct columns *c = &r->columns;
@@ -391,6 +400,8 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 		if (full) {
 			w->matched += above == 0;
 			w->near += above + 1 <= 2;
+			if ((int64_t)above < -1)
+				exceed(r, w, e);
 		}
 	}
 	r->rows++;

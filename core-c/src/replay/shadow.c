@@ -5,6 +5,8 @@
 enum { OPTION_MODE = 0 };
 /* A sender whose window outlasted so many idle times keeps it always; one may have been shorter than its timeout. */
 enum { KEEPS_WINDOWS = 2 };
+/* So many ACKs in turn that each set free twice what they delivered are slow start's, and no application's. */
+enum { DOUBLINGS = 4 };
 
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
 static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
@@ -106,6 +108,13 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
 	s->control->ack(s->connection, ack);
 	rw_shadow_moved(s, RW_MOVE_ACK, ack->path, ack->acked_segments);
+}
+
+/* The controller is told of growth that it may not have. */
+static RW_ASIDE void withhold(struct rw_shadow *s, const struct rw_ack *ack)
+{
+	s->control->withheld(s->connection, ack);
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, ack->path, 0);
 }
 
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
@@ -303,6 +312,46 @@ static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint
 	}
 }
 
+static int doubles(struct rw_shadow_path *h, const struct rw_event *e)
+{
+	int goes_on = e->una == h->doubled_una && e->sent_before == 2 * h->doubled && e->in_flight_before == h->doubled_flight + h->doubled;
+	h->doublings = goes_on ? h->doublings + 1 : 0;
+	h->doubled_una = e->ack;
+	h->doubled = e->delivered;
+	h->doubled_flight = e->in_flight_before;
+	return h->doublings >= DOUBLINGS;
+}
+
+/*
+ * Slow start at a window that is full sends two segments for each that was delivered. Where that goes on below our window, the
+ * sender's is smaller: it began smaller, or was reduced unseen. 1: ours is now what is in flight.
+ */
+static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	/* For less than another burst a sender may wait. */
+	if (!doubles(h, e) || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
+		return 0;
+	p->cwnd_q16 = window_of(e->in_flight_before);
+	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	return 1;
+}
+
+/* More is in flight than the window, and there was no loss yet. */
+static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (p->ssthresh_q16 == RW_SSTHRESH_UNSET) {
+		if (!h->limited)
+			begin_larger_later(s, path, e->in_flight_before);
+	} else if (s->control->resume && p->cwnd_q16 >= p->ssthresh_q16 && doubles(h, e) && s->control->resume(s->connection, path)) {
+		p->cwnd_q16 = window_of(e->in_flight_before);
+		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	}
+}
+
 /* What the sends since the ACK before say about the window having been the limit. */
 static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
@@ -319,8 +368,11 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
 	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
 		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
-	else if (flight > cwnd + 1 && !h->limited && e->steps & RW_STEP_RAISE && p->ssthresh_q16 == RW_SSTHRESH_UNSET)
-		begin_larger_later(s, path, flight);
+	else if (flight > cwnd + 1 && e->steps & RW_STEP_RAISE && !h->prior_cwnd_q16)
+		see_larger(s, path, e);
+	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before && !e->starved && e->room && !e->bursts &&
+	    kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
+		limited = see_doubling(s, path, e);
 	if (!e->sent_before && !limited)
 		return;
 	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited || (!h->limited && e->packets_out_before > h->packets_out_max)) {
@@ -433,6 +485,8 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	int allowed = s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
 		rw_shadow_raise(s, ack);
+	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
+		withhold(s, ack);
 	row->cwnd_q16 = p->cwnd_q16;
 	row->ssthresh_q16 = p->ssthresh_q16;
 }

@@ -17,6 +17,9 @@
 struct window {
 	uint64_t sum_q16, most_q16, last_q16;
 	uint32_t matched, near; /* of the full rows */
+	uint32_t exceeded;      /* of those too: by more than one segment */
+	uint64_t first_record;  /* of these */
+	int64_t first_ns;
 };
 
 /* What became of a flow: all that is kept of it after its last packet. */

@@ -72,6 +72,7 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	row->vantage = rw_vantage_of(f);
 	row->send_times = r->send_times[number];
 	row->ecn = rw_flow_ecn(f);
+	row->cut = f->cut;
 	row->copied = f->copied;
 	row->handshake = f->handshake;
 	row->one_direction = !source->packets || !sink->packets;
@@ -169,7 +170,8 @@ void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_
 	if (!o.window)
 		return;
 	const struct window *w = &o.window[choice];
-	*row = (rw_window_row){o.rows, w->sum_q16, w->most_q16, w->last_q16, o.full_rows, w->matched, w->near};
+	*row = (rw_window_row){o.rows, w->sum_q16, w->most_q16, w->last_q16, o.full_rows, w->matched, w->near,
+			       w->exceeded, w->first_record, w->first_ns};
 }
 
 void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choice, rw_violation_row *row)
