@@ -80,7 +80,8 @@ void rw_scoreboard_join(struct rw_sender *s, uint32_t i)
 
 void rw_scoreboard_clear(struct rw_sender *s)
 {
-	rw_scoreboard_drop(s, s->count);
+	if (s->count) /* else there may be no array yet */
+		rw_scoreboard_drop(s, s->count);
 	s->sacked_out = s->lost_out = s->retrans_out = 0;
 	s->seen_sacks = 0;
 	s->backoff = 0;
