@@ -17,7 +17,8 @@ class SenderAlgorithm:
 
     match: how often, of the ACKs before which the window was full; None when too few of them were seen.
     exceeded: at how many of these the flight was larger than that window by more than a segment, which no sender's is.
-    first_exceeded_ns, first_exceeded_packet: when first, and with which record of the capture, from 1 on.
+    first_exceeded_ns, first_exceeded_packet: when first, and with which record of the capture, from 1 on; the record is
+    not known where packets do not come as the records of one file stand.
     """
 
     name: str

@@ -321,7 +321,7 @@ typedef struct rw_window_row {
 	/* How well it explains the sender: of the ACKs before which the sender filled its window, how many found a flight
 	   of exactly the controller's, how many one within a segment of it, and how many a larger one. */
 	uint64_t full_rows, matched, near, exceeded;
-	uint64_t first_exceeded_record; /* the first of the larger ones: from 1 on */
+	uint64_t first_exceeded_record; /* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
 	int64_t first_exceeded_ns;
 } rw_window_row;
 

@@ -90,8 +90,10 @@ static RW_ASIDE enum rw_survey_status survey_several(rw_replay *r, const struct 
 	struct rw_packet packet;
 	enum rw_survey_status failed = RW_SURVEY_OK;
 	for (int i = 0; !failed && rw_packet_next(record, &packet, fragments, &r->oddities) == RW_PARSE_TCP; i++) {
-		if (i)
+		if (i) {
 			note(&r->survey, noted);
+			r->as_filed = 0;
+		}
 		noted->packet = packet;
 		r->summary.tcp_packets++;
 		failed = rw_survey_packet(&r->survey, noted, r->oddities.record);
@@ -152,13 +154,14 @@ static rw_status survey(rw_replay *r, rw_error *error)
 	rw_observation_map(observation);
 	struct rw_fragments *fragments = rw_fragments_open();
 	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
+	r->as_filed = 1;
 	int got = fragments && r->survey.journal ? survey_records(r, observation, fragments, error) : -(int)out_of_memory(error);
 	r->summary.packets = r->summary.records;
 	if (fragments)
 		r->oddities.count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
 	rw_fragments_close(fragments);
 	add_late_records(r, observation);
-	r->as_filed = rw_observation_is_as_filed(observation);
+	r->as_filed &= (uint8_t)rw_observation_is_as_filed(observation);
 	rw_observation_close(observation);
 	if (got < 0)
 		return (rw_status)-got;
@@ -358,7 +361,7 @@ static RW_ASIDE void exceed(const rw_replay *r, struct window *w, const struct r
 {
 	if (w->exceeded++)
 		return;
-	w->first_record = r->oddities.record;
+	w->first_record = r->as_filed ? r->oddities.record : 0;
 	w->first_ns = e->time_ns;
 }
 

@@ -98,7 +98,7 @@ struct rw_replay {
 	struct choice *choice;
 	struct detector_choice detector[RW_DETECTORS_MAX]; /* by their places in the registry */
 	uint8_t detects;         /* at least one of them is wanted */
-	uint8_t as_filed;        /* records came as they stand in the one file */
+	uint8_t as_filed;        /* each packet is the next record of the one file: those of the second pass can be counted */
 	struct rw_across *across; /* null: nobody asked */
 	rw_limits limits;
 	struct rw_survey survey;
