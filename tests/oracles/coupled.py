@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 
 from tests.oracles.paths import SEGMENT_BYTES, Oracle, Path, quadratic, rate, total
 
@@ -60,9 +61,10 @@ def olia_sets(members: list[Path], rule: str) -> tuple[list[Path], list[Path]]:
 
 
 def quality(p: Path, rule: str) -> Fraction:
-    """The kernel ranks l/R^2, draft-khalili l*l/R."""
+    """The kernel ranks l/R^2, draft-khalili l*l/R; R as the core counts it, in units of 4 ns."""
     assert p.rtt is not None
-    return p.ell / p.rtt**2 if rule == "kernel" else p.ell**2 / p.rtt
+    rtt = Fraction(floor(p.rtt * 10**9 / 4))
+    return p.ell / rtt**2 if rule == "kernel" else p.ell**2 / rtt
 
 
 @dataclass
