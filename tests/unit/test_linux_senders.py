@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rewindow import Choice
 from tests.packets import ACK, SYN, Trace, sack
 from tests.unit.test_senders import MSS, RTT, ack, marks, replayed, segment, stamped, ten_in_flight, windows
 
@@ -530,6 +531,20 @@ def test_a_sender_that_waits_for_more_duplicate_acks_is_believed_the_second_time
     assert [row % 8 + 1 for row in at] == [3, 3, begin]
 
 
+def test_acks_over_what_was_sacked_before_are_no_slow_start(tmp_path: Path) -> None:
+    """They deliver nothing and set nothing free: twice nothing is nothing. One segment that came late is no loss."""
+    trace = ten_in_flight()
+    ack(trace, 1.3, 0, (1, 3))
+    ack(trace, 1.301, 10)
+    for i in range(10, 22):
+        segment(trace, 1.31 + (i - 10) * 1e-5, i)
+    ack(trace, 1.41, 10, (11, 20))
+    for i in range(11, 20):
+        ack(trace, 1.411 + (i - 11) * 1e-4, i)
+    before = windows(replayed(trace, tmp_path), "cwnd_before")
+    assert min(before[3:]) == before[3] > 20
+
+
 @pytest.mark.parametrize(
     ("excess_us", "goes_on", "resumed"), [(100, True, True), (100, False, False), (900, True, False)]
 )
@@ -537,19 +552,43 @@ def test_hystart_that_hangs_on_the_clocks_is_overruled_by_the_flight(
     excess_us: int, goes_on: bool, resumed: bool, tmp_path: Path
 ) -> None:
     """CUBIC leaves slow start when a round's delay is an eighth above the least, of 100 ms. Its sender goes on."""
+    acks = replayed(two_rounds(28, excess_us, goes_on), tmp_path, "cubic").acks
+    in_flight, window = acks["in_flight_bytes"].to_pylist()[-1] // MSS, acks["cubic.cwnd_before"].to_pylist()[-1]
+    assert (window == in_flight) == (resumed or not goes_on)
+    assert (acks["cubic.ssthresh"].to_pylist()[-1] == float("inf")) == resumed
+
+
+def two_rounds(acks: int, excess_us: int, goes_on: bool) -> Trace:
+    """Of slow start, the second slower; a third, of 180 ms, where there are more than 30 ACKs."""
     trace = Trace()
     trace.handshake(1.0, RTT)
     times = [1.2 + i * 1e-3 for i in range(10)]
     for i, time in enumerate(times):
         segment(trace, time, i)
-    for i in range(28):
-        time = max(times[i] + (0.1 if i < 10 else 0.1125 + excess_us * 1e-6), time + 3e-4)
+    for i in range(acks):
+        delay = 0.1 if i < 10 else 0.1125 + excess_us * 1e-6 if i < 30 else 0.18
+        time = max(times[i] + delay, time + 3e-4)
         ack(trace, time, i + 1)
         for _ in range(2 if goes_on or i < 18 else 1):
             time += 1e-5
             segment(trace, time, len(times))
             times.append(time)
-    acks = replayed(trace, tmp_path, "cubic").acks
-    in_flight, window = acks["in_flight_bytes"].to_pylist()[-1] // MSS, acks["cubic.cwnd_before"].to_pylist()[-1]
-    assert (window == in_flight) == (resumed or not goes_on)
-    assert (acks["cubic.ssthresh"].to_pylist()[-1] == float("inf")) == resumed
+    return trace
+
+
+def test_slow_start_that_was_resumed_ends_where_it_would_have_ended(tmp_path: Path) -> None:
+    """In the third round, whether it seemed to end in the second or not."""
+    ends = []
+    for excess_us in (-900, 100):
+        acks = replayed(two_rounds(100, excess_us, True), tmp_path, "cubic").acks
+        finite = [limit for limit in acks["cubic.ssthresh"].to_pylist()[36:] if limit != float("inf")]
+        ends.append(finite[0] if finite else None)
+    assert ends[0] is not None
+    assert ends[0] == ends[1]
+
+
+def test_windows_below_the_flight_that_are_asked_for_stay_below(tmp_path: Path) -> None:
+    """losses=reached: what a smaller window would have done. The recorded flight does not raise it."""
+    choice = Choice("cubic", {"losses": "reached"})
+    acks = replayed(two_rounds(28, 100, True), tmp_path, choice).acks
+    assert acks["cubic.cwnd_before"].to_pylist()[-1] < acks["in_flight_bytes"].to_pylist()[-1] // MSS

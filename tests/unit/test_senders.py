@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import rewindow
-from rewindow import Result
+from rewindow import Choice, Result
 from tests.packets import ACK, AE, CWR, ECE, FIN, RST, SYN, Trace, sack
 
 MSS = 1460
 RTT = 0.1
 
 
-def replayed(trace: Trace, tmp_path: Path, algorithm: str = "newreno") -> Result:
+def replayed(trace: Trace, tmp_path: Path, algorithm: str | Choice = "newreno") -> Result:
     with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture:
         return capture.replay([algorithm])
 

@@ -262,7 +262,7 @@ static uint32_t cubic_resume(struct rw_connection *c, uint32_t path)
 	if (is_paper(c) || !p->half[FOUND] || excess_us <= 0 || excess_us >= HYSTART_NARROW_US)
 		return 0;
 	p->half[FOUND] = p->half[ROUND_RTT_US] = 0;
-	p->word[LAST_ACK_NS] = 0;
+	p->word[LAST_ACK_NS] = p->word[EPOCH_NS] = 0;
 	p->ssthresh_q16 = RW_SSTHRESH_UNSET;
 	return 1;
 }

@@ -314,8 +314,10 @@ static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint
 
 static int doubles(struct rw_shadow_path *h, const struct rw_event *e)
 {
-	int goes_on = e->una == h->doubled_una && e->sent_before == 2 * h->doubled && e->in_flight_before == h->doubled_flight + h->doubled;
-	h->doublings = goes_on ? h->doublings + 1 : 0;
+	/* An ACK over what was SACKed before delivers nothing, and sets nothing free. */
+	int goes_on = h->doubled && e->delivered && e->una == h->doubled_una && e->sent_before == 2 * h->doubled &&
+		      e->in_flight_before == h->doubled_flight + h->doubled;
+	h->doublings = !goes_on ? 0 : h->doublings < DOUBLINGS ? h->doublings + 1 : DOUBLINGS;
 	h->doubled_una = e->ack;
 	h->doubled = e->delivered;
 	h->doubled_flight = e->in_flight_before;
@@ -346,7 +348,7 @@ static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct
 	if (p->ssthresh_q16 == RW_SSTHRESH_UNSET) {
 		if (!h->limited)
 			begin_larger_later(s, path, e->in_flight_before);
-	} else if (s->control->resume && p->cwnd_q16 >= p->ssthresh_q16 && doubles(h, e) && s->control->resume(s->connection, path)) {
+	} else if (s->control->resume && s->losses == RW_LOSSES_RECORDED && p->cwnd_q16 >= p->ssthresh_q16 && doubles(h, e) && s->control->resume(s->connection, path)) {
 		p->cwnd_q16 = window_of(e->in_flight_before);
 		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
 	}
