@@ -11,15 +11,21 @@
 /* Longer is a clock that jumped. */
 #define RTT_MAX_NS (1000000 * MS)
 
-/* Behind the last segment is no place left. Those that are there move to the front when a quarter is free there. */
+/*
+ * Behind the last segment is no place left. Those that are there move to the front when a quarter is free there, or when there
+ * may be no more places.
+ */
 static RW_ASIDE int make_room(struct rw_sender *s)
 {
-	uint32_t capacity = s->capacity;
+	uint32_t capacity = s->capacity ? s->capacity * 2 : 4;
 	struct rw_segment *segment = s->segment;
-	if (s->count > capacity / 4 * 3 || !segment) {
-		capacity = capacity ? capacity * 2 : 4;
-		if (s->budget && s->budget->used + (capacity - s->capacity) > s->budget->most)
-			return RW_SCOREBOARD_FULL;
+	int spent = s->budget && s->budget->used + (capacity - s->capacity) > s->budget->most;
+	if (spent && s->count == s->capacity)
+		return RW_SCOREBOARD_FULL;
+	if (spent || (segment && s->count <= s->capacity / 4 * 3)) {
+		capacity = s->capacity;
+		s->work += spent ? s->count : 0;
+	} else {
 		segment = malloc(capacity * sizeof *segment);
 		if (!segment)
 			return RW_SCOREBOARD_NO_MEMORY;
