@@ -59,7 +59,7 @@ _UNDECODED = {"capwap.data", "l2tp", "null", "nflog", "mpls", "pwethheuristic", 
 _NO_PACKETS = {"systemd_journal"}
 """Blocks of pcapng that are shown as frames with a time; others have none."""
 
-_MAGICS = {str(int(magic, 16)) for magic in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1")}
+_MAGICS = {str(int(magic, 16)) for magic in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1")}
 
 Endpoint = tuple[str, int]
 

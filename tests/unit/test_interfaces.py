@@ -138,6 +138,17 @@ def test_findings_of_later_passes_have_the_number_in_the_file(tmp_path: Path) ->
     assert offset == oddity["first_offset"]
 
 
+@pytest.mark.parametrize("bad", [1, 6])
+@pytest.mark.parametrize("interfaces", [1, 2])
+def test_a_time_that_cannot_be_is_found_at_its_own_record(interfaces: int, bad: int, tmp_path: Path) -> None:
+    """What is found while a record is read, before it counts."""
+    records = [(0, *record[1:]) for record in two_subflows()[:12]]
+    records[bad - 1] = (0, (1 << 64) - 1, *records[bad - 1][2:])
+    capture = tmp_path / "capture.pcapng"
+    capture.write_bytes(pcapng(records, interfaces))
+    assert findings(replay(capture))["bad_timestamp"] == (1, bad)
+
+
 def test_a_finding_says_in_which_of_several_files_it_is(tmp_path: Path) -> None:
     records = two_subflows()
     cut = pcapng([(0, *r[1:]) for r in records[200:300]], 1)[:-10]

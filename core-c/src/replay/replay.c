@@ -698,7 +698,13 @@ static RW_ASIDE rw_status announce(rw_replay *r, int64_t time_ns, rw_error *erro
 	return r->early ? rw_early_read(r->early, time_ns, error) : RW_OK;
 }
 
-/* The first record of each oddity, and its time, as it stands in its file: it came in another order. */
+/* Was it found while the record was read, which was not counted yet? */
+static int is_counted_late(const rw_replay *r, uint32_t oddity)
+{
+	return !r->as_filed || oddity == RW_ODDITY_BAD_TIMESTAMP || oddity == RW_ODDITY_NO_TIMESTAMP || oddity == RW_ODDITY_DROPPED_PACKETS;
+}
+
+/* The first record of each oddity, and its time, as it stands in its file, where it was not counted so. */
 static void number_as_filed(rw_replay *r)
 {
 	struct rw_oddity_counts *o = &r->oddities;
@@ -706,7 +712,7 @@ static void number_as_filed(rw_replay *r)
 		struct rw_place place[RW_ODDITY_COUNT];
 		uint32_t which[RW_ODDITY_COUNT], places = 0;
 		for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
-			if (o->count[i] && i != RW_ODDITY_LOST_FRAGMENT && o->first_file[i] == file) {
+			if (o->count[i] && i != RW_ODDITY_LOST_FRAGMENT && is_counted_late(r, i) && o->first_file[i] == file) {
 				place[places].offset = o->first_offset[i];
 				which[places++] = i;
 			}
@@ -725,8 +731,7 @@ static RW_ASIDE void finish(rw_replay *r)
 	if (r->across)
 		rw_across_finish(r->across);
 	rw_summary *s = &r->summary;
-	if (!r->as_filed)
-		number_as_filed(r);
+	number_as_filed(r);
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		s->oddity[i] = r->oddities.count[i];
 		s->oddity_offset[i] = r->oddities.first_offset[i];
