@@ -82,6 +82,9 @@ void rw_scoreboard_join(struct rw_sender *s, uint32_t i)
 	s->work += i + 1;
 	*rw_segment_at(s, i + 1) = joined;
 	rw_scoreboard_drop(s, 1);
+	/* Without SACK duplicate ACKs were counted, and no segment has their mark. */
+	if (!s->sack && s->sacked_out > s->count - s->lost_out)
+		s->sacked_out = s->count - s->lost_out;
 }
 
 void rw_scoreboard_clear(struct rw_sender *s)
