@@ -119,7 +119,7 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	record->interface = 0;
 	record->offset = c->in.offset;
 	record->file = c->file;
-	c->blocks++;
+	c->records++;
 	rw_input_advance(&c->in, length);
 	return 1;
 }
@@ -130,14 +130,14 @@ static RW_ASIDE int next_of_format(struct rw_capture *c, struct rw_record *recor
 	int got = c->ended ? 0 : c->next(c, record, error);
 	if (got > 0) {
 		record->file = c->file;
-		c->blocks++;
+		c->records++;
 		return 1;
 	}
 	c->ended = 1;
 	c->plain = 0;
 	if (c->in.error) {
 		enum rw_status status = c->in.error == ENOMEM ? RW_ERROR_MEMORY : RW_ERROR_READ;
-		rw_error_set(error, status, c->file, c->blocks, c->in.offset, "cannot be read: %s", strerror(c->in.error));
+		rw_error_set(error, status, c->file, c->records, c->in.offset, "cannot be read: %s", strerror(c->in.error));
 		return -(int)status;
 	}
 	return got;
@@ -172,7 +172,7 @@ void rw_capture_find(int fd, struct rw_place *place, uint32_t places)
 	while (rw_capture_next(c, &record, &error) > 0 && record.offset <= last)
 		for (uint32_t i = 0; i < places; i++)
 			if (record.offset <= place[i].offset) {
-				place[i].record = c->blocks;
+				place[i].record = c->records;
 				place[i].time_ns = record.time_ns;
 			}
 	rw_capture_close(c);

@@ -22,7 +22,7 @@ struct rw_capture {
 	struct rw_interface *interfaces; /* of the section; one for pcap */
 	uint32_t interface_count, interface_room, interfaces_before;
 	uint32_t file;
-	uint64_t blocks; /* records handed out, for error messages */
+	uint64_t records; /* handed out */
 	int64_t last_time_ns;
 	uint32_t nanoseconds_per_unit; /* pcap */
 	uint8_t swapped, lengths_reversed, ended;

@@ -95,7 +95,7 @@ struct rw_moved rw_interfaces_moved(const struct rw_interface_sort *s) { return 
 
 static int out_of_memory(struct rw_capture *c, rw_error *error)
 {
-	rw_error_set(error, RW_ERROR_MEMORY, c->file, c->blocks, c->in.offset, "out of memory");
+	rw_error_set(error, RW_ERROR_MEMORY, c->file, c->records, c->in.offset, "out of memory");
 	return -(int)RW_ERROR_MEMORY;
 }
 

@@ -158,7 +158,7 @@ static int add_interface(struct rw_capture *c, struct rw_bytes b, rw_error *erro
 		uint32_t room = c->interface_room ? c->interface_room * 2 : 4;
 		struct rw_interface *grown = realloc(c->interfaces, room * sizeof *grown);
 		if (!grown) {
-			rw_error_set(error, RW_ERROR_MEMORY, c->file, c->blocks, c->in.offset, "out of memory");
+			rw_error_set(error, RW_ERROR_MEMORY, c->file, c->records, c->in.offset, "out of memory");
 			return -(int)RW_ERROR_MEMORY;
 		}
 		c->interfaces = grown;
