@@ -120,6 +120,17 @@ struct rw_replay {
 	uint8_t ended;
 };
 
+static inline rw_status rw_out_of_memory(rw_error *error)
+{
+	rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
+	return RW_ERROR_MEMORY;
+}
+
+/* records.c: the first pass. */
+rw_status rw_records_survey(rw_replay *r, rw_error *error);
+/* The first record of each oddity, and its time, as it stands in its file, where it was not counted so. */
+void rw_records_number(rw_replay *r);
+
 /* columns.c. 1 when memory is used up; adding sets no_memory then. */
 int rw_columns_allocate(struct columns *c, uint32_t rows, uint32_t choices);
 void rw_columns_free(struct columns *c, uint32_t choices);
