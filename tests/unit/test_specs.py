@@ -438,7 +438,11 @@ def test_a_runner_that_is_told_to_end_ends_its_checker(tmp_path, number):
     (folder / "Counter.cfg").write_text(HOLDS.replace("= 4", "= 100000000"))
     with (tmp_path / "said").open("wb") as said:
         runner = subprocess.Popen(
-            [sys.executable, specs.__file__, "check", "--folder", str(tmp_path)], stdout=said, stderr=said
+            [sys.executable, specs.__file__, "check", "--folder", str(tmp_path)],
+            stdout=said,
+            stderr=said,
+            # Under nohup(1) it would rightly go on.
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
         )
     wait_for("TLC", lambda: tlc_below(runner.pid) != [], [runner])
     (tlc,) = tlc_below(runner.pid)
