@@ -126,7 +126,7 @@ class Replay:
         transitions: bool = False,
         hidden: Sequence[str] = (),
     ) -> None:
-        """monitor: checks each step of a controller with a specification; transitions: keeps those steps in the batches.
+        """monitor: checks each step of a controller with a specification; transitions: keeps the steps in the batches.
 
         hidden: labels of algorithms that are replayed, but have no columns.
         """

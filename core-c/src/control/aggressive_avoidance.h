@@ -217,9 +217,8 @@ RW_INLINE uint64_t aca_decrease_q16(const struct rw_connection *c, const struct 
 	if (!eq8 || !rw_counts(p))
 		return half;
 	struct rw_sums t = rw_sum_group(c, group);
-	uint64_t d_q27 = rw_multiply_divide(rw_multiply_divide(t.s_q27, t.s_q27, t.q_q27), RW_Q16_ONE,
-					    rw_rho_q16(p->srtt_ns, t.rtt_min_ns)) >>
-			 1;
+	uint64_t rho_q16 = rw_rho_q16(p->srtt_ns, t.rtt_min_ns);
+	uint64_t d_q27 = rw_multiply_divide(rw_multiply_divide(t.s_q27, t.s_q27, t.q_q27), RW_Q16_ONE, rho_q16) >> 1;
 	return c->option[ACA_SAFE] ? rw_max64(d_q27 >> 11, half) : d_q27 >> 11;
 }
 
