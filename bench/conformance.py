@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for algorithms in (INGEST, ALONE):
         print(monitor_cost(path, algorithms, args.runs), flush=True)
     if args.events:
-        with rewindow.open(str(path)) as capture, capture.stream([Choice("tccc")], moves=True) as replay:
+        with rewindow.open(str(path)) as capture, capture.stream([Choice("tccc")], transitions=True) as replay:
             print("\n" + trace_time("tccc", replay.steps(), args.events), flush=True)
         print(trace_time("sbcc", detections(args.events), args.events))
     return 0

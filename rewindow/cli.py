@@ -225,7 +225,7 @@ def _judged(args: argparse.Namespace) -> list[Verdict]:
     tlc = specs.jar(args.jar)
     with (
         rewindow.open(*args.captures) as capture,
-        capture.stream(choices, moves=True) as replay,
+        capture.stream(choices, transitions=True) as replay,
         checks.Checker(choices, tlc) as checker,
     ):
         if args.connection is not None and args.connection >= (count := replay.connection_count()):

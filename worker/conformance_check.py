@@ -104,7 +104,7 @@ def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> step_logs.Ve
         with rewindow.open(file) as opened:
             opened.names[:] = [capture.filename]
             with (
-                opened.stream([choice], moves=True) as replay,
+                opened.stream([choice], transitions=True) as replay,
                 checks.Checker([choice], jar, runs=runs, on_progress=watch) as checker,
             ):
                 for step in replay.steps(asked.connection_number, lambda _: watch(checker.progress())):

@@ -257,5 +257,5 @@ class Controller:
     def steps(self) -> list[Step]:
         """Those since observe()."""
         count = ffi.new("uint64_t *")
-        rows = lib.rw_controller_moves(self._handle, count)
+        rows = lib.rw_controller_transitions(self._handle, count)
         return [step_of(rows[i]) for i in range(count[0])]

@@ -49,12 +49,12 @@ class Detector:
     def __init__(self, name: str, **options: object) -> None:
         self.name = name
         self._choice = Choice(name, options)
-        handle, error = ffi.new("rw_watch **"), ffi.new("rw_error *")
+        handle, error = ffi.new("rw_hand_detector **"), ffi.new("rw_error *")
         array, keep = choices_for([self._choice])
-        status = lib.rw_watch_open(handle, array, error)
+        status = lib.rw_hand_detector_open(handle, array, error)
         del keep
         check(status, error)
-        self._handle = ffi.gc(handle[0], lib.rw_watch_close)
+        self._handle = ffi.gc(handle[0], lib.rw_hand_detector_close)
         self._indices: list[int | None] = []
         self._statistics = self._described()
 
@@ -63,7 +63,7 @@ class Detector:
         found: dict[str, tuple[int, float]] = {}
         info = ffi.new("rw_statistic_info *")
         while True:
-            lib.rw_watch_statistic_describe(self._handle, len(found), info)
+            lib.rw_hand_detector_statistic_describe(self._handle, len(found), info)
             if info.name == ffi.NULL:
                 return found
             scale = 1e9 if ffi.string(info.unit) == b"ns" else float(1 << info.fraction_bits)
@@ -82,24 +82,24 @@ class Detector:
     def join(self, *, time: float = 0.0, srtt: float | None = None) -> int:
         """A path joins; returns its number."""
         place = ffi.new("uint32_t *")
-        self._call(lib.rw_watch_join, _ns(time), _ns(srtt or 0), place)
+        self._call(lib.rw_hand_detector_join, _ns(time), _ns(srtt or 0), place)
         self._indices.append(place[0])
         return len(self._indices) - 1
 
     def leave(self, path: int, *, time: float) -> None:
-        self._call(lib.rw_watch_leave, self._place(path), _ns(time))
+        self._call(lib.rw_hand_detector_leave, self._place(path), _ns(time))
         self._indices[path] = None
 
     def ece(self, path: int, *, time: float) -> None:
         """An ACK with ECN echo."""
-        self._call(lib.rw_watch_congestion, self._place(path), lib.RW_WATCH_ECE, _ns(time))
+        self._call(lib.rw_hand_detector_congestion, self._place(path), lib.RW_HAND_DETECTOR_ECE, _ns(time))
 
     def loss(self, path: int, *, time: float) -> None:
         """A fast retransmit."""
-        self._call(lib.rw_watch_congestion, self._place(path), lib.RW_WATCH_LOSS, _ns(time))
+        self._call(lib.rw_hand_detector_congestion, self._place(path), lib.RW_HAND_DETECTOR_LOSS, _ns(time))
 
     def timeout(self, path: int, *, time: float) -> None:
-        self._call(lib.rw_watch_congestion, self._place(path), lib.RW_WATCH_TIMEOUT, _ns(time))
+        self._call(lib.rw_hand_detector_congestion, self._place(path), lib.RW_HAND_DETECTOR_TIMEOUT, _ns(time))
 
     def sample(
         self,
@@ -114,14 +114,14 @@ class Detector:
         """What an ACK tells: a delay in seconds (a round trip, or one way with any constant offset), segments newly
         delivered and newly known as lost. srtt: None, smoothed from the samples."""
         place = self._place(path)
-        self._call(lib.rw_watch_delivery, place, delivered, lost, _ns(delay or 0), _ns(srtt or 0), _ns(time))
+        self._call(lib.rw_hand_detector_delivery, place, delivered, lost, _ns(delay or 0), _ns(srtt or 0), _ns(time))
 
     def advance(self, time: float) -> None:
-        lib.rw_watch_advance(self._handle, _ns(time))
+        lib.rw_hand_detector_advance(self._handle, _ns(time))
 
     def _row(self, path: int) -> tuple[int, str]:
-        row = ffi.new("rw_watch_row *")
-        self._call(lib.rw_watch_path, self._place(path), row)
+        row = ffi.new("rw_hand_detector_row *")
+        self._call(lib.rw_hand_detector_path, self._place(path), row)
         return int(row.set), STATES[int(row.state)]
 
     @property
@@ -138,7 +138,7 @@ class Detector:
         value = ffi.new("int64_t *")
         found = {}
         for name, (index, scale) in self._statistics.items():
-            self._call(lib.rw_watch_statistic, index, self._place(path), value)
+            self._call(lib.rw_hand_detector_statistic, index, self._place(path), value)
             found[name] = value[0] / scale
         return found
 

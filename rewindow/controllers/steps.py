@@ -14,7 +14,7 @@ UNSET = 0xFFFFFFFFFFFFFFFF
 CHECKS = [c for i in range(lib.RW_CHECK_COUNT) if (c := name_of(lib.rw_check_name, i))]
 """Properties of specs/ that the monitor checks."""
 
-KINDS = [k for i in range(lib.RW_MOVE_COUNT) if (k := name_of(lib.rw_move_name, i))]
+KINDS = [k for i in range(lib.RW_TRANSITION_COUNT) if (k := name_of(lib.rw_transition_name, i))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ def _path(p: Any) -> PathState | None:
 
 
 def step_of(row: Any) -> Step:
-    """From the core's rw_move_row."""
+    """From the core's rw_transition_row."""
     return Step(
         time_ns=row.time_ns,
         row=row.row,
         connection=row.connection,
         choice=row.choice,
-        kind=name_of(lib.rw_move_name, row.kind) or "unknown",
+        kind=name_of(lib.rw_transition_name, row.kind) or "unknown",
         path=row.path,
         acked_segments=row.acked_segments,
         violated=tuple(name for i, name in enumerate(CHECKS) if row.violated >> i & 1),
@@ -119,7 +119,7 @@ def monitored(choice: Choice, steps: Sequence[Step]) -> list[Step]:
 
     Raises BadOption for an algorithm that no specification speaks of.
     """
-    rows, error = ffi.new("rw_move_row[]", [_row(s) for s in steps]), ffi.new("rw_error *")
+    rows, error = ffi.new("rw_transition_row[]", [_row(s) for s in steps]), ffi.new("rw_error *")
     array, keep = choices_for([choice])
     status = lib.rw_monitor_rows(array, rows, len(steps), error)
     del keep

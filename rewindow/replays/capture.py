@@ -61,7 +61,7 @@ class Capture:
         detectors: Sequence[str | Choice] = (),
         bottlenecks: bool | Choice = False,
         monitor: bool = False,
-        moves: bool = False,
+        transitions: bool = False,
         hidden: Sequence[str] = (),
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
@@ -69,7 +69,7 @@ class Capture:
         detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
         bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
         detector sbd with options of its own.
-        monitor: check each step of a controller with a specification; moves: keep those steps in the batches.
+        monitor: check each step of a controller with a specification; transitions: keep those steps in the batches.
         hidden: labels of algorithms that are replayed for the summary's sake alone, and have no columns.
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
@@ -82,7 +82,7 @@ class Capture:
             "detectors": [Choice.of(d) for d in detectors],
             "across": _across(bottlenecks),
             "monitor": monitor,
-            "moves": moves,
+            "transitions": transitions,
             "hidden": hidden,
         }
         replay = self._open(choices, asked)

@@ -123,10 +123,10 @@ class Replay:
         detectors: Sequence[Choice] = (),
         across: Choice | None = None,
         monitor: bool = False,
-        moves: bool = False,
+        transitions: bool = False,
         hidden: Sequence[str] = (),
     ) -> None:
-        """monitor: checks each step of a controller with a specification; moves: keeps those steps in the batches.
+        """monitor: checks each step of a controller with a specification; transitions: keeps the steps in the batches.
 
         hidden: labels of algorithms that are replayed, but have no columns.
         """
@@ -145,13 +145,13 @@ class Replay:
                 "batch_rows": batch_rows,
                 "copies": self._decoded.copies,
                 "monitor": monitor,
-                "moves": moves,
+                "transitions": transitions,
             },
         )
         watching, keep_watching = choices_for(detectors)
         limits.detector, limits.detectors = watching, len(detectors)
         over_all, keep_over_all = choices_for([across] if across else [])
-        limits.across = over_all if across else ffi.NULL
+        limits.shared_bottlenecks = over_all if across else ffi.NULL
         status = lib.rw_replay_open(
             handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
         )
@@ -196,14 +196,14 @@ class Replay:
     def steps(
         self, connection: int | None = None, report: Callable[[float], None] = lambda done: None
     ) -> Iterator[Step]:
-        """Draws the rest of the replay for the steps alone; it was opened with moves=True.
+        """Draws the rest of the replay for the steps alone; it was opened with transitions=True.
 
         connection: only of this one. report: told how much is done, 0 to 1, also while there are none.
         """
         for batch in self._draw():
-            for i in range(batch.moves):
-                if connection in (None, batch.move[i].connection):
-                    yield step_of(batch.move[i])
+            for i in range(batch.transitions):
+                if connection in (None, batch.transition[i].connection):
+                    yield step_of(batch.transition[i])
             report(self.progress())
 
     def connection_count(self) -> int:
@@ -332,7 +332,7 @@ class Replay:
                         choice.label,
                         row.count,
                         name_of(lib.rw_check_name, row.first_check) or "unknown",
-                        name_of(lib.rw_move_name, row.first_move) or "unknown",
+                        name_of(lib.rw_transition_name, row.first_transition) or "unknown",
                         row.first_row,
                         row.first_ns,
                     )
@@ -350,7 +350,7 @@ class Replay:
                 first = {
                     "algorithm": choice.label,
                     "property": name_of(lib.rw_check_name, row.first_check) or "unknown",
-                    "step": name_of(lib.rw_move_name, row.first_move) or "unknown",
+                    "step": name_of(lib.rw_transition_name, row.first_transition) or "unknown",
                     "path": int(row.first_path),
                     "row": int(row.first_row),
                     "time_ns": int(row.first_ns),

@@ -26,7 +26,7 @@ DETECTOR_KINDS = [k for k in KINDS if k.startswith(("detector_", "judge_"))]
 
 
 def steps_of(path, choices=CHOICES):
-    with rewindow.open(str(path)) as capture, capture.stream(choices, monitor=True, moves=True) as replay:
+    with rewindow.open(str(path)) as capture, capture.stream(choices, monitor=True, transitions=True) as replay:
         return list(replay.steps())
 
 

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "findings.h"
 #include "detect.h"
-#include "observed.h"
+#include "recorder.h"
 #include "shadow.h"
 
 struct rw_controller {
@@ -12,17 +12,11 @@ struct rw_controller {
 	struct rw_detect *detect; /* null: it has no use for sets */
 	uint8_t own_detector;     /* its place + 1 where it is the one that the controller was made with */
 	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
-	struct rw_observed observed;  /* when somebody looks */
-	struct rw_observed_by by;
-	struct rw_move_log log;
+	struct rw_recorder recorder;  /* when somebody looks */
+	struct rw_recording by;
+	struct rw_transition_log log;
 	struct rw_violations violations;
 };
-
-static rw_status refuse(rw_error *error, const char *reason)
-{
-	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s", reason);
-	return RW_ERROR_BAD_VALUE;
-}
 
 rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint32_t mss_bytes, rw_error *error)
 {
@@ -75,14 +69,14 @@ static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct r
 
 static void sets_complete(void *to, uint32_t first_path)
 {
-	rw_shadow_moved(((rw_controller *)to)->shadow, RW_MOVE_SETS, first_path, 0);
+	rw_shadow_stepped(((rw_controller *)to)->shadow, RW_TRANSITION_SETS, first_path, 0);
 }
 
 static void stepped(void *to, uint8_t kind, uint32_t path)
 {
 	rw_controller *c = to;
-	if (c->shadow->observer && c->observed.detector == c->detect->which + 1)
-		rw_observe_detector(&c->observed, c->detect, kind, path);
+	if (c->shadow->observer && c->recorder.detector == c->detect->which + 1)
+		rw_recorder_detector_step(&c->recorder, c->detect, kind, path);
 }
 
 void rw_controller_advance(rw_controller *c, int64_t time_ns)
@@ -109,14 +103,14 @@ static struct rw_violations *violations_of(void *owner, uint32_t connection, uin
 
 void rw_controller_observe(rw_controller *c)
 {
-	c->by = (struct rw_observed_by){.log = &c->log, .owner = c, .violations = violations_of, .monitor = 1};
-	rw_observe(&c->observed, &c->by, c->shadow, 0, 0);
-	c->observed.detector = c->own_detector;
+	c->by = (struct rw_recording){.log = &c->log, .owner = c, .violations = violations_of, .monitor = 1};
+	rw_recorder_attach(&c->recorder, &c->by, c->shadow, 0, 0);
+	c->recorder.detector = c->own_detector;
 	if (c->detect)
-		rw_look_at_detector(c->detect, &c->observed.detected[0]);
+		rw_detector_snapshot_take(c->detect, &c->recorder.detected[0]);
 }
 
-const rw_move_row *rw_controller_moves(const rw_controller *c, uint64_t *count)
+const rw_transition_row *rw_controller_transitions(const rw_controller *c, uint64_t *count)
 {
 	*count = c->log.count;
 	return c->log.row;
@@ -125,12 +119,12 @@ const rw_move_row *rw_controller_moves(const rw_controller *c, uint64_t *count)
 static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t *path, int join, rw_error *error)
 {
 	if (state->cwnd_q16 < RW_Q16_ONE || state->cwnd_q16 > RW_CWND_MAX_Q16)
-		return refuse(error, "cwnd must be 1 to 1048576 segments");
+		return rw_bad_value(error, "cwnd must be 1 to 1048576 segments");
 	uint32_t i = 0;
 	while (i < RW_MAX_PATHS && c->shadow->connection->path[i].live)
 		i++;
 	if (i == RW_MAX_PATHS)
-		return refuse(error, "a connection has at most 8 paths");
+		return rw_bad_value(error, "a connection has at most 8 paths");
 	rw_shadow_place(c->shadow, i, state->cwnd_q16, state->ssthresh_q16, state->srtt_ns);
 	struct rw_path *p = &c->shadow->connection->path[i];
 	p->cwnd_cnt = state->cwnd_cnt;
@@ -140,7 +134,7 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
 	if (join)
-		rw_shadow_moved(c->shadow, RW_MOVE_JOIN, i, 0);
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_JOIN, i, 0);
 	struct rw_detect_sink sink = {set_changed, sets_complete, join ? stepped : NULL, c};
 	if (c->detect)
 		rw_detect_join(c->detect, i, state->srtt_ns, &sink);
@@ -179,13 +173,13 @@ static void dissolve(rw_controller *c, uint32_t path)
 		return;
 	rw_shadow_set(c->shadow, path, 0, RW_GROUP_MONITOR);
 	rw_shadow_set(c->shadow, last, 0, RW_GROUP_MONITOR);
-	rw_shadow_moved(c->shadow, RW_MOVE_SETS, path, 0);
+	rw_shadow_stepped(c->shadow, RW_TRANSITION_SETS, path, 0);
 }
 
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
-		return refuse(error, "no such path");
+		return rw_bad_value(error, "no such path");
 	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
 	if (c->detect)
 		rw_detect_leave(c->detect, path, &sink);
@@ -198,15 +192,17 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 			    uint64_t rtt_ns, int64_t time_ns, rw_error *error)
 {
 	if (!is_live(c, path))
-		return refuse(error, "no such path");
+		return rw_bad_value(error, "no such path");
 	if (acked_segments > 1 << 20)
-		return refuse(error, "acked must be 0 to 1048576 segments");
+		return rw_bad_value(error, "acked must be 0 to 1048576 segments");
 	if (marked_segments > acked_segments)
-		return refuse(error, "more segments marked than acked");
+		return rw_bad_value(error, "more segments marked than acked");
 	c->acked[path] += acked_segments;
 	/* A whole window is in flight: what ends a round trip is the ACK of what was next at its beginning. */
 	uint32_t next = c->acked[path] + (uint32_t)(c->shadow->connection->path[path].cwnd_q16 >> 16);
-	struct rw_ack ack = {path, acked_segments, rtt_ns, rtt_ns, time_ns == RW_TIME_UNKNOWN ? 0 : time_ns, c->acked[path], next, marked_segments};
+	struct rw_ack ack = {
+	    path,           acked_segments, rtt_ns,         rtt_ns, time_ns == RW_TIME_UNKNOWN ? 0 : time_ns,
+	    c->acked[path], next,           marked_segments};
 	uint64_t srtt = c->shadow->connection->path[path].srtt_ns;
 	if (rtt_ns)
 		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
@@ -226,13 +222,13 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t time_ns, rw_error *error)
 {
 	if (!is_live(c, path))
-		return refuse(error, "no such path");
+		return rw_bad_value(error, "no such path");
 	tell_congestion(c, path, marked ? RW_CONGESTION_ECE : RW_CONGESTION_LOSS, time_ns);
 	rw_shadow_reduce(c->shadow, path, marked);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
 	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
 		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
-		rw_shadow_moved(c->shadow, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path, 0);
 	}
 	return RW_OK;
 }
@@ -250,7 +246,7 @@ rw_status rw_controller_ece(rw_controller *c, uint32_t path, int64_t time_ns, rw
 rw_status rw_controller_timeout(rw_controller *c, uint32_t path, int64_t time_ns, rw_error *error)
 {
 	if (!is_live(c, path))
-		return refuse(error, "no such path");
+		return rw_bad_value(error, "no such path");
 	tell_congestion(c, path, RW_CONGESTION_TIMEOUT, time_ns);
 	rw_shadow_timeout(c->shadow, path, 0, 1);
 	return RW_OK;
@@ -259,14 +255,15 @@ rw_status rw_controller_timeout(rw_controller *c, uint32_t path, int64_t time_ns
 rw_status rw_controller_undo(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
-		return refuse(error, "no such path");
-	return rw_shadow_undo(c->shadow, path) ? RW_OK : refuse(error, "no reduction that could be undone");
+		return rw_bad_value(error, "no such path");
+	return rw_shadow_undo(c->shadow, path) ? RW_OK : rw_bad_value(error, "no reduction that could be undone");
 }
 
-rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_state *state, uint32_t *phase, rw_error *error)
+rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_state *state, uint32_t *phase,
+			     rw_error *error)
 {
 	if (!is_live(c, path))
-		return refuse(error, "no such path");
+		return rw_bad_value(error, "no such path");
 	const struct rw_path *p = &c->shadow->connection->path[path];
 	memset(state, 0, sizeof *state);
 	state->cwnd_q16 = p->cwnd_q16;
@@ -305,7 +302,7 @@ rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t pa
 {
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
-		return refuse(error, "no such value");
+		return rw_bad_value(error, "no such value");
 	const struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
 	*value = !w->of_path ? c->shadow->connection->word[w->index] : w->half ? p->half[w->index] : p->word[w->index];
 	return RW_OK;
@@ -315,7 +312,7 @@ rw_status rw_controller_set_word(rw_controller *c, uint32_t index, uint32_t path
 {
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
-		return refuse(error, "no such value");
+		return rw_bad_value(error, "no such value");
 	struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
 	if (!w->of_path) {
 		c->shadow->connection->word[w->index] = value;

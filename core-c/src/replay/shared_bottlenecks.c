@@ -3,18 +3,18 @@
  * are an observation; over the capture, two flows share a bottleneck when there were OBSERVATIONS of them or more and they were together in
  * the share TOGETHER/OBSERVATIONS of them.
  */
-#include "across.h"
+#include "shared_bottlenecks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { BULK_BYTES_MIN = 15000 };
 
-struct across_pair {
+struct flow_pair {
 	uint32_t observed, together;
 };
 
-struct rw_across {
+struct rw_shared_bottlenecks {
 	int64_t option[RW_MAX_OPTIONS];
 	int64_t start_ns, length_ns;
 	uint32_t number, flows, room;
@@ -24,13 +24,16 @@ struct rw_across {
 	struct rw_sbd_flow *seen[RW_SBD_FLOWS]; /* null before a flow's first sample and after its last packet */
 	uint8_t congested[RW_SBD_FLOWS];        /* at least once */
 	uint32_t bottleneck[RW_SBD_FLOWS];
-	struct across_pair pair[RW_SBD_FLOWS][RW_SBD_FLOWS]; /* the first index is the lower */
+	struct flow_pair pair[RW_SBD_FLOWS][RW_SBD_FLOWS]; /* the first index is the lower */
 };
 
-static uint64_t bytes_of(const struct rw_survey *s, uint32_t flow) { return s->flow[flow].side[s->flow[flow].source].bytes; }
+static uint64_t bytes_of(const struct rw_survey *s, uint32_t flow)
+{
+	return s->flow[flow].side[s->flow[flow].source].bytes;
+}
 
 /* The flows that send the most, in no order. */
-static void choose(struct rw_across *a, const struct rw_survey *s)
+static void choose(struct rw_shared_bottlenecks *a, const struct rw_survey *s)
 {
 	uint32_t least = 0;
 	for (uint32_t i = 0; i < s->flows; i++) {
@@ -53,9 +56,9 @@ static void choose(struct rw_across *a, const struct rw_survey *s)
 		a->place[a->flow[k]] = (uint8_t)(k + 1);
 }
 
-struct rw_across *rw_across_open(const struct rw_survey *survey, const int64_t *option)
+struct rw_shared_bottlenecks *rw_shared_bottlenecks_open(const struct rw_survey *survey, const int64_t *option)
 {
-	struct rw_across *a = calloc(1, sizeof *a);
+	struct rw_shared_bottlenecks *a = calloc(1, sizeof *a);
 	if (a)
 		a->place = calloc(survey->flows + 1, 1);
 	if (!a || !a->place) {
@@ -69,7 +72,7 @@ struct rw_across *rw_across_open(const struct rw_survey *survey, const int64_t *
 	return a;
 }
 
-void rw_across_close(struct rw_across *a)
+void rw_shared_bottlenecks_close(struct rw_shared_bottlenecks *a)
 {
 	if (!a)
 		return;
@@ -79,7 +82,7 @@ void rw_across_close(struct rw_across *a)
 	free(a);
 }
 
-static void observe(struct rw_across *a)
+static void observe(struct rw_shared_bottlenecks *a)
 {
 	struct rw_sbd_statistics now[RW_SBD_FLOWS] = {{0}};
 	uint8_t ready[RW_SBD_FLOWS] = {0}, group[RW_SBD_FLOWS];
@@ -107,7 +110,7 @@ static void observe(struct rw_across *a)
 		}
 }
 
-static int anything_measured(const struct rw_across *a)
+static int anything_measured(const struct rw_shared_bottlenecks *a)
 {
 	for (uint32_t i = 0; i < a->flows; i++)
 		if (a->seen[i] && a->seen[i]->samples)
@@ -116,7 +119,7 @@ static int anything_measured(const struct rw_across *a)
 }
 
 /* Intervals in which nothing was measured are passed over at once. */
-static void advance(struct rw_across *a, int64_t now_ns)
+static void advance(struct rw_shared_bottlenecks *a, int64_t now_ns)
 {
 	if (!a->began) {
 		a->began = 1;
@@ -138,14 +141,15 @@ static void advance(struct rw_across *a, int64_t now_ns)
  * Is the flow past its first congestion? Flows that start together fill their queues together, wherever these are: what
  * slow start and the recovery from it show is left out.
  */
-static int is_settled(struct rw_across *a, uint32_t place, const struct rw_event *e)
+static int is_settled(struct rw_shared_bottlenecks *a, uint32_t place, const struct rw_event *e)
 {
 	if (e->kind == RW_EVENT_TIMEOUT || e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR | RW_STEP_TAIL_LOSS))
 		a->congested[place] = 1;
-	return a->seen[place] || (a->congested[place] && e->kind == RW_EVENT_ACK && e->state_after <= RW_SENDER_DISORDER);
+	return a->seen[place] ||
+	       (a->congested[place] && e->kind == RW_EVENT_ACK && e->state_after <= RW_SENDER_DISORDER);
 }
 
-int rw_across_event(struct rw_across *a, uint32_t flow, const struct rw_event *e)
+int rw_shared_bottlenecks_event(struct rw_shared_bottlenecks *a, uint32_t flow, const struct rw_event *e)
 {
 	uint32_t place = a->place[flow];
 	if (place == 0 || !is_settled(a, --place, e) || e->kind != RW_EVENT_ACK)
@@ -161,7 +165,7 @@ int rw_across_event(struct rw_across *a, uint32_t flow, const struct rw_event *e
 	return 0;
 }
 
-void rw_across_end(struct rw_across *a, uint32_t flow)
+void rw_shared_bottlenecks_end(struct rw_shared_bottlenecks *a, uint32_t flow)
 {
 	uint32_t place = a->place[flow];
 	if (place == 0)
@@ -170,20 +174,19 @@ void rw_across_end(struct rw_across *a, uint32_t flow)
 	a->seen[place - 1] = NULL;
 }
 
-static int decided(const struct rw_across *a, const struct across_pair *p)
+static int decided(const struct rw_shared_bottlenecks *a, const struct flow_pair *p)
 {
 	return p->observed >= (uint32_t)(a->option[RW_SBD_OBSERVATIONS] >> 16);
 }
 
-static int together(const struct rw_across *a, const struct across_pair *p)
+static int together(const struct rw_shared_bottlenecks *a, const struct flow_pair *p)
 {
-	return decided(a, p) &&
-	       (uint64_t)p->together * (uint64_t)a->option[RW_SBD_OBSERVATIONS] >=
-		   (uint64_t)p->observed * (uint64_t)a->option[RW_SBD_TOGETHER];
+	return decided(a, p) && (uint64_t)p->together * (uint64_t)a->option[RW_SBD_OBSERVATIONS] >=
+				    (uint64_t)p->observed * (uint64_t)a->option[RW_SBD_TOGETHER];
 }
 
 /* Bottlenecks are what pairs connect, numbered from 1 on. */
-void rw_across_finish(struct rw_across *a)
+void rw_shared_bottlenecks_finish(struct rw_shared_bottlenecks *a)
 {
 	uint32_t next = 0, queue[RW_SBD_FLOWS];
 	for (uint32_t i = 0; i < a->flows; i++) {
@@ -194,7 +197,7 @@ void rw_across_finish(struct rw_across *a)
 		while (head < tail) {
 			uint32_t at = queue[head++];
 			for (uint32_t k = 0; k < a->flows; k++) {
-				const struct across_pair *p = at < k ? &a->pair[at][k] : &a->pair[k][at];
+				const struct flow_pair *p = at < k ? &a->pair[at][k] : &a->pair[k][at];
 				if (k == at || k == i || a->bottleneck[k] || !together(a, p))
 					continue;
 				a->bottleneck[k] = next + 1;
@@ -206,7 +209,7 @@ void rw_across_finish(struct rw_across *a)
 	}
 }
 
-rw_bottleneck_state rw_across_of(const struct rw_across *a, uint32_t flow, uint32_t *number)
+rw_bottleneck_state rw_shared_bottlenecks_of(const struct rw_shared_bottlenecks *a, uint32_t flow, uint32_t *number)
 {
 	*number = 0;
 	uint32_t place = flow < a->room ? a->place[flow] : 0;

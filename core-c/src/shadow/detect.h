@@ -12,7 +12,7 @@ enum { RW_DETECTORS_MAX = 8 };
 struct rw_detect_sink {
 	void (*changed)(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now);
 	void (*complete)(void *to, uint32_t first_path);
-	/* And before that of every step of the detector itself (rw_move_kind); null: nobody looks. */
+	/* And before that of every step of the detector itself (rw_transition_kind); null: nobody looks. */
 	void (*stepped)(void *to, uint8_t kind, uint32_t path);
 	void *to;
 };
@@ -21,7 +21,7 @@ struct rw_detect {
 	struct rw_detect *next;
 	const struct rw_detector *detector;
 	struct rw_detection *state;
-	uint8_t which;              /* its place in the registry */
+	uint8_t which; /* its place in the registry */
 	uint8_t set[RW_MAX_PATHS], group_state[RW_MAX_PATHS]; /* as told last */
 };
 
@@ -32,7 +32,8 @@ void rw_detect_close(struct rw_detect *w);
 void rw_detect_advance(struct rw_detect *w, int64_t now_ns, const struct rw_detect_sink *sink);
 void rw_detect_join(struct rw_detect *w, uint32_t path, uint64_t srtt_ns, const struct rw_detect_sink *sink);
 void rw_detect_leave(struct rw_detect *w, uint32_t path, const struct rw_detect_sink *sink);
-void rw_detect_congestion(struct rw_detect *w, uint32_t path, enum rw_congestion kind, const struct rw_detect_sink *sink);
+void rw_detect_congestion(struct rw_detect *w, uint32_t path, enum rw_congestion kind,
+			  const struct rw_detect_sink *sink);
 /* srtt_ns: after the sample. */
 void rw_detect_delivery(struct rw_detect *w, const struct rw_delivery *delivery, uint64_t srtt_ns);
 /* All that an event of a sender tells. */

@@ -1,4 +1,4 @@
-#include "early.h"
+#include "lookahead.h"
 #include "pass.h"
 
 #include <stdlib.h>
@@ -40,11 +40,11 @@ struct echo {
 struct sending {
 	struct rw_packet packet;
 	int64_t earliest_ns, latest_ns;
-	int64_t from_ns;           /* when the packet before the hole was sent; 0 until that is known */
+	int64_t from_ns; /* when the packet before the hole was sent; 0 until that is known */
 	uint32_t hole_bytes, slot; /* how many of the ACKs since then have had their share */
-	uint32_t echo, order;      /* which value it echoes, from 1 on, and how many packets before it did */
-	uint8_t starting;          /* slow start, as far as is known: nothing had been sent again */
-	uint8_t overtaken;         /* the hole was filled in part, by packets that came late */
+	uint32_t echo, order; /* which value it echoes, from 1 on, and how many packets before it did */
+	uint8_t starting; /* slow start, as far as is known: nothing had been sent again */
+	uint8_t overtaken; /* the hole was filled in part, by packets that came late */
 };
 
 struct waiting {
@@ -63,12 +63,12 @@ struct waiting {
 	uint8_t ticks, started, numbered, sending, repeated;
 };
 
-struct rw_early {
+struct rw_lookahead {
 	const struct rw_survey *survey;
 	struct rw_pass *pass;
 	struct rw_flow_index index;
 	const uint8_t *send_times; /* of each flow */
-	struct waiting **flow;     /* null before a flow's first packet, after its last, and where it is not needed */
+	struct waiting **flow; /* null before a flow's first packet, after its last, and where it is not needed */
 	struct rw_packet taken;
 	int64_t ahead_ns, read_ns;
 	uint64_t passed, read; /* records that the replay has, that this reader has */
@@ -97,7 +97,7 @@ enum rw_send_times rw_send_times_of(const struct rw_flow *f, uint8_t vantage)
 	return rw_clock_ticks(f, f->source) ? RW_SEND_TIMES_TIMESTAMPS : RW_SEND_TIMES_ROUND_TRIP;
 }
 
-int rw_early_waits(const struct rw_flow *f, const struct rw_packet *p)
+int rw_lookahead_waits(const struct rw_flow *f, const struct rw_packet *p)
 {
 	if (p->payload_bytes || p->flags & RW_TCP_FIN)
 		return 1;
@@ -122,7 +122,7 @@ static int64_t round_trip_before_ns(const struct rw_flow *f)
 }
 
 /* From a flow's first packet in this reader's sight to its last in the replay's. Null: out of memory. */
-static struct waiting *waiting_of(struct rw_early *e, uint32_t flow)
+static struct waiting *waiting_of(struct rw_lookahead *e, uint32_t flow)
 {
 	struct waiting *w = e->flow[flow];
 	if (!w && (w = calloc(1, sizeof *w))) {
@@ -143,7 +143,7 @@ static void forget(struct waiting *w)
 	free(w);
 }
 
-void rw_early_end(struct rw_early *e, uint32_t flow)
+void rw_lookahead_end(struct rw_lookahead *e, uint32_t flow)
 {
 	if (e->flow[flow])
 		e->waiting -= e->flow[flow]->count;
@@ -151,10 +151,10 @@ void rw_early_end(struct rw_early *e, uint32_t flow)
 	e->flow[flow] = NULL;
 }
 
-enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t files, const struct rw_survey *survey,
-			     const uint8_t *send_times, rw_error *error)
+enum rw_status rw_lookahead_open(struct rw_lookahead **out, const int *fds, uint32_t files,
+				 const struct rw_survey *survey, const uint8_t *send_times, rw_error *error)
 {
-	struct rw_early *e = calloc(1, sizeof *e);
+	struct rw_lookahead *e = calloc(1, sizeof *e);
 	enum rw_status status = RW_ERROR_MEMORY;
 	if (e) {
 		e->survey = survey;
@@ -177,14 +177,14 @@ enum rw_status rw_early_open(struct rw_early **out, const int *fds, uint32_t fil
 	if (status != RW_OK) {
 		if (status == RW_ERROR_MEMORY)
 			rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
-		rw_early_close(e);
+		rw_lookahead_close(e);
 		return status;
 	}
 	*out = e;
 	return RW_OK;
 }
 
-void rw_early_close(struct rw_early *e)
+void rw_lookahead_close(struct rw_lookahead *e)
 {
 	if (!e)
 		return;
@@ -302,10 +302,13 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 	}
 }
 
-static struct sending *sending_at(const struct waiting *w, uint32_t i) { return &w->ring[(w->head + i) & (w->capacity - 1)]; }
+static struct sending *sending_at(const struct waiting *w, uint32_t i)
+{
+	return &w->ring[(w->head + i) & (w->capacity - 1)];
+}
 
 /* 0, or 1 when memory is used up. */
-static int wait_for_replay(struct rw_early *e, struct waiting *w, const struct sending *s)
+static int wait_for_replay(struct rw_lookahead *e, struct waiting *w, const struct sending *s)
 {
 	if (w->count == w->capacity) {
 		uint32_t capacity = w->capacity ? w->capacity * 2 : 16;
@@ -328,7 +331,7 @@ static int wait_for_replay(struct rw_early *e, struct waiting *w, const struct s
  * Data that is missing before this packet was sent before it, and after the data in front of the hole: at once, unless IPv4 packet
  * numbers say that retransmissions came between. 0, or 1 when memory is used up.
  */
-static int see_hole(struct rw_early *e, struct waiting *w, const struct sending *s)
+static int see_hole(struct rw_lookahead *e, struct waiting *w, const struct sending *s)
 {
 	const struct rw_packet *p = &s->packet;
 	uint32_t end = p->sequence + p->payload_bytes + !!(p->flags & RW_TCP_FIN);
@@ -344,7 +347,8 @@ static int see_hole(struct rw_early *e, struct waiting *w, const struct sending 
 			const struct rw_packet *b = &sending_at(w, i - 1)->packet;
 			if (p->family == 4 && (uint16_t)(after - b->identification) > 1)
 				place = i;
-			if (sending_at(w, i - 1)->hole_bytes || rw_seq_diff(b->sequence + b->payload_bytes, w->next) >= 0)
+			if (sending_at(w, i - 1)->hole_bytes ||
+			    rw_seq_diff(b->sequence + b->payload_bytes, w->next) >= 0)
 				break;
 			after = b->identification;
 			i--;
@@ -383,11 +387,11 @@ static int fill_hole(const struct waiting *w, const struct sending *s)
 	return 0;
 }
 
-static int see_sending(struct rw_early *e, const struct rw_flow *f, struct waiting *w, const struct rw_packet *p)
+static int see_sending(struct rw_lookahead *e, const struct rw_flow *f, struct waiting *w, const struct rw_packet *p)
 {
 	w->repeated |= w->sending && p->payload_bytes && rw_seq_diff(p->sequence, w->next) < 0;
-	struct sending s = {.packet = *p, .earliest_ns = NEVER, .latest_ns = p->time_ns,
-			    .starting = w->round_trip_ns && !w->repeated};
+	struct sending s = {
+	    .packet = *p, .earliest_ns = NEVER, .latest_ns = p->time_ns, .starting = w->round_trip_ns && !w->repeated};
 	if (w->ticks && p->has_timestamps) {
 		if (w->echo)
 			bound_by_echo(w, &s);
@@ -400,20 +404,20 @@ static int see_sending(struct rw_early *e, const struct rw_flow *f, struct waiti
 			w->identification = p->identification;
 		w->numbered = 1;
 	}
-	if (!rw_early_waits(f, p) || (p->payload_bytes && w->sending && rw_seq_diff(p->sequence, w->next) < 0 && fill_hole(w, &s)))
+	if (!rw_lookahead_waits(f, p) ||
+	    (p->payload_bytes && w->sending && rw_seq_diff(p->sequence, w->next) < 0 && fill_hole(w, &s)))
 		return 0;
 	return (p->payload_bytes && see_hole(e, w, &s)) || wait_for_replay(e, w, &s);
 }
 
-enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *error)
+enum rw_status rw_lookahead_read(struct rw_lookahead *e, int64_t time_ns, rw_error *error)
 {
 	e->passed++;
 	struct rw_noted noted;
-	while (!e->ended &&
-	       (e->read < e->passed || (e->read_ns < time_ns + e->ahead_ns && e->waiting < WAITING_MAX))) {
+	while (!e->ended && (e->read < e->passed || (e->read_ns < time_ns + e->ahead_ns && e->waiting < WAITING_MAX))) {
 		int got = rw_pass_next(e->pass, &noted, error);
 		if (got < 0)
-			return (enum rw_status)-got;
+			return (enum rw_status) - got;
 		if (got == 0) {
 			e->ended = 1;
 			break;
@@ -427,10 +431,10 @@ enum rw_status rw_early_read(struct rw_early *e, int64_t time_ns, rw_error *erro
 		int failed = 0;
 		struct waiting *w = waiting_of(e, number);
 		if (w)
-			failed = noted.side == f->source ? see_sending(e, f, w, &noted.packet) : see_ack(w, &noted.packet);
+			failed =
+			    noted.side == f->source ? see_sending(e, f, w, &noted.packet) : see_ack(w, &noted.packet);
 		if (!w || failed) {
-			rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
-			return RW_ERROR_MEMORY;
+			return rw_out_of_memory(error);
 		}
 	}
 	return RW_OK;
@@ -464,7 +468,7 @@ static int64_t sent_ns(const struct waiting *w, const struct sending *s)
 	return sent < p->time_ns - AHEAD_MAX_NS ? p->time_ns - AHEAD_MAX_NS : sent;
 }
 
-static void drop_first(struct rw_early *e, struct waiting *w)
+static void drop_first(struct rw_lookahead *e, struct waiting *w)
 {
 	w->head = (w->head + 1) & (w->capacity - 1);
 	w->count--;
@@ -480,12 +484,13 @@ static void drop_first(struct rw_early *e, struct waiting *w)
  * What was lost was sent as ACKs set it free, like the rest. Each ACK between the packets on either side of the hole had one
  * segment; where there were more, ACKs set two free (slow start), and of a burst the first one finds room in a queue.
  */
-static const struct rw_packet *take_hole(struct rw_early *e, struct waiting *w, struct sending *s, int64_t now_ns)
+static const struct rw_packet *take_hole(struct rw_lookahead *e, struct waiting *w, struct sending *s, int64_t now_ns)
 {
 	if (!s->from_ns)
 		s->from_ns = w->last_ns;
 	int64_t until_ns = w->count > 1 ? sent_ns(w, sending_at(w, 1)) : sent_ns(w, s), at_ns = s->from_ns;
-	uint32_t first = acks_until(w, s->from_ns), acks = until_ns > s->from_ns ? acks_until(w, until_ns - 1) - first : 0;
+	uint32_t first = acks_until(w, s->from_ns),
+		 acks = until_ns > s->from_ns ? acks_until(w, until_ns - 1) - first : 0;
 	uint32_t silent = acks ? acks - 1 : 0, segments = (s->hole_bytes + w->segment_bytes - 1) / w->segment_bytes;
 	if (acks == 0 || s->slot > silent || s->overtaken) { /* the rest, at last */
 		at_ns = until_ns;
@@ -515,7 +520,7 @@ static const struct rw_packet *take_hole(struct rw_early *e, struct waiting *w, 
 	return &e->taken;
 }
 
-const struct rw_packet *rw_early_take(struct rw_early *e, uint32_t flow, int64_t now_ns)
+const struct rw_packet *rw_lookahead_take(struct rw_lookahead *e, uint32_t flow, int64_t now_ns)
 {
 	struct waiting *w = e->flow[flow];
 	if (!w || w->count == 0)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "events.h"
-#include "moves.h"
+#include "rewindow.h"
 #include "rw_control.h"
 
 enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
@@ -32,12 +32,28 @@ struct rw_shadow_path {
 	uint32_t packets_out_max, usage_next, initial_window;
 	uint32_t restart_segments;      /* the window that an idle time reduced, until that flight is acknowledged */
 	uint64_t restart_ssthresh_q16;
-	uint32_t doubled_una, doubled, doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
+	uint32_t doubled_una, doubled,
+	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
 	uint8_t doublings;              /* how many ACKs in turn set free twice what they delivered */
-	uint8_t adrift;                 /* its beginning was not captured, and no reduction since: the flight tells the window */
-	uint8_t kept;                   /* how many idle times in turn it was seen to outlast */
+	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
+	uint8_t kept; /* how many idle times in turn it was seen to outlast */
 	uint8_t limited;
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
+};
+
+struct rw_shadow;
+
+/* One step that a controller has made, of those that its specification knows. */
+struct rw_transition {
+	uint8_t kind; /* rw_transition_kind */
+	uint8_t path;
+	uint32_t acked_segments;
+};
+
+/* Is told of every step after the controller has made it (conformance/recorder.c). */
+struct rw_observer {
+	void (*stepped)(struct rw_observer *observer, const struct rw_shadow *s,
+			const struct rw_transition *transition);
 };
 
 /* One connection under one controller, in a block of rw_shadow_bytes with only the paths that it can have. */
@@ -74,13 +90,14 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 
 static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_event *e)
 {
-	return (struct rw_ack){path, e->delivered, e->rtt_ns, e->rtt_newest_ns, e->time_ns, e->ack, e->next_before, e->marked};
+	return (struct rw_ack){path,       e->delivered, e->rtt_ns,      e->rtt_newest_ns,
+			       e->time_ns, e->ack,       e->next_before, e->marked};
 }
 
 /* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
-/* Tells the observer of a step (rw_move_kind) that has been made. */
-void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
+/* Tells the observer of a step (rw_transition_kind) that the controller has made. */
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
 
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
@@ -98,7 +115,8 @@ uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sende
 /* The place of an option in its table; -1: not there. */
 int rw_option_find(const struct rw_option *table, const char *name, size_t n);
 /* owner: whose option it is, for the error. */
-rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value, rw_error *error);
+rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value,
+			 rw_error *error);
 const struct rw_control *rw_control_find(const char *name);
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error);

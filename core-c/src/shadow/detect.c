@@ -28,7 +28,9 @@ static void step(struct rw_detect *w, const struct rw_detect_sink *sink, uint8_t
 
 static int64_t sane_time(int64_t ns)
 {
-	return ns > RW_DETECTION_TIME_MAX ? RW_DETECTION_TIME_MAX : ns < -RW_DETECTION_TIME_MAX ? -RW_DETECTION_TIME_MAX : ns;
+	return ns > RW_DETECTION_TIME_MAX    ? RW_DETECTION_TIME_MAX
+	       : ns < -RW_DETECTION_TIME_MAX ? -RW_DETECTION_TIME_MAX
+					     : ns;
 }
 
 static uint64_t sane_delay(uint64_t ns) { return ns < RW_DETECTION_DELAY_MAX ? ns : RW_DETECTION_DELAY_MAX; }
@@ -67,9 +69,9 @@ void rw_detect_advance(struct rw_detect *w, int64_t now_ns, const struct rw_dete
 	for (int decided; w->detector->decide && (decided = w->detector->decide(w->state, now_ns)) != 0;) {
 		uint32_t place = (uint32_t)decided - 1;
 		if (place < RW_MAX_PATHS)
-			step(w, sink, RW_MOVE_JUDGE_SUBFLOW, place);
+			step(w, sink, RW_TRANSITION_JUDGE_SUBFLOW, place);
 		else
-			step(w, sink, RW_MOVE_JUDGE_SET, place - RW_MAX_PATHS);
+			step(w, sink, RW_TRANSITION_JUDGE_SET, place - RW_MAX_PATHS);
 	}
 	w->state->now_ns = now_ns;
 }
@@ -79,7 +81,7 @@ void rw_detect_join(struct rw_detect *w, uint32_t path, uint64_t srtt_ns, const 
 	w->state->path[path] = (struct rw_detected_path){.srtt_ns = sane_delay(srtt_ns), .live = 1};
 	w->set[path] = w->group_state[path] = 0;
 	w->detector->join(w->state, path);
-	step(w, sink, RW_MOVE_DETECTOR_JOIN, path);
+	step(w, sink, RW_TRANSITION_DETECTOR_JOIN, path);
 }
 
 void rw_detect_leave(struct rw_detect *w, uint32_t path, const struct rw_detect_sink *sink)
@@ -87,15 +89,16 @@ void rw_detect_leave(struct rw_detect *w, uint32_t path, const struct rw_detect_
 	struct rw_detected_path *p = &w->state->path[path];
 	w->detector->leave(w->state, path);
 	p->live = p->set = p->state = 0;
-	step(w, sink, RW_MOVE_DETECTOR_LEAVE, path);
+	step(w, sink, RW_TRANSITION_DETECTOR_LEAVE, path);
 }
 
-void rw_detect_congestion(struct rw_detect *w, uint32_t path, enum rw_congestion kind, const struct rw_detect_sink *sink)
+void rw_detect_congestion(struct rw_detect *w, uint32_t path, enum rw_congestion kind,
+			  const struct rw_detect_sink *sink)
 {
 	if (!w->detector->congestion)
 		return;
 	w->detector->congestion(w->state, path, kind);
-	step(w, sink, kind == RW_CONGESTION_ECE ? RW_MOVE_DETECTOR_ECE : RW_MOVE_DETECTOR_LOSS, path);
+	step(w, sink, kind == RW_CONGESTION_ECE ? RW_TRANSITION_DETECTOR_ECE : RW_TRANSITION_DETECTOR_LOSS, path);
 }
 
 void rw_detect_delivery(struct rw_detect *w, const struct rw_delivery *delivery, uint64_t srtt_ns)

@@ -15,12 +15,16 @@ const struct rw_control *rw_control_find(const char *name)
 
 /* Options of the shadow around every controller, behind the controller's own. */
 static const struct rw_option shadow_options[] = {
-    {"gate", "auto|own|observed", "auto", "what lets a window grow: own, this window having limited the flight; observed, the "
-     "recorded sender limited by neither application nor receiver; auto, own with mode=kernel", RW_OPTION_CHOICE, 0, 0},
-    {"losses", "recorded|reached", "recorded", "which recorded losses and marks reduce the window: every one, or those at a "
-     "flight that this window reached too", RW_OPTION_CHOICE, 0, 0},
-    {"detector", "none|sbcc|dwc|sbd", NULL, "what places subflows in sets that share a bottleneck; none couples nothing",
+    {"gate", "auto|own|observed", "auto",
+     "what lets a window grow: own, this window having limited the flight; observed, the "
+     "recorded sender limited by neither application nor receiver; auto, own with mode=kernel",
      RW_OPTION_CHOICE, 0, 0},
+    {"losses", "recorded|reached", "recorded",
+     "which recorded losses and marks reduce the window: every one, or those at a "
+     "flight that this window reached too",
+     RW_OPTION_CHOICE, 0, 0},
+    {"detector", "none|sbcc|dwc|sbd", NULL,
+     "what places subflows in sets that share a bottleneck; none couples nothing", RW_OPTION_CHOICE, 0, 0},
     {0}};
 enum { SHADOW_GATE, SHADOW_LOSSES, SHADOW_DETECTOR, SHADOW_OPTIONS };
 
@@ -81,7 +85,8 @@ int rw_option_find(const struct rw_option *table, const char *name, size_t n)
 	return -1;
 }
 
-rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value, rw_error *error)
+rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value,
+			 rw_error *error)
 {
 	int good;
 	if (o->kind == RW_OPTION_CHOICE) {
@@ -92,13 +97,15 @@ rw_status rw_option_read(const char *owner, const struct rw_option *o, const cha
 	}
 	if (good)
 		return RW_OK;
-	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", owner, o->name, o->values, text);
+	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", owner, o->name, o->values,
+		     text);
 	return RW_ERROR_BAD_VALUE;
 }
 
 static rw_status no_such_option(const char *owner, const char *name, size_t n, rw_error *error)
 {
-	rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'", owner, (int)(n < 60 ? n : 60), name);
+	rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'", owner, (int)(n < 60 ? n : 60),
+		     name);
 	return RW_ERROR_UNKNOWN_OPTION;
 }
 
@@ -107,7 +114,8 @@ static const char *value_in(const char *owner, const char *text, rw_error *error
 {
 	const char *equals = strchr(text, '=');
 	if (!equals)
-		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: '%.60s' is not of the form option=value", owner, text);
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: '%.60s' is not of the form option=value", owner,
+			     text);
 	return equals ? equals + 1 : NULL;
 }
 
@@ -123,8 +131,9 @@ static rw_status set_option(const struct rw_control *control, const char *name, 
 	int64_t value;
 	rw_status status = rw_option_read(control->name, &shadow_options[place], text, &value, error);
 	if (status == RW_OK)
-		*(place == SHADOW_GATE ? &settings->gate : place == SHADOW_LOSSES ? &settings->losses : &settings->detector) =
-		    (uint8_t)value;
+		*(place == SHADOW_GATE     ? &settings->gate
+		  : place == SHADOW_LOSSES ? &settings->losses
+					   : &settings->detector) = (uint8_t)value;
 	return status;
 }
 
@@ -178,8 +187,9 @@ rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t 
 			return RW_ERROR_BAD_VALUE;
 		size_t n = (size_t)(value - 1 - text);
 		int place = rw_option_find(detector->options, text, n);
-		status = place < 0 ? no_such_option(detector->name, text, n, error)
-				   : rw_option_read(detector->name, &detector->options[place], value, &option[place], error);
+		status = place < 0
+			     ? no_such_option(detector->name, text, n, error)
+			     : rw_option_read(detector->name, &detector->options[place], value, &option[place], error);
 	}
 	return status;
 }
@@ -244,4 +254,7 @@ void rw_detector_option(uint32_t index, uint32_t option, rw_option_info *info)
 	*info = describe_option(&rw_detector_list[index]->options[option]);
 }
 
-const char *rw_detector_name(uint32_t index) { return index < rw_detector_count() ? rw_detector_list[index]->name : NULL; }
+const char *rw_detector_name(uint32_t index)
+{
+	return index < rw_detector_count() ? rw_detector_list[index]->name : NULL;
+}

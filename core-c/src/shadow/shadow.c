@@ -14,11 +14,11 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 /* A recorded flight may be larger than any window. */
 static uint64_t window_of(uint64_t n) { return n < RW_CWND_MAX_Q16 >> 16 ? n << 16 : RW_CWND_MAX_Q16; }
 
-void rw_shadow_moved(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
 {
 	if (s->observer) {
-		struct rw_move move = {kind, (uint8_t)path, acked_segments};
-		s->observer->moved(s->observer, s, &move);
+		struct rw_transition transition = {kind, (uint8_t)path, acked_segments};
+		s->observer->stepped(s->observer, s, &transition);
 	}
 }
 
@@ -31,8 +31,9 @@ void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const
 	s->connection = (struct rw_connection *)(void *)(at + paths * sizeof *s->path);
 	s->connection->paths = paths;
 	s->control = control;
-	s->gate = settings->gate == RW_GATE_AUTO ? settings->option[OPTION_MODE] == RW_MODE_KERNEL ? RW_GATE_OWN : RW_GATE_OBSERVED
-						 : settings->gate;
+	s->gate = settings->gate == RW_GATE_AUTO
+		      ? settings->option[OPTION_MODE] == RW_MODE_KERNEL ? RW_GATE_OWN : RW_GATE_OBSERVED
+		      : settings->gate;
 	s->losses = settings->losses;
 	memcpy(s->connection->option, settings->option, sizeof s->connection->option);
 	s->connection->mss_bytes = mss_bytes;
@@ -70,7 +71,7 @@ void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
 	if (s->control->join)
 		s->control->join(s->connection, path);
-	rw_shadow_moved(s, RW_MOVE_JOIN, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_JOIN, path, 0);
 }
 
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
@@ -78,7 +79,7 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	if (s->control->leave)
 		s->control->leave(s->connection, path);
 	s->connection->path[path].live = 0;
-	rw_shadow_moved(s, RW_MOVE_LEAVE, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_LEAVE, path, 0);
 }
 
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
@@ -92,7 +93,7 @@ void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t stat
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
 	sample(s, ack, srtt_ns);
-	rw_shadow_moved(s, RW_MOVE_RTT, ack->path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_RTT, ack->path, 0);
 }
 
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack)
@@ -107,14 +108,14 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
 	s->control->ack(s->connection, ack);
-	rw_shadow_moved(s, RW_MOVE_ACK, ack->path, ack->acked_segments);
+	rw_shadow_stepped(s, RW_TRANSITION_ACK, ack->path, ack->acked_segments);
 }
 
 /* The controller is told of growth that it may not have. */
 static RW_ASIDE void withhold(struct rw_shadow *s, const struct rw_ack *ack)
 {
 	s->control->withheld(s->connection, ack);
-	rw_shadow_moved(s, RW_MOVE_MACHINERY, ack->path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path, 0);
 }
 
 /* Linux's tcp_current_ssthresh: what an undo restores at least. */
@@ -149,7 +150,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
 	}
-	rw_shadow_moved(s, marked ? RW_MOVE_ECE : RW_MOVE_LOSS, path, 0);
+	rw_shadow_stepped(s, marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path, 0);
 }
 
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
@@ -169,7 +170,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	p->cwnd_q16 = window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
 	p->cwnd_rem_q40 = 0;
 	p->cwnd_cnt = 0;
-	rw_shadow_moved(s, new_episode ? RW_MOVE_TIMEOUT : RW_MOVE_MACHINERY, path, 0);
+	rw_shadow_stepped(s, new_episode ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path, 0);
 }
 
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
@@ -207,7 +208,7 @@ static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t i
 	if (!untouched)
 		return;
 	p->cwnd_q16 = window_of(initial);
-	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 }
 
 /* RFC 2861: half of the window for each timeout, but not below the initial one. */
@@ -231,7 +232,7 @@ static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t time
 		p->ssthresh_q16 = current_ssthresh(p);
 		p->cwnd_q16 = after_idle(h, p->cwnd_q16, timeouts);
 	}
-	rw_shadow_moved(s, RW_MOVE_IDLE, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path, 0);
 }
 
 /*
@@ -246,7 +247,8 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	uint64_t next = p->cwnd_q16;
 	h->restart_segments = 0;
 	/* The flight of another window, or of one that nothing has filled yet. */
-	if (!before || !kernel_mode(s) || (!h->limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
+	if (!before || !kernel_mode(s) ||
+	    (!h->limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
 		return;
 	while (e->first_flight_full && segments(next) > flight && after_idle(h, next, 1) < next)
 		next = after_idle(h, next, 1);
@@ -262,7 +264,7 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	} else if (flight == segments(p->cwnd_q16)) {
 		h->kept = 0;
 	}
-	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 }
 
 static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
@@ -278,7 +280,7 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 		h->initial_window = e->first_flight;
 		if (p->ssthresh_q16 == RW_SSTHRESH_UNSET && segments(p->cwnd_q16) > e->in_flight_before) {
 			p->cwnd_q16 = window_of(e->in_flight_before);
-			rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 		}
 	} else if (e->first_flight > h->initial_window) {
 		begin_larger(s, path, e->first_flight);
@@ -292,7 +294,7 @@ static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t 
 	if (segments(p->cwnd_q16) < flight)
 		p->cwnd_q16 = window_of(flight);
 	p->ssthresh_q16 = p->cwnd_q16;
-	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 }
 
 /*
@@ -308,7 +310,7 @@ static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint
 		begin_larger(s, path, flight);
 	} else {
 		p->cwnd_q16 = window_of(flight);
-		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 	}
 }
 
@@ -336,7 +338,7 @@ static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struc
 	if (!doubles(h, e) || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
 		return 0;
 	p->cwnd_q16 = window_of(e->in_flight_before);
-	rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 	return 1;
 }
 
@@ -348,9 +350,10 @@ static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct
 	if (p->ssthresh_q16 == RW_SSTHRESH_UNSET) {
 		if (!h->limited)
 			begin_larger_later(s, path, e->in_flight_before);
-	} else if (s->control->resume && s->losses == RW_LOSSES_RECORDED && p->cwnd_q16 >= p->ssthresh_q16 && doubles(h, e) && s->control->resume(s->connection, path)) {
+	} else if (s->control->resume && s->losses == RW_LOSSES_RECORDED && p->cwnd_q16 >= p->ssthresh_q16 &&
+		   doubles(h, e) && s->control->resume(s->connection, path)) {
 		p->cwnd_q16 = window_of(e->in_flight_before);
-		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 	}
 }
 
@@ -369,15 +372,18 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	}
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
 	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
-		limited = cwnd - flight <= (e->bursts ? cwnd / 3 : e->whole_before && e->sent_before > 1 && h->limited ? 1 : 0);
+		limited = cwnd - flight <= (e->bursts                                             ? cwnd / 3
+					    : e->whole_before && e->sent_before > 1 && h->limited ? 1
+												  : 0);
 	else if (flight > cwnd + 1 && e->steps & RW_STEP_RAISE && !h->prior_cwnd_q16)
 		see_larger(s, path, e);
-	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before && !e->starved && e->room && !e->bursts &&
-	    kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
+	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before && !e->starved &&
+	    e->room && !e->bursts && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
 		limited = see_doubling(s, path, e);
 	if (!e->sent_before && !limited)
 		return;
-	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited || (!h->limited && e->packets_out_before > h->packets_out_max)) {
+	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited ||
+	    (!h->limited && e->packets_out_before > h->packets_out_max)) {
 		h->limited = (uint8_t)limited;
 		h->packets_out_max = e->packets_out_before;
 		h->usage_next = e->next_before;
@@ -419,7 +425,7 @@ int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
 	h->prior_ssthresh_q16 = 0;
 	if (s->control->undo)
 		s->control->undo(s->connection, path);
-	rw_shadow_moved(s, RW_MOVE_UNDO, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_UNDO, path, 0);
 	return 1;
 }
 
@@ -439,13 +445,13 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	if (e->steps & RW_STEP_TAIL_LOSS) {
 		rw_shadow_reduce(s, path, 0);
 		p->cwnd_q16 = p->ssthresh_q16;
-		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 	}
 	if (e->steps & RW_STEP_UNDO)
 		rw_shadow_undo(s, path);
 	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
 		p->cwnd_q16 = p->ssthresh_q16;
-		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 	}
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR)) {
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
@@ -458,11 +464,11 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
 	if (recovering != p->recovering) {
 		p->recovering = recovering;
-		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 	}
 	if (e->steps & RW_STEP_REDUCE && kernel) {
 		prr(p, h, e);
-		rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 	}
 }
 
@@ -484,7 +490,8 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	/* Most ACKs have none: growth is below. */
 	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
 		apply_steps(s, path, e);
-	int allowed = s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	int allowed =
+	    s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
 		rw_shadow_raise(s, ack);
 	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
@@ -514,7 +521,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		h->spared = 0;
 		if (p->recovering) {
 			p->recovering = 0;
-			rw_shadow_moved(s, RW_MOVE_MACHINERY, path, 0);
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
 		}
 		break;
 	case RW_EVENT_RECOVERY:

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "findings.h"
 #include "rw_scheduler.h"
 #include "shadow.h"
 
@@ -11,19 +11,13 @@ struct rw_scheduling {
 	int64_t option[RW_MAX_OPTIONS];
 };
 
-_Static_assert(sizeof ((rw_sending_view *)0)->subflow / sizeof(rw_subflow_view) == RW_MAX_PATHS, "as many subflows");
-_Static_assert(sizeof ((rw_sending_view *)0)->span / sizeof(rw_span_view) == RW_MAX_SPANS, "as many spans");
+_Static_assert(sizeof((rw_sending_view *)0)->subflow / sizeof(rw_subflow_view) == RW_MAX_PATHS, "as many subflows");
+_Static_assert(sizeof((rw_sending_view *)0)->span / sizeof(rw_span_view) == RW_MAX_SPANS, "as many spans");
 
 /* Far beyond any data, so that sums of two do not wrap. */
 #define SEGMENTS_MAX ((uint64_t)1 << 60)
 /* A thousand seconds: beyond any round trip. */
 #define RTT_MAX_NS 1000000000000ull
-
-static rw_status refuse(rw_error *error, const char *reason)
-{
-	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s", reason);
-	return RW_ERROR_BAD_VALUE;
-}
 
 static const struct rw_scheduler *find(const char *name)
 {
@@ -59,7 +53,8 @@ static rw_status read_options(rw_scheduling *s, const rw_choice *choice, rw_erro
 {
 	const struct rw_option *table = s->scheduler->options;
 	for (int i = 0; table[i].name; i++) {
-		rw_status status = rw_option_read(s->scheduler->name, &table[i], table[i].default_value, &s->option[i], error);
+		rw_status status =
+		    rw_option_read(s->scheduler->name, &table[i], table[i].default_value, &s->option[i], error);
 		if (status != RW_OK)
 			return status;
 	}
@@ -68,11 +63,12 @@ static rw_status read_options(rw_scheduling *s, const rw_choice *choice, rw_erro
 		size_t n = equals ? (size_t)(equals - text) : strlen(text);
 		int place = equals ? rw_option_find(table, text, n) : -1;
 		if (place < 0) {
-			rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'", s->scheduler->name,
-				     (int)(n < 60 ? n : 60), text);
+			rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'",
+				     s->scheduler->name, (int)(n < 60 ? n : 60), text);
 			return RW_ERROR_UNKNOWN_OPTION;
 		}
-		rw_status status = rw_option_read(s->scheduler->name, &table[place], equals + 1, &s->option[place], error);
+		rw_status status =
+		    rw_option_read(s->scheduler->name, &table[place], equals + 1, &s->option[place], error);
 		if (status != RW_OK)
 			return status;
 	}
@@ -89,8 +85,7 @@ rw_status rw_scheduling_open(rw_scheduling **out, const rw_choice *choice, rw_er
 	}
 	rw_scheduling *s = calloc(1, sizeof *s);
 	if (!s) {
-		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
-		return RW_ERROR_MEMORY;
+		return rw_out_of_memory(error);
 	}
 	s->scheduler = scheduler;
 	rw_status status = read_options(s, choice, error);
@@ -133,16 +128,17 @@ static const char *wrong_queue(const rw_sending_view *v)
 	return NULL;
 }
 
-static rw_status read_view(const rw_scheduling *scheduling, const rw_sending_view *v, struct rw_sending *s, rw_error *error)
+static rw_status read_view(const rw_scheduling *scheduling, const rw_sending_view *v, struct rw_sending *s,
+			   rw_error *error)
 {
 	memset(error, 0, sizeof *error);
 	if (v->subflows == 0 || v->subflows > RW_MAX_PATHS)
-		return refuse(error, "a scheduler chooses among 1 to 8 subflows");
+		return rw_bad_value(error, "a scheduler chooses among 1 to 8 subflows");
 	const char *wrong = wrong_queue(v);
 	for (uint32_t i = 0; i < v->subflows && !wrong; i++)
 		wrong = wrong_subflow(&v->subflow[i]);
 	if (wrong)
-		return refuse(error, wrong);
+		return rw_bad_value(error, wrong);
 	memset(s, 0, sizeof *s);
 	memcpy(s->option, scheduling->option, sizeof s->option);
 	s->subflows = v->subflows;
@@ -150,8 +146,8 @@ static rw_status read_view(const rw_scheduling *scheduling, const rw_sending_vie
 	for (uint32_t i = 0; i < v->subflows; i++) {
 		const rw_subflow_view *f = &v->subflow[i];
 		s->subflow[i] = (struct rw_sender_subflow){
-		    f->cwnd_q16, f->ssthresh_q16, f->srtt_ns, f->since_penalty_ns, f->beta_q32, f->in_flight, f->queued,
-		    f->established, f->lost, f->backup, f->recovering, f->group};
+		    f->cwnd_q16, f->ssthresh_q16, f->srtt_ns, f->since_penalty_ns, f->beta_q32,   f->in_flight,
+		    f->queued,   f->established,  f->lost,    f->backup,           f->recovering, f->group};
 	}
 	for (uint32_t i = 0; i < v->spans; i++)
 		s->queue.span[i] = (struct rw_span){v->span[i].first, v->span[i].segments, v->span[i].sent_on};
@@ -163,7 +159,8 @@ static rw_status read_view(const rw_scheduling *scheduling, const rw_sending_vie
 	return RW_OK;
 }
 
-rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_view *view, rw_decision_row *row, rw_error *error)
+rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_view *view, rw_decision_row *row,
+			     rw_error *error)
 {
 	struct rw_sending s;
 	struct rw_decision d;
@@ -194,7 +191,7 @@ rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sendin
 		return RW_ERROR_BAD_VALUE;
 	}
 	if (subflow >= s.subflows)
-		return refuse(error, "no such subflow");
+		return rw_bad_value(error, "no such subflow");
 	*skipped = scheduling->scheduler->forward(&s, subflow, f);
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 		each[i] = (rw_forward_row){f[i].rounds_q24, f[i].m_q24, f[i].segments_q24};
