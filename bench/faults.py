@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rewindow.steps import Step
+    from rewindow.controllers.steps import Step
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 SOURCE = CHECKOUT / "core-c" / "src"
 CHANGEABLE = (
-    "control/css.c", "control/tccc.c", "control/tccc_plus.c", "control/sbcc.c", "bottleneck/sbcc.c", "replay/detect.c",
+    "control/css.c", "control/tccc.c", "control/tccc_plus.c", "control/sbcc.c", "bottleneck/sbcc.c", "shadow/detect.c",
 )  # fmt: skip
 ALGORITHMS = ("css", "tccc", "tccc+", "sbcc")
 SEQUENCES = 12
@@ -56,7 +56,7 @@ _ACA = "control/aggressive_avoidance.h"
 _FIXED = "control/fixed_point.h"
 _SBCC = "control/sbcc.c"
 _DETECTOR = "bottleneck/sbcc.c"
-_DETECT = "replay/detect.c"
+_DETECT = "shadow/detect.c"
 _OF_FILE = {
     _CSS: ALGORITHMS[:3], _ACA: ALGORITHMS[1:3], _SBCC: ALGORITHMS[3:], _DETECTOR: ALGORITHMS[3:], _DETECT: ALGORITHMS[3:],
 }  # fmt: skip
@@ -73,7 +73,7 @@ FAULTS = (
     Fault("growth as if all RTTs were alike", _CSS, "if (rtt == 0 || rtt <= rtt_min_ns)", "if (rtt || !rtt)"),
     Fault("alpha not rescaled at a join", _CSS, "		c->word[WORD_ALPHA_Q32] = css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after);\n", "		(void)after;\n"),
     Fault("alpha not given back at a close", _CSS, "	if (before >= con)\n		return;\n", "	if (before || con)\n		return;\n"),
-    Fault("alpha above alpha0 after a close", _CSS, "rw_min64((uint64_t)c->option[ALPHA0] << 16,\n", "rw_max64((uint64_t)c->option[ALPHA0] << 16,\n"),
+    Fault("alpha above alpha0 after a close", _CSS, "rw_min64((uint64_t)c->option[ALPHA0] << 16, css_rescale", "rw_max64((uint64_t)c->option[ALPHA0] << 16, css_rescale"),
     Fault("a join at con_ssth does not leave", _CSS, "if (after >= con)", "if (after > con)"),
     Fault("a join after the exit couples", _CSS, "p->initial = c->word[WORD_INITIAL_SS] && (others == 0 || coupled > 0);", "p->initial = 1;"),
     Fault("a loss takes all subflows out", _CSS, "	if (c->path[path].initial)\n		css_leave_initial(&c->path[path]);\n	for", "	for (uint32_t i = 0; i < rw_path_count(c); i++)\n		c->path[i].initial = 0;\n	for"),
@@ -82,7 +82,7 @@ FAULTS = (
     Fault("a halving rounds to segments", _FIXED, "whole ? (w >> 17) << 16 : w - (w >> 1)", "(w >> 17) << 16"),
     Fault("slow start beyond ssthresh", _FIXED, "step = rw_min64(acked_q16, room);", "step = acked_q16 + 0 * room;"),
     Fault("own R for min R in the increase", _ACA, "uint64_t rho_q16 = rw_rho_q16(p->srtt_ns, t.rtt_min_ns);", "uint64_t rho_q16 = RW_Q16_ONE;"),
-    Fault("equation 8 without its half", _ACA, "rw_rho_q16(p->srtt_ns, t.rtt_min_ns)) >> 1;", "rw_rho_q16(p->srtt_ns, t.rtt_min_ns));"),
+    Fault("equation 8 without its half", _ACA, "RW_Q16_ONE, rho_q16) >> 1;", "RW_Q16_ONE, rho_q16);"),
     Fault("equation 8 where loss rates differ", _ACA, "	return a.high != b.high ? a.high < b.high : a.low <= b.low;", "	return a.high != b.high || b.high == b.high;"),
     Fault("coupling in Judgement", _FIXED, "return p->group_state == RW_GROUP_FINAL ? p->group : 0;", "return p->group;"),
     Fault("beta above 1", _SBCC, "p->word[PATH_BETA_Q32] = BETA_ONE_Q32;\n	p->word[PATH_DELIVERED]", "p->word[PATH_BETA_Q32] = 2 * BETA_ONE_Q32;\n	p->word[PATH_DELIVERED]"),
@@ -253,7 +253,7 @@ class Workshop:
     def _room(self, room: Path, files: Sequence[str], folder: Path) -> dict[str, Path]:
         """Objects of these files of a room, by the names that FAULTS has; folder: where they are written."""
         folder.mkdir(exist_ok=True)
-        rooms = ("bytes", "capture", "packet", "flow", "events", "bottleneck", "control")
+        rooms = [room.name for room in sorted(SOURCE.iterdir())]
         self._compile(folder, "-c", *(str(room / file) for file in files), *(f"-I{SOURCE / seen}" for seen in rooms))
         return {f"{room.name}/{file}": folder / f"{Path(file).stem}.o" for file in files}
 
@@ -316,9 +316,9 @@ def monitor_notices(logs: Sequence[tuple[str, list[Step]]]) -> Counter[str]:
 def tlc_notices(of: Sequence[Sequence[tuple[str, list[Step]]]]) -> list[Counter[str]]:
     """For each fault: in how many sequences of which algorithm TLC found a step that is none."""
     from rewindow import specs
-    from rewindow.conformance import conformance
+    from rewindow.conformance.checks import conformance
+    from rewindow.conformance.step_logs import SPECIFIED
     from rewindow.core import Choice
-    from rewindow.step_logs import SPECIFIED
 
     names = list(SPECIFIED)
     steps = [

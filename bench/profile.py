@@ -32,7 +32,7 @@ STAGES = (
         r"^(rw_(sender|rack|scoreboard)_|sent|clean|sack|read_sacks|react|count_rtt|identify|process_)",
     ),
     ("controllers: core-c/src/control", r"^(control|newreno|cubic|tccc|css|aca|lia|reno)_"),
-    ("shadows and rows: core-c/src/replay", r""),
+    ("shadows and rows: core-c/src/shadow, core-c/src/replay", r""),
 )
 """By the names of functions; what no other stage claims is the last one's."""
 

@@ -23,7 +23,7 @@ FOLLOWED = Path(__file__).parent.parent / "specs" / "CoupledSlowStart"
 
 def steps_taken(capture: str, connection: int, algorithm: str) -> int:
     """Of a controller on one connection of a capture here: what TLC has to follow."""
-    with rewindow.open(CAPTURES / capture) as opened, opened.stream([Choice(algorithm)], moves=True) as replay:
+    with rewindow.open(CAPTURES / capture) as opened, opened.stream([Choice(algorithm)], transitions=True) as replay:
         return sum(1 for _ in replay.steps(connection))
 
 

@@ -6,7 +6,8 @@ enum { MSS = 1448, RTT_NS = 20000000, LINE_NS = 120, REQUEST_BYTES = 300, SERVER
 /* Eight connections for each client address. */
 static struct address client_address(uint64_t number)
 {
-	return (struct address){0x0a000001 + (uint32_t)(number >> 3), SERVER, (uint16_t)(32768 + (number & 7) * 3583), SERVER_PORT};
+	return (struct address){0x0a000001 + (uint32_t)(number >> 3), SERVER, (uint16_t)(32768 + (number & 7) * 3583),
+				SERVER_PORT};
 }
 
 /* The packets of every connection, but for addresses. */
@@ -68,21 +69,39 @@ static void many_step(struct output *o, const struct script *s, uint64_t number,
 	int64_t echo_ns = time_ns - RTT_NS;
 	if (step == 0) {
 		send(o, &(struct packet){.template = &s->syn, .from = client, .sequence = theirs}, time_ns);
-		send(o, &(struct packet){.template = &s->syn, .from = server, .sequence = ours, .ack = theirs + 1,
-					 .echo_ns = time_ns, .flags = TCP_ACK}, time_ns);
+		send(o,
+		     &(struct packet){.template = &s->syn,
+				      .from = server,
+				      .sequence = ours,
+				      .ack = theirs + 1,
+				      .echo_ns = time_ns,
+				      .flags = TCP_ACK},
+		     time_ns);
 	} else if (step == 1) {
-		struct packet up = {.template = &s->ack, .from = client, .sequence = theirs + 1, .ack = ours + 1,
-				    .identification = 1, .echo_ns = echo_ns};
+		struct packet up = {.template = &s->ack,
+				    .from = client,
+				    .sequence = theirs + 1,
+				    .ack = ours + 1,
+				    .identification = 1,
+				    .echo_ns = echo_ns};
 		send(o, &up, time_ns);
 		up.template = &s->request, up.identification = 2;
 		send(o, &up, time_ns);
-		struct packet down = {.template = &s->response, .from = server, .sequence = ours + 1,
-				      .ack = theirs + 1 + REQUEST_BYTES, .identification = 1, .echo_ns = time_ns};
+		struct packet down = {.template = &s->response,
+				      .from = server,
+				      .sequence = ours + 1,
+				      .ack = theirs + 1 + REQUEST_BYTES,
+				      .identification = 1,
+				      .echo_ns = time_ns};
 		for (int i = 0; i < RESPONSE_SEGMENTS; i++, down.sequence += MSS, down.identification++)
 			send(o, &down, time_ns);
 	} else {
-		struct packet up = {.template = &s->ack, .from = client, .sequence = theirs + 1 + REQUEST_BYTES,
-				    .ack = ours + 1, .identification = 3, .echo_ns = echo_ns};
+		struct packet up = {.template = &s->ack,
+				    .from = client,
+				    .sequence = theirs + 1 + REQUEST_BYTES,
+				    .ack = ours + 1,
+				    .identification = 3,
+				    .echo_ns = echo_ns};
 		for (int i = 0; i < RESPONSE_SEGMENTS; i += 2, up.identification++) {
 			up.ack += 2 * MSS;
 			send(o, &up, time_ns);
@@ -123,7 +142,8 @@ static void take_turn(struct output *o, const struct script *s, struct flow *f, 
 {
 	const uint32_t theirs = 1;
 	struct address client = client_address(f->number);
-	struct packet down = {.template = &s->ack, .from = address_reverse(client), .sequence = theirs + 1, .echo_ns = f->sent_ns};
+	struct packet down = {
+	    .template = &s->ack, .from = address_reverse(client), .sequence = theirs + 1, .echo_ns = f->sent_ns};
 	struct packet up = {.from = client, .ack = theirs + 1, .echo_ns = time_ns - RTT_NS};
 	switch (f->state) {
 	case FLOW_NEW:
@@ -180,8 +200,10 @@ struct report generate_churn(struct output *o, uint64_t bytes)
 	for (uint64_t turn = 0; o->bytes < bytes; turn++, time_ns += TURN_NS) {
 		struct flow *f = &flows[turn % LIVE];
 		if (f->state == FLOW_NEW)
-			*f = (struct flow){.number = numbers++, .left = SEGMENTS_MIN + draw(&random) % SEGMENTS_SPAN,
-					   .window = WINDOW_FIRST, .sequence = (uint32_t)draw(&random)};
+			*f = (struct flow){.number = numbers++,
+					   .left = SEGMENTS_MIN + draw(&random) % SEGMENTS_SPAN,
+					   .window = WINDOW_FIRST,
+					   .sequence = (uint32_t)draw(&random)};
 		take_turn(o, &s, f, time_ns);
 	}
 	return (struct report){numbers, 0};

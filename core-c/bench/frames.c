@@ -68,6 +68,7 @@ void frame_template(struct frame *f, const struct address *a, uint8_t flags)
 
 void frame_syn_options(struct frame *f, uint16_t mss)
 {
-	const uint8_t options[SYN_OPTIONS_BYTES] = {2, 4, (uint8_t)(mss >> 8), (uint8_t)mss, 1, 1, 4, 2, 1, 3, 3, WINDOW_SCALE};
+	const uint8_t options[SYN_OPTIONS_BYTES] = {2, 4, (uint8_t)(mss >> 8), (uint8_t)mss, 1, 1, 4, 2, 1,
+						    3, 3, WINDOW_SCALE};
 	memcpy(f->options, options, sizeof options);
 }

@@ -70,7 +70,8 @@ static inline struct address address_reverse(struct address a)
 }
 
 /* A copy of the template in the output, at time_ns or, when the link was busy then, spacing_ns after the last record. */
-static inline struct frame *output_next(struct output *o, const struct frame *template, int64_t time_ns, int64_t spacing_ns)
+static inline struct frame *output_next(struct output *o, const struct frame *template, int64_t time_ns,
+					int64_t spacing_ns)
 {
 	if (o->used + sizeof *template > sizeof o->buffer)
 		output_flush(o);

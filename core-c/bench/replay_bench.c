@@ -46,7 +46,8 @@ static rw_choice choice_of(char *text, const char *options[OPTIONS_MAX])
 	return c;
 }
 
-static rw_status replay(int fd, const rw_choice *choices, uint32_t count, rw_summary *summary, uint64_t *acks, rw_error *error)
+static rw_status replay(int fd, const rw_choice *choices, uint32_t count, rw_summary *summary, uint64_t *acks,
+			rw_error *error)
 {
 	rw_replay *r;
 	rw_batch batch;
@@ -85,8 +86,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	double cpu_seconds = now_s(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_s, seconds = now_s(CLOCK_MONOTONIC) - start_s;
-	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\ncpu_seconds=%.6f\n", (uint64_t)summary.packets, acks, seconds,
-	       cpu_seconds);
+	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\ncpu_seconds=%.6f\n", (uint64_t)summary.packets,
+	       acks, seconds, cpu_seconds);
 	printf("packets_per_s=%.0f\npeak_rss_bytes=%" PRIu64 "\n", (double)summary.packets / seconds, peak_rss_bytes());
 	return 0;
 }

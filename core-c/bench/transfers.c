@@ -154,7 +154,8 @@ static void write_data_ack(struct frame *f, uint64_t data_ack)
 
 static void write_mapping(struct frame *f, uint64_t data_ack, uint64_t data_sequence, uint32_t relative, uint16_t bytes)
 {
-	const uint8_t head[4] = {30, DSS_BYTES - 2, 0x20, DSS_DATA_ACK | DSS_DATA_ACK_WIDE | DSS_MAPPING | DSS_MAPPING_WIDE};
+	const uint8_t head[4] = {30, DSS_BYTES - 2, 0x20,
+				 DSS_DATA_ACK | DSS_DATA_ACK_WIDE | DSS_MAPPING | DSS_MAPPING_WIDE};
 	uint64_t wide[2] = {htobe64(data_ack), htobe64(data_sequence)};
 	relative = htobe32(relative);
 	bytes = htobe16(bytes);
@@ -546,7 +547,8 @@ static void run(struct transfers *t)
 
 static struct address endpoints(uint32_t connection, uint32_t subflow)
 {
-	return (struct address){0x0a000001 + (subflow << 16) + connection, 0xc6120001, (uint16_t)(40000 + 7 * connection), 5001};
+	return (struct address){0x0a000001 + (subflow << 16) + connection, 0xc6120001,
+				(uint16_t)(40000 + 7 * connection), 5001};
 }
 
 struct report generate_bulk(struct output *o, uint64_t packets)

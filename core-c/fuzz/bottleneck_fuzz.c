@@ -15,7 +15,8 @@ static const rw_choice CHOICES[] = {
     {"dwc", (const char *const[]){"memory_s=3600", "delay_fraction=0"}, 2},
     {"sbd", NULL, 0},
     {"sbd", (const char *const[]){"T_ms=10", "N=2", "intervals_min=2", "observations=1", "together=1", "c_s=1"}, 6},
-    {"sbd", (const char *const[]){"grouping=correlation", "T_ms=10", "intervals_min=2", "observations=2", "r_min=0"}, 5}};
+    {"sbd", (const char *const[]){"grouping=correlation", "T_ms=10", "intervals_min=2", "observations=2", "r_min=0"},
+     5}};
 
 enum { CHOICE_COUNT = sizeof CHOICES / sizeof *CHOICES, FLOWS = 64 };
 
@@ -27,21 +28,21 @@ static uint64_t read_number(struct rw_bytes *b)
 	return size & 64 ? number | (((uint64_t)1 << (size & 63)) - 1) : number;
 }
 
-static void check_sets(const rw_watch *w)
+static void check_sets(const rw_hand_detector *w)
 {
 	uint32_t members[256] = {0};
-	rw_watch_row row;
+	rw_hand_detector_row row;
 	rw_error error;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
-		if (rw_watch_path(w, i, &row, &error) != RW_OK)
+		if (rw_hand_detector_path(w, i, &row, &error) != RW_OK)
 			continue;
 		CHECK(rw_group_state_name(row.state));
 		CHECK((row.set == 0) == (row.state == RW_GROUP_MONITOR));
 		members[row.set] += row.set != 0;
 		rw_statistic_info info;
-		for (uint32_t k = 0; rw_watch_statistic_describe(w, k, &info), info.name; k++) {
+		for (uint32_t k = 0; rw_hand_detector_statistic_describe(w, k, &info), info.name; k++) {
 			int64_t value;
-			CHECK(rw_watch_statistic(w, k, i, &value, &error) == RW_OK);
+			CHECK(rw_hand_detector_statistic(w, k, i, &value, &error) == RW_OK);
 		}
 	}
 	for (uint32_t i = 0; i < 256; i++)
@@ -70,13 +71,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct rw_bytes b = rw_bytes_of(data, size);
 	rw_error error;
-	rw_watch *w;
+	rw_hand_detector *w;
 	uint8_t which = rw_bytes_u8(&b) % (CHOICE_COUNT + 1);
 	if (which == CHOICE_COUNT) {
 		group_any(&b);
 		return 0;
 	}
-	CHECK(rw_watch_open(&w, &CHOICES[which], &error) == RW_OK);
+	CHECK(rw_hand_detector_open(&w, &CHOICES[which], &error) == RW_OK);
 	int64_t now_ns = 0;
 	while (rw_bytes_left(&b)) {
 		/* 3 bits of path, 3 of what happens, 2 of the time. */
@@ -88,26 +89,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			now_ns = (int64_t)read_number(&b);
 		switch (first >> 3 & 7) {
 		case 0:
-			rw_watch_join(w, now_ns, read_number(&b), &joined, &error);
+			rw_hand_detector_join(w, now_ns, read_number(&b), &joined, &error);
 			break;
 		case 1:
-			rw_watch_leave(w, path, now_ns, &error);
+			rw_hand_detector_leave(w, path, now_ns, &error);
 			break;
 		case 2:
 		case 3:
 		case 4:
-			rw_watch_congestion(w, path, (first >> 3 & 7) - 2u, now_ns, &error);
+			rw_hand_detector_congestion(w, path, (first >> 3 & 7) - 2u, now_ns, &error);
 			break;
 		case 5:
-			rw_watch_advance(w, now_ns);
+			rw_hand_detector_advance(w, now_ns);
 			break;
 		default:
-			rw_watch_delivery(w, path, (uint32_t)read_number(&b), (uint32_t)read_number(&b), read_number(&b),
-					  read_number(&b), now_ns, &error);
+			rw_hand_detector_delivery(w, path, (uint32_t)read_number(&b), (uint32_t)read_number(&b),
+						  read_number(&b), read_number(&b), now_ns, &error);
 			break;
 		}
 		check_sets(w);
 	}
-	rw_watch_close(w);
+	rw_hand_detector_close(w);
 	return 0;
 }

@@ -6,7 +6,11 @@
 #include "fuzz.h"
 
 enum {
-	PACKETS_MAX = 2048, COUNTED_ALWAYS = 2048, PAYLOAD_MAX = 1 << 20, TCP_HEADER = 32, MSS_ETHERNET = 1460,
+	PACKETS_MAX = 2048,
+	COUNTED_ALWAYS = 2048,
+	PAYLOAD_MAX = 1 << 20,
+	TCP_HEADER = 32,
+	MSS_ETHERNET = 1460,
 	OTHERS_SEGMENTS = 100 /* of the shared budget: another sender's */
 };
 
@@ -204,7 +208,8 @@ static void check_events(const struct rw_sender *s, const struct rw_events *even
 		CHECK(e->time_ns == p->time_ns);
 		CHECK(e->state == (i ? events->event[i - 1].state_after : before->state));
 		CHECK(e->state_after <= RW_SENDER_LOSS);
-		CHECK(e->kind != RW_EVENT_SEND || e->segments || e->reducing); /* none: a packet told of data never seen */
+		CHECK(e->kind != RW_EVENT_SEND || e->segments ||
+		      e->reducing); /* none: a packet told of data never seen */
 		CHECK(i + 1 < events->count || e->state_after == s->state);
 		CHECK(e->kind != RW_EVENT_ACK || e->in_flight == rw_in_flight(s));
 	}
@@ -221,7 +226,8 @@ static void check_ack(const struct rw_sender *s, const struct rw_event *e, const
 	CHECK(e->in_flight_before == rw_in_flight(before) && e->packets_out_before == before->count);
 	CHECK(e->in_flight_bytes_before <= 1u << 31);
 	/* Nothing is delivered twice; without SACK a duplicate ACK stands for one segment. */
-	CHECK(e->delivered <= before->count - (s->sack ? before->sacked_out : 0) + unseen + !s->sack + (s->dsacked - before->dsacked));
+	CHECK(e->delivered <=
+	      before->count - (s->sack ? before->sacked_out : 0) + unseen + !s->sack + (s->dsacked - before->dsacked));
 	CHECK(!s->sack || !(e->flags & RW_ACK_RAISES) || e->delivered || e->una_advanced);
 }
 

@@ -178,8 +178,8 @@ static int survey(struct talk t, struct rw_survey *s, uint64_t *packets)
 }
 
 /* What answers a packet is of the same flow, from the other side. */
-static void check_answer(const struct rw_survey *s, struct rw_flow_index *index, const struct rw_packet *p, uint64_t record,
-			 uint32_t flow, int from)
+static void check_answer(const struct rw_survey *s, struct rw_flow_index *index, const struct rw_packet *p,
+			 uint64_t record, uint32_t flow, int from)
 {
 	struct rw_packet answer = *p;
 	memcpy(answer.source, p->destination, 16);

@@ -35,7 +35,8 @@ static enum rw_parse parse(const struct rw_record *r, uint8_t before, struct rw_
 	uint64_t odd = 0;
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
 		odd += oddities.count[i];
-		CHECK(oddities.count[i] == 0 || (oddities.first_offset[i] == r->offset && oddities.first_file[i] == r->file));
+		CHECK(oddities.count[i] == 0 ||
+		      (oddities.first_offset[i] == r->offset && oddities.first_file[i] == r->file));
 	}
 	CHECK(several || odd <= (oddities.count[RW_ODDITY_IP_FRAGMENT] ? 4 : got == RW_PARSE_TCP ? 1 : 2));
 	return got;
@@ -153,10 +154,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(bytes, last, cut);
 		r.bytes = bytes;
 		r.captured_bytes = cut;
-		if (parse(&r, 0, &again) == RW_PARSE_TCP && r.link_type != LINK_NFLOG) { /* whose byte order is a guess */
+		if (parse(&r, 0, &again) == RW_PARSE_TCP &&
+		    r.link_type != LINK_NFLOG) { /* whose byte order is a guess */
 			check_packet(&r, &again);
 			CHECK(got == RW_PARSE_TCP);
-			CHECK(again.sequence == packet.sequence && again.ack == packet.ack && (again.flags | RW_TCP_CUT) == (packet.flags | RW_TCP_CUT));
+			CHECK(again.sequence == packet.sequence && again.ack == packet.ack &&
+			      (again.flags | RW_TCP_CUT) == (packet.flags | RW_TCP_CUT));
 			CHECK(again.payload_bytes == packet.payload_bytes && again.source_port == packet.source_port);
 		}
 		free(bytes);

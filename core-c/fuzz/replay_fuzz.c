@@ -12,12 +12,13 @@ static const char *const UNSAFE[] = {"aca_md=eq8", "aca_safe=off", "min_ssthresh
 static const char *const PAPER[] = {"mode=paper", "min_ssthresh=1", "hz=100", "hystart=off"};
 static const char *const FLOOR[] = {"min_ssthresh=1024"};
 static const rw_choice CHOICES[] = {
-    {"newreno", NULL, 0}, {"cubic", NULL, 0},   {"uncoupled", NULL, 0}, {"css", NULL, 0},  {"tccc", NULL, 0},
-    {"css", WEIGHTED, 3}, {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4}, {"newreno", PAPER, 2},
-    {"newreno", FLOOR, 1}, {"sbcc", NULL, 0}, {"dwc", NULL, 0}, {"mptcp-sbd", NULL, 0}};
+    {"newreno", NULL, 0},  {"cubic", NULL, 0},  {"uncoupled", NULL, 0}, {"css", NULL, 0},      {"tccc", NULL, 0},
+    {"css", WEIGHTED, 3},  {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4},   {"newreno", PAPER, 2},
+    {"newreno", FLOOR, 1}, {"sbcc", NULL, 0},   {"dwc", NULL, 0},       {"mptcp-sbd", NULL, 0}};
 
 /* Short intervals, so that short captures reach decisions. */
-static const char *const EAGER[] = {"T_ms=10", "intervals_min=2", "observations=1", "together=1", "grouping=correlation"};
+static const char *const EAGER[] = {"T_ms=10", "intervals_min=2", "observations=1", "together=1",
+				    "grouping=correlation"};
 static const rw_choice DETECTORS[] = {{"sbcc", NULL, 0}, {"dwc", NULL, 0}, {"sbd", EAGER, 5}};
 
 enum { DETECTOR_COUNT = sizeof DETECTORS / sizeof *DETECTORS };
@@ -95,7 +96,8 @@ static uint64_t fold_marks(uint64_t sum, const rw_batch *b)
 static uint64_t fold_sets(uint64_t sum, const rw_batch *b)
 {
 	for (uint64_t i = 0; i < b->sets; i++) {
-		sum = fuzz_fold(sum, (uint64_t)b->set_time_ns[i] ^ (uint64_t)b->set_connection[i] << 32 ^ b->set_subflow[i]);
+		sum = fuzz_fold(sum,
+				(uint64_t)b->set_time_ns[i] ^ (uint64_t)b->set_connection[i] << 32 ^ b->set_subflow[i]);
 		sum = fuzz_fold(sum, (uint64_t)b->set_detector[i] << 16 | b->set_state[i] << 8 | b->set_number[i]);
 	}
 	return sum;
@@ -149,8 +151,14 @@ static uint64_t check_end(const rw_replay *r, uint64_t rows, size_t size)
 
 static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows, uint32_t journal_kib)
 {
-	rw_limits limits = {.batch_rows = batch_rows, .flows_max = FLOWS_MAX, .window_segments = 1 << 15, .total_segments = 1 << 16,
-			    .detectors = DETECTOR_COUNT, .detector = DETECTORS, .journal_kib = journal_kib, .across = &DETECTORS[2]};
+	rw_limits limits = {.batch_rows = batch_rows,
+			    .flows_max = FLOWS_MAX,
+			    .window_segments = 1 << 15,
+			    .total_segments = 1 << 16,
+			    .detectors = DETECTOR_COUNT,
+			    .detector = DETECTORS,
+			    .journal_kib = journal_kib,
+			    .shared_bottlenecks = &DETECTORS[2]};
 	rw_error error;
 	rw_replay *r;
 	rw_batch batch;
@@ -179,7 +187,10 @@ static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows, ui
 /* The same records again, said to be those of the first file, decoded. */
 static void replay_with_copies(const uint8_t *data, size_t size)
 {
-	rw_limits limits = {.batch_rows = 100, .flows_max = FLOWS_MAX, .window_segments = 1 << 15, .total_segments = 1 << 16,
+	rw_limits limits = {.batch_rows = 100,
+			    .flows_max = FLOWS_MAX,
+			    .window_segments = 1 << 15,
+			    .total_segments = 1 << 16,
 			    .copies = 1};
 	rw_error error;
 	rw_replay *r;

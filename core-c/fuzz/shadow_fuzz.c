@@ -117,10 +117,15 @@ static void read_event(struct talk *t)
 	}
 	t->now_ns = (int64_t)least((uint64_t)t->now_ns + read_number(&t->b, 50), (uint64_t)LATEST_NS);
 	uint8_t bits = rw_bytes_u8(&t->b);
-	struct rw_event e = {.time_ns = t->now_ns, .state = p->state, .una = p->una,
-			     .next_before = p->next, .srtt_ns = p->srtt_ns,
+	struct rw_event e = {.time_ns = t->now_ns,
+			     .state = p->state,
+			     .una = p->una,
+			     .next_before = p->next,
+			     .srtt_ns = p->srtt_ns,
 			     .bursts = bits >> 3 & 1,
-			     .reducing = bits >> 4 & 1, .new_episode = bits >> 5 & 1, .una_advanced = bits >> 6 & 1};
+			     .reducing = bits >> 4 & 1,
+			     .new_episode = bits >> 5 & 1,
+			     .una_advanced = bits >> 6 & 1};
 	p->state = e.state_after = (bits & 7) % (RW_SENDER_LOSS + 1);
 	e.in_flight = e.in_flight_before = e.packets_out_before = (uint32_t)read_number(&t->b, FLIGHT_BITS);
 	switch (first >> 3 & 7) {

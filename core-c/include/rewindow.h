@@ -8,7 +8,7 @@
  *   rw_replay_close
  *
  *   rw_controller_*    drives one controller by hand, the same code
- *   rw_watch_*         drives one detector of shared bottlenecks by hand
+ *   rw_hand_detector_*         drives one detector of shared bottlenecks by hand
  *   rw_scheduling_*    asks one packet scheduler for a decision
  *
  * No global state: replays in different threads never meet. Every function that can fail returns an rw_status and
@@ -54,19 +54,19 @@ typedef enum rw_oddity {
 	RW_ODDITY_UNKNOWN_INTERFACE,  /* a packet of an interface that was not described */
 	RW_ODDITY_TOO_MANY_INTERFACES,
 	RW_ODDITY_UNKNOWN_LINK_TYPE,
-	RW_ODDITY_COMPRESSED_PPP,     /* PPP with compressed TCP headers (RFC 1144) or several packets in a frame (RFC 3153): passed over */
-	RW_ODDITY_DROPPED_PACKETS,    /* that the capturing system says it missed (pcapng interface statistics) */
-	RW_ODDITY_TRUNCATED_HEADER,   /* cut by the snap length, or shorter than its protocol needs */
-	RW_ODDITY_BAD_LENGTH,         /* a header length that cannot be */
-	RW_ODDITY_BAD_OPTION_LENGTH,  /* a TCP option or extension header that cannot be */
-	RW_ODDITY_IP_FRAGMENT,        /* of a TCP segment; put together */
-	RW_ODDITY_LOST_FRAGMENT,      /* a segment whose fragments were not all seen: passed over */
-	RW_ODDITY_CAPTURED_TWICE,     /* a frame that passed the capture before, of a flow where that is the rule: passed over */
-	RW_ODDITY_UNSEEN_DATA,        /* acknowledged, but never in the capture */
-	RW_ODDITY_UNMATCHED_JOIN,     /* MP_JOIN whose connection is not in the capture */
-	RW_ODDITY_NO_HANDSHAKE,       /* a flow that began before the capture */
-	RW_ODDITY_TOO_MANY_SUBFLOWS,  /* more live subflows than a controller has places: not replayed */
-	RW_ODDITY_WINDOW_TOO_LARGE,   /* more unacknowledged segments than the limit: not tracked */
+	RW_ODDITY_COMPRESSED_PPP, /* PPP with compressed TCP headers (RFC 1144) or several packets in a frame (RFC 3153): passed over */
+	RW_ODDITY_DROPPED_PACKETS, /* that the capturing system says it missed (pcapng interface statistics) */
+	RW_ODDITY_TRUNCATED_HEADER, /* cut by the snap length, or shorter than its protocol needs */
+	RW_ODDITY_BAD_LENGTH, /* a header length that cannot be */
+	RW_ODDITY_BAD_OPTION_LENGTH, /* a TCP option or extension header that cannot be */
+	RW_ODDITY_IP_FRAGMENT, /* of a TCP segment; put together */
+	RW_ODDITY_LOST_FRAGMENT, /* a segment whose fragments were not all seen: passed over */
+	RW_ODDITY_CAPTURED_TWICE, /* a frame that passed the capture before, of a flow where that is the rule: passed over */
+	RW_ODDITY_UNSEEN_DATA, /* acknowledged, but never in the capture */
+	RW_ODDITY_UNMATCHED_JOIN, /* MP_JOIN whose connection is not in the capture */
+	RW_ODDITY_NO_HANDSHAKE, /* a flow that began before the capture */
+	RW_ODDITY_TOO_MANY_SUBFLOWS, /* more live subflows than a controller has places: not replayed */
+	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit: not tracked */
 	RW_ODDITY_COUNT
 } rw_oddity;
 
@@ -74,17 +74,17 @@ typedef enum rw_vantage { RW_VANTAGE_UNKNOWN, RW_VANTAGE_SENDER, RW_VANTAGE_MIDD
 
 /* Explicit congestion notification, as the handshake agreed. */
 typedef enum rw_ecn_mode {
-	RW_ECN_UNKNOWN,  /* no handshake seen */
+	RW_ECN_UNKNOWN, /* no handshake seen */
 	RW_ECN_OFF,
-	RW_ECN_CLASSIC,  /* RFC 3168 */
-	RW_ECN_ACCURATE  /* RFC 9768 */
+	RW_ECN_CLASSIC, /* RFC 3168 */
+	RW_ECN_ACCURATE /* RFC 9768 */
 } rw_ecn_mode;
 
 /* How it is known when the data sender sent. */
 typedef enum rw_send_times {
-	RW_SEND_TIMES_CAPTURED,   /* it was captured then */
+	RW_SEND_TIMES_CAPTURED, /* it was captured then */
 	RW_SEND_TIMES_TIMESTAMPS, /* TCP's timestamps name the millisecond (RFC 7323) */
-	RW_SEND_TIMES_ROUND_TRIP  /* a shortest round trip before it was captured: queues are not counted */
+	RW_SEND_TIMES_ROUND_TRIP /* a shortest round trip before it was captured: queues are not counted */
 } rw_send_times;
 
 /* One controller to replay: its name and "option=value" strings. */
@@ -96,17 +96,19 @@ typedef struct rw_choice {
 
 /* 0 or null means the default in brackets. */
 typedef struct rw_limits {
-	uint32_t batch_rows;      /* [16384] */
-	uint32_t flows_max;       /* [2097152] */
+	uint32_t batch_rows; /* [16384] */
+	uint32_t flows_max; /* [2097152] */
 	uint32_t window_segments; /* unacknowledged segments of one subflow [262144] */
-	uint32_t total_segments;  /* of all subflows together [8388608] */
-	uint32_t monitor;         /* 1: each step of a controller with a specification is checked against its properties [0] */
-	uint32_t moves;           /* 1: batches carry those steps [0] */
-	uint32_t copies;          /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
-	uint32_t detectors;       /* of shared bottlenecks that are run, each once; beside them, what controllers need [0] */
+	uint32_t total_segments; /* of all subflows together [8388608] */
+	uint32_t monitor; /* 1: each step of a controller with a specification is checked against its properties [0] */
+	uint32_t transitions; /* 1: batches carry those steps [0] */
+	uint32_t copies; /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
+	uint32_t detectors; /* of shared bottlenecks that are run, each once; beside them, what controllers need [0] */
 	const rw_choice *detector; /* their names and options */
-	uint32_t journal_kib;     /* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
-	const rw_choice *across;  /* the detector sbd with its options, run over all flows of the captures together [none] */
+	uint32_t
+	    journal_kib; /* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
+	const rw_choice *
+	    shared_bottlenecks; /* the detector sbd with its options, run over all flows of the captures together [none] */
 } rw_limits;
 
 /* Bits of `flags`. */
@@ -122,40 +124,40 @@ typedef enum rw_ack_flag {
 
 /* What happened to a subflow between or at ACKs. */
 typedef enum rw_mark {
-	RW_MARK_JOIN,            /* established */
+	RW_MARK_JOIN, /* established */
 	RW_MARK_LEAVE,
 	RW_MARK_FAST_RETRANSMIT, /* entered recovery */
-	RW_MARK_TIMEOUT,         /* retransmission timeout */
-	RW_MARK_ECE,             /* entered CWR */
-	RW_MARK_TAIL_LOSS,       /* a probe (RFC 8985 TLP) had repaired a loss: one reduction, at once */
-	RW_MARK_RECOVERED,       /* recovery, CWR or loss ended */
-	RW_MARK_UNDO,            /* the reduction proved spurious */
-	RW_MARK_IDLE             /* restart after an idle period; value: retransmission timeouts that it lasted */
+	RW_MARK_TIMEOUT, /* retransmission timeout */
+	RW_MARK_ECE, /* entered CWR */
+	RW_MARK_TAIL_LOSS, /* a probe (RFC 8985 TLP) had repaired a loss: one reduction, at once */
+	RW_MARK_RECOVERED, /* recovery, CWR or loss ended */
+	RW_MARK_UNDO, /* the reduction proved spurious */
+	RW_MARK_IDLE /* restart after an idle period; value: retransmission timeouts that it lasted */
 } rw_mark;
 
 /* What a controller did, one step of its specification. */
-typedef enum rw_move_kind {
-	RW_MOVE_JOIN,
-	RW_MOVE_LEAVE,
-	RW_MOVE_ACK,       /* that the window may grow by */
-	RW_MOVE_LOSS,
-	RW_MOVE_ECE,
-	RW_MOVE_TIMEOUT,
-	RW_MOVE_UNDO,
-	RW_MOVE_RTT,       /* a sample was smoothed in */
-	RW_MOVE_IDLE,      /* restart after an idle period, or decay of a window that was not used */
-	RW_MOVE_MACHINERY, /* rate reduction, or the end of a recovery, in mode=kernel */
-	RW_MOVE_SETS,      /* a detector changed its set or the state of that */
+typedef enum rw_transition_kind {
+	RW_TRANSITION_JOIN,
+	RW_TRANSITION_LEAVE,
+	RW_TRANSITION_ACK, /* that the window may grow by */
+	RW_TRANSITION_LOSS,
+	RW_TRANSITION_ECE,
+	RW_TRANSITION_TIMEOUT,
+	RW_TRANSITION_UNDO,
+	RW_TRANSITION_RTT, /* a sample was smoothed in */
+	RW_TRANSITION_IDLE, /* restart after an idle period, or decay of a window that was not used */
+	RW_TRANSITION_MACHINERY, /* rate reduction, or the end of a recovery, in mode=kernel */
+	RW_TRANSITION_SETS, /* a detector changed its set or the state of that */
 	/* Steps of the controller's own detector. */
-	RW_MOVE_DETECTOR_JOIN,
-	RW_MOVE_DETECTOR_LEAVE,
-	RW_MOVE_DETECTOR_ECE,
-	RW_MOVE_DETECTOR_LOSS,
-	RW_MOVE_JUDGE_SUBFLOW, /* a decision that was due: path: whose ECE asked */
-	RW_MOVE_JUDGE_SET,     /* path: the set, from 0 on */
-	RW_MOVE_DETECTOR_END,  /* the connection is closing: no set any more */
-	RW_MOVE_COUNT
-} rw_move_kind;
+	RW_TRANSITION_DETECTOR_JOIN,
+	RW_TRANSITION_DETECTOR_LEAVE,
+	RW_TRANSITION_DETECTOR_ECE,
+	RW_TRANSITION_DETECTOR_LOSS,
+	RW_TRANSITION_JUDGE_SUBFLOW, /* a decision that was due: path: whose ECE asked */
+	RW_TRANSITION_JUDGE_SET, /* path: the set, from 0 on */
+	RW_TRANSITION_DETECTOR_END, /* the connection is closing: no set any more */
+	RW_TRANSITION_COUNT
+} rw_transition_kind;
 
 /* A property of specs/ that the monitor checks on every step. */
 typedef enum rw_check {
@@ -197,19 +199,19 @@ typedef enum rw_check {
  * One path of a connection under one controller, after a step; all 0 when it is not live. In a step of its detector: as
  * the detector has it, with srtt, live, group and what follows alone.
  */
-typedef struct rw_move_path {
+typedef struct rw_transition_path {
 	uint64_t cwnd_q16, ssthresh_q16; /* ssthresh: all ones when it is not set */
 	uint64_t flight_peak_q16;
 	uint64_t srtt_ns;
 	uint64_t coupled_rtt_ns; /* smoothed for coupled slow start */
-	uint64_t estimate_q16;   /* of its ssthresh; 0: none */
-	uint64_t beta_q32;       /* SB-CC */
+	uint64_t estimate_q16; /* of its ssthresh; 0: none */
+	uint64_t beta_q32; /* SB-CC */
 	uint8_t live, initial, recovering, group, group_state;
 	uint8_t asked; /* 1 + the path whose ECE a decision waits on; 0: none waits */
-	uint8_t seen;  /* by that decision: a bit for each path */
-} rw_move_path;
+	uint8_t seen; /* by that decision: a bit for each path */
+} rw_transition_path;
 
-typedef struct rw_move_row {
+typedef struct rw_transition_row {
 	int64_t time_ns;
 	uint64_t row; /* rows of the whole replay before which, or at which, it happened */
 	uint32_t connection, acked_segments;
@@ -218,21 +220,21 @@ typedef struct rw_move_row {
 	uint8_t choice, kind, path, initial_ss;
 	uint8_t set_asked[4], set_seen[4]; /* the same of each set */
 	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
-	rw_move_path paths[8];
-} rw_move_row;
+	rw_transition_path paths[8];
+} rw_transition_row;
 
 /* Rows are ACK-carrying packets that reach a data sender after the handshake, in capture order. */
 typedef struct rw_batch {
 	uint64_t rows;
 	const int64_t *time_ns;
 	const uint32_t *connection;
-	const uint32_t *subflow;         /* within the connection */
-	const uint32_t *una;             /* acknowledged before this packet */
+	const uint32_t *subflow; /* within the connection */
+	const uint32_t *una; /* acknowledged before this packet */
 	const uint32_t *ack;
-	const uint32_t *acked_bytes;     /* newly, cumulatively */
-	const uint32_t *acked_segments;  /* newly delivered, SACKed ones included */
-	const uint32_t *rtt_us;          /* 0: no sample */
-	const uint32_t *srtt_us;         /* before this packet; 0: none yet */
+	const uint32_t *acked_bytes; /* newly, cumulatively */
+	const uint32_t *acked_segments; /* newly delivered, SACKed ones included */
+	const uint32_t *rtt_us; /* 0: no sample */
+	const uint32_t *srtt_us; /* before this packet; 0: none yet */
 	const uint32_t *in_flight_bytes; /* before this packet */
 	const uint16_t *flags;
 	/* For each controller, in the order chosen. ssthresh: all ones when it is not set. */
@@ -253,18 +255,18 @@ typedef struct rw_batch {
 	const uint32_t *set_connection;
 	const uint32_t *set_subflow;
 	const uint8_t *set_detector; /* its place: rw_detector_describe */
-	const uint8_t *set_state;    /* rw_group_state of rw_control.h */
-	const uint8_t *set_number;   /* within the connection; 0: none */
-	uint64_t moves;
-	const rw_move_row *move;
+	const uint8_t *set_state; /* rw_group_state of rw_control.h */
+	const uint8_t *set_number; /* within the connection; 0: none */
+	uint64_t transitions;
+	const rw_transition_row *transition;
 } rw_batch;
 
 /* What is known of a flow's bottleneck when all flows of the captures are compared. */
 typedef enum rw_bottleneck_state {
 	RW_BOTTLENECK_NOT_ASKED,
 	RW_BOTTLENECK_NOT_JUDGED, /* too little data, or too many flows have more */
-	RW_BOTTLENECK_UNDECIDED,  /* with no other flow it had enough intervals in common */
-	RW_BOTTLENECK_ALONE,      /* none of the flows that it could be compared with shares it */
+	RW_BOTTLENECK_UNDECIDED, /* with no other flow it had enough intervals in common */
+	RW_BOTTLENECK_ALONE, /* none of the flows that it could be compared with shares it */
 	RW_BOTTLENECK_SHARED
 } rw_bottleneck_state;
 
@@ -275,18 +277,18 @@ typedef struct rw_subflow_row {
 	uint8_t src[16], dst[16]; /* src sent more data; an IPv4 address takes the first four bytes */
 	uint16_t sport, dport;
 	uint8_t vantage;
-	uint8_t send_times;    /* rw_send_times */
-	uint8_t ecn;           /* rw_ecn_mode */
+	uint8_t send_times; /* rw_send_times */
+	uint8_t ecn; /* rw_ecn_mode */
 	uint8_t window_too_large; /* more was unacknowledged than is kept track of */
-	uint8_t cut;           /* the snap length cut options other than MPTCP's */
-	uint8_t copied;        /* its frames were captured more than once */
-	uint8_t paced;         /* much of its data left on a timer, not on an ACK or with other data */
-	uint8_t handshake;     /* SYN and SYN/ACK were seen */
+	uint8_t cut; /* the snap length cut options other than MPTCP's */
+	uint8_t copied; /* its frames were captured more than once */
+	uint8_t paced; /* much of its data left on a timer, not on an ACK or with other data */
+	uint8_t handshake; /* SYN and SYN/ACK were seen */
 	uint8_t one_direction; /* only one side was seen */
-	uint8_t closed;        /* FIN or RST was seen */
+	uint8_t closed; /* FIN or RST was seen */
 	uint8_t backup;
-	uint32_t mss_bytes;    /* largest segment payload of src */
-	uint64_t bytes;        /* unique payload of src */
+	uint32_t mss_bytes; /* largest segment payload of src */
+	uint64_t bytes; /* unique payload of src */
 	uint64_t reverse_bytes;
 	uint64_t packets, reverse_packets; /* sent by src, by dst */
 	uint64_t retransmitted_packets, retransmitted_bytes, spurious_retransmissions;
@@ -295,9 +297,9 @@ typedef struct rw_subflow_row {
 	uint64_t fast_retransmits, timeouts;
 	uint64_t rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us, handshake_rtt_us;
-	int64_t first_ns, last_ns;           /* first and last packet */
+	int64_t first_ns, last_ns; /* first and last packet */
 	int64_t first_unseen_ns; /* when data was first acknowledged that is not in the capture; 0: never */
-	int64_t first_data_ns, last_ack_ns;  /* first payload of src, last ACK that advanced; 0: none */
+	int64_t first_data_ns, last_ack_ns; /* first payload of src, last ACK that advanced; 0: none */
 	uint32_t replayed; /* rows of this subflow carry windows */
 	uint32_t bottleneck; /* flows with the same number share one; 0: see bottleneck_state */
 	uint8_t bottleneck_state; /* rw_bottleneck_state, after the end */
@@ -306,9 +308,9 @@ typedef struct rw_subflow_row {
 typedef struct rw_connection_row {
 	uint32_t id;
 	uint8_t mptcp;
-	int8_t version;     /* -1: not known */
+	int8_t version; /* -1: not known */
 	uint8_t has_token, fallback, checksum, fast_closed;
-	uint32_t token;     /* of the responder: what MP_JOIN carries; host order */
+	uint32_t token; /* of the responder: what MP_JOIN carries; host order */
 	uint32_t subflows, first_subflow; /* in the subflow table */
 	uint64_t data_bytes; /* unique at data level for MPTCP, else the subflow's */
 	int64_t first_ns, last_ns, last_ack_ns;
@@ -321,7 +323,8 @@ typedef struct rw_window_row {
 	/* How well it explains the sender: of the ACKs before which the sender filled its window, how many found a flight
 	   of exactly the controller's, how many one within a segment of it, and how many a larger one. */
 	uint64_t full_rows, matched, near, exceeded;
-	uint64_t first_exceeded_record; /* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
+	uint64_t
+	    first_exceeded_record; /* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
 	int64_t first_exceeded_ns;
 } rw_window_row;
 
@@ -361,7 +364,7 @@ void rw_replay_window(const rw_replay *replay, uint32_t subflow, uint32_t choice
 typedef struct rw_violation_row {
 	uint64_t count, first_row;
 	int64_t first_ns;
-	uint32_t first_check, first_move, first_path; /* rw_check, rw_move_kind, place of the subflow */
+	uint32_t first_check, first_transition, first_path; /* rw_check, rw_transition_kind, place of the subflow */
 } rw_violation_row;
 
 void rw_replay_violations(const rw_replay *replay, uint32_t connection, uint32_t choice, rw_violation_row *row);
@@ -380,7 +383,7 @@ rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, 
 const char *rw_oddity_name(uint32_t oddity);
 const char *rw_mark_name(uint32_t mark);
 const char *rw_phase_name(uint32_t phase);
-const char *rw_move_name(uint32_t kind);
+const char *rw_transition_name(uint32_t kind);
 /* As specs/ call it. */
 const char *rw_check_name(uint32_t check);
 const char *rw_vantage_name(uint32_t vantage);
@@ -397,7 +400,8 @@ typedef struct rw_option_info {
 
 typedef struct rw_algorithm_info {
 	const char *name, *source, *formula, *deviations;
-	const char *detector; /* that places its subflows in sets unless another is chosen; null: it does not use sets */
+	const char
+	    *detector; /* that places its subflows in sets unless another is chosen; null: it does not use sets */
 	uint8_t multipath;
 	uint32_t options;
 } rw_algorithm_info;
@@ -417,10 +421,10 @@ typedef struct rw_controller rw_controller;
 typedef struct rw_path_state {
 	uint64_t cwnd_q16;
 	uint64_t ssthresh_q16; /* all ones: not set, the path is in the initial slow start */
-	uint64_t srtt_ns;      /* 0: none yet */
+	uint64_t srtt_ns; /* 0: none yet */
 	uint64_t flight_peak_q16;
 	uint32_t cwnd_cnt;
-	uint8_t group;       /* the set of subflows behind one bottleneck; 0: none */
+	uint8_t group; /* the set of subflows behind one bottleneck; 0: none */
 	uint8_t group_state; /* rw_group_state of rw_control.h */
 } rw_path_state;
 
@@ -446,13 +450,13 @@ void rw_controller_advance(rw_controller *controller, int64_t time_ns);
 /* From now on every step is checked (algorithms with a specification only) and kept. */
 void rw_controller_observe(rw_controller *controller);
 /* The steps since then, valid until the next one. */
-const rw_move_row *rw_controller_moves(const rw_controller *controller, uint64_t *count);
+const rw_transition_row *rw_controller_transitions(const rw_controller *controller, uint64_t *count);
 /*
  * The monitor on steps that were written down: sets `violated` of each. They are one connection's under one controller,
  * which was opened before the first. RW_ERROR_BAD_VALUE for an algorithm without a specification and for a row that no
  * step can be (its path or kind out of range).
  */
-rw_status rw_monitor_rows(const rw_choice *choice, rw_move_row *rows, uint64_t count, rw_error *error);
+rw_status rw_monitor_rows(const rw_choice *choice, rw_transition_row *rows, uint64_t count, rw_error *error);
 rw_status rw_controller_path(const rw_controller *controller, uint32_t path, rw_path_state *state, uint32_t *phase,
 			     rw_error *error);
 /* A value of the algorithm's own: an integer of 64 bits. */
@@ -471,27 +475,35 @@ rw_status rw_controller_set_word(rw_controller *controller, uint32_t index, uint
 				 rw_error *error);
 
 /* One connection's detector of shared bottlenecks, driven by hand. Times are on any clock, which does not go back. */
-typedef struct rw_watch rw_watch;
+typedef struct rw_hand_detector rw_hand_detector;
 
-typedef struct rw_watch_row {
-	uint8_t set;   /* 0: none */
+typedef struct rw_hand_detector_row {
+	uint8_t set; /* 0: none */
 	uint8_t state; /* rw_group_state of rw_control.h */
 	uint64_t srtt_ns;
-} rw_watch_row;
+} rw_hand_detector_row;
 
-typedef enum rw_watch_event { RW_WATCH_ECE, RW_WATCH_LOSS, RW_WATCH_TIMEOUT } rw_watch_event;
+typedef enum rw_hand_detector_event {
+	RW_HAND_DETECTOR_ECE,
+	RW_HAND_DETECTOR_LOSS,
+	RW_HAND_DETECTOR_TIMEOUT
+} rw_hand_detector_event;
 
-rw_status rw_watch_open(rw_watch **watch, const rw_choice *choice, rw_error *error);
-void rw_watch_close(rw_watch *watch);
+rw_status rw_hand_detector_open(rw_hand_detector **watch, const rw_choice *choice, rw_error *error);
+void rw_hand_detector_close(rw_hand_detector *watch);
 /* srtt_ns: 0, none yet. path: its number from then on. */
-rw_status rw_watch_join(rw_watch *watch, int64_t time_ns, uint64_t srtt_ns, uint32_t *path, rw_error *error);
-rw_status rw_watch_leave(rw_watch *watch, uint32_t path, int64_t time_ns, rw_error *error);
-rw_status rw_watch_congestion(rw_watch *watch, uint32_t path, uint32_t event, int64_t time_ns, rw_error *error);
+rw_status rw_hand_detector_join(rw_hand_detector *watch, int64_t time_ns, uint64_t srtt_ns, uint32_t *path,
+				rw_error *error);
+rw_status rw_hand_detector_leave(rw_hand_detector *watch, uint32_t path, int64_t time_ns, rw_error *error);
+rw_status rw_hand_detector_congestion(rw_hand_detector *watch, uint32_t path, uint32_t event, int64_t time_ns,
+				      rw_error *error);
 /* delay_ns: 0 without a sample. srtt_ns: 0, smoothed from the samples (RFC 6298's gain). */
-rw_status rw_watch_delivery(rw_watch *watch, uint32_t path, uint32_t delivered_segments, uint32_t lost_segments,
-			    uint64_t delay_ns, uint64_t srtt_ns, int64_t time_ns, rw_error *error);
-void rw_watch_advance(rw_watch *watch, int64_t time_ns);
-rw_status rw_watch_path(const rw_watch *watch, uint32_t path, rw_watch_row *row, rw_error *error);
+rw_status rw_hand_detector_delivery(rw_hand_detector *watch, uint32_t path, uint32_t delivered_segments,
+				    uint32_t lost_segments, uint64_t delay_ns, uint64_t srtt_ns, int64_t time_ns,
+				    rw_error *error);
+void rw_hand_detector_advance(rw_hand_detector *watch, int64_t time_ns);
+rw_status rw_hand_detector_path(const rw_hand_detector *watch, uint32_t path, rw_hand_detector_row *row,
+				rw_error *error);
 
 typedef struct rw_statistic_info {
 	const char *name, *unit; /* unit: "ns" or "" */
@@ -499,15 +511,16 @@ typedef struct rw_statistic_info {
 } rw_statistic_info;
 
 /* Signed numbers that the detector decides by. index counts from 0; the name is null after the last. */
-void rw_watch_statistic_describe(const rw_watch *watch, uint32_t index, rw_statistic_info *info);
-rw_status rw_watch_statistic(const rw_watch *watch, uint32_t index, uint32_t path, int64_t *value, rw_error *error);
+void rw_hand_detector_statistic_describe(const rw_hand_detector *watch, uint32_t index, rw_statistic_info *info);
+rw_status rw_hand_detector_statistic(const rw_hand_detector *watch, uint32_t index, uint32_t path, int64_t *value,
+				     rw_error *error);
 
 /* Statistics of one flow (RFC 8382). */
 typedef struct rw_flow_statistics {
 	int64_t skew_q16;
 	uint64_t var_ns, freq_q16, loss_q16;
 	uint8_t bottleneck; /* in: was it congested before; out: is it now */
-	uint8_t group;      /* out: equal numbers share a bottleneck; 0: not congested */
+	uint8_t group; /* out: equal numbers share a bottleneck; 0: not congested */
 } rw_flow_statistics;
 
 /* What the detector sbd makes of such statistics, of 64 flows at most. */
@@ -516,13 +529,13 @@ rw_status rw_sbd_group_flows(const rw_choice *choice, rw_flow_statistics *flow, 
 /* Packet schedulers: what they decide from, counted in segments. Fields as in rw_scheduler.h, which explains them. */
 typedef struct rw_subflow_view {
 	uint64_t cwnd_q16;
-	uint64_t ssthresh_q16;     /* all ones: not set */
-	uint64_t srtt_ns;          /* 0: none yet */
+	uint64_t ssthresh_q16; /* all ones: not set */
+	uint64_t srtt_ns; /* 0: none yet */
 	uint64_t since_penalty_ns; /* all ones: never */
 	uint64_t beta_q32;
 	uint32_t in_flight, queued;
 	uint8_t established, lost, backup, recovering;
-	uint8_t group;             /* 0: none */
+	uint8_t group; /* 0: none */
 } rw_subflow_view;
 
 /* A piece of the data that no subflow has been given. */
@@ -541,8 +554,8 @@ typedef struct rw_sending_view {
 } rw_sending_view;
 
 typedef struct rw_decision_row {
-	uint32_t kind;      /* 0: wait; 1: send; 2: the oldest segment once more */
-	uint32_t subflow;   /* all ones: none */
+	uint32_t kind; /* 0: wait; 1: send; 2: the oldest segment once more */
+	uint32_t subflow; /* all ones: none */
 	uint64_t first, segments, skipped;
 	uint32_t penalized; /* a bit for each subflow that is halved, to the values below */
 	uint64_t cwnd_q16[8], ssthresh_q16[8];

@@ -65,8 +65,9 @@ struct rw_detector {
 	void (*open)(struct rw_detection *d); /* options and now_ns are set; may be null */
 	void (*join)(struct rw_detection *d, uint32_t path);  /* the path is live, in no set */
 	void (*leave)(struct rw_detection *d, uint32_t path); /* the path is still live */
-	void (*congestion)(struct rw_detection *d, uint32_t path, enum rw_congestion kind); /* at now_ns; null: not used */
-	void (*delivery)(struct rw_detection *d, const struct rw_delivery *delivery);       /* at now_ns; null: not used */
+	void (*congestion)(struct rw_detection *d, uint32_t path,
+			   enum rw_congestion kind); /* at now_ns; null: not used */
+	void (*delivery)(struct rw_detection *d, const struct rw_delivery *delivery); /* at now_ns; null: not used */
 	/*
 	 * Takes the earliest decision that was due between now_ns and `until`, sets now_ns to when it was due, and returns 1
 	 * plus its place among the judgements; 0 when none is left. Null: decides at events alone.

@@ -18,25 +18,25 @@
 
 /* One subflow as a scheduler sees it. */
 struct rw_sender_subflow {
-	uint64_t cwnd_q16;         /* 1 to 2^20 segments */
-	uint64_t ssthresh_q16;     /* RW_SSTHRESH_UNSET until set */
-	uint64_t srtt_ns;          /* 0 before the first sample: it comes after those that have one */
+	uint64_t cwnd_q16; /* 1 to 2^20 segments */
+	uint64_t ssthresh_q16; /* RW_SSTHRESH_UNSET until set */
+	uint64_t srtt_ns; /* 0 before the first sample: it comes after those that have one */
 	uint64_t since_penalty_ns; /* since its window was halved for holding up the others; UINT64_MAX: never */
-	uint64_t beta_q32;         /* its congestion degree, where a set couples it (SB-CC paper eq. 1): 0 to 1 */
-	uint32_t in_flight;        /* segments */
-	uint32_t queued;           /* given to it and not sent yet, segments */
+	uint64_t beta_q32; /* its congestion degree, where a set couples it (SB-CC paper eq. 1): 0 to 1 */
+	uint32_t in_flight; /* segments */
+	uint32_t queued; /* given to it and not sent yet, segments */
 	uint8_t established;
-	uint8_t lost;       /* in loss state: after a timeout, until it is repaired */
-	uint8_t backup;     /* to be used when no other can (RFC 8684) */
+	uint8_t lost; /* in loss state: after a timeout, until it is repaired */
+	uint8_t backup; /* to be used when no other can (RFC 8684) */
 	uint8_t recovering; /* in fast recovery or CWR: its window is predicted as ssthresh */
-	uint8_t group;      /* the final set of subflows behind one bottleneck that it is in; 0: none */
+	uint8_t group; /* the final set of subflows behind one bottleneck that it is in; 0: none */
 };
 
 /* Data that no subflow has been given, in one piece. */
 struct rw_span {
-	uint64_t first;    /* data sequence, in segments */
+	uint64_t first; /* data sequence, in segments */
 	uint64_t segments;
-	uint32_t sent_on;  /* a bit for each subflow that carried it before: not 0 where it goes again */
+	uint32_t sent_on; /* a bit for each subflow that carried it before: not 0 where it goes again */
 };
 
 struct rw_send_queue {
@@ -44,45 +44,45 @@ struct rw_send_queue {
 	struct rw_span span[RW_MAX_SPANS];
 	uint32_t spans;
 	uint32_t oldest_sent_on; /* a bit for each subflow that carried the oldest unacknowledged segment */
-	uint64_t oldest;         /* its data sequence */
-	uint64_t window_end;     /* the first data sequence beyond the receive window */
+	uint64_t oldest; /* its data sequence */
+	uint64_t window_end; /* the first data sequence beyond the receive window */
 	uint64_t buffer_segments; /* size of the send buffer */
 };
 
 struct rw_sending {
 	int64_t option[RW_MAX_OPTIONS]; /* values in the order of the scheduler's option table */
-	uint32_t subflows;              /* at most RW_MAX_PATHS */
-	uint32_t previous;              /* that the decision before chose; RW_NO_SUBFLOW: none */
+	uint32_t subflows; /* at most RW_MAX_PATHS */
+	uint32_t previous; /* that the decision before chose; RW_NO_SUBFLOW: none */
 	struct rw_sender_subflow subflow[RW_MAX_PATHS];
 	struct rw_send_queue queue;
 };
 
 enum rw_decision_kind {
-	RW_DECISION_WAIT = 0,    /* nobody sends until something changes */
+	RW_DECISION_WAIT = 0, /* nobody sends until something changes */
 	RW_DECISION_SEND = 1,
 	RW_DECISION_REINJECT = 2 /* the oldest unacknowledged segment, once more, to open the receive window */
 };
 
 struct rw_decision {
-	uint32_t kind;     /* enum rw_decision_kind */
-	uint32_t subflow;  /* RW_NO_SUBFLOW: none */
-	uint64_t first;    /* data sequence */
+	uint32_t kind; /* enum rw_decision_kind */
+	uint32_t subflow; /* RW_NO_SUBFLOW: none */
+	uint64_t first; /* data sequence */
 	uint64_t segments; /* from there on */
-	uint64_t skipped;  /* segments of the queue before it that are left to faster subflows */
+	uint64_t skipped; /* segments of the queue before it that are left to faster subflows */
 	uint32_t penalized; /* a bit for each subflow whose window is to be halved: rw_penalize */
 };
 
 /* What a faster subflow is predicted to send while a segment of a slower one is on its way. */
 struct rw_forward {
-	uint64_t rounds_q24;   /* of its round trips */
-	uint64_t m_q24;        /* round trips for one segment of window: 1 or more; saturates */
+	uint64_t rounds_q24; /* of its round trips */
+	uint64_t m_q24; /* round trips for one segment of window: 1 or more; saturates */
 	uint64_t segments_q24; /* at most RW_FORWARD_MAX */
 };
 
 struct rw_scheduler {
 	const char *name;
 	const char *source; /* paper and section, RFC */
-	const char *rule;   /* one line */
+	const char *rule; /* one line */
 	const char *deviations; /* from the print, and why; "none" first where there are none */
 	const struct rw_option *options; /* ends with a null name */
 	void (*pick)(const struct rw_sending *s, struct rw_decision *d);

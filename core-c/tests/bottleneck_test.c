@@ -187,8 +187,10 @@ static void loss_decides_where_there_is_some(void **state)
 {
 	(void)state;
 	struct rw_detect *w = detector("sbd", NULL, 0);
-	struct rw_sbd_statistics s[4] = {{.var_ns = 1000, .loss_q16 = 6554}, {.var_ns = 1000, .loss_q16 = 6300},
-					 {.var_ns = 1000, .loss_q16 = 4000}, {.var_ns = 1000, .skew_q16 = 60000}};
+	struct rw_sbd_statistics s[4] = {{.var_ns = 1000, .loss_q16 = 6554},
+					 {.var_ns = 1000, .loss_q16 = 6300},
+					 {.var_ns = 1000, .loss_q16 = 4000},
+					 {.var_ns = 1000, .skew_q16 = 60000}};
 	uint8_t group[4];
 	for (uint32_t i = 0; i < 4; i++)
 		s[i].bottleneck = (uint8_t)rw_sbd_is_bottleneck(&s[i], w->state->option);
@@ -214,11 +216,13 @@ static void names_and_numbers(void **state)
 		assert_int_equal(rw_control_options(&choice, rw_control_find(names[i]), &settings, &error), RW_OK);
 		assert_int_equal(settings.detector, wanted[i]);
 		if (settings.detector && options[i] == NULL)
-			assert_string_equal(rw_detector_name(settings.detector - 1u), rw_control_find(names[i])->detector);
+			assert_string_equal(rw_detector_name(settings.detector - 1u),
+					    rw_control_find(names[i])->detector);
 	}
 	rw_choice none = {"newreno", &options[3], 1};
 	struct rw_settings settings;
-	assert_int_equal(rw_control_options(&none, rw_control_find("newreno"), &settings, &error), RW_ERROR_UNKNOWN_OPTION);
+	assert_int_equal(rw_control_options(&none, rw_control_find("newreno"), &settings, &error),
+			 RW_ERROR_UNKNOWN_OPTION);
 	assert_null(rw_detector_name(rw_detector_count()));
 }
 

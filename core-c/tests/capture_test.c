@@ -256,7 +256,9 @@ static void foreign_files_are_refused_by_name(void **state)
 	check_refused("snoop\0\0\0\0\0\0\2", 12, "snoop");
 	check_refused("\x1f\x8b\x08\0", 4, "gzip");
 	check_refused("\xd4\xc3\xb2\xa1\2\0", 6, "cut");
-	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1c" "abcd", 12, "byte-order");
+	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1c"
+		      "abcd",
+		      12, "byte-order");
 	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\2\0\0", 16, "pcapng version 2");
 }
 
@@ -268,16 +270,16 @@ static void pcapng_clocks_interfaces_and_orders(void **state)
 	for (int big = 0; big < 2; big++) {
 		struct file f = {.n = 0};
 		pcapng_section(&f, big);
-		pcapng_interface(&f, 1, -1, 0, big);       /* microseconds */
-		pcapng_interface(&f, 101, 9, 0, big);      /* nanoseconds */
+		pcapng_interface(&f, 1, -1, 0, big); /* microseconds */
+		pcapng_interface(&f, 101, 9, 0, big); /* nanoseconds */
 		pcapng_interface(&f, 113, 0x80 | 20, 0, big); /* 2^-20 s */
-		pcapng_interface(&f, 276, 12, 100, big);   /* picoseconds, 100 s later */
+		pcapng_interface(&f, 276, 12, 100, big); /* picoseconds, 100 s later */
 		pcapng_enhanced(&f, 0, 5000001, big);
 		pcapng_enhanced(&f, 1, 5000000001, big);
 		pcapng_enhanced(&f, 2, 5ull << 20 | 1 << 19, big);
 		pcapng_enhanced(&f, 3, 5000000000000, big);
-		pcapng_enhanced(&f, 9, 1, big);            /* no such interface */
-		pcapng_section(&f, !big);                  /* interfaces start anew, in the other order */
+		pcapng_enhanced(&f, 9, 1, big); /* no such interface */
+		pcapng_section(&f, !big); /* interfaces start anew, in the other order */
 		pcapng_interface(&f, 228, -1, 0, !big);
 		pcapng_enhanced(&f, 0, 7000000, !big);
 		struct rw_capture *c;
@@ -484,7 +486,8 @@ static void dropped_packets_are_told_once(void **state)
 		while (rw_capture_next(c, &r, &error) == 1)
 			;
 		uint64_t expected = sums[i] > 12 ? sums[i] : 12;
-		assert_true(oddities.count[RW_ODDITY_DROPPED_PACKETS] == (expected > 100 ? (uint64_t)1 << 48 : expected));
+		assert_true(oddities.count[RW_ODDITY_DROPPED_PACKETS] ==
+			    (expected > 100 ? (uint64_t)1 << 48 : expected));
 		rw_capture_close(c);
 	}
 }

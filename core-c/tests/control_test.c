@@ -12,8 +12,8 @@ static const char *const modes[] = {"mode=paper", "mode=kernel"};
 /* The kernel's modules read the raw window of the others (algorithms' own choice, LIA and BALIA). */
 static int reads_raw_windows(const struct rw_control *control, int mode)
 {
-	return mode == RW_MODE_KERNEL &&
-	       (strcmp(control->name, "lia") == 0 || strcmp(control->name, "balia") == 0 || strcmp(control->name, "wvegas") == 0);
+	return mode == RW_MODE_KERNEL && (strcmp(control->name, "lia") == 0 || strcmp(control->name, "balia") == 0 ||
+					  strcmp(control->name, "wvegas") == 0);
 }
 
 static void open_connection(struct rw_connection *c, const struct rw_control *control, const char *mode)
@@ -30,7 +30,8 @@ static void open_connection(struct rw_connection *c, const struct rw_control *co
 		control->open(c);
 }
 
-static void place(struct rw_connection *c, const struct rw_control *control, uint32_t path, uint32_t cwnd, uint32_t ssthresh)
+static void place(struct rw_connection *c, const struct rw_control *control, uint32_t path, uint32_t cwnd,
+		  uint32_t ssthresh)
 {
 	struct rw_path *p = &c->path[path];
 	memset(p, 0, sizeof *p);

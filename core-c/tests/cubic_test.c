@@ -84,8 +84,12 @@ static void a_train_is_short_on_a_fast_path(void **unused)
 		c.path[0].srtt_ns = (uint64_t)paths[i].srtt_ns;
 		int64_t at_us = 0;
 		while (c.path[0].ssthresh_q16 == RW_SSTHRESH_UNSET && at_us < 100000) {
-			struct rw_ack ack = {.acked_segments = 1, .time_ns = 1000 * MS + at_us * 1000, .una = 1, .next = 1 << 20,
-					     .rtt_ns = (uint64_t)paths[i].srtt_ns, .rtt_newest_ns = (uint64_t)paths[i].srtt_ns};
+			struct rw_ack ack = {.acked_segments = 1,
+					     .time_ns = 1000 * MS + at_us * 1000,
+					     .una = 1,
+					     .next = 1 << 20,
+					     .rtt_ns = (uint64_t)paths[i].srtt_ns,
+					     .rtt_newest_ns = (uint64_t)paths[i].srtt_ns};
 			rw_control_cubic.rtt(&c, &ack);
 			at_us++;
 		}

@@ -37,7 +37,8 @@ static void what_the_handshake_agreed_on(void **state)
 		enum rw_ecn_mode mode;
 	} cases[] = {{0, 0, RW_ECN_OFF},      {3, 0, RW_ECN_OFF},      {3, 1, RW_ECN_CLASSIC},  {7, 1, RW_ECN_CLASSIC},
 		     {7, 0, RW_ECN_OFF},      {7, 2, RW_ECN_ACCURATE}, {7, 3, RW_ECN_ACCURATE}, {7, 4, RW_ECN_ACCURATE},
-		     {7, 6, RW_ECN_ACCURATE}, {7, 7, RW_ECN_OFF},  {7, 5, RW_ECN_CLASSIC},      {3, 2, RW_ECN_OFF},      {0, 1, RW_ECN_OFF}};
+		     {7, 6, RW_ECN_ACCURATE}, {7, 7, RW_ECN_OFF},      {7, 5, RW_ECN_CLASSIC},  {3, 2, RW_ECN_OFF},
+		     {0, 1, RW_ECN_OFF}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (uint8_t initiator = 0; initiator < 2; initiator++) {
 			struct rw_flow f;

@@ -24,7 +24,8 @@ static void products_and_quotients_are_exact(void **unused)
 		assert_true(v.high == w.high && v.low == w.low);
 		unsigned __int128 q = p / c;
 		uint64_t quotient = q > UINT64_MAX ? UINT64_MAX : (uint64_t)q;
-		assert_true(rw_multiply_divide(a, b, c) == quotient && rw_multiply_divide_in_words(a, b, c) == quotient);
+		assert_true(rw_multiply_divide(a, b, c) == quotient &&
+			    rw_multiply_divide_in_words(a, b, c) == quotient);
 	}
 	assert_true(rw_multiply_divide(UINT64_MAX, UINT64_MAX, UINT64_MAX) == UINT64_MAX);
 	assert_true(rw_multiply_divide(UINT64_MAX, UINT64_MAX, 1) == UINT64_MAX);

@@ -241,19 +241,44 @@ static void random_note(struct rw_noted *n, uint32_t i)
 	if (random_number(4) == 0)
 		p->ts_value += random_number(6), p->ts_echo += random_number(6);
 	switch (random_number(20)) {
-	case 0: p->payload_bytes = random_number(1 << 20); break;
-	case 1: p->window = (uint16_t)random_number(1 << 16); break;
-	case 2: p->flags = (uint16_t)random_number(1 << 9); break;
-	case 3: p->ts_value = random_number(UINT32_MAX); break;
-	case 4: p->sequence = random_number(UINT32_MAX); break;
-	case 5: p->ack += random_number(3000); break;
-	case 6: p->identification = (uint16_t)random_number(1 << 16); break;
-	case 7: p->ecn = (uint8_t)random_number(4); break;
-	case 8: p->tcp_header_bytes = (uint8_t)(20 + 4 * random_number(11)); break;
-	case 9: p->has_timestamps = (uint8_t)random_number(2); break;
-	case 10: p->file = random_number(3); break;
-	case 11: n->flow = RW_FLOW_NONE; break;
-	default: break;
+	case 0:
+		p->payload_bytes = random_number(1 << 20);
+		break;
+	case 1:
+		p->window = (uint16_t)random_number(1 << 16);
+		break;
+	case 2:
+		p->flags = (uint16_t)random_number(1 << 9);
+		break;
+	case 3:
+		p->ts_value = random_number(UINT32_MAX);
+		break;
+	case 4:
+		p->sequence = random_number(UINT32_MAX);
+		break;
+	case 5:
+		p->ack += random_number(3000);
+		break;
+	case 6:
+		p->identification = (uint16_t)random_number(1 << 16);
+		break;
+	case 7:
+		p->ecn = (uint8_t)random_number(4);
+		break;
+	case 8:
+		p->tcp_header_bytes = (uint8_t)(20 + 4 * random_number(11));
+		break;
+	case 9:
+		p->has_timestamps = (uint8_t)random_number(2);
+		break;
+	case 10:
+		p->file = random_number(3);
+		break;
+	case 11:
+		n->flow = RW_FLOW_NONE;
+		break;
+	default:
+		break;
 	}
 	p->family = which < 6 ? 4 : 6;
 	p->sack_count = random_number(10) ? 0 : (uint8_t)random_number(RW_SACK_MAX + 1);
@@ -261,14 +286,18 @@ static void random_note(struct rw_noted *n, uint32_t i)
 		p->sack_start[k] = random_number(UINT32_MAX), p->sack_end[k] = random_number(UINT32_MAX);
 	p->mptcp = (struct rw_mptcp){0};
 	if (random_number(8) == 0)
-		p->mptcp = (struct rw_mptcp){.seen = random_number(2) ? 1 << RW_MP_DSS : 1 << RW_MP_CAPABLE, .dss_mapping = 1,
-					     .data_length = (uint16_t)(1 + random_number(60000)), .dss_wide = (uint8_t)random_number(2),
-					     .dss_data_fin = (uint8_t)random_number(2), .subflow_sequence = random_number(2),
+		p->mptcp = (struct rw_mptcp){.seen = random_number(2) ? 1 << RW_MP_DSS : 1 << RW_MP_CAPABLE,
+					     .dss_mapping = 1,
+					     .data_length = (uint16_t)(1 + random_number(60000)),
+					     .dss_wide = (uint8_t)random_number(2),
+					     .dss_data_fin = (uint8_t)random_number(2),
+					     .subflow_sequence = random_number(2),
 					     .data_sequence = (uint64_t)random_number(UINT32_MAX) << 20};
 	static int64_t now_ns;
 	static uint64_t offset;
 	static const int64_t elapsed_ns[] = {0, 200, 70000000, -5000000, (int64_t)1 << 60};
-	now_ns = random_number(4) ? now_ns + random_number(30000) : (int64_t)((uint64_t)now_ns + (uint64_t)elapsed_ns[random_number(5)]);
+	now_ns = random_number(4) ? now_ns + random_number(30000)
+				  : (int64_t)((uint64_t)now_ns + (uint64_t)elapsed_ns[random_number(5)]);
 	offset += random_number(9) ? 100 : random_number(40) ? random_number(2000) : (uint64_t)5 << 32;
 	p->time_ns = now_ns;
 	p->offset = offset;

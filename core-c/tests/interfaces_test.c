@@ -95,10 +95,10 @@ static void check_order(struct writer *w, uint32_t moved, const uint32_t *expect
 	fclose(w->out);
 }
 
-#define CHECK_ORDER(w, moved, ...)                                                                           \
-	do {                                                                                                 \
-		static const uint32_t expected[] = {__VA_ARGS__};                                            \
-		check_order(w, moved, expected, sizeof expected / sizeof *expected);                         \
+#define CHECK_ORDER(w, moved, ...)                                                                                     \
+	do {                                                                                                           \
+		static const uint32_t expected[] = {__VA_ARGS__};                                                      \
+		check_order(w, moved, expected, sizeof expected / sizeof *expected);                                   \
 	} while (0)
 
 static void the_interface_that_was_drained_later(void **state)
@@ -108,7 +108,8 @@ static void the_interface_that_was_drained_later(void **state)
 	for (int i = 0; i < 4; i++)
 		add(&w, 0, (10 + i) * SECOND_NS / 4, 60);
 	for (int i = 0; i < 4; i++)
-		add(&w, 1, (10 + i) * SECOND_NS / 4 + i, 60); /* the first at the same time: after the other, as in the file */
+		add(&w, 1, (10 + i) * SECOND_NS / 4 + i,
+		    60); /* the first at the same time: after the other, as in the file */
 	CHECK_ORDER(&w, 3, 1, 5, 2, 6, 3, 7, 4, 8);
 }
 
@@ -345,7 +346,9 @@ static void no_more_are_held_than_may_be(void **state)
 	enum { BEFORE = RECORDS - HELD + 1 }; /* had to go before the second interface's first came */
 	for (uint32_t i = 0; i < 2 * RECORDS; i++) {
 		uint32_t merged = i - 2 * BEFORE;
-		uint32_t expected = i < BEFORE ? i + 1 : i < 2 * BEFORE ? RECORDS + i - BEFORE + 1 : BEFORE + merged / 2 + 1 + merged % 2 * RECORDS;
+		uint32_t expected = i < BEFORE       ? i + 1
+				    : i < 2 * BEFORE ? RECORDS + i - BEFORE + 1
+						     : BEFORE + merged / 2 + 1 + merged % 2 * RECORDS;
 		assert_int_equal(rw_capture_next(c, &r, &error), 1);
 		assert_int_equal(number_of(&r), expected);
 	}

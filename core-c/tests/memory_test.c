@@ -33,14 +33,21 @@ static void *let_go(void *p)
 void *__wrap_malloc(size_t n) { return fails() ? NULL : counted(__real_malloc(n)); }
 void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : counted(__real_calloc(n, size)); }
 void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : counted(__real_realloc(let_go(p), n)); }
-void *__wrap_aligned_alloc(size_t alignment, size_t n) { return fails() ? NULL : counted(__real_aligned_alloc(alignment, n)); }
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+	return fails() ? NULL : counted(__real_aligned_alloc(alignment, n));
+}
 void __wrap_free(void *p) { __real_free(let_go(p)); }
 
 static rw_status replay(const int *fds, uint32_t files, uint32_t journal_kib, uint64_t fail_at, uint64_t *rows)
 {
 	static const rw_choice choices[] = {{"tccc", NULL, 0}, {"sbcc", NULL, 0}};
 	static const rw_choice detectors[] = {{"dwc", NULL, 0}, {"sbd", NULL, 0}};
-	rw_limits limits = {.batch_rows = 50, .detectors = 2, .detector = detectors, .journal_kib = journal_kib, .across = &detectors[1]};
+	rw_limits limits = {.batch_rows = 50,
+			    .detectors = 2,
+			    .detector = detectors,
+			    .journal_kib = journal_kib,
+			    .shared_bottlenecks = &detectors[1]};
 	rw_replay *r;
 	rw_batch batch;
 	rw_error error;
@@ -119,14 +126,22 @@ static void short_flows_keep_little(void **state)
 		int64_t after_ns;
 		uint32_t sequence, ack, payload;
 		uint8_t from_client, flags;
-	} steps[] = {{0, 0, 0, 0, 1, 2}, {5000000, 0, 1, 0, 0, 18}, {10000000, 1, 1, 0, 1, 16},
-		     {11000000, 1, 1, 1000, 1, 16}, {16000000, 1, 1001, 0, 0, 16}};
+	} steps[] = {{0, 0, 0, 0, 1, 2},
+		     {5000000, 0, 1, 0, 0, 18},
+		     {10000000, 1, 1, 0, 1, 16},
+		     {11000000, 1, 1, 1000, 1, 16},
+		     {16000000, 1, 1001, 0, 0, 16}};
 	for (uint32_t i = 0; i < FLOWS; i++)
 		for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
-			uint8_t packet[100], options[] = {1, 1, 8, 10, 0, (uint8_t)(i >> 8), (uint8_t)i, (uint8_t)k, 0, 0, 0, 1};
-			struct segment s = {.from_client = steps[k].from_client, .sequence = steps[k].sequence,
-					    .ack = steps[k].ack, .flags = steps[k].flags, .payload = steps[k].payload,
-					    .options = options, .options_bytes = sizeof options,
+			uint8_t packet[100],
+			    options[] = {1, 1, 8, 10, 0, (uint8_t)(i >> 8), (uint8_t)i, (uint8_t)k, 0, 0, 0, 1};
+			struct segment s = {.from_client = steps[k].from_client,
+					    .sequence = steps[k].sequence,
+					    .ack = steps[k].ack,
+					    .flags = steps[k].flags,
+					    .payload = steps[k].payload,
+					    .options = options,
+					    .options_bytes = sizeof options,
 					    .client_port = (uint16_t)(1000 + i)};
 			size_t n = ipv4_tcp(packet, &s);
 			pcap_record(&f, 1000000000 + i * 20000000ll + steps[k].after_ns, 1, packet, (uint32_t)n,

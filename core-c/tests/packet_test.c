@@ -11,7 +11,8 @@ static enum rw_parse parse(uint32_t link_type, const struct file *f, uint32_t wi
 	/* A copy of its own length: the sanitizer sees a byte too many. */
 	uint8_t *bytes = malloc(f->n ? f->n : 1);
 	memcpy(bytes, f->bytes, f->n);
-	struct rw_record r = {.bytes = bytes, .captured_bytes = (uint32_t)f->n, .wire_bytes = wire, .link_type = link_type};
+	struct rw_record r = {
+	    .bytes = bytes, .captured_bytes = (uint32_t)f->n, .wire_bytes = wire, .link_type = link_type};
 	struct rw_fragments *own = fragments ? fragments : rw_fragments_open();
 	enum rw_parse got = rw_packet_parse(&r, p, own, &oddities);
 	if (got == RW_PARSE_SEVERAL)
@@ -25,8 +26,14 @@ static enum rw_parse parse(uint32_t link_type, const struct file *f, uint32_t wi
 static size_t tcp(uint8_t *out)
 {
 	static const uint8_t options[] = {8, 10, 0, 0, 1, 0, 0, 0, 2, 0};
-	struct segment s = {.from_client = 1, .sequence = 7, .ack = 9, .flags = 0x18, .payload = 100, .options = options,
-			    .options_bytes = sizeof options, .ecn = 3};
+	struct segment s = {.from_client = 1,
+			    .sequence = 7,
+			    .ack = 9,
+			    .flags = 0x18,
+			    .payload = 100,
+			    .options = options,
+			    .options_bytes = sizeof options,
+			    .ecn = 3};
 	return ipv4_tcp(out, &s);
 }
 
@@ -76,26 +83,39 @@ static void link_layers(void **state)
 	HEADER(1, "ddddddssssss\x88\x64\x11\0\0\1\0\x64\x21"); /* compressed protocol */
 	HEADER(1, "ddddddssssss\0\x50\xaa\xaa\3\0\0\0\x08\0"); /* 802.3, LLC, SNAP */
 	HEADER(9, "\xff\3\0\x21");
-	HEADER(10, "\x50" "ddddddssssss\xaa\xaa\3\0\0\0\x08\0");
+	HEADER(10, "\x50"
+		   "ddddddssssss\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(105, "\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(127, "\0\0\x0a\0\0\0\0\0xx\x88\2\0\0aaaaaabbbbbbcccccc\0\0qq\xaa\xaa\3\0\0\0\x08\0");
-	HEADER(127, "\0\0\x0e\0\2\0\0\x80\0\0\0\0\x20x\x88\2\0\0aaaaaabbbbbbcccccc\0\0qqpp\xaa\xaa\3\0\0\0\x08\0"); /* padded */
+	HEADER(
+	    127,
+	    "\0\0\x0e\0\2\0\0\x80\0\0\0\0\x20x\x88\2\0\0aaaaaabbbbbbcccccc\0\0qqpp\xaa\xaa\3\0\0\0\x08\0"); /* padded */
 	HEADER(127, "\0\0\x12\0\3\0\0\0tttttttt\x20x\x88\2\0\0aaaaaabbbbbbcccccc\0\0qqpp\xaa\xaa\3\0\0\0\x08\0");
-	HEADER(105, "\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q" "ddddddssssss\0\xa0\xaa\xaa\3\0\0\0\x08\0"); /* aggregate */
+	HEADER(105, "\x88\1\0\0aaaaaabbbbbbcccccc\0\0\x80q"
+		    "ddddddssssss\0\xa0\xaa\xaa\3\0\0\0\x08\0"); /* aggregate */
 	HEADER(1, "ddddddssssss\0\x50\6\6\3"); /* IP's own LLC */
 	HEADER(1, "ddddddssssss\x81\0\0\5\0\x50\xaa\xaa\3\0\0\0\x08\0");
-	HEADER(1, "ddddddssssss\0\x50\xaa\xaa\3\0\x80\xc2\0\7" "ddddddssssss\x08\0");
-	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40\0\0\0\0" "ddddddssssss\x08\0"); /* pseudowires */
-	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40" "ddddddssssss\x08\0");
-	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40" "\x40\0dddd\x40\5ssss\x81\0\0\5\x08\0");
-	HEADER(1, "ddddddssssss\x88\xe5\x20\0pppp" "channel \x08\0");
+	HEADER(1, "ddddddssssss\0\x50\xaa\xaa\3\0\x80\xc2\0\7"
+		  "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40\0\0\0\0"
+		  "ddddddssssss\x08\0"); /* pseudowires */
+	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40"
+		  "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x88\x47\0\1\1\x40"
+		  "\x40\0dddd\x40\5ssss\x81\0\0\5\x08\0");
+	HEADER(1, "ddddddssssss\x88\xe5\x20\0pppp"
+		  "channel \x08\0");
 	HEADER(1, "ddddddssssss\x88\xe5\0\0pppp\x08\0");
-	HEADER(1, "ddddddssssss\x88\xe7\0\0\0\7" "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x88\xe7\0\0\0\7"
+		  "ddddddssssss\x08\0");
 	HEADER(1, "ddddddssssss\x89\x26vvvv\x08\0");
-	HEADER(1, "ddddddssssss\x89\x3f" "eeeeee\x08\0");
-	HEADER(1, "ddddddssssss\x22\xf3\0\x40\0\1\0\2oooo" "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x89\x3f"
+		  "eeeeee\x08\0");
+	HEADER(1, "ddddddssssss\x22\xf3\0\x40\0\1\0\2oooo"
+		  "ddddddssssss\x08\0");
 	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc2\2\1pppp");
-	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc3\2\3ppppcccc" "ddddddssssss\x08\0");
+	HEADER(1, "ddddddssssss\x89\x4f\x0f\xc3\2\3ppppcccc"
+		  "ddddddssssss\x08\0");
 	HEADER(9, "\2\x81\0\1\1\x40");
 	HEADER(1, "ddddddssssss\x92\0\0\5\x93\0\0\6\x08\0");
 	HEADER(1, "ddddddssssss\x89\x09\1\1\0\1\0\7\x08\0"); /* Cisco's metadata */
@@ -106,7 +126,8 @@ static void link_layers(void **state)
 	HEADER(119, "\x80\x21\x10\1\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* AVS */
 	HEADER(163, "\x80\x21\x10\2\0\0\0\x0cnnnn\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
 	HEADER(192, "\0\0\x0a\0\x69\0\0\0ff\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
-	HEADER(192, "\0\0\x08\0\1\0\0\0" "ddddddssssss\x08\0");
+	HEADER(192, "\0\0\x08\0\1\0\0\0"
+		    "ddddddssssss\x08\0");
 	HEADER(9, "\xff\3\0\x3d\xc0\0\1\2\0\x21"); /* multilink */
 	HEADER(9, "\0\x3d\x80\0\0\0\x21");
 	HEADER(9, "\0\x3d\xc1\2\0\x21"); /* short numbers */
@@ -155,43 +176,60 @@ static void tunnels(void **state)
 	TUNNEL(4, "");
 	TUNNEL(47, "\0\0\x08\0");
 	TUNNEL(47, "\xb0\0\x08\0cccckkkkssss");
-	TUNNEL(47, "\0\0\x65\x58" "ddddddssssss\x08\0");
+	TUNNEL(47, "\0\0\x65\x58"
+		   "ddddddssssss\x08\0");
 	TUNNEL(47, "\x30\x81\x88\x0bkkkkssssaaaa\0\x21");
 	TUNNEL(47, "\0\0\x82\0\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
-	TUNNEL(17, UDP("\x12\xb5") "\x08\0\0\0\0\0\1\0" "ddddddssssss\x08\0");
-	TUNNEL(17, UDP("\x17\xc1") "\1\0\x65\x58\0\0\1\0oooo" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x12\xb5") "\x08\0\0\0\0\0\1\0"
+				   "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x17\xc1") "\1\0\x65\x58\0\0\1\0oooo"
+				   "ddddddssssss\x08\0");
 	TUNNEL(17, UDP("\x17\xc1") "\0\0\x08\0\0\0\1\0");
 	TUNNEL(17, UDP("\x08\x68") "\x30\xff\0\0tttt");
 	TUNNEL(17, UDP("\x08\x68") "\x36\xff\0\0ttttss\0\x85\1xx\x85\1xx\0");
 	TUNNEL(17, UDP("\x08\x68") "\x32\xff\0\0ttttss\0\x85"); /* no extension: the last byte says nothing */
 	TUNNEL(51, "\4\4\0\0iiiissssaaaabbbbcccc");
-	TUNNEL(97, "\x30\0" "ddddddssssss\x08\0");
+	TUNNEL(97, "\x30\0"
+		   "ddddddssssss\x08\0");
 	TUNNEL(137, "\0\1\1\x40");
 	TUNNEL(143, "ddddddssssss\x08\0");
-	TUNNEL(47, "\0\0\x88\xbe" "ddddddssssss\x08\0"); /* ERSPAN */
-	TUNNEL(47, "\x10\0\x88\xbessss\x10\1\0\1iiii" "ddddddssssss\x08\0");
-	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\0\0" "ddddddssssss\x08\0");
-	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\0\1platform" "ddddddssssss\x08\0");
+	TUNNEL(47, "\0\0\x88\xbe"
+		   "ddddddssssss\x08\0"); /* ERSPAN */
+	TUNNEL(47, "\x10\0\x88\xbessss\x10\1\0\1iiii"
+		   "ddddddssssss\x08\0");
+	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\0\0"
+		   "ddddddssssss\x08\0");
+	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\0\1platform"
+		   "ddddddssssss\x08\0");
 	TUNNEL(47, "\x10\0\x22\xebssss\x20\1\0\1ttttgg\x08\0");
 	TUNNEL(47, "\0\0\x88\x3errrr");
 	TUNNEL(17, UDP("\6\xa5") "\0\2ttss\xff\3\0\x21");
-	TUNNEL(115, "iiii" "ddddddssssss\x08\0");
-	TUNNEL(115, "iiii\0\0\0\0" "ddddddss\x08\0ss\x08\0"); /* what stands at the place of a type is an address */
-	TUNNEL(115, "iiiicookieco\x40\0\0\1" "ddddddssssss\x81\0\0\5\x08\0");
+	TUNNEL(115, "iiii"
+		    "ddddddssssss\x08\0");
+	TUNNEL(115, "iiii\0\0\0\0"
+		    "ddddddss\x08\0ss\x08\0"); /* what stands at the place of a type is an address */
+	TUNNEL(115, "iiiicookieco\x40\0\0\1"
+		    "ddddddssssss\x81\0\0\5\x08\0");
 	TUNNEL(115, "iiii\xff\3\0\x21");
-	TUNNEL(17, UDP("\6\xa5") "\0\3rriiii\0\0\0\0" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\6\xa5") "\0\3rriiii\0\0\0\0"
+				 "ddddddssssss\x08\0");
 	TUNNEL(103, "\x21\0cc\0\0\0\0");
 	TUNNEL(17, UDP("\6\xa5") "\x4a\2\0\0ttssnnrr\0\2oo\x21");
-		TUNNEL(17, UDP("\x10\xf5") "\xc0nnniiii");
+	TUNNEL(17, UDP("\x10\xf5") "\xc0nnniiii");
 	TUNNEL(17, UDP("\x12\xb6") "\x0c\0\0\1\0\0\1\0");
-	TUNNEL(17, UDP("\x12\xb6") "\x08\0\0\0\0\0\1\0" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x12\xb6") "\x08\0\0\0\0\0\1\0"
+				   "ddddddssssss\x08\0");
 	TUNNEL(17, UDP("\x12\xb6") "\x0c\0\0\4\0\0\1\0\x0f\xc2\2\1pppp");
-	TUNNEL(17, UDP("\x14\x7f") "\0\x10\2\0\0\0\0\0" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x14\x7f") "\0\x10\2\0\0\0\0\0"
+				   "ddddddssssss\x08\0");
 	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\x08\1\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0");
-	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\1\x08\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* Cisco's */
+	TUNNEL(
+	    17,
+	    UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\1\x08\0\0aaaaaabbbbbbcccccc\0\0\xaa\xaa\3\0\0\0\x08\0"); /* Cisco's */
 	TUNNEL(17, UDP("\x14\x7f") "\0\x10\3\0\0\0\0\0\x09\x88\0\0aaaaaabbbbbbcccccc\0\0qq\xaa\xaa\3\0\0\0\x08\0");
 	TUNNEL(17, UDP("\x19\xeb") "\0\1\1\x40");
-	TUNNEL(17, UDP("\x90\x90") "\1\0\0\1\x0a\1x\0\1" "ddddddssssss\x08\0");
+	TUNNEL(17, UDP("\x90\x90") "\1\0\0\1\x0a\1x\0\1"
+				   "ddddddssssss\x08\0");
 }
 
 /* A tunnel's packet in two IPv4 fragments: the first has the headers, and the length is the inner packet's. */
@@ -252,8 +290,14 @@ static void tunnels_in_tunnels_end(void **state)
 		size_t n;
 	} kinds[] = {{4, "", 0},
 		     {47, "\0\0\x08\0", 4},
-		     {47, "\0\0\x65\x58" "ddddddssssss\x88\x64\x11\0\0\1\0\x64\0\x21", 26},
-		     {17, UDP("\x12\xb5") "\x08\0\0\0\0\0\1\0" "ddddddssssss\x08\0", 30},
+		     {47,
+		      "\0\0\x65\x58"
+		      "ddddddssssss\x88\x64\x11\0\0\1\0\x64\0\x21",
+		      26},
+		     {17,
+		      UDP("\x12\xb5") "\x08\0\0\0\0\0\1\0"
+				      "ddddddssssss\x08\0",
+		      30},
 		     {17, UDP("\x17\xc1") "\0\0\x08\0\0\0\1\0", 16},
 		     {17, UDP("\x08\x68") "\x30\xff\0\0tttt", 16}};
 	struct rw_packet p;
@@ -278,7 +322,8 @@ static void tags_and_labels_end(void **state)
 				put(&f, "\x08\0", 2);
 			f.n += tcp(f.bytes + f.n);
 			struct rw_packet p;
-			assert_int_equal(parse(1, &f, (uint32_t)f.n + 100, &p), tags <= 7 + mpls ? RW_PARSE_TCP : RW_PARSE_OTHER);
+			assert_int_equal(parse(1, &f, (uint32_t)f.n + 100, &p),
+					 tags <= 7 + mpls ? RW_PARSE_TCP : RW_PARSE_OTHER);
 		}
 }
 
@@ -291,7 +336,10 @@ static void no_packets_in_tunnels(void **state)
 		const char *header;
 		size_t n;
 	} kinds[] = {{9, "\0\x3d\x40\0\1\2\0\x21", 8},
-		     {101, "E\0\0\x64\0\0\0\0\x40\x73\0\0\x0a\0\0\1\x0a\0\0\2\0\0\0\0" "ddddddssssss\x08\0", 38},
+		     {101,
+		      "E\0\0\x64\0\0\0\0\x40\x73\0\0\x0a\0\0\1\x0a\0\0\2\0\0\0\0"
+		      "ddddddssssss\x08\0",
+		      38},
 		     {101, "E\0\0\x64\0\0\0\0\x40\x67\0\0\x0a\0\0\1\x0a\0\0\2\x22\0cc\0\0\0\0", 28}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		struct file f = {.n = 0};
@@ -330,8 +378,12 @@ static void aggregates(void **state)
 			put(&f, "\0\0\0", i < 3 ? 1 : 0);
 		}
 		put(&f, "FCSF", (size_t)trailer);
-		struct rw_record r = {.bytes = f.bytes, .captured_bytes = (uint32_t)f.n, .wire_bytes = (uint32_t)f.n, .link_type = 105,
-				      .time_ns = 5, .offset = 6};
+		struct rw_record r = {.bytes = f.bytes,
+				      .captured_bytes = (uint32_t)f.n,
+				      .wire_bytes = (uint32_t)f.n,
+				      .link_type = 105,
+				      .time_ns = 5,
+				      .offset = 6};
 		struct rw_packet p;
 		struct rw_fragments *own = rw_fragments_open();
 		memset(&oddities, 0, sizeof oddities);
@@ -392,9 +444,9 @@ static void ipv6_extension_headers(void **state)
 	(void)state;
 	struct file f = {.n = 0};
 	ipv6(&f, 0, 8 + 16 + 8 + 32 + 100);
-	put(&f, "\x2b\0\1\4\0\0\0\0", 8);          /* hop-by-hop */
+	put(&f, "\x2b\0\1\4\0\0\0\0", 8); /* hop-by-hop */
 	put(&f, "\x2c\1\0\0\0\0\0\0aaaaaaaa", 16); /* routing, two units */
-	put(&f, "\6\0\0\0\0\0\0\1", 8);            /* atomic fragment */
+	put(&f, "\6\0\0\0\0\0\0\1", 8); /* atomic fragment */
 	tcp_header(&f);
 	struct rw_packet p;
 	assert_int_equal(parse(101, &f, (uint32_t)f.n + 100, &p), RW_PARSE_TCP);
@@ -451,7 +503,8 @@ static void layers_without_ip_end(void **state)
 			put(&f, "ddddddssssss\x08\0", 14);
 			f.n += tcp(f.bytes + f.n);
 			struct rw_packet p;
-			assert_int_equal(parse(1, &f, (uint32_t)f.n + 100, &p), depth < 16 ? RW_PARSE_TCP : RW_PARSE_OTHER);
+			assert_int_equal(parse(1, &f, (uint32_t)f.n + 100, &p),
+					 depth < 16 ? RW_PARSE_TCP : RW_PARSE_OTHER);
 		}
 }
 
@@ -507,9 +560,12 @@ static void a_header_in_fragments(void **state)
 			fragments = rw_fragments_open();
 			for (int i = 0; i < 4; i++) {
 				int k = orders[order][i];
-				enum rw_parse got = fragment(family, 1, parts[k].offset, parts[k].bytes, parts[k].more, &p);
+				enum rw_parse got =
+				    fragment(family, 1, parts[k].offset, parts[k].bytes, parts[k].more, &p);
 				assert_int_equal(got, i < 3 ? RW_PARSE_OTHER : RW_PARSE_TCP);
-				assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER] + oddities.count[RW_ODDITY_BAD_LENGTH], 0);
+				assert_int_equal(oddities.count[RW_ODDITY_TRUNCATED_HEADER] +
+						     oddities.count[RW_ODDITY_BAD_LENGTH],
+						 0);
 			}
 			assert_int_equal(p.source_port, 1000);
 			assert_int_equal(p.sequence, 7);
@@ -521,7 +577,6 @@ static void a_header_in_fragments(void **state)
 			fragments = NULL;
 		}
 }
-
 
 static void fragments_are_put_together(void **state)
 {
@@ -693,7 +748,10 @@ static void mptcp_options(void **state)
 	assert_int_equal(OPTIONS("\x1e\x0c\0\1\1\2\3\4\5\6\7\x08", 2), 0); /* v0 SYN */
 	assert_int_equal(p.mptcp.version, 0);
 	assert_true(p.mptcp.key[0] == 0x0102030405060708);
-	assert_int_equal(OPTIONS("\x1e\x16\1\1" "kkkkkkkkKKKKKKKK\1\2", 24), 0); /* v1 with data */
+	assert_int_equal(OPTIONS("\x1e\x16\1\1"
+				 "kkkkkkkkKKKKKKKK\1\2",
+				 24),
+			 0); /* v1 with data */
 	assert_int_equal(p.mptcp.keys, 2);
 	assert_int_equal(p.mptcp.data_length, 258);
 	assert_int_equal(OPTIONS("\x1e\x0c\x11\3\1\2\3\4nnnn", 2), 0); /* JOIN SYN */
@@ -715,13 +773,13 @@ static void mptcp_options(void **state)
 	assert_int_equal(p.mptcp.dss_mapping, 0);
 	assert_int_equal(OPTIONS("\x1e\x08\x20\7\0\0\0\x07", 16), 1); /* a mapping that is not there */
 	assert_int_equal(p.mptcp.dss_mapping, 0);
-	assert_int_equal(OPTIONS("\x1e\x08\x31\1\1\2\3\4", 16), 0);  /* ADD_ADDR echo */
-	assert_int_equal(OPTIONS("\x1e\4\x40\1", 16), 0);            /* REMOVE_ADDR */
-	assert_int_equal(OPTIONS("\x1e\3\x51", 16), 0);              /* MP_PRIO */
+	assert_int_equal(OPTIONS("\x1e\x08\x31\1\1\2\3\4", 16), 0); /* ADD_ADDR echo */
+	assert_int_equal(OPTIONS("\x1e\4\x40\1", 16), 0); /* REMOVE_ADDR */
+	assert_int_equal(OPTIONS("\x1e\3\x51", 16), 0); /* MP_PRIO */
 	assert_int_equal(p.mptcp.prio_backup, 1);
-	assert_int_equal(OPTIONS("\x1e\x0c\x60\0dddddddd", 16), 0);  /* MP_FAIL */
-	assert_int_equal(OPTIONS("\x1e\x0c\x70\0kkkkkkkk", 16), 0);  /* MP_FASTCLOSE */
-	assert_int_equal(OPTIONS("\x1e\4\x80\1", 20), 0);            /* MP_TCPRST */
+	assert_int_equal(OPTIONS("\x1e\x0c\x60\0dddddddd", 16), 0); /* MP_FAIL */
+	assert_int_equal(OPTIONS("\x1e\x0c\x70\0kkkkkkkk", 16), 0); /* MP_FASTCLOSE */
+	assert_int_equal(OPTIONS("\x1e\4\x80\1", 20), 0); /* MP_TCPRST */
 	assert_int_equal(p.mptcp.seen, 1 << RW_MP_TCPRST);
 	assert_int_equal(OPTIONS("\x1e\2", 16), 1);
 }

@@ -107,7 +107,10 @@ static inline void pcapng_enhanced(struct file *f, uint32_t index, uint64_t unit
 	pcapng_block(f, 6, &b, big);
 }
 
-static inline uint32_t little(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+static inline uint32_t little(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
 
 /*
  * The first records of a capture, little-endian, raw IP and nanoseconds, as two interfaces': that of the hosts 10.0.2.x was
@@ -126,7 +129,8 @@ static inline void as_two_interfaces(struct file *out, const struct file *captur
 		int64_t time_ns[2];
 		for (int k = 0; k < 2; k++)
 			time_ns[k] = little(record[k]) * second_ns + little(record[k] + 4);
-		uint32_t k = !left[0] || (left[1] && time_ns[1] + second_ns < time_ns[0]), captured = little(record[k] + 8);
+		uint32_t k = !left[0] || (left[1] && time_ns[1] + second_ns < time_ns[0]),
+			 captured = little(record[k] + 8);
 		if ((record[k][16 + 14] == 2) == k) {
 			struct file body = {.n = 0};
 			put_number(&body, k, 4, 0);

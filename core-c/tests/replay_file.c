@@ -24,8 +24,9 @@ static uint64_t sum_of(const rw_batch *b, uint32_t choices)
 {
 	uint64_t sum = 0;
 	for (uint64_t i = 0; i < b->rows; i++) {
-		sum += (uint64_t)b->time_ns[i] + b->connection[i] + b->subflow[i] + b->una[i] + b->ack[i] + b->acked_bytes[i] +
-		       b->acked_segments[i] + b->rtt_us[i] + b->srtt_us[i] + b->in_flight_bytes[i] + b->flags[i];
+		sum += (uint64_t)b->time_ns[i] + b->connection[i] + b->subflow[i] + b->una[i] + b->ack[i] +
+		       b->acked_bytes[i] + b->acked_segments[i] + b->rtt_us[i] + b->srtt_us[i] + b->in_flight_bytes[i] +
+		       b->flags[i];
 		for (uint32_t k = 0; k < choices; k++)
 			sum += b->cwnd_before_q16[k][i] + b->cwnd_q16[k][i] + b->ssthresh_q16[k][i] + b->phase[k][i];
 	}

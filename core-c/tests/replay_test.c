@@ -117,7 +117,8 @@ static void damaged_captures(void **state)
 		for (int round = 0; round < 60; round++) {
 			damaged = whole;
 			for (uint32_t i = random_number(200); i > 0; i--)
-				damaged.bytes[24 + random_number((uint32_t)damaged.n - 24)] = (uint8_t)random_number(256);
+				damaged.bytes[24 + random_number((uint32_t)damaged.n - 24)] =
+				    (uint8_t)random_number(256);
 			if (round % 3 == 0)
 				damaged.n = 24 + random_number((uint32_t)damaged.n - 24);
 			replay(&damaged);
@@ -146,7 +147,8 @@ static void a_file_that_changes_between_the_passes(void **state)
 			memcpy(now.bytes + READ_AHEAD, other.bytes + READ_AHEAD, other.n - READ_AHEAD);
 		if (round % 4 > 1)
 			for (uint32_t i = random_number(20000); i > 0; i--)
-				now.bytes[READ_AHEAD + random_number((uint32_t)now.n - READ_AHEAD)] = (uint8_t)random_number(256);
+				now.bytes[READ_AHEAD + random_number((uint32_t)now.n - READ_AHEAD)] =
+				    (uint8_t)random_number(256);
 		rw_choice choice = {NAMES[round % 5], NULL, 0};
 		rw_limits limits = {.journal_kib = 1}; /* none: the file is read again */
 		rw_error error;
@@ -181,8 +183,13 @@ static uint64_t told(const int *fds, uint32_t files, uint32_t journal_kib, uint6
 	for (int i = 0; i < 5; i++)
 		choices[i].name = NAMES[i];
 	static const rw_choice detectors[] = {{"dwc", NULL, 0}, {"sbd", NULL, 0}};
-	rw_limits limits = {.batch_rows = 300, .monitor = 1, .moves = 1, .detectors = 2, .detector = detectors,
-			    .journal_kib = journal_kib, .across = &detectors[1]};
+	rw_limits limits = {.batch_rows = 300,
+			    .monitor = 1,
+			    .transitions = 1,
+			    .detectors = 2,
+			    .detector = detectors,
+			    .journal_kib = journal_kib,
+			    .shared_bottlenecks = &detectors[1]};
 	rw_replay *r;
 	rw_error error;
 	rw_batch b;
@@ -219,7 +226,7 @@ static uint64_t told(const int *fds, uint32_t files, uint32_t journal_kib, uint6
 		FOLD(mark_value, b.marks);
 		FOLD(set_time_ns, b.sets);
 		FOLD(set_number, b.sets);
-		FOLD(move, b.moves);
+		FOLD(transition, b.transitions);
 #undef FOLD
 		rw_replay_progress(r, &done, &total);
 		assert_true(done <= total);
@@ -448,8 +455,12 @@ static void a_clock_that_leaps(void **state)
 	assert_non_null(t);
 	for (int i = 0; i < 2 * LEAPS; i++) {
 		uint8_t packet[100], options[] = {1, 1, 8, 10, 0, 0, (uint8_t)(i >> 8), (uint8_t)i, 0, 0, 0, 9};
-		struct segment s = {.from_client = i == 0 || i == 2, .flags = i == 0 ? 2 : i == 1 ? 18 : 16,
-				    .options = options, .options_bytes = sizeof options};
+		struct segment s = {.from_client = i == 0 || i == 2,
+				    .flags = i == 0   ? 2
+					     : i == 1 ? 18
+						      : 16,
+				    .options = options,
+				    .options_bytes = sizeof options};
 		s.sequence = i < 3 ? i == 2 : (uint32_t)i * 100;
 		s.ack = i > 0;
 		s.payload = i < 3 ? 0 : 100;

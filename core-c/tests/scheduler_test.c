@@ -32,9 +32,18 @@ static void scramble(struct rw_sending *s)
 	s->subflows = next_random() % 16 ? 1 + (uint32_t)(next_random() % RW_MAX_PATHS) : any32();
 	s->previous = next_random() % 4 ? (uint32_t)(next_random() % RW_MAX_PATHS) : RW_NO_SUBFLOW;
 	for (int i = 0; i < RW_MAX_PATHS; i++)
-		s->subflow[i] = (struct rw_sender_subflow){any(), any(), any(), any(), any(), any32(), any32(),
-							   next_random() % 8 != 0, next_random() % 8 == 0, next_random() % 4 == 0,
-							   next_random() % 4 == 0, (uint8_t)(next_random() % 3)};
+		s->subflow[i] = (struct rw_sender_subflow){any(),
+							   any(),
+							   any(),
+							   any(),
+							   any(),
+							   any32(),
+							   any32(),
+							   next_random() % 8 != 0,
+							   next_random() % 8 == 0,
+							   next_random() % 4 == 0,
+							   next_random() % 4 == 0,
+							   (uint8_t)(next_random() % 3)};
 	s->queue.spans = next_random() % 16 ? (uint32_t)(next_random() % (RW_MAX_SPANS + 1)) : any32();
 	uint64_t at = next_random() >> 40;
 	for (int i = 0; i < RW_MAX_SPANS; i++) {
@@ -148,18 +157,35 @@ static void hostile_views_are_refused(void **unused)
 		uint64_t each_skipped;
 		rw_forward_row each[8];
 		switch (i) {
-		case 0: bad.subflows = 0; break;
-		case 1: bad.subflows = 9; break;
-		case 2: bad.spans = 17; break;
-		case 3: bad.span[1].first = 14; break;
-		case 4: bad.span[1].segments = 0; break;
-		case 5: bad.span[1].segments = UINT64_MAX; break;
-		case 6: bad.subflow[0].cwnd_q16 = 65535; break;
-		default: bad.subflow[0].srtt_ns = UINT64_MAX; break;
+		case 0:
+			bad.subflows = 0;
+			break;
+		case 1:
+			bad.subflows = 9;
+			break;
+		case 2:
+			bad.spans = 17;
+			break;
+		case 3:
+			bad.span[1].first = 14;
+			break;
+		case 4:
+			bad.span[1].segments = 0;
+			break;
+		case 5:
+			bad.span[1].segments = UINT64_MAX;
+			break;
+		case 6:
+			bad.subflow[0].cwnd_q16 = 65535;
+			break;
+		default:
+			bad.subflow[0].srtt_ns = UINT64_MAX;
+			break;
 		}
 		assert_int_equal(rw_scheduling_pick(scheduling, &bad, &row, &error), RW_ERROR_BAD_VALUE);
 		assert_true(strlen(error.reason) > 10);
-		assert_int_equal(rw_scheduling_forward(scheduling, &bad, 0, each, &each_skipped, &error), RW_ERROR_BAD_VALUE);
+		assert_int_equal(rw_scheduling_forward(scheduling, &bad, 0, each, &each_skipped, &error),
+				 RW_ERROR_BAD_VALUE);
 	}
 	rw_scheduling_close(scheduling);
 	choice.name = "nope";

@@ -25,8 +25,13 @@ static uint32_t cwnd(void) { return (uint32_t)(shadow.connection->path[0].cwnd_q
 
 static struct rw_event ack(uint32_t in_flight, uint32_t delivered, uint32_t lost, int advanced)
 {
-	struct rw_event e = {.kind = RW_EVENT_ACK, .state = RW_SENDER_RECOVERY, .state_after = RW_SENDER_RECOVERY,
-			     .steps = RW_STEP_REDUCE, .in_flight = in_flight, .delivered = delivered, .newly_lost = lost,
+	struct rw_event e = {.kind = RW_EVENT_ACK,
+			     .state = RW_SENDER_RECOVERY,
+			     .state_after = RW_SENDER_RECOVERY,
+			     .steps = RW_STEP_REDUCE,
+			     .in_flight = in_flight,
+			     .delivered = delivered,
+			     .newly_lost = lost,
 			     .una_advanced = (uint8_t)advanced};
 	return e;
 }
@@ -49,7 +54,8 @@ static void proportional_rate_reduction(void **state)
 	assert_int_equal(reduced(10, 20, 4, 2, ack(15, 1, 0, 0)), 16); /* newreno/prr-proportional */
 	assert_int_equal(shadow.path[0].prr_delivered, 5);
 	assert_int_equal(reduced(10, 20, 12, 8, ack(6, 1, 0, 1)), 10);  /* newreno/prr-ssrb: a safe ACK adds one */
-	assert_int_equal(reduced(10, 20, 12, 11, ack(6, 1, 2, 1)), 8);  /* newreno/prr-ssrb-lost: not when it showed new losses */
+	assert_int_equal(reduced(10, 20, 12, 11, ack(6, 1, 2, 1)),
+			 8);  /* newreno/prr-ssrb-lost: not when it showed new losses */
 	assert_int_equal(reduced(10, 20, 12, 11, ack(6, 1, 0, 1)), 9);
 	assert_int_equal(reduced(10, 20, 0, 0, ack(19, 1, 1, 0)), 20);  /* the first retransmission always goes out */
 	assert_int_equal(reduced(10, 20, 3, 3, ack(16, 0, 1, 0)), 20);  /* nothing delivered: nothing changes */
@@ -86,9 +92,13 @@ static void growth_gate(void **state)
 	} cases[] = {{20, 1000, 20, 21}, {20, 1000, 11, 21}, {20, 1000, 10, 20}, {20, 10, 19, 20}, {20, 10, 20, 20}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		newreno(cases[i].cwnd, (uint64_t)cases[i].ssthresh << 16);
-		struct rw_event e = {.kind = RW_EVENT_ACK, .steps = RW_STEP_RAISE, .delivered = 1,
-				     .in_flight_before = cases[i].flight, .packets_out_before = cases[i].flight,
-				     .sent_before = 1, .next_before = 1000};
+		struct rw_event e = {.kind = RW_EVENT_ACK,
+				     .steps = RW_STEP_RAISE,
+				     .delivered = 1,
+				     .in_flight_before = cases[i].flight,
+				     .packets_out_before = cases[i].flight,
+				     .sent_before = 1,
+				     .next_before = 1000};
 		struct rw_shadow_row row;
 		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
 		assert_int_equal(cwnd(), cases[i].expected);
@@ -116,14 +126,22 @@ static void growth_gates_are_chosen_apart_from_the_mode(void **state)
 		const char *mode, *gate;
 		uint16_t flags;
 		uint32_t expected;
-	} cases[] = {{"mode=kernel", "gate=auto", 0, 20},     {"mode=paper", "gate=auto", 0, 21},
-		     {"mode=kernel", "gate=observed", 0, 21}, {"mode=paper", "gate=own", 0, 20},
+	} cases[] = {{"mode=kernel", "gate=auto", 0, 20},
+		     {"mode=paper", "gate=auto", 0, 21},
+		     {"mode=kernel", "gate=observed", 0, 21},
+		     {"mode=paper", "gate=own", 0, 20},
 		     {"mode=kernel", "gate=observed", RW_ACK_APP_LIMITED, 20}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		const char *options[] = {cases[i].mode, cases[i].gate};
 		choose(options, 2, 20);
-		struct rw_event e = {.kind = RW_EVENT_ACK, .steps = RW_STEP_RAISE, .delivered = 1, .in_flight_before = 5,
-				     .packets_out_before = 5, .sent_before = 1, .next_before = 1000, .flags = cases[i].flags};
+		struct rw_event e = {.kind = RW_EVENT_ACK,
+				     .steps = RW_STEP_RAISE,
+				     .delivered = 1,
+				     .in_flight_before = 5,
+				     .packets_out_before = 5,
+				     .sent_before = 1,
+				     .next_before = 1000,
+				     .flags = cases[i].flags};
 		struct rw_shadow_row row;
 		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
 		assert_int_equal(cwnd(), cases[i].expected);
@@ -147,7 +165,8 @@ static void losses_beyond_the_window_may_be_spared(void **state)
 		e.steps = RW_STEP_RECOVERY | RW_STEP_REDUCE;
 		struct rw_shadow_row row;
 		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
-		assert_true(row.ssthresh_q16 == (cases[i].ssthresh ? (uint64_t)cases[i].ssthresh << 16 : RW_SSTHRESH_UNSET));
+		assert_true(row.ssthresh_q16 ==
+			    (cases[i].ssthresh ? (uint64_t)cases[i].ssthresh << 16 : RW_SSTHRESH_UNSET));
 		/* What follows in the episode leaves a spared window alone; the next episode counts again. */
 		struct rw_event leave = ack(10, 1, 0, 1);
 		leave.steps = RW_STEP_EXIT;

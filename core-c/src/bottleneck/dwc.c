@@ -14,10 +14,14 @@ enum { DELAY_FRACTION, MEMORY_S, COUNT_ECE };
 enum { PARTS = 10 }; /* of the memory, dropped one at a time */
 
 static const struct rw_option dwc_options[] = {
-    {"delay_fraction", "0 to 1", "0.3", "a delay in this upper part of its range counts as congestion; the ns-3 port's, "
-     "attributed to the paper", RW_OPTION_Q16, 0, 1 << 16},
-    {"memory_s", "0.1 to 3600", "5", "how long the range of delays remembers; the ns-3 port's", RW_OPTION_Q16, 6554, 3600 << 16},
-    {"count_ece", "off|on", "off", "on: an ECE counts as a loss; off, as described: DWC knows no ECN", RW_OPTION_CHOICE, 0, 0},
+    {"delay_fraction", "0 to 1", "0.3",
+     "a delay in this upper part of its range counts as congestion; the ns-3 port's, "
+     "attributed to the paper",
+     RW_OPTION_Q16, 0, 1 << 16},
+    {"memory_s", "0.1 to 3600", "5", "how long the range of delays remembers; the ns-3 port's", RW_OPTION_Q16, 6554,
+     3600 << 16},
+    {"count_ece", "off|on", "off", "on: an ECE counts as a loss; off, as described: DWC knows no ECN", RW_OPTION_CHOICE,
+     0, 0},
     {0}};
 
 enum { RTT_MIN, RTT_MAX, THRESHOLD };
@@ -164,8 +168,9 @@ const struct rw_detector rw_detector_dwc = {
     .name = "dwc",
     .source = "DWC (ICNP 2011) as SB-CC paper I-II and its ns-3 port have it",
     .formula = "at a loss on r: k joins r if it lost within srtt/2, or srtt_k > max R_k - 0.3 (max R_k - min R_k)",
-    .deviations = "DWC-like: the paper was not at hand. Who belongs to a set between losses is not described: members that are "
-		  "not correlated at a loss leave it. Decided at the loss, without the future half of the window.",
+    .deviations =
+	"DWC-like: the paper was not at hand. Who belongs to a set between losses is not described: members that are "
+	"not correlated at a loss leave it. Decided at the loss, without the future half of the window.",
     .options = dwc_options,
     .statistics = dwc_statistics,
     .bytes = sizeof(struct dwc),

@@ -14,8 +14,10 @@
 enum { TRIGGER_LOSS };
 
 static const struct rw_option sbcc_options[] = {
-    {"trigger_loss", "off|on", "off", "on: a loss begins a judgement as an ECE does, for paths without ECN; off, as in print: "
-     "losses only confirm", RW_OPTION_CHOICE, 0, 0},
+    {"trigger_loss", "off|on", "off",
+     "on: a loss begins a judgement as an ECE does, for paths without ECN; off, as in print: "
+     "losses only confirm",
+     RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 static const struct rw_statistic sbcc_statistics[] = {{0}};
@@ -228,10 +230,12 @@ static int sbcc_decide(struct rw_detection *d, int64_t until_ns)
 const struct rw_detector rw_detector_sbcc = {
     .name = "sbcc",
     .source = "SB-CC paper III.A.1, Algorithm 1",
-    .formula = "an ECE on r and an event on k within srtt_k/2 of it: preliminary; again, for all members and nobody else: final",
-    .deviations = "The window of w/2 packets to each side of Fig. 2 is srtt/2 of the observed subflow, which is as long. A run of "
-		  "ECEs that follow one another within a round trip is one event: RFC 3168's receivers repeat them. Three "
-		  "states, as in the text; a set of which only one member is left is none.",
+    .formula =
+	"an ECE on r and an event on k within srtt_k/2 of it: preliminary; again, for all members and nobody else: final",
+    .deviations =
+	"The window of w/2 packets to each side of Fig. 2 is srtt/2 of the observed subflow, which is as long. A run of "
+	"ECEs that follow one another within a round trip is one event: RFC 3168's receivers repeat them. Three "
+	"states, as in the text; a set of which only one member is left is none.",
     .options = sbcc_options,
     .statistics = sbcc_statistics,
     .bytes = sizeof(struct sbcc),

@@ -12,32 +12,40 @@
 #include "sbd.h"
 
 static const struct rw_option sbd_options[] = {
-    {"grouping", "statistics|correlation", "statistics", "statistics: RFC 8382; correlation: the delays of two flows in one queue "
-     "rise and fall together, which needs one clock for all flows, as a capture has", RW_OPTION_CHOICE, 0, 0},
+    {"grouping", "statistics|correlation", "statistics",
+     "statistics: RFC 8382; correlation: the delays of two flows in one queue "
+     "rise and fall together, which needs one clock for all flows, as a capture has",
+     RW_OPTION_CHOICE, 0, 0},
     {"T_ms", "10 to 10000", "350", "base interval; RFC 8382", RW_OPTION_Q16, 10 << 16, 10000 << 16},
     {"N", "2 to 50", "50", "intervals remembered; RFC 8382", RW_OPTION_Q16, 2 << 16, 50 << 16},
-    {"intervals_min", "2 to 50", "10", "before the first grouping: 1/p_f, below which one crossing is more than the gap p_f",
-     RW_OPTION_Q16, 2 << 16, 50 << 16},
-    {"observations", "1 to 16", "10", "groupings that one decision rests on; the MPTCP-SBD kernel's", RW_OPTION_Q16, 1 << 16,
+    {"intervals_min", "2 to 50", "10",
+     "before the first grouping: 1/p_f, below which one crossing is more than the gap p_f", RW_OPTION_Q16, 2 << 16,
+     50 << 16},
+    {"observations", "1 to 16", "10", "groupings that one decision rests on; the MPTCP-SBD kernel's", RW_OPTION_Q16,
+     1 << 16, 16 << 16},
+    {"together", "1 to 16", "5",
+     "of them, so many with two flows in one group put them in one set; the MPTCP-SBD kernel's", RW_OPTION_Q16, 1 << 16,
      16 << 16},
-    {"together", "1 to 16", "5", "of them, so many with two flows in one group put them in one set; the MPTCP-SBD kernel's",
-     RW_OPTION_Q16, 1 << 16, 16 << 16},
-    {"c_s", "-1 to 1", "0.1", "congested below this skewness; RFC 8382 (the MPTCP-SBD kernel: -0.01)", RW_OPTION_Q16, -65536, 65536},
+    {"c_s", "-1 to 1", "0.1", "congested below this skewness; RFC 8382 (the MPTCP-SBD kernel: -0.01)", RW_OPTION_Q16,
+     -65536, 65536},
     {"c_h", "-1 to 1", "0.3", "stays congested below this one; RFC 8382", RW_OPTION_Q16, -65536, 65536},
     {"p_f", "0 to 1", "0.1", "gap of frequency; RFC 8382", RW_OPTION_Q16, 0, 65536},
     {"p_mad", "0 to 1", "0.1", "gap of variability, of the larger; RFC 8382", RW_OPTION_Q16, 0, 65536},
     {"p_s", "0 to 2", "0.15", "gap of skewness; RFC 8382 (the MPTCP-SBD kernel: 0.1)", RW_OPTION_Q16, 0, 131072},
     {"p_d", "0 to 1", "0.1", "gap of loss, of the larger; RFC 8382", RW_OPTION_Q16, 0, 65536},
     {"p_v", "0 to 10", "0.7", "a crossing leaves mean +- p_v var; RFC 8382", RW_OPTION_Q16, 0, 655360},
-    {"p_l", "0 to 1", "0.05", "congested above this loss; RFC 8382 as we remember it, no copy was at hand (the MPTCP-SBD kernel: 0.1)", RW_OPTION_Q16, 0, 65536},
-    {"r_min", "0 to 1", "0.7072", "correlated from here on: each flow's delay explains half of the other's variance", RW_OPTION_Q16,
-     0, 65536},
+    {"p_l", "0 to 1", "0.05",
+     "congested above this loss; RFC 8382 as we remember it, no copy was at hand (the MPTCP-SBD kernel: 0.1)",
+     RW_OPTION_Q16, 0, 65536},
+    {"r_min", "0 to 1", "0.7072", "correlated from here on: each flow's delay explains half of the other's variance",
+     RW_OPTION_Q16, 0, 65536},
     {0}};
 
 enum { STAT_E, STAT_MEAN, STAT_SKEW, STAT_VAR, STAT_FREQ, STAT_LOSS, STAT_BOTTLENECK, STAT_INTERVALS };
 static const struct rw_statistic sbd_statistics[] = {
-    {"E_T", "ns", 0},       {"mean_delay", "ns", 0}, {"skew_est", "", 16},   {"var_est", "ns", 0},
-    {"freq_est", "", 16},   {"pkt_loss", "", 16},    {"bottleneck", "", 0}, {"intervals", "", 0}, {0}};
+    {"E_T", "ns", 0},      {"mean_delay", "ns", 0}, {"skew_est", "", 16},
+    {"var_est", "ns", 0},  {"freq_est", "", 16},    {"pkt_loss", "", 16},
+    {"bottleneck", "", 0}, {"intervals", "", 0},    {0}};
 
 static uint32_t whole(const int64_t *option, uint32_t which) { return (uint32_t)((uint64_t)option[which] >> 16); }
 static uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
@@ -206,8 +214,8 @@ static void cut(const struct rw_sbd_statistics *s, uint32_t n, const int64_t *op
 		if (now == 0)
 			continue;
 		if (before == 0 || now != before ||
-		    is_gap(key_of(&s[order[i - 1] % RW_SBD_FLOWS], key, mine), key_of(&s[order[i] % RW_SBD_FLOWS], key, mine), key,
-			   mine, option))
+		    is_gap(key_of(&s[order[i - 1] % RW_SBD_FLOWS], key, mine),
+			   key_of(&s[order[i] % RW_SBD_FLOWS], key, mine), key, mine, option))
 			cuts++;
 		before = now;
 		group[order[i] % RW_SBD_FLOWS] = cuts;
@@ -224,7 +232,8 @@ void rw_sbd_group(const struct rw_sbd_statistics *s, uint32_t n, const int64_t *
 }
 
 /* The intervals of a and b with one number, newest first; 0 when there are no more. */
-static int common(const struct rw_sbd_flow *a, const struct rw_sbd_flow *b, uint32_t na, uint32_t nb, uint32_t *i, uint32_t *k)
+static int common(const struct rw_sbd_flow *a, const struct rw_sbd_flow *b, uint32_t na, uint32_t nb, uint32_t *i,
+		  uint32_t *k)
 {
 	for (uint32_t step = 0; step < 2 * RW_SBD_INTERVALS && *i < na && *k < nb; step++) {
 		int32_t ahead = (int32_t)(ago(a, *i)->number - ago(b, *k)->number);
@@ -259,7 +268,8 @@ int rw_sbd_correlated(const struct rw_sbd_flow *a, const struct rw_sbd_flow *b, 
 	i = k = 0;
 	for (uint32_t step = 0; step < RW_SBD_INTERVALS && common(a, b, na, nb, &i, &k); step++, i++, k++) {
 		/* In units of 2^12 ns: 50 squares of 2^28 stay within 63 bits. */
-		int64_t x = ((int64_t)(ago(a, i)->mean_ns - sum_a / n)) >> 12, y = ((int64_t)(ago(b, k)->mean_ns - sum_b / n)) >> 12;
+		int64_t x = ((int64_t)(ago(a, i)->mean_ns - sum_a / n)) >> 12,
+			y = ((int64_t)(ago(b, k)->mean_ns - sum_b / n)) >> 12;
 		square_a += (uint64_t)(x * x);
 		square_b += (uint64_t)(y * y);
 		product += x * y;
@@ -338,7 +348,8 @@ static void observe(struct rw_detection *d)
 	struct sbd *s = sbd_of(d);
 	struct rw_sbd_statistics now[RW_MAX_PATHS];
 	uint8_t ready[RW_MAX_PATHS], group[RW_MAX_PATHS];
-	uint32_t least = whole(d->option, RW_SBD_INTERVALS_MIN), mask = (1u << whole(d->option, RW_SBD_OBSERVATIONS)) - 1;
+	uint32_t least = whole(d->option, RW_SBD_INTERVALS_MIN),
+		 mask = (1u << whole(d->option, RW_SBD_OBSERVATIONS)) - 1;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
 		struct rw_sbd_flow *f = &s->flow[i];
 		ready[i] = d->path[i].live && rw_sbd_close(f, d->option, s->number) && f->count >= least;
@@ -439,9 +450,11 @@ static int64_t sbd_statistic(const struct rw_detection *d, uint32_t path, uint32
 const struct rw_detector rw_detector_sbd = {
     .name = "sbd",
     .source = "RFC 8382; MPTCP-SBD (INFOCOM 2016)",
-    .formula = "congested: skew < c_s or loss > p_l; one group: freq, var and skew (loss) without gaps of p_f, p_mad, p_s (p_d)",
-    .deviations = "Round trips stand for one-way delays. All N intervals weigh the same and serve skewness too, as in the "
-		  "MPTCP-SBD kernel (RFC 8382: M of them, the older ones less). Grouping begins before N intervals have passed.",
+    .formula =
+	"congested: skew < c_s or loss > p_l; one group: freq, var and skew (loss) without gaps of p_f, p_mad, p_s (p_d)",
+    .deviations =
+	"Round trips stand for one-way delays. All N intervals weigh the same and serve skewness too, as in the "
+	"MPTCP-SBD kernel (RFC 8382: M of them, the older ones less). Grouping begins before N intervals have passed.",
     .options = sbd_options,
     .statistics = sbd_statistics,
     .bytes = sizeof(struct sbd),

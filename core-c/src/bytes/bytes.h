@@ -157,10 +157,7 @@ static inline uint64_t rw_bytes_u64(struct rw_bytes *b)
 	return b->swapped ? second << 32 | first : first << 32 | second;
 }
 
-static inline void rw_bytes_skip(struct rw_bytes *b, size_t n)
-{
-	rw_bytes_pass(b, rw_bytes_has(b, n) ? n : b->left);
-}
+static inline void rw_bytes_skip(struct rw_bytes *b, size_t n) { rw_bytes_pass(b, rw_bytes_has(b, n) ? n : b->left); }
 
 /* The next n bytes as a cursor of their own; fewer when fewer are there. */
 static inline struct rw_bytes rw_bytes_take(struct rw_bytes *b, size_t n)

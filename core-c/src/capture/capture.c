@@ -1,25 +1,11 @@
 /* The format is told by the first bytes; pcap.c and pcapng.c read the rest. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bytes.h"
 #include "format.h"
-
-void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
-		  const char *format, ...)
-{
-	error->status = status;
-	error->file = file;
-	error->block = block;
-	error->offset = offset;
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(error->reason, sizeof error->reason, format, arguments);
-	va_end(arguments);
-}
 
 /* What a file that we do not read most likely is, so that its owner knows what to do. */
 static const char *foreign_format(const uint8_t *p, size_t n)
@@ -31,7 +17,9 @@ static const char *foreign_format(const uint8_t *p, size_t n)
 	} known[] = {{"snoop\0\0\0", 8, "a snoop capture"},
 		     {"\x1f\x8b", 2, "gzip-compressed"},
 		     {"\x28\xb5\x2f\xfd", 4, "zstd-compressed"},
-		     {"\xfd" "7zXZ", 5, "xz-compressed"},
+		     {"\xfd"
+		      "7zXZ",
+		      5, "xz-compressed"},
 		     {"\x04\x22\x4d\x18", 4, "lz4-compressed"},
 		     {"PK\x03\x04", 4, "a zip archive"},
 		     {"RTSS", 4, "a Network Monitor capture"},
@@ -137,7 +125,8 @@ static RW_ASIDE int next_of_format(struct rw_capture *c, struct rw_record *recor
 	c->plain = 0;
 	if (c->in.error) {
 		enum rw_status status = c->in.error == ENOMEM ? RW_ERROR_MEMORY : RW_ERROR_READ;
-		rw_error_set(error, status, c->file, c->records, c->in.offset, "cannot be read: %s", strerror(c->in.error));
+		rw_error_set(error, status, c->file, c->records, c->in.offset, "cannot be read: %s",
+			     strerror(c->in.error));
 		return -(int)status;
 	}
 	return got;
@@ -213,7 +202,7 @@ enum rw_status rw_observation_open(struct rw_observation **out, const int *fds, 
 		}
 		int got = status == RW_OK ? rw_capture_next(o->captures[i], &o->ahead[i], error) : 0;
 		if (got < 0)
-			status = (enum rw_status)-got;
+			status = (enum rw_status) - got;
 		if (status != RW_OK) {
 			rw_observation_close(o);
 			return status;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "rewindow.h"
+#include "findings.h"
 
 struct rw_record {
 	int64_t time_ns;         /* since 1970, as the file says */
@@ -16,29 +16,6 @@ struct rw_record {
 	uint32_t interface;      /* within its file */
 	uint64_t offset;         /* of the record in its file */
 };
-
-/* Counts per named oddity with the place and time of the first. */
-struct rw_oddity_counts {
-	uint64_t record; /* that is being read, from 1 on, and its time: kept by whoever reads */
-	int64_t now_ns;
-	uint64_t count[RW_ODDITY_COUNT];
-	uint64_t first_offset[RW_ODDITY_COUNT], first_record[RW_ODDITY_COUNT];
-	int64_t first_ns[RW_ODDITY_COUNT];
-	uint32_t first_file[RW_ODDITY_COUNT];
-};
-
-static inline void rw_oddity_add(struct rw_oddity_counts *o, enum rw_oddity which, uint32_t file, uint64_t offset)
-{
-	if (o->count[which]++ == 0) {
-		o->first_offset[which] = offset;
-		o->first_record[which] = o->record;
-		o->first_ns[which] = o->now_ns;
-		o->first_file[which] = file;
-	}
-}
-
-void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
-		  const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 /* One open file. */
 struct rw_capture;

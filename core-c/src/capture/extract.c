@@ -11,7 +11,8 @@
 
 static void write_section(FILE *out)
 {
-	const uint32_t block[] = {0x0a0d0d0a, 28, 0x1a2b3c4d, 1 /* version 1.0 */, UINT32_MAX, UINT32_MAX /* length unknown */, 28};
+	const uint32_t block[] = {
+	    0x0a0d0d0a, 28, 0x1a2b3c4d, 1 /* version 1.0 */, UINT32_MAX, UINT32_MAX /* length unknown */, 28};
 	fwrite(block, sizeof block, 1, out);
 }
 
@@ -26,8 +27,8 @@ static void write_record(FILE *out, const struct rw_record *r)
 {
 	uint32_t padding = (4 - r->captured_bytes % 4) % 4, length = 32 + r->captured_bytes + padding;
 	uint64_t time_ns = (uint64_t)r->time_ns;
-	const uint32_t head[] = {6, length, r->interface, (uint32_t)(time_ns >> 32), (uint32_t)time_ns, r->captured_bytes,
-				 r->wire_bytes};
+	const uint32_t head[] = {
+	    6, length, r->interface, (uint32_t)(time_ns >> 32), (uint32_t)time_ns, r->captured_bytes, r->wire_bytes};
 	fwrite(head, sizeof head, 1, out);
 	fwrite(r->bytes, 1, r->captured_bytes, out);
 	fwrite("\0\0\0", 1, padding, out);
@@ -72,7 +73,8 @@ rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, 
 	if (got < 0)
 		return (rw_status)-got;
 	if (failed) {
-		rw_error_set(error, RW_ERROR_READ, 0, *records, 0, "its records cannot be copied: %s", strerror(failed));
+		rw_error_set(error, RW_ERROR_READ, 0, *records, 0, "its records cannot be copied: %s",
+			     strerror(failed));
 		return RW_ERROR_READ;
 	}
 	return RW_OK;

@@ -47,7 +47,7 @@ struct rw_interface_sort {
 	struct held *held;
 	uint32_t room, begun, empty, count, max; /* begun: were in use; empty: the first of those that are not now */
 	struct queue *queue;                     /* of the section's interfaces */
-	uint32_t *heap;                          /* queues that hold something, the earliest head first */
+	uint32_t *heap;			  /* queues that hold something, the earliest head first */
 	uint32_t queues, heads;
 	uint32_t base; /* interfaces of the sections before */
 	int64_t newest_ns, handed_ns;
@@ -99,7 +99,10 @@ static int out_of_memory(struct rw_capture *c, rw_error *error)
 	return -(int)RW_ERROR_MEMORY;
 }
 
-static const struct held *head_of(const struct rw_interface_sort *s, uint32_t queue) { return &s->held[s->queue[queue].first]; }
+static const struct held *head_of(const struct rw_interface_sort *s, uint32_t queue)
+{
+	return &s->held[s->queue[queue].first];
+}
 
 static int is_before(const struct rw_interface_sort *s, uint32_t a, uint32_t b)
 {
@@ -209,7 +212,9 @@ static const uint8_t *read_again(struct rw_capture *c, const struct held *h)
 	struct window *w = &c->sort->window[n > WINDOW_MOST ? WINDOWS : h->interface % WINDOWS];
 	if (offset < w->offset || offset + n > w->offset + w->filled) {
 		/* As far ahead as it was of use the last time: no more is read than twice what is asked for. */
-		size_t ahead = 2 * w->used < WINDOW_LEAST ? WINDOW_LEAST : 2 * w->used < WINDOW_MOST ? 2 * w->used : WINDOW_MOST;
+		size_t ahead = 2 * w->used < WINDOW_LEAST  ? WINDOW_LEAST
+			       : 2 * w->used < WINDOW_MOST ? 2 * w->used
+							   : WINDOW_MOST;
 		size_t wanted = n > ahead ? n : ahead;
 		if (wanted > w->room) {
 			uint8_t *grown = realloc(w->bytes, wanted);
@@ -223,7 +228,8 @@ static const uint8_t *read_again(struct rw_capture *c, const struct held *h)
 		w->offset = offset;
 		w->filled = w->used = 0;
 		while (w->filled < n) {
-			ssize_t got = pread(c->in.fd, w->bytes + w->filled, wanted - w->filled, (off_t)(offset + w->filled));
+			ssize_t got =
+			    pread(c->in.fd, w->bytes + w->filled, wanted - w->filled, (off_t)(offset + w->filled));
 			if (got < 0 && errno == EINTR)
 				continue;
 			if (got < 0)

@@ -13,7 +13,10 @@
 #define MAGIC_KUZNETZOV 0xa1b2cd34
 #define HEADER_BYTES ((size_t)24)
 
-static int magic_kind(uint32_t magic) { return magic == MAGIC_MICRO || magic == MAGIC_NANO || magic == MAGIC_KUZNETZOV; }
+static int magic_kind(uint32_t magic)
+{
+	return magic == MAGIC_MICRO || magic == MAGIC_NANO || magic == MAGIC_KUZNETZOV;
+}
 
 static uint32_t read_magic(const uint8_t *p, int swapped)
 {
@@ -93,7 +96,8 @@ static uint32_t read_header(struct rw_capture *c, uint32_t *minor_version)
 	if (major != 2)
 		return major;
 	rw_bytes_skip(&b, 12);
-	uint32_t link_type = rw_bytes_u32(&b) & 0x03ffffff; /* above: length of a frame check sequence, and whether it is known */
+	uint32_t link_type =
+	    rw_bytes_u32(&b) & 0x03ffffff; /* above: length of a frame check sequence, and whether it is known */
 	int of_aix = is_of_aix(magic, minor, &link_type);
 	c->swapped = (uint8_t)swapped;
 	c->interfaces[0].link_type = link_type;
@@ -120,7 +124,8 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	c->interface_count = 1;
 	uint32_t minor, major = read_header(c, &minor);
 	if (major != 2) {
-		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 4, "pcap version %u.%u is not known", major, minor);
+		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 4, "pcap version %u.%u is not known", major,
+			     minor);
 		return RW_ERROR_NOT_A_CAPTURE;
 	}
 	return RW_OK;
@@ -173,7 +178,8 @@ static int read_record(struct rw_capture *c, struct rw_record *record)
 	if (fraction_ns >= 1000000000)
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
 	/* A fraction of more than a second does not lead beyond what pcapng can say either: 2106. */
-	int64_t latest_ns = (int64_t)UINT32_MAX * 1000000000 + 999999999, time_ns = (int64_t)seconds * 1000000000 + fraction_ns;
+	int64_t latest_ns = (int64_t)UINT32_MAX * 1000000000 + 999999999,
+		time_ns = (int64_t)seconds * 1000000000 + fraction_ns;
 	record->time_ns = time_ns < latest_ns ? time_ns : latest_ns;
 	record->captured_bytes = captured;
 	record->wire_bytes = wire < captured ? captured : wire;

@@ -50,7 +50,8 @@ enum rw_status rw_pcapng_start(struct rw_capture *c, rw_error *error)
 	if (version == 1)
 		return RW_OK;
 	if (order < 0)
-		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 8, "the pcapng section header has no byte-order magic");
+		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 8,
+			     "the pcapng section header has no byte-order magic");
 	else
 		rw_error_set(error, RW_ERROR_NOT_A_CAPTURE, c->file, 0, 12, "pcapng version %u is not known", version);
 	return RW_ERROR_NOT_A_CAPTURE;
@@ -280,7 +281,8 @@ int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *err
 		uint32_t type = rw_bytes_u32(&b), length = rw_bytes_u32(&b);
 		if (length < 12 || length % 4)
 			return rw_capture_cut(c, RW_ODDITY_CORRUPT_RECORD);
-		int packet = type == BLOCK_ENHANCED_PACKET || type == BLOCK_SIMPLE_PACKET || type == BLOCK_OBSOLETE_PACKET;
+		int packet =
+		    type == BLOCK_ENHANCED_PACKET || type == BLOCK_SIMPLE_PACKET || type == BLOCK_OBSOLETE_PACKET;
 		if (!packet && type != BLOCK_INTERFACE && type != BLOCK_INTERFACE_STATISTICS) {
 			if (!rw_input_skip(&c->in, length - 4) || rw_input_need(&c->in, 4) < 4)
 				return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);

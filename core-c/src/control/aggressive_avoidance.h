@@ -14,9 +14,10 @@
 
 enum { ACA_MD = COUPLED_OPTIONS, ACA_SAFE, SAME_LOSS_RATIO, ACA_PERIOD, P_EST };
 /* TCCC's own table, and TCCC+'s. */
-#define TCCC_OPTIONS                                                                                                 \
-	COUPLED_SLOW_START_OPTIONS("1", "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),    \
-	AGGRESSIVE_AVOIDANCE_OPTIONS
+#define TCCC_OPTIONS                                                                                                   \
+	COUPLED_SLOW_START_OPTIONS("1",                                                                                \
+				   "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),     \
+	    AGGRESSIVE_AVOIDANCE_OPTIONS
 
 enum { ACA_MD_AUTO, ACA_MD_EQ8, ACA_MD_HALF };
 enum { P_EST_FLIGHT, P_EST_INTERVAL };
@@ -25,18 +26,46 @@ enum { WORD_ACA_NS = WORD_CON_SSTHRESH_Q16 + 1 };
 enum { PATH_ACA_STEP_Q40 = RW_PATH_WORDS - 1 };
 _Static_assert((int)WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 
-#define AGGRESSIVE_AVOIDANCE_OPTIONS                                                                                 \
-	{"aca_md", "auto|eq8|half", "auto", "which decrease: auto asks whether the loss rates are the same",               \
-	 RW_OPTION_CHOICE, 0, 0},                                                                                         \
-	{"aca_safe", "off|on", "off", "on: step <= 1/w and decrease >= w/2, against the long-RTT hazard; off reproduces "  \
-	 "the paper", RW_OPTION_CHOICE, 0, 0},                                                                            \
-	{"same_loss_ratio", "1 to 1024", "4", "peaks within a factor of two; near 1 the branch would almost never be "     \
-	 "taken", RW_OPTION_Q16, 1 << 16, 1024 << 16},                                                                     \
-	{"aca_period", "ack|rtt", "ack", "how often the step is worked out: on every ACK, or once in the smallest RTT, as "  \
-	 "the paper's update interval, for which it gives no value (T-20)", RW_OPTION_CHOICE, 0, 0},                       \
-	{"p_est", "flight|interval", "flight", "a loss rate: flight, 2/m^2 of the largest flight (T-3); interval, losses "   \
-	 "over packets of the last eight loss intervals, the same where all 95 % Poisson intervals overlap",               \
-	 RW_OPTION_CHOICE, 0, 0}
+#define AGGRESSIVE_AVOIDANCE_OPTIONS                                                                                   \
+	{"aca_md",                                                                                                     \
+	 "auto|eq8|half",                                                                                              \
+	 "auto",                                                                                                       \
+	 "which decrease: auto asks whether the loss rates are the same",                                              \
+	 RW_OPTION_CHOICE,                                                                                             \
+	 0,                                                                                                            \
+	 0},                                                                                                           \
+	    {"aca_safe",                                                                                               \
+	     "off|on",                                                                                                 \
+	     "off",                                                                                                    \
+	     "on: step <= 1/w and decrease >= w/2, against the long-RTT hazard; off reproduces "                       \
+	     "the paper",                                                                                              \
+	     RW_OPTION_CHOICE,                                                                                         \
+	     0,                                                                                                        \
+	     0},                                                                                                       \
+	    {"same_loss_ratio",                                                                                        \
+	     "1 to 1024",                                                                                              \
+	     "4",                                                                                                      \
+	     "peaks within a factor of two; near 1 the branch would almost never be "                                  \
+	     "taken",                                                                                                  \
+	     RW_OPTION_Q16,                                                                                            \
+	     1 << 16,                                                                                                  \
+	     1024 << 16},                                                                                              \
+	    {"aca_period",                                                                                             \
+	     "ack|rtt",                                                                                                \
+	     "ack",                                                                                                    \
+	     "how often the step is worked out: on every ACK, or once in the smallest RTT, as "                        \
+	     "the paper's update interval, for which it gives no value (T-20)",                                        \
+	     RW_OPTION_CHOICE,                                                                                         \
+	     0,                                                                                                        \
+	     0},                                                                                                       \
+	    {"p_est",                                                                                                  \
+	     "flight|interval",                                                                                        \
+	     "flight",                                                                                                 \
+	     "a loss rate: flight, 2/m^2 of the largest flight (T-3); interval, losses "                               \
+	     "over packets of the last eight loss intervals, the same where all 95 % Poisson intervals overlap",       \
+	     RW_OPTION_CHOICE,                                                                                         \
+	     0,                                                                                                        \
+	     0}
 
 RW_INLINE uint64_t aca_step_q40(const struct rw_connection *c, const struct rw_path *p, uint32_t group)
 {
@@ -107,7 +136,8 @@ struct __attribute__((may_alias)) rw_loss_intervals {
 	uint32_t since;  /* the last loss */
 	uint32_t losses; /* so far; at most twice LOSS_INTERVALS, the places go around */
 };
-_Static_assert(sizeof(struct rw_loss_intervals) <= (PATH_ACA_STEP_Q40 - PATH_ESTIMATOR) * sizeof(uint64_t), "the state fits");
+_Static_assert(sizeof(struct rw_loss_intervals) <= (PATH_ACA_STEP_Q40 - PATH_ESTIMATOR) * sizeof(uint64_t),
+	       "the state fits");
 
 RW_INLINE void aca_delivered(struct rw_connection *c, const struct rw_ack *ack)
 {
@@ -139,7 +169,8 @@ RW_INLINE int aca_same_intervals(const struct rw_connection *c, uint32_t group)
 {
 	/* Of the mean of a Poisson number that came out as 1 to 8, Q16. */
 	static const uint32_t lower_q16[LOSS_INTERVALS] = {1659, 15873, 40546, 71428, 106396, 144303, 184447, 226351};
-	static const uint32_t upper_q16[LOSS_INTERVALS] = {365143, 473477, 574577, 671196, 764691, 855869, 945208, 1033062};
+	static const uint32_t upper_q16[LOSS_INTERVALS] = {365143, 473477, 574577, 671196,
+							   764691, 855869, 945208, 1033062};
 	uint64_t most_lower = 0, least_upper = UINT64_MAX;
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
@@ -174,7 +205,8 @@ RW_INLINE int aca_same_loss_rate(const struct rw_connection *c, uint32_t group)
 		most = rw_max64(most, p->flight_peak_q16);
 	}
 	struct rw_u128 a = rw_multiply_wide(most, most);
-	struct rw_u128 b = rw_multiply_wide(least, rw_multiply_divide(least, (uint64_t)c->option[SAME_LOSS_RATIO], RW_Q16_ONE));
+	struct rw_u128 b =
+	    rw_multiply_wide(least, rw_multiply_divide(least, (uint64_t)c->option[SAME_LOSS_RATIO], RW_Q16_ONE));
 	return a.high != b.high ? a.high < b.high : a.low <= b.low;
 }
 
@@ -185,8 +217,8 @@ RW_INLINE uint64_t aca_decrease_q16(const struct rw_connection *c, const struct 
 	if (!eq8 || !rw_counts(p))
 		return half;
 	struct rw_sums t = rw_sum_group(c, group);
-	uint64_t d_q27 = rw_multiply_divide(rw_multiply_divide(t.s_q27, t.s_q27, t.q_q27), RW_Q16_ONE,
-					    rw_rho_q16(p->srtt_ns, t.rtt_min_ns)) >> 1;
+	uint64_t rho_q16 = rw_rho_q16(p->srtt_ns, t.rtt_min_ns);
+	uint64_t d_q27 = rw_multiply_divide(rw_multiply_divide(t.s_q27, t.s_q27, t.q_q27), RW_Q16_ONE, rho_q16) >> 1;
 	return c->option[ACA_SAFE] ? rw_max64(d_q27 >> 11, half) : d_q27 >> 11;
 }
 

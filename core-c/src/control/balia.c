@@ -40,7 +40,8 @@ static uint64_t step_q40(struct rw_connection *c, struct rw_path *p)
 		return reno;
 	uint64_t x = rw_rate_q27(p, t.rtt_min_ns), m = largest_rate_q27(c, t.rtt_min_ns);
 	p->word[PATH_ALPHA_Q32] = rw_multiply_divide(m, (uint64_t)1 << 32, rw_max64(x, 1));
-	uint64_t u_q28 = rw_multiply_divide(x + m, 1 << 28, t.s_q27), v_q28 = rw_multiply_divide(4 * x + m, 1 << 28, t.s_q27);
+	uint64_t u_q28 = rw_multiply_divide(x + m, 1 << 28, t.s_q27),
+		 v_q28 = rw_multiply_divide(4 * x + m, 1 << 28, t.s_q27);
 	return u_q28 * v_q28 / 10 / rw_max64(rw_window_q16(p), RW_Q16_ONE);
 }
 

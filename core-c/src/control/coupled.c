@@ -22,7 +22,10 @@ static void coupled_ack(struct rw_connection *c, const struct rw_ack *ack)
 	rw_congestion_avoidance_q40(p, step, acked_q16);
 }
 
-static void coupled_loss(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }
+static void coupled_loss(struct rw_connection *c, uint32_t path)
+{
+	rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]);
+}
 
 const struct rw_control rw_control_coupled = {
     .name = "coupled",

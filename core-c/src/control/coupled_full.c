@@ -9,9 +9,7 @@
 #include "options.h"
 
 static const struct rw_option full_options[] = {
-    RW_OPTION_MODE_PAPER,
-    RW_OPTION_FLOOR("2", "w - W/2 is often not positive; Linux floor, 1 is used by htsim"),
-    {0}};
+    RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR("2", "w - W/2 is often not positive; Linux floor, 1 is used by htsim"), {0}};
 static const struct rw_word_name full_words[] = {{0}};
 
 /* Of all that are live: a window needs no round trip to be counted. */
@@ -29,7 +27,8 @@ static void full_ack(struct rw_connection *c, const struct rw_ack *ack)
 	struct rw_path *p = &c->path[ack->path];
 	uint64_t acked_q16 = rw_after_slow_start(p, ack);
 	if (acked_q16)
-		rw_congestion_avoidance_q40(p, rw_multiply_divide((uint64_t)1 << 40, RW_Q16_ONE, total_q16(c)), acked_q16);
+		rw_congestion_avoidance_q40(p, rw_multiply_divide((uint64_t)1 << 40, RW_Q16_ONE, total_q16(c)),
+					    acked_q16);
 }
 
 static void full_loss(struct rw_connection *c, uint32_t path)

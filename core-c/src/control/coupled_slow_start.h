@@ -16,32 +16,58 @@
 #include "options.h"
 #include "ssthresh_estimator.h"
 
-enum { ALPHA0 = COMMON_OPTIONS, L_SEGMENTS, L_SCALE, ALPHA_FORM, JOIN_WEIGHTED, CON_SSTHRESH, SSTHRESH, COUPLED_OPTIONS };
+enum {
+	ALPHA0 = COMMON_OPTIONS,
+	L_SEGMENTS,
+	L_SCALE,
+	ALPHA_FORM,
+	JOIN_WEIGHTED,
+	CON_SSTHRESH,
+	SSTHRESH,
+	COUPLED_OPTIONS
+};
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
 enum { PATH_RTT_NS };
 /* rw_path.left_initial: by its loss, and whether the connection has left since. */
 enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 
-#define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                              \
-	RW_OPTION_MODE_PAPER,                                                                                             \
-	RW_OPTION_FLOOR("2", "a floor is mandatory: the printed decrease reaches zero and below"),                         \
-	{"alpha0", "above 1 to 4", "1.5", "as printed; 2 is the parity with a TCP that counts bytes (C-11)",                \
-	 RW_OPTION_Q16, (1 << 16) + 1, 4 << 16},                                                                          \
-	{"L", "0.125 to 1024 segments", l_default, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},                          \
-	{"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C-2)", RW_OPTION_CHOICE, 0, 0},         \
-	{"alpha_form", "exponent|product", "exponent", "growth alpha each min RTT needs the exponent; product is TCCC's "  \
-	 "printed line 18, for comparison (C-1)", RW_OPTION_CHOICE, 0, 0},                                                 \
-	{"join_weighted", "off|on", "off", "on: windows at a join weighted by min R/R_k (C-9)", RW_OPTION_CHOICE, 0, 0},    \
-	{"con_ssthresh", "0 to 1048576 segments", "0", "0: what the option ssthresh estimates (C-6)", RW_OPTION_Q16,        \
-	 0, (int64_t)1 << 36},                                                                                            \
-	{"ssthresh", "static|hoe|hystart|hystart++", "static", "static: 65535 bytes, the setting of both papers; else the " \
-	 "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",              \
-	 RW_OPTION_CHOICE, 0, 0}
+#define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                                 \
+	RW_OPTION_MODE_PAPER,                                                                                           \
+	    RW_OPTION_FLOOR("2", "a floor is mandatory: the printed decrease reaches zero and below"),                  \
+	    {"alpha0",      "above 1 to 4", "1.5",  "as printed; 2 is the parity with a TCP that counts bytes (C-11)",  \
+	     RW_OPTION_Q16, (1 << 16) + 1,  4 << 16},                                                                   \
+	    {"L", "0.125 to 1024 segments", l_default, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},                   \
+	    {"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C-2)", RW_OPTION_CHOICE, 0, 0}, \
+	    {"alpha_form",                                                                                              \
+	     "exponent|product",                                                                                        \
+	     "exponent",                                                                                                \
+	     "growth alpha each min RTT needs the exponent; product is TCCC's "                                         \
+	     "printed line 18, for comparison (C-1)",                                                                   \
+	     RW_OPTION_CHOICE,                                                                                          \
+	     0,                                                                                                         \
+	     0},                                                                                                        \
+	    {"join_weighted",  "off|on", "off", "on: windows at a join weighted by min R/R_k (C-9)",                    \
+	     RW_OPTION_CHOICE, 0,        0},                                                                            \
+	    {"con_ssthresh",                                                                                            \
+	     "0 to 1048576 segments",                                                                                   \
+	     "0",                                                                                                       \
+	     "0: what the option ssthresh estimates (C-6)",                                                             \
+	     RW_OPTION_Q16,                                                                                             \
+	     0,                                                                                                         \
+	     (int64_t)1 << 36},                                                                                         \
+	    {"ssthresh",                                                                                                \
+	     "static|hoe|hystart|hystart++",                                                                            \
+	     "static",                                                                                                  \
+	     "static: 65535 bytes, the setting of both papers; else the "                                               \
+	     "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",        \
+	     RW_OPTION_CHOICE,                                                                                          \
+	     0,                                                                                                         \
+	     0}
 
-#define COUPLED_SLOW_START_WORDS                                                                                     \
-	{"initial_ss", 0, WORD_INITIAL_SS, 0}, {"alpha", 0, WORD_ALPHA_Q32, 32},                                           \
-	{"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0},           \
-	RW_ESTIMATOR_PATH_WORDS
+#define COUPLED_SLOW_START_WORDS                                                                                       \
+	{"initial_ss", 0, WORD_INITIAL_SS, 0}, {"alpha", 0, WORD_ALPHA_Q32, 32},                                       \
+	    {"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0},                        \
+	    RW_ESTIMATOR_PATH_WORDS
 
 /* C-6: what was set, or the estimate of the path of the smallest RTT, or the largest one. */
 RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
@@ -232,8 +258,8 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 	}
 	if (before >= con)
 		return;
-	c->word[WORD_ALPHA_Q32] = rw_min64((uint64_t)c->option[ALPHA0] << 16,
-					   css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after));
+	c->word[WORD_ALPHA_Q32] =
+	    rw_min64((uint64_t)c->option[ALPHA0] << 16, css_rescale_q32(c->word[WORD_ALPHA_Q32], con, before, after));
 }
 
 /* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C-12). */

@@ -16,21 +16,33 @@
 enum { HYSTART = COMMON_OPTIONS, HZ };
 
 static const struct rw_option cubic_options[] = {
-    {"mode", "kernel|paper", "kernel", "kernel: Linux's integers, PRR and growth gate; paper: RFC 9438 with fractions, and "
+    {"mode", "kernel|paper", "kernel",
+     "kernel: Linux's integers, PRR and growth gate; paper: RFC 9438 with fractions, and "
      "ssthresh is reached at once",
      RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
     {"hystart", "on|off", "on", "Linux default: leaves slow start on a long ACK train or a growing delay",
      RW_OPTION_CHOICE, 0, 0},
-    {"hz", "250|1000|100", "250", "ticks of the kernel's clock a second, 250 with Debian and most others: the growth rate "
+    {"hz", "250|1000|100", "250",
+     "ticks of the kernel's clock a second, 250 with Debian and most others: the growth rate "
      "is computed once a tick; of no use to mode=paper",
      RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 /* mode=kernel: halves of the path's words. Times are nanoseconds, in whole words. */
 enum {
-	CNT, LAST_MAX, ORIGIN, K_1024, DELAY_MIN_US, ACK_CNT, FRIENDLY, LAST_CWND, /* words 0 to 3 */
-	ROUND_END, ROUND_RTT_US, SAMPLES, FOUND                                   /* words 4 and 5 */
+	CNT,
+	LAST_MAX,
+	ORIGIN,
+	K_1024,
+	DELAY_MIN_US,
+	ACK_CNT,
+	FRIENDLY,
+	LAST_CWND, /* words 0 to 3 */
+	ROUND_END,
+	ROUND_RTT_US,
+	SAMPLES,
+	FOUND				   /* words 4 and 5 */
 };
 enum { EPOCH_NS = 6, LAST_NS, ROUND_START_NS, LAST_ACK_NS };
 _Static_assert(LAST_ACK_NS < RW_PATH_WORDS, "the state fits");
@@ -103,7 +115,8 @@ static void begin_round(struct rw_path *p, const struct rw_ack *ack)
 static uint32_t ack_delay_us(const struct rw_connection *c, const struct rw_path *p)
 {
 	uint64_t twice_window_bytes = rw_max64((p->cwnd_q16 >> 16) * c->mss_bytes * 2, 1);
-	return (uint32_t)rw_min64(rw_multiply_divide(HYSTART_BURST_BYTES, p->srtt_ns / 1000, twice_window_bytes), HYSTART_ACK_DELAY_US);
+	return (uint32_t)rw_min64(rw_multiply_divide(HYSTART_BURST_BYTES, p->srtt_ns / 1000, twice_window_bytes),
+				  HYSTART_ACK_DELAY_US);
 }
 
 /* By how much a round's least delay is longer than the least of all and an eighth of it. */
@@ -200,7 +213,8 @@ static void update(struct rw_connection *c, struct rw_path *p, const struct rw_a
 		p->word[LAST_NS] = (uint64_t)ack->time_ns;
 		if (!p->word[EPOCH_NS])
 			begin_epoch(p, cwnd, ack);
-		uint64_t ticks = now - p->word[EPOCH_NS] / tick + ((uint64_t)p->half[DELAY_MIN_US] * 1000 + tick - 1) / tick;
+		uint64_t ticks =
+		    now - p->word[EPOCH_NS] / tick + ((uint64_t)p->half[DELAY_MIN_US] * 1000 + tick - 1) / tick;
 		p->half[CNT] = growth_divisor(p, cwnd, rw_multiply_divide(ticks, 1024 * tick, SECOND_NS));
 	}
 	uint32_t step = (uint32_t)rw_max64((uint64_t)cwnd * BETA_FRIENDLY >> 3, 1);
@@ -307,8 +321,9 @@ const struct rw_control rw_control_cubic = {
     .name = "cubic",
     .source = "RFC 9438; Linux tcp_cubic",
     .formula = "w(t) = 0.4 (t - K)^3 + W_max, K = cbrt((W_max - w)/0.4), D = 0.3 w",
-    .deviations = "mode=paper: ssthresh follows the window, not the flight; where W_max is below the window that an epoch "
-		  "begins with, it becomes that window; an undo does not bring W_max back. mode=kernel takes the cube root exactly, Linux by a table and one Newton step (0.2 % apart).",
+    .deviations =
+	"mode=paper: ssthresh follows the window, not the flight; where W_max is below the window that an epoch "
+	"begins with, it becomes that window; an undo does not bring W_max back. mode=kernel takes the cube root exactly, Linux by a table and one Newton step (0.2 % apart).",
     .multipath = 0,
     .options = cubic_options,
     .words = cubic_words,

@@ -23,7 +23,10 @@
  * and until an epoch begins those of K, PENDING_NS and UNTIL_NS are, too.
  */
 enum {
-	PAPER_W_MAX_Q40 = 0, PAPER_CWND_PRIOR_Q40 = 1, PAPER_K_Q32 = 2, PAPER_T_Q40 = 3,
+	PAPER_W_MAX_Q40 = 0,
+	PAPER_CWND_PRIOR_Q40 = 1,
+	PAPER_K_Q32 = 2,
+	PAPER_T_Q40 = 3,
 	PAPER_W_EPOCH_Q40 = 6, /* 0: no epoch */
 	PAPER_W_EST_Q40 = 7,
 	PAPER_PENDING_NS = 8, /* since the ACK before this one */
@@ -90,11 +93,13 @@ RW_INLINE void rfc9438_avoidance(struct rw_path *p, const struct rw_ack *ack, ui
 	uint64_t *word = p->word, w = rfc9438_cwnd_q40(p), acked_q40 = acked_q16 << 24;
 	if (!word[PAPER_W_EPOCH_Q40])
 		rfc9438_begin_epoch(p, ack);
-	word[PAPER_W_MAX_Q40] = rw_max64(rw_min64(word[PAPER_W_MAX_Q40], PAPER_WINDOW_MAX_Q40), word[PAPER_W_EPOCH_Q40]);
+	word[PAPER_W_MAX_Q40] =
+	    rw_max64(rw_min64(word[PAPER_W_MAX_Q40], PAPER_WINDOW_MAX_Q40), word[PAPER_W_EPOCH_Q40]);
 	if (!word[PAPER_K_Q32] && word[PAPER_W_MAX_Q40] > word[PAPER_W_EPOCH_Q40])
 		word[PAPER_K_Q32] = rfc9438_k_q32(word[PAPER_W_MAX_Q40] - word[PAPER_W_EPOCH_Q40]);
-	word[PAPER_T_Q40] = rw_min64(word[PAPER_T_Q40] + rw_multiply_divide(word[PAPER_PENDING_NS], (uint64_t)1 << 40, 1000000000),
-				     (uint64_t)1 << 62);
+	word[PAPER_T_Q40] =
+	    rw_min64(word[PAPER_T_Q40] + rw_multiply_divide(word[PAPER_PENDING_NS], (uint64_t)1 << 40, 1000000000),
+		     (uint64_t)1 << 62);
 	word[PAPER_PENDING_NS] = 0;
 
 	uint64_t step = rw_multiply_divide(acked_q40, (uint64_t)1 << 40, w);
@@ -102,7 +107,8 @@ RW_INLINE void rfc9438_avoidance(struct rw_path *p, const struct rw_ack *ack, ui
 		step = rw_multiply_divide(step, 9, 17);
 	word[PAPER_W_EST_Q40] = rw_min64(word[PAPER_W_EST_Q40] + step, PAPER_WINDOW_MAX_Q40);
 
-	uint64_t t_q32 = word[PAPER_T_Q40] >> 8, rtt_q32 = rw_multiply_divide(p->srtt_ns, (uint64_t)1 << 32, 1000000000);
+	uint64_t t_q32 = word[PAPER_T_Q40] >> 8,
+		 rtt_q32 = rw_multiply_divide(p->srtt_ns, (uint64_t)1 << 32, 1000000000);
 	uint64_t target;
 	if (rfc9438_window_q40(p, t_q32) < word[PAPER_W_EST_Q40]) {
 		target = rw_max64(word[PAPER_W_EST_Q40], w);

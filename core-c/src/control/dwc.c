@@ -34,7 +34,8 @@ static void dwc_loss(struct rw_connection *c, uint32_t path)
 	halve(c, path);
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		struct rw_path *p = &c->path[i];
-		if (i == path || !group || !p->live || rw_final_group(p) != group || p->recovering || rw_in_slow_start(p))
+		if (i == path || !group || !p->live || rw_final_group(p) != group || p->recovering ||
+		    rw_in_slow_start(p))
 			continue;
 		halve(c, i);
 		p->cwnd_q16 = p->ssthresh_q16; /* it has lost nothing: there is no recovery to bring it there */

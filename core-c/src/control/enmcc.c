@@ -18,9 +18,8 @@ static const struct rw_option enmcc_options[] = {
      RW_OPTION_Q16, 1 << 16, 2 << 16},
     {0}};
 
-static const struct rw_word_name enmcc_words[] = {{"m_th", 1, PATH_MTH_Q32, 32, 0},
-						  {"m_th_clamped", 1, PATH_MTH_CLAMPED_Q32, 32, 0},
-						  {0}};
+static const struct rw_word_name enmcc_words[] = {
+    {"m_th", 1, PATH_MTH_Q32, 32, 0}, {"m_th_clamped", 1, PATH_MTH_CLAMPED_Q32, 32, 0}, {0}};
 
 static uint64_t flight_q16(const struct rw_path *p)
 {
@@ -66,7 +65,8 @@ static void enmcc_loss(struct rw_connection *c, uint32_t path)
 	struct rw_path *p = &c->path[path];
 	p->word[PATH_MTH_Q32] = m_th_q32(c, p);
 	p->word[PATH_MTH_CLAMPED_Q32] = clamped_q32(c, p->word[PATH_MTH_Q32]);
-	rw_decrease(p, rw_multiply_divide(p->cwnd_q16, p->word[PATH_MTH_CLAMPED_Q32], (uint64_t)1 << 33), c->option[MIN_SSTHRESH]);
+	rw_decrease(p, rw_multiply_divide(p->cwnd_q16, p->word[PATH_MTH_CLAMPED_Q32], (uint64_t)1 << 33),
+		    c->option[MIN_SSTHRESH]);
 }
 
 static void halve(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }

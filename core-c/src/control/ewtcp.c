@@ -16,8 +16,8 @@ enum { WORD_A_Q32 };
 static const struct rw_option ewtcp_options[] = {
     RW_OPTION_MODE_PAPER,
     RW_OPTION_FLOOR_LINUX,
-    {"ewtcp_a", "inv_n2|inv_sqrt", "inv_n2", "inv_n2 = 1/n^2: n subflows share as one TCP; inv_sqrt = 1/sqrt(n): as printed",
-     RW_OPTION_CHOICE, 0, 0},
+    {"ewtcp_a", "inv_n2|inv_sqrt", "inv_n2",
+     "inv_n2 = 1/n^2: n subflows share as one TCP; inv_sqrt = 1/sqrt(n): as printed", RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 static const struct rw_word_name ewtcp_words[] = {{"a", 0, WORD_A_Q32, 32, 0}, {0}};
@@ -25,8 +25,8 @@ static const struct rw_word_name ewtcp_words[] = {{"a", 0, WORD_A_Q32, 32, 0}, {
 static uint64_t weight_q32(const struct rw_connection *c)
 {
 	/* 2^32 / sqrt(n) */
-	static const uint64_t inverse_root_q32[RW_MAX_PATHS + 1] = {0,          4294967296, 3037000500, 2479700525, 2147483648,
-								    1920767767, 1753413056, 1623345051, 1518500250};
+	static const uint64_t inverse_root_q32[RW_MAX_PATHS + 1] = {
+	    0, 4294967296, 3037000500, 2479700525, 2147483648, 1920767767, 1753413056, 1623345051, 1518500250};
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		n += c->path[i].live;

@@ -215,10 +215,7 @@ RW_INLINE uint64_t rw_rho_q16(uint64_t rtt_ns, uint64_t rtt_min_ns)
 enum { RW_ALL_GROUPS = 0 };
 
 /* The set that it is coupled with: only a final one couples (SB-CC paper, III.A). 0: none. */
-RW_INLINE uint32_t rw_final_group(const struct rw_path *p)
-{
-	return p->group_state == RW_GROUP_FINAL ? p->group : 0;
-}
+RW_INLINE uint32_t rw_final_group(const struct rw_path *p) { return p->group_state == RW_GROUP_FINAL ? p->group : 0; }
 
 /* Does it take part in sums over the rates of a group, or of all? */
 RW_INLINE int rw_counts_in(const struct rw_path *p, uint32_t group)
@@ -254,7 +251,8 @@ RW_INLINE uint64_t rw_quad_q27(const struct rw_path *p, uint64_t rtt_min_ns)
 RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t group)
 {
 	struct rw_sums t = {0, 0, 0, 0, UINT64_MAX, 0};
-	if (rw_path_count(c) == 1 && rw_counts_in(&c->path[0], group)) { /* the same in short: most flows are plain TCP */
+	if (rw_path_count(c) == 1 &&
+	    rw_counts_in(&c->path[0], group)) { /* the same in short: most flows are plain TCP */
 		uint64_t w = rw_window_q16(&c->path[0]);
 		struct rw_sums alone = {w << 11, w << 11, w << 11, w, c->path[0].srtt_ns, 1};
 		return alone;
@@ -309,14 +307,13 @@ RW_INLINE uint64_t rw_exp2_minus_one_q32(uint64_t x_q32)
 {
 	/* 2^(2^-i) in Q62 for i = 1..32 */
 	static const uint64_t root[32] = {
-	    0x5a827999fcef3242, 0x4c1bf828c6dc54b8, 0x45cae0f1f545eb73, 0x42d561b3e6243d8a,
-	    0x4166c34c5615d0ec, 0x40b268f9de0183ba, 0x4058f6a7ecccd5b6, 0x402c6be96af2fb58,
-	    0x4016321b687027a8, 0x400b18178ba33b14, 0x40058bce410147e8, 0x4002c5d7bff71daf,
-	    0x400162e807ee7e5b, 0x4000b1730df6a524, 0x400058b9497b8152, 0x40002c5c955dd701,
-	    0x4000162e46d6f26c, 0x40000b1722757b1b, 0x4000058b90fd3e0c, 0x400002c5c86f3f26,
-	    0x40000162e433c79b, 0x400000b17218edd0, 0x40000058b90c3968, 0x4000002c5c860d54,
-	    0x400000162e4302d2, 0x4000000b17218073, 0x400000058b90bffc, 0x40000002c5c85fef,
-	    0x4000000162e42ff3, 0x40000000b17217f9, 0x4000000058b90bfc, 0x400000002c5c85fe};
+	    0x5a827999fcef3242, 0x4c1bf828c6dc54b8, 0x45cae0f1f545eb73, 0x42d561b3e6243d8a, 0x4166c34c5615d0ec,
+	    0x40b268f9de0183ba, 0x4058f6a7ecccd5b6, 0x402c6be96af2fb58, 0x4016321b687027a8, 0x400b18178ba33b14,
+	    0x40058bce410147e8, 0x4002c5d7bff71daf, 0x400162e807ee7e5b, 0x4000b1730df6a524, 0x400058b9497b8152,
+	    0x40002c5c955dd701, 0x4000162e46d6f26c, 0x40000b1722757b1b, 0x4000058b90fd3e0c, 0x400002c5c86f3f26,
+	    0x40000162e433c79b, 0x400000b17218edd0, 0x40000058b90c3968, 0x4000002c5c860d54, 0x400000162e4302d2,
+	    0x4000000b17218073, 0x400000058b90bffc, 0x40000002c5c85fef, 0x4000000162e42ff3, 0x40000000b17217f9,
+	    0x4000000058b90bfc, 0x400000002c5c85fe};
 	if (x_q32 >> 32 >= 20)
 		return (((uint64_t)1 << 20) - 1) << 32;
 	uint64_t y = (uint64_t)1 << 62;

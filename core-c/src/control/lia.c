@@ -16,8 +16,10 @@ enum { PATH_THRESHOLD };
 
 static const struct rw_option lia_options[] = {RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR_LINUX, {0}};
 
-static const struct rw_word_name lia_words[] = {
-    {"alpha", 0, WORD_ALPHA_Q32, 32, 0}, {"alpha_scaled", 0, WORD_ALPHA_SCALED, 0, 0}, {"acks_threshold", 1, PATH_THRESHOLD, 0, 0}, {0}};
+static const struct rw_word_name lia_words[] = {{"alpha", 0, WORD_ALPHA_Q32, 32, 0},
+						{"alpha_scaled", 0, WORD_ALPHA_SCALED, 0, 0},
+						{"acks_threshold", 1, PATH_THRESHOLD, 0, 0},
+						{0}};
 
 /* floor(2^32 w_best / (sum floor(2^10 w_k R_best/R_k))^2), at least 1: 2^12 alpha/W. */
 static uint64_t alpha_scaled(const struct rw_connection *c)

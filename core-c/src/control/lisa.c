@@ -76,7 +76,8 @@ static void lisa_loss(struct rw_connection *c, uint32_t path)
 const struct rw_control rw_control_lisa = {
     .name = "lisa",
     .source = "Barik et al. 2016, draft-barik-mptcp-lisa; RFC 6356 in congestion avoidance",
-    .formula = "join: the fastest subflow in slow start gives 10 segments, or max(3, w/2) of a window below 20; I, D as lia",
+    .formula =
+	"join: the fastest subflow in slow start gives 10 segments, or max(3, w/2) of a window below 20; I, D as lia",
     .deviations = "The draft and the paper were not at hand: the rule follows what the CSS and TCCC papers say of it. "
 		  "A donor keeps one segment, so that a window below four gives more than it loses.",
     .multipath = 1,

@@ -17,8 +17,10 @@ static const struct rw_option newreno_options[] = {
     {"mode", "kernel|paper", "kernel", "kernel follows Linux's integer window, paper the fractional formula",
      RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
-    {"ssthresh", "none|static|hoe|hystart|hystart++", "none", "what ends the first slow start beside a loss: nothing, as Linux's "
-     "reno; 65535 bytes; or an estimate", RW_OPTION_CHOICE, 0, 0},
+    {"ssthresh", "none|static|hoe|hystart|hystart++", "none",
+     "what ends the first slow start beside a loss: nothing, as Linux's "
+     "reno; 65535 bytes; or an estimate",
+     RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 static const struct rw_word_name newreno_words[] = {RW_ESTIMATOR_PATH_WORDS, {0}};

@@ -12,8 +12,9 @@ const struct rw_control rw_control_nmcc = {
     .name = "nmcc",
     .source = "e-NMCC paper, section III",
     .formula = "I = 1/(m^2 w), in slow start 1/m^2; m^2 = sum Omega_k / max Omega_k; D = w/2",
-    .deviations = "All subflows are coupled, where the paper couples those reported to share a bottleneck (its footnote "
-		  "1).",
+    .deviations =
+	"All subflows are coupled, where the paper couples those reported to share a bottleneck (its footnote "
+	"1).",
     .multipath = 1,
     .options = nmcc_options,
     .words = nmcc_words,

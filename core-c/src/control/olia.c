@@ -37,7 +37,8 @@ static int32_t module_step(const struct rw_connection *c, uint32_t path)
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *k = &c->path[i];
 		if (rw_counts(k))
-			sum += rw_min64(rw_multiply_divide(module_window(k, p) << MODULE_SCALE, p->srtt_ns, k->srtt_ns), (uint64_t)1 << 60);
+			sum += rw_min64(rw_multiply_divide(module_window(k, p) << MODULE_SCALE, p->srtt_ns, k->srtt_ns),
+					(uint64_t)1 << 60);
 	}
 	int bits = 64 - rw_leading_zeros(sum), excess = bits > MODULE_SUM_BITS ? bits - MODULE_SUM_BITS : 0;
 	sum >>= excess;
@@ -78,8 +79,6 @@ static void olia_ack(struct rw_connection *c, const struct rw_ack *ack)
 	if (acked_q16)
 		rw_olia_avoid(c, ack->path, RW_ALL_GROUPS, c->option[BEST], acked_q16);
 }
-
-
 
 static void olia_loss(struct rw_connection *c, uint32_t path)
 {

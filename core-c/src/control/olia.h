@@ -14,13 +14,19 @@
 /* Places among a path's words. */
 enum { OLIA_BETWEEN_LOSSES, OLIA_SINCE_LOSS, OLIA_ALPHA_Q32, OLIA_PATH_WORDS };
 
-#define RW_OLIA_PATH_WORDS                                                                                           \
-	{"loss_interval_bytes", 1, OLIA_BETWEEN_LOSSES, 0, 0}, {"since_loss_bytes", 1, OLIA_SINCE_LOSS, 0, 0},             \
-	{"alpha", 1, OLIA_ALPHA_Q32, 32, 1}
+#define RW_OLIA_PATH_WORDS                                                                                             \
+	{"loss_interval_bytes", 1, OLIA_BETWEEN_LOSSES, 0, 0}, {"since_loss_bytes", 1, OLIA_SINCE_LOSS, 0, 0},         \
+	    {"alpha", 1, OLIA_ALPHA_Q32, 32, 1}
 
-#define RW_OPTION_OLIA_BEST                                                                                          \
-	{"best", "kernel|draft", "kernel", "which paths are best: kernel, most l/R^2, as the rate of TCP is sqrt(l)/R; "   \
-	 "draft-khalili prints l^2/R", RW_OPTION_CHOICE, 0, 0}
+#define RW_OPTION_OLIA_BEST                                                                                            \
+	{"best",                                                                                                       \
+	 "kernel|draft",                                                                                               \
+	 "kernel",                                                                                                     \
+	 "which paths are best: kernel, most l/R^2, as the rate of TCP is sqrt(l)/R; "                                 \
+	 "draft-khalili prints l^2/R",                                                                                 \
+	 RW_OPTION_CHOICE,                                                                                             \
+	 0,                                                                                                            \
+	 0}
 enum { OLIA_BEST_KERNEL, OLIA_BEST_DRAFT };
 
 /* Where the count of bytes stays. */
@@ -35,7 +41,8 @@ struct rw_olia_alpha {
 RW_INLINE void rw_olia_delivered(struct rw_connection *c, const struct rw_ack *ack)
 {
 	uint64_t *since = &c->path[ack->path].word[OLIA_SINCE_LOSS];
-	*since = rw_min64(*since + (uint64_t)ack->acked_segments * (c->mss_bytes ? c->mss_bytes : 1460), OLIA_BYTES_MAX);
+	*since =
+	    rw_min64(*since + (uint64_t)ack->acked_segments * (c->mss_bytes ? c->mss_bytes : 1460), OLIA_BYTES_MAX);
 }
 
 /* A second loss without anything delivered in between belongs to the first. */

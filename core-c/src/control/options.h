@@ -6,15 +6,26 @@
 
 enum { MODE, MIN_SSTHRESH, COMMON_OPTIONS };
 
-#define RW_OPTION_MODE_PAPER                                                                                         \
-	{"mode", "kernel|paper", "paper", "paper: ssthresh is reached at once, growth while the recorded sender was not "  \
-	 "limited by application or receiver; kernel: PRR and Linux's own growth gate", RW_OPTION_CHOICE, 0, 0}
+#define RW_OPTION_MODE_PAPER                                                                                           \
+	{"mode",                                                                                                       \
+	 "kernel|paper",                                                                                               \
+	 "paper",                                                                                                      \
+	 "paper: ssthresh is reached at once, growth while the recorded sender was not "                               \
+	 "limited by application or receiver; kernel: PRR and Linux's own growth gate",                                \
+	 RW_OPTION_CHOICE,                                                                                             \
+	 0,                                                                                                            \
+	 0}
 
 /* For those whose kernel module differs in its arithmetic, too. */
-#define RW_OPTION_MODE_MODULE                                                                                        \
-	{"mode", "kernel|paper", "paper", "paper: the formula, and ssthresh is reached at once; kernel: the integers of "  \
-	 "the Linux MPTCP module (one step for each ACK, whole segments), PRR and Linux's own growth gate",               \
-	 RW_OPTION_CHOICE, 0, 0}
+#define RW_OPTION_MODE_MODULE                                                                                          \
+	{"mode",                                                                                                       \
+	 "kernel|paper",                                                                                               \
+	 "paper",                                                                                                      \
+	 "paper: the formula, and ssthresh is reached at once; kernel: the integers of "                               \
+	 "the Linux MPTCP module (one step for each ACK, whole segments), PRR and Linux's own growth gate",            \
+	 RW_OPTION_CHOICE,                                                                                             \
+	 0,                                                                                                            \
+	 0}
 
 #define RW_OPTION_FLOOR(text, why) {"min_ssthresh", "1 to 1024 segments", text, why, RW_OPTION_Q16, 1 << 16, 1024 << 16}
 #define RW_OPTION_FLOOR_LINUX RW_OPTION_FLOOR("2", "RFC 5681 and Linux floor; 1 is used by some simulators")

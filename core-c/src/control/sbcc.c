@@ -19,12 +19,15 @@ enum { GAIN_BITS = 3 };
 static const struct rw_option sbcc_options[] = {
     RW_OPTION_MODE_PAPER,
     RW_OPTION_FLOOR_LINUX,
-    {"sbcc_beta_floor", "0 to 1", "0", "0: as printed, growth dies away without marks; 0.125 is advised where it is deployed (S-9)",
-     RW_OPTION_Q16, 0, 1 << 16},
-    {"sbcc_loss", "literal|full", "literal", "a lost packet: literal, w beta/2 as for a mark (S-12); full, w/2 (RFC 8257)",
+    {"sbcc_beta_floor", "0 to 1", "0",
+     "0: as printed, growth dies away without marks; 0.125 is advised where it is deployed (S-9)", RW_OPTION_Q16, 0,
+     1 << 16},
+    {"sbcc_loss", "literal|full", "literal",
+     "a lost packet: literal, w beta/2 as for a mark (S-12); full, w/2 (RFC 8257)", RW_OPTION_CHOICE, 0, 0},
+    {"beta_inside_max", "off|on", "off",
+     "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: each beta "
+     "within it, as one factor for the whole set has it (S-10)",
      RW_OPTION_CHOICE, 0, 0},
-    {"beta_inside_max", "off|on", "off", "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: each beta "
-     "within it, as one factor for the whole set has it (S-10)", RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 static const struct rw_word_name sbcc_words[] = {{"beta", 1, PATH_BETA_Q32, 32, 0}, {"a", 1, PATH_A_Q32, 32, 0}, {0}};
@@ -51,7 +54,8 @@ static void sbcc_delivered(struct rw_connection *c, const struct rw_ack *ack)
 	if (p->word[PATH_ROUND] && (int32_t)(ack->una - (uint32_t)p->word[PATH_ROUND]) < 0)
 		return;
 	if (p->word[PATH_ROUND]) {
-		uint64_t marked_q32 = rw_multiply_divide(p->word[PATH_MARKED], BETA_ONE_Q32, rw_max64(p->word[PATH_DELIVERED], 1));
+		uint64_t marked_q32 =
+		    rw_multiply_divide(p->word[PATH_MARKED], BETA_ONE_Q32, rw_max64(p->word[PATH_DELIVERED], 1));
 		uint64_t beta = p->word[PATH_BETA_Q32];
 		p->word[PATH_BETA_Q32] = beta - (beta >> GAIN_BITS) + (rw_min64(marked_q32, BETA_ONE_Q32) >> GAIN_BITS);
 		p->word[PATH_DELIVERED] = p->word[PATH_MARKED] = 0;
@@ -68,7 +72,8 @@ static uint64_t best_q27(const struct rw_connection *c, const struct rw_path *ow
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
 		if (rw_counts_in(p, rw_final_group(own)))
-			best = rw_max64(best, rw_multiply_divide(rw_quad_q27(p, t->rtt_min_ns), beta_q32(c, p), BETA_ONE_Q32));
+			best = rw_max64(
+			    best, rw_multiply_divide(rw_quad_q27(p, t->rtt_min_ns), beta_q32(c, p), BETA_ONE_Q32));
 	}
 	return best;
 }
@@ -104,7 +109,8 @@ static void sbcc_loss(struct rw_connection *c, uint32_t path) { reduce(c, path, 
 const struct rw_control rw_control_sbcc = {
     .name = "sbcc",
     .source = "SB-CC paper, III.A, Algorithms 1-2",
-    .formula = "in a final set: I = min(beta max_k(w_k/R_k^2) / (sum w_k/R_k)^2, 1/w), D = w beta/2; outside: I = 1/w, D = w/2",
+    .formula =
+	"in a final set: I = min(beta max_k(w_k/R_k^2) / (sum w_k/R_k)^2, 1/w), D = w beta/2; outside: I = 1/w, D = w/2",
     .deviations = "Subflows are coupled in a final set only, where Algorithm 1's input has two states and the text "
 		  "three. beta is 1 outside of a set and where one begins, and is updated once a window of data. With "
 		  "the ECN of RFC 3168 an echo is repeated until it is answered, so that T is near 1; AccECN counts "

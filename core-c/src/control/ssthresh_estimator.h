@@ -117,7 +117,13 @@ RW_INLINE void hoe_delivered(struct rw_path *p, const struct rw_ack *ack)
 }
 
 #define HYSTART_TRAIN_NS 2000000
-enum { HYSTART_SAMPLES = 8, HYSTART_LOW_WINDOW = 16, HYSTART_ACK_DELAY_US = 1000, HYSTART_MARGIN_MIN_US = 4000, HYSTART_MARGIN_MAX_US = 16000 };
+enum {
+	HYSTART_SAMPLES = 8,
+	HYSTART_LOW_WINDOW = 16,
+	HYSTART_ACK_DELAY_US = 1000,
+	HYSTART_MARGIN_MIN_US = 4000,
+	HYSTART_MARGIN_MAX_US = 16000
+};
 
 RW_INLINE uint32_t hystart_margin_us(uint32_t delay_us)
 {

@@ -25,11 +25,12 @@ const struct rw_control rw_control_tccc = {
     .name = "tccc",
     .source = "TCCC paper, Algorithms 1-2, eq. 6 and 8",
     .formula = "I = 1/(R_r min R sum w_k/R_k^2), D = min R (sum w_k/R_k)^2 / (2 R_r sum w_k/R_k^2) or w/2",
-    .deviations = "Line 18 prints alpha R_r/min R, where growth by alpha each smallest RTT needs the exponent "
-		  "(alpha_form). The same packet loss rate is not defined in print: peaks of the flight within a factor "
-		  "(same_loss_ratio). Eq. 8 leaves n alike subflows a window of w (1 - n/2): a floor (min_ssthresh). A "
-		  "join at or beyond con_ssth ends coupled slow start, the printed logarithm not being positive there. "
-		  "A timeout halves. An undone loss gives the coupling back.",
+    .deviations =
+	"Line 18 prints alpha R_r/min R, where growth by alpha each smallest RTT needs the exponent "
+	"(alpha_form). The same packet loss rate is not defined in print: peaks of the flight within a factor "
+	"(same_loss_ratio). Eq. 8 leaves n alike subflows a window of w (1 - n/2): a floor (min_ssthresh). A "
+	"join at or beyond con_ssth ends coupled slow start, the printed logarithm not being positive there. "
+	"A timeout halves. An undone loss gives the coupling back.",
     .multipath = 1,
     .options = tccc_options,
     .words = tccc_words,

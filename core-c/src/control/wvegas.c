@@ -29,19 +29,21 @@ enum {
 _Static_assert(PATH_RENO_UNTIL < RW_PATH_WORDS, "the state fits");
 
 static const struct rw_option wvegas_options[] = {
-    {"mode", "kernel|paper", "kernel", "kernel: PRR and Linux's own growth gate; paper: ssthresh is reached at once, growth "
+    {"mode", "kernel|paper", "kernel",
+     "kernel: PRR and Linux's own growth gate; paper: ssthresh is reached at once, growth "
      "while the recorded sender was not limited by application or receiver; the integers are the module's in both",
      RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
     {"initial_alpha", "1 to 1024 segments", "2", "the module's; also the least", RW_OPTION_Q16, 1 << 16, 1024 << 16},
-    {"total_alpha", "1 to 1024 segments", "10", "the module's: queued by all subflows together", RW_OPTION_Q16, 1 << 16, 1024 << 16},
+    {"total_alpha", "1 to 1024 segments", "10", "the module's: queued by all subflows together", RW_OPTION_Q16, 1 << 16,
+     1024 << 16},
     {"gamma", "0 to 1024 segments", "1", "the module's: queued when slow start ends", RW_OPTION_Q16, 0, 1024 << 16},
     {0}};
 
 static const struct rw_word_name wvegas_words[] = {
-    {"base_rtt_us", 1, PATH_BASE_US, 0, 0},       {"alpha", 1, PATH_ALPHA, 0, 0},
-    {"weight", 1, PATH_WEIGHT_Q16, 16, 0},        {"queue_delay_us", 1, PATH_QUEUE_DELAY_US, 0, 0},
-    {"instant_rate", 1, PATH_RATE, 0, 0},         {0}};
+    {"base_rtt_us", 1, PATH_BASE_US, 0, 0}, {"alpha", 1, PATH_ALPHA, 0, 0},
+    {"weight", 1, PATH_WEIGHT_Q16, 16, 0},  {"queue_delay_us", 1, PATH_QUEUE_DELAY_US, 0, 0},
+    {"instant_rate", 1, PATH_RATE, 0, 0},   {0}};
 
 static uint64_t whole(uint64_t w_q16) { return rw_max64(w_q16 >> 16, 1); }
 

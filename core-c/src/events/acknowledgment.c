@@ -12,7 +12,8 @@ struct ack_work {
 	int64_t now;
 	uint32_t delivered;
 	uint32_t una_before;
-	uint8_t advanced, data_acked, data_sacked, dsack, dsack_probe, window_update, ece, original_sacked, lost_retransmission;
+	uint8_t advanced, data_acked, data_sacked, dsack, dsack_probe, window_update, ece, original_sacked,
+	    lost_retransmission;
 	int64_t first_sent_ns, last_sent_ns, sack_sent_ns, sack_last_ns; /* 0: none */
 	uint8_t retransmitted_acked;
 	uint32_t highest_before; /* SACKed before this ACK: what it SACKs itself is no sign of reordering */
@@ -39,7 +40,8 @@ static int echoes_before(const struct rw_packet *p, uint32_t ts)
 /* A first transmission delivered below what was SACKed before came out of order. */
 static void see_reordering(struct ack_work *w, const struct rw_segment *g)
 {
-	if (rw_seq_diff(g->start, w->highest_before) < 0 && (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
+	if (rw_seq_diff(g->start, w->highest_before) < 0 &&
+	    (!w->reordered || rw_seq_diff(g->start, w->reorder_at) < 0)) {
 		w->reordered = 1;
 		w->reorder_at = g->start;
 	}
@@ -59,7 +61,7 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 		return;
 	if (g->bits & RW_SEGMENT_EVER) {
 		if (g->bits & RW_SEGMENT_LOST && g->bits & RW_SEGMENT_RETRANSMITTED) {
-			g->bits &= (uint8_t) ~(RW_SEGMENT_LOST | RW_SEGMENT_RETRANSMITTED);
+			g->bits &= (uint8_t)~(RW_SEGMENT_LOST | RW_SEGMENT_RETRANSMITTED);
 			s->lost_out--;
 			s->retrans_out--;
 		}
@@ -233,7 +235,9 @@ static uint64_t rtt_sample(struct rw_sender *s, const struct ack_work *w)
 /* The newest segment's sample: what delay-based decisions look at. */
 static uint64_t newest_sample(const struct rw_sender *s, const struct ack_work *w)
 {
-	int64_t from = w->sack_last_ns ? w->sack_last_ns : w->first_sent_ns && !w->retransmitted_acked ? w->last_sent_ns : 0;
+	int64_t from = w->sack_last_ns                               ? w->sack_last_ns
+		       : w->first_sent_ns && !w->retransmitted_acked ? w->last_sent_ns
+								     : 0;
 	if (!from || s->afar)
 		return 0;
 	return w->now > from ? (uint64_t)(w->now - from) : 1;
@@ -406,7 +410,8 @@ static void react(struct rw_sender *s, struct ack_work *w, struct rw_event *e, i
 		}
 	}
 	if (s->state == RW_SENDER_RECOVERY) {
-		if (w->advanced && s->undo_possible && s->has_retransmit_ts && echoes_before(w->p, s->first_retransmit_ts)) {
+		if (w->advanced && s->undo_possible && s->has_retransmit_ts &&
+		    echoes_before(w->p, s->first_retransmit_ts)) {
 			note_reordering(s, w->una_before, s->segment_bytes);
 			if (s->retrans_out)
 				return;
@@ -470,7 +475,8 @@ static uint8_t new_marks(struct rw_sender *s, const struct rw_packet *p)
 		return (p->flags & RW_TCP_ECE) != 0;
 	if (rw_seq_diff(p->ack, s->una) < 0)
 		return 0;
-	uint8_t count = (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
+	uint8_t count =
+	    (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
 	uint8_t more = (count - s->ce_counter) & 7;
 	s->ce_counter = count;
 	return more;
@@ -495,7 +501,8 @@ static uint32_t accept_unseen(struct rw_sender *s, const struct rw_packet *p, ui
 static RW_ASIDE void see_flight(struct rw_sender *s, struct rw_event *e, uint32_t ack, uint32_t delivered)
 {
 	int beside = s->vantage <= RW_VANTAGE_SENDER && !s->corrected; /* where it is not known, it is taken for that */
-	int more = !e->starved && e->room, all = e->whole_before && more && e->state == RW_SENDER_OPEN && s->sacked_out == 0;
+	int more = !e->starved && e->room,
+	    all = e->whole_before && more && e->state == RW_SENDER_OPEN && s->sacked_out == 0;
 	uint8_t flight = s->flight;
 	s->flight = RW_FLIGHT_NONE;
 	e->first_flight_is = flight;
@@ -536,8 +543,8 @@ static struct rw_event *begin_ack(struct rw_sender *s, const struct rw_packet *p
 	if (s->bursts && e->room)
 		e->room = (s->window_bytes - span) / s->segment_bytes;
 	e->in_flight_bytes_before = s->sacked_out + s->lost_out == 0 ? span
-				    : flight_bytes > UINT32_MAX     ? UINT32_MAX
-								    : (uint32_t)flight_bytes;
+				    : flight_bytes > UINT32_MAX      ? UINT32_MAX
+								     : (uint32_t)flight_bytes;
 	s->acks++;
 	s->last_ack_ns = p->time_ns;
 	return e;
@@ -553,8 +560,8 @@ static inline uint32_t whole_segments_acked(const struct rw_sender *s, const str
 	/* Of what is outstanding: what is walked here is taken off the scoreboard, and never walked again. */
 	if (p->ack - s->una - 1 >= s->next - s->una)
 		return 0;
-	if (s->state != RW_SENDER_OPEN || p->sack_count || s->sacked_out | s->lost_out | s->retrans_out || s->probe_outstanding ||
-	    s->accurate_ecn || p->flags & RW_TCP_ECE || s->afar)
+	if (s->state != RW_SENDER_OPEN || p->sack_count || s->sacked_out | s->lost_out | s->retrans_out ||
+	    s->probe_outstanding || s->accurate_ecn || p->flags & RW_TCP_ECE || s->afar)
 		return 0;
 	const struct rw_segment *g = s->first;
 	while (n < s->count && rw_seq_diff(g[n].end, p->ack) <= 0 && g[n].bits == 0)
@@ -601,7 +608,7 @@ static void process_plain_ack(struct rw_sender *s, const struct rw_packet *p, ui
 }
 
 static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-							struct rw_oddity_counts *oddities)
+				       struct rw_oddity_counts *oddities)
 {
 	if (!s->started)
 		rw_sender_start(s, p->ack);
@@ -663,7 +670,8 @@ static RW_ASIDE void process_other_ack(struct rw_sender *s, const struct rw_pack
 		uint32_t covered = w.delivered, most = covered ? covered - 1 : 0;
 		uint32_t counted = s->sacked_out < most ? s->sacked_out : most;
 		w.delivered -= counted;
-		s->sacked_out = s->state == RW_SENDER_RECOVERY && rw_seq_diff(s->una, s->high) < 0 ? s->sacked_out - counted : 0;
+		s->sacked_out =
+		    s->state == RW_SENDER_RECOVERY && rw_seq_diff(s->una, s->high) < 0 ? s->sacked_out - counted : 0;
 		if (s->sacked_out > s->count - s->lost_out)
 			s->sacked_out = s->count - s->lost_out;
 	}

@@ -110,15 +110,15 @@ struct rw_sender {
 	uint8_t sack, vantage, peer_scale, handshake;
 	uint8_t accurate_ecn, ce_counter; /* RFC 9768: the peer's count of CE marks, modulo 8 */
 	uint8_t corrected;          /* packets come when they were sent, wherever they were captured */
-	uint8_t beside, afar;       /* beside the sender, or beside the receiver, and packets come when they were captured */
+	uint8_t beside, afar; /* beside the sender, or beside the receiver, and packets come when they were captured */
 	uint32_t segments_max;
 	struct rw_budget *budget;
-	uint64_t work, packets;     /* segments looked at; packets that caused it */
+	uint64_t work, packets; /* segments looked at; packets that caused it */
 	uint64_t segments_seen;
 	uint8_t retired;
 	/* Scoreboard: the unacknowledged segments in sequence order, `count` of them from `first` on. */
 	struct rw_segment *segment; /* `capacity` of them */
-	struct rw_segment *first;   /* of those: `room` lie from here to their end */
+	struct rw_segment *first; /* of those: `room` lie from here to their end */
 	uint32_t room, count, capacity;
 	uint32_t first_sequence, una, next, high, highest_sack;
 	uint32_t sacked_out, lost_out, retrans_out;
@@ -148,7 +148,7 @@ struct rw_sender {
 	/* Since the ACK before */
 	uint32_t sent_since;
 	uint32_t initial, first_acked; /* segments of the initial flight; how many its first ACK delivered */
-	uint8_t flight;                /* rw_flight: what began at first_sequence */
+	uint8_t flight; /* rw_flight: what began at first_sequence */
 	uint8_t retransmitted_since, quiet_acks;
 	/* MPTCP: the newest mapping, by the low half of its data sequence number, and where it ends on this subflow. */
 	uint32_t mapping, mapping_end;
@@ -156,7 +156,8 @@ struct rw_sender {
 	uint32_t window_bytes;
 	uint8_t window_probe; /* a byte was sent at una to a closed window */
 	uint8_t started, bursts, whole, gave_up;
-	uint8_t steady; /* in RW_SENDER_OPEN, some of its data was acknowledged, and a timer runs; kept by rw_sender_settle */
+	uint8_t
+	    steady; /* in RW_SENDER_OPEN, some of its data was acknowledged, and a timer runs; kept by rw_sender_settle */
 	uint8_t syns; /* bits: one without ACK was sent, one with */
 	uint32_t lost_total;
 	/* The clock of its timestamps, where that counts milliseconds: value 0 after tick_first began at tick_ns. */
@@ -168,24 +169,24 @@ struct rw_sender {
 	int64_t echo_ns;
 	/* Metrics */
 	uint64_t bytes, retransmitted_packets, retransmitted_bytes, spurious, unseen_bytes;
-	uint64_t dsacked;            /* segments reported as received twice, whoever sent them twice */
+	uint64_t dsacked; /* segments reported as received twice, whoever sent them twice */
 	uint64_t sends, timed_sends; /* data packets; those that neither an ACK nor other data went right before */
 	uint64_t acks, ece_acks, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_early_us[RW_RTT_EARLY], rtt_median_us, rtt_p95_us;
 	uint32_t *rtt_histogram; /* RW_RTT_BUCKETS, after the early samples */
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	struct {
-		uint32_t end;        /* of the data captured so far */
-		uint16_t next;       /* expected */
+		uint32_t end; /* of the data captured so far */
+		uint16_t next; /* expected */
 		uint8_t asked; /* the capture point is behind the sender, and the packets have numbers */
 		uint8_t started;
 		uint64_t in_order, consecutive, out_of_order, missing;
-		uint64_t holes;      /* segments that were not seen the first time */
-	} identification;            /* of IPv4 */
+		uint64_t holes; /* segments that were not seen the first time */
+	} identification; /* of IPv4 */
 };
 
-void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, int corrected, uint32_t segments_max,
-		    struct rw_budget *budget);
+void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, int corrected,
+		    uint32_t segments_max, struct rw_budget *budget);
 /* The flow has ended: keeps the metrics, frees the rest. It must be given no more packets. */
 void rw_sender_retire(struct rw_sender *s);
 void rw_sender_close(struct rw_sender *s);
@@ -210,12 +211,15 @@ uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s);
 uint32_t rw_sender_rtt_quantile_us(const struct rw_sender *s, uint32_t percent);
 
 /* Inside this folder: the scoreboard. */
-enum { RW_SEGMENT_SACKED = 1, RW_SEGMENT_LOST = 2, RW_SEGMENT_RETRANSMITTED = 4, RW_SEGMENT_EVER = 8, RW_SEGMENT_UNSEEN = 16 };
+enum {
+	RW_SEGMENT_SACKED = 1,
+	RW_SEGMENT_LOST = 2,
+	RW_SEGMENT_RETRANSMITTED = 4,
+	RW_SEGMENT_EVER = 8,
+	RW_SEGMENT_UNSEEN = 16
+};
 
-static inline struct rw_segment *rw_segment_at(const struct rw_sender *s, uint32_t i)
-{
-	return &s->first[i];
-}
+static inline struct rw_segment *rw_segment_at(const struct rw_sender *s, uint32_t i) { return &s->first[i]; }
 
 static inline uint32_t rw_in_flight(const struct rw_sender *s)
 {
@@ -254,7 +258,7 @@ struct rw_event *rw_sender_add_event(struct rw_sender *s, struct rw_events *out,
 int rw_sender_enter_recovery(struct rw_sender *s);
 /* acknowledgment.c. Returns whether it was a plain one, whose event is complete. */
 int rw_sender_process_ack(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-			   struct rw_oddity_counts *oddities);
+			  struct rw_oddity_counts *oddities);
 
 /* After what may have changed it. */
 static inline void rw_sender_settle(struct rw_sender *s)

@@ -30,8 +30,8 @@
 /* 1500 bytes less IPv4 and TCP; for flows whose handshake was not seen. */
 #define MSS_ETHERNET 1460
 
-void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, int corrected, uint32_t segments_max,
-		    struct rw_budget *budget)
+void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t vantage, int corrected,
+		    uint32_t segments_max, struct rw_budget *budget)
 {
 	const struct rw_flow_side *source = &flow->side[flow->source], *sink = &flow->side[!flow->source];
 	memset(s, 0, sizeof *s);
@@ -45,7 +45,8 @@ void rw_sender_open(struct rw_sender *s, const struct rw_flow *flow, uint8_t van
 	s->payload_max = source->payload_max;
 	/* Without a handshake assume what every stack of today offers. */
 	s->sack = source->syn && sink->syn ? source->sack_permitted && sink->sack_permitted : 1;
-	s->peer_scale = source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
+	s->peer_scale =
+	    source->syn && sink->syn && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
 	s->ticks = (uint8_t)rw_clock_ticks(flow, flow->source);
 	s->handshake = flow->handshake;
 	s->identification.asked = flow->family == 4 && (vantage == RW_VANTAGE_MIDDLE || vantage == RW_VANTAGE_RECEIVER);
@@ -170,7 +171,8 @@ static int explain_retransmission(struct rw_sender *s, const struct rw_packet *p
 	}
 	if (probe > rto)
 		probe = rto;
-	if (tail && s->sack && !s->probe_outstanding && s->backoff == 0 && waited >= probe / 10 * 9 && s->lost_out == 0) {
+	if (tail && s->sack && !s->probe_outstanding && s->backoff == 0 && waited >= probe / 10 * 9 &&
+	    s->lost_out == 0) {
 		s->probe_outstanding = 1;
 		s->probe_retransmitted = 1;
 		s->probe_high = s->next;
@@ -199,7 +201,8 @@ static int explain_retransmission(struct rw_sender *s, const struct rw_packet *p
 }
 
 /* Marks what lies in [start, end) as sent again; counts segments. A probe asks for an answer: it is no second flight. */
-static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, int probe)
+static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end,
+				   int probe)
 {
 	uint32_t segments = 0;
 	for (uint32_t i = rw_scoreboard_find(s, start); i < s->count; i++) {
@@ -254,8 +257,9 @@ static RW_ASIDE void recut(struct rw_sender *s, uint32_t start, uint32_t end)
  */
 static RW_ASIDE void learn_threshold(struct rw_sender *s, const struct rw_packet *p)
 {
-	int later = s->beside && s->sack && s->state == RW_SENDER_RECOVERY && p->time_ns - s->recovery_ns > LATE_NS && s->last_ack_ns > s->recovery_ns &&
-		    p->time_ns - s->last_ack_ns < PROMPT_NS && s->sacked_out > s->reorder_segments;
+	int later = s->beside && s->sack && s->state == RW_SENDER_RECOVERY && p->time_ns - s->recovery_ns > LATE_NS &&
+		    s->last_ack_ns > s->recovery_ns && p->time_ns - s->last_ack_ns < PROMPT_NS &&
+		    s->sacked_out > s->reorder_segments;
 	uint32_t waited_for = later ? s->sacked_out : 0;
 	s->recovery_ns = 0;
 	if (waited_for && waited_for == s->waited_for && waited_for <= REORDER_MOST)
@@ -356,8 +360,8 @@ static void see_burst(struct rw_sender *s, const struct rw_packet *p)
 		s->burst_ns = p->time_ns;
 }
 
-static int append_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, uint32_t mss, uint8_t bits,
-		      uint32_t *segments)
+static int append_new(struct rw_sender *s, const struct rw_packet *p, uint32_t start, uint32_t end, uint32_t mss,
+		      uint8_t bits, uint32_t *segments)
 {
 	int64_t sent_ns = bits & RW_SEGMENT_UNSEEN ? p->time_ns : s->burst_ns;
 	while (rw_seq_diff(end, start) > 0) {
@@ -379,7 +383,8 @@ static int too_much_work(const struct rw_sender *s)
 }
 
 /* Forgets what is outstanding: the window cannot be followed. */
-static RW_ASIDE void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next, struct rw_oddity_counts *oddities)
+static RW_ASIDE void give_up_window(struct rw_sender *s, const struct rw_packet *p, uint32_t next,
+				    struct rw_oddity_counts *oddities)
 {
 	rw_oddity_add(oddities, RW_ODDITY_WINDOW_TOO_LARGE, p->file, p->offset);
 	s->gave_up = 1;
@@ -411,7 +416,8 @@ static uint32_t timeouts_idle(const struct rw_sender *s, const struct rw_packet 
  */
 static uint32_t buffers_queued(const struct rw_sender *s, const struct rw_packet *p)
 {
-	return p->mptcp.seen && p->mptcp.dss_mapping && p->mptcp.data_length + s->segment_bytes >= SCHEDULED_MOST ? 2 : 1;
+	return p->mptcp.seen && p->mptcp.dss_mapping && p->mptcp.data_length + s->segment_bytes >= SCHEDULED_MOST ? 2
+														  : 1;
 }
 
 /*
@@ -538,8 +544,11 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 	if (bytes == 0) {
 		/* A packet without data tells how far its sender has got: what is not here of that was lost on the way. */
 		uint32_t ahead = p->sequence - s->next;
-		int told = s->started && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->sequence - s->una <= s->window_bytes;
-		return told && ahead && ahead <= RW_SEQUENCE_JUMP_MAX ? sent_new(s, p, p->sequence, p->sequence, out, oddities) : 0;
+		int told =
+		    s->started && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->sequence - s->una <= s->window_bytes;
+		return told && ahead && ahead <= RW_SEQUENCE_JUMP_MAX
+			   ? sent_new(s, p, p->sequence, p->sequence, out, oddities)
+			   : 0;
 	}
 	if (!s->started)
 		rw_sender_start(s, start_at);
@@ -571,7 +580,8 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 			give_up_window(s, p, s->next, oddities);
 		if (status)
 			return status == RW_SCOREBOARD_NO_MEMORY;
-		int with_fin = p->flags & RW_TCP_FIN && filling.bytes && filling.end == end; /* it has a number, and is no data */
+		int with_fin =
+		    p->flags & RW_TCP_FIN && filling.bytes && filling.end == end; /* it has a number, and is no data */
 		s->bytes += filling.bytes - (uint32_t)with_fin;
 		if (!filling.reordered)
 			sent_again(s, p, start_at, old_end, out);
@@ -591,8 +601,9 @@ static int sent(struct rw_sender *s, const struct rw_packet *p, struct rw_events
 static inline int goes_on(const struct rw_sender *s, const struct rw_packet *p)
 {
 	uint32_t bytes = p->payload_bytes;
-	return p->sequence == s->next && p->tcp_header_bytes == s->segment_header && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) &&
-	       s->steady && bytes - 1 < s->segment_bytes && s->count > s->sacked_out + s->lost_out && s->count < s->room && s->count + 3 <= s->segments_max &&
+	return p->sequence == s->next && p->tcp_header_bytes == s->segment_header &&
+	       !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) && s->steady && bytes - 1 < s->segment_bytes &&
+	       s->count > s->sacked_out + s->lost_out && s->count < s->room && s->count + 3 <= s->segments_max &&
 	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
 }
 
@@ -691,7 +702,7 @@ uint64_t rw_sender_unseen_retransmissions(const struct rw_sender *s)
 }
 
 static RW_ASIDE int sent_otherwise(struct rw_sender *s, const struct rw_packet *p, struct rw_events *out,
-						    struct rw_oddity_counts *oddities)
+				   struct rw_oddity_counts *oddities)
 {
 	int failed = sent(s, p, out, oddities);
 	settle(s, out);

@@ -50,7 +50,8 @@ void rw_copies_close(struct rw_copies *copies);
  * data is not in so short a time.
  */
 enum rw_copy { RW_COPY_NONE = 0, RW_COPY_CERTAIN = 1, RW_COPY_NAMELESS = 2 };
-enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet, int fresh);
+enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet,
+			   int fresh);
 
 /* One record, as it is noted for later passes. */
 struct rw_noted {

@@ -117,7 +117,10 @@ void rw_journal_close(struct rw_journal *j)
 	free(j);
 }
 
-void rw_journal_narrow(struct rw_journal *j, uint64_t bytes) { j->bytes_max -= bytes < j->bytes_max ? bytes : j->bytes_max; }
+void rw_journal_narrow(struct rw_journal *j, uint64_t bytes)
+{
+	j->bytes_max -= bytes < j->bytes_max ? bytes : j->bytes_max;
+}
 
 static void close_chunk(struct rw_journal *j)
 {
@@ -145,9 +148,18 @@ static RW_ASIDE int make_room(struct rw_journal *j)
 	return 0;
 }
 
-static inline uint64_t numbers_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, sequence)); }
-static inline uint64_t counts_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, payload_bytes)); }
-static inline uint64_t kinds_of(const struct rw_packet *p) { return rw_fields_at(p, offsetof(struct rw_packet, family)); }
+static inline uint64_t numbers_of(const struct rw_packet *p)
+{
+	return rw_fields_at(p, offsetof(struct rw_packet, sequence));
+}
+static inline uint64_t counts_of(const struct rw_packet *p)
+{
+	return rw_fields_at(p, offsetof(struct rw_packet, payload_bytes));
+}
+static inline uint64_t kinds_of(const struct rw_packet *p)
+{
+	return rw_fields_at(p, offsetof(struct rw_packet, family));
+}
 
 static inline void put(uint8_t **at, const void *what, size_t n)
 {
@@ -176,8 +188,9 @@ static int has_mapping(const struct rw_mptcp *m) { return m->seen && m->dss_mapp
 
 static void put_mapping(uint8_t **at, const struct rw_mptcp *m)
 {
-	uint8_t bits = (uint8_t)((m->seen & 1 << RW_MP_CAPABLE ? MAPPING_CAPABLE : 0) | (m->dss_wide ? MAPPING_WIDE : 0) |
-				 (m->dss_data_fin ? MAPPING_DATA_FIN : 0) | (m->subflow_sequence ? MAPPING_PLACED : 0));
+	uint8_t bits =
+	    (uint8_t)((m->seen & 1 << RW_MP_CAPABLE ? MAPPING_CAPABLE : 0) | (m->dss_wide ? MAPPING_WIDE : 0) |
+		      (m->dss_data_fin ? MAPPING_DATA_FIN : 0) | (m->subflow_sequence ? MAPPING_PLACED : 0));
 	put(at, &bits, 1);
 	put(at, &m->data_length, 2);
 	put(at, &m->data_sequence, 8);
@@ -336,8 +349,9 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 	struct side *s = &m->side[which];
 	uint64_t elapsed = (uint64_t)p->time_ns - (uint64_t)m->time_ns;
 	uint32_t value = p->ts_value - s->ts_value, echo = p->ts_echo - s->ts_echo;
-	uint64_t unexpected = (numbers_of(p) ^ rw_fields_at(&s->next, offsetof(struct foretold, sequence))) | (counts_of(p) ^ s->next.counts) |
-			      (kinds_of(p) ^ s->next.kinds) | (p->identification ^ s->identification) | (n->flow ^ s->flow) |
+	uint64_t unexpected = (numbers_of(p) ^ rw_fields_at(&s->next, offsetof(struct foretold, sequence))) |
+			      (counts_of(p) ^ s->next.counts) | (kinds_of(p) ^ s->next.kinds) |
+			      (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
 			      (value | echo) >> STAMP_BITS | n->copy;
 	if (unexpected || has_mapping(&p->mptcp)) {

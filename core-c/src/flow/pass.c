@@ -99,5 +99,6 @@ uint64_t rw_pass_offset(const struct rw_pass *pass, uint64_t total_bytes)
 {
 	if (!pass->reader)
 		return rw_observation_offset(pass->observation);
-	return total_bytes / 65536 * rw_journal_share_q16(pass->reader) + total_bytes % 65536 * rw_journal_share_q16(pass->reader) / 65536;
+	return total_bytes / 65536 * rw_journal_share_q16(pass->reader) +
+	       total_bytes % 65536 * rw_journal_share_q16(pass->reader) / 65536;
 }

@@ -31,7 +31,8 @@ static RW_ASIDE int make_room(struct rw_survey *s)
 	return 1;
 }
 
-static RW_ASIDE void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet *p, uint32_t replaces, uint64_t record)
+static RW_ASIDE void begin(struct rw_survey *s, struct rw_flow *f, const struct rw_packet *p, uint32_t replaces,
+			   uint64_t record)
 {
 	size_t n = p->family == 4 ? 4 : 16;
 	memset(f, 0, sizeof *f);
@@ -399,7 +400,8 @@ static void judge_copies(struct rw_survey *s)
 {
 	for (uint32_t i = 0; i < s->flows; i++) {
 		struct rw_flow *f = &s->flow[i];
-		uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies, packets = f->side[0].packets + f->side[1].packets;
+		uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies,
+			 packets = f->side[0].packets + f->side[1].packets;
 		/* ACKs that cannot be told apart say nothing: where the rest is there twice, they are as well. */
 		uint64_t acks = (uint64_t)f->side[0].nameless_acks + f->side[1].nameless_acks;
 		copies -= acks;

@@ -67,8 +67,8 @@ static int comes_from(const struct rw_flow *f, int side, const struct rw_packet 
 }
 
 /* The slot of a packet's four-tuple, or the empty one where it belongs. */
-static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct rw_flow *flows, const struct rw_packet *p,
-				    int *side)
+static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct rw_flow *flows,
+				    const struct rw_packet *p, int *side)
 {
 	uint64_t h = hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
 	for (size_t i = h;; i++) {
@@ -153,7 +153,8 @@ static int is_recent(const struct rw_flow_recent *recent, const struct rw_packet
 static void remember(struct rw_flow_recent *recent, const struct rw_packet *p, uint32_t flow, int side)
 {
 	if (p->family == 4)
-		*recent = (struct rw_flow_recent){address_of(p->source), address_of(p->destination), ports_of(p), flow, (uint8_t)side, 4};
+		*recent = (struct rw_flow_recent){
+		    address_of(p->source), address_of(p->destination), ports_of(p), flow, (uint8_t)side, 4};
 }
 
 const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *x, const struct rw_packet *p)
@@ -162,8 +163,8 @@ const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *x, const
 	return is_recent(recent, p) ? recent : NULL;
 }
 
-RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next, const struct rw_packet *p,
-			   int *side, uint32_t *replaces)
+RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next,
+				    const struct rw_packet *p, int *side, uint32_t *replaces)
 {
 	struct rw_flow_recent *recent = recent_of(x, p);
 	*replaces = RW_FLOW_NONE;
@@ -196,8 +197,8 @@ void rw_flow_index_rewind(struct rw_flow_index *x, const struct rw_flow *flows)
 	memset(x->recent, 0, sizeof x->recent);
 }
 
-uint32_t rw_flow_index_find(struct rw_flow_index *x, const struct rw_flow *flows, const struct rw_packet *p, uint64_t record,
-			    int *side)
+uint32_t rw_flow_index_find(struct rw_flow_index *x, const struct rw_flow *flows, const struct rw_packet *p,
+			    uint64_t record, int *side)
 {
 	struct rw_flow_recent *recent = recent_of(x, p);
 	if (is_recent(recent, p)) {

@@ -2,20 +2,53 @@
 #include "packet.h"
 
 enum link_type {
-	LINK_NULL = 0, LINK_ETHERNET = 1, LINK_PPP = 9, LINK_FDDI = 10, LINK_RAW_BSD = 12, LINK_RAW_OPENBSD = 14, LINK_RAW = 101, LINK_LOOP = 108,
-	LINK_PPP_HDLC = 50, LINK_WIRELESS = 105, LINK_LINUX_SLL = 113, LINK_PRISM = 119, LINK_RADIOTAP = 127, LINK_AVS = 163,
-	LINK_PPI = 192, LINK_MPLS = 219, LINK_IPV4 = 228, LINK_IPV6 = 229, LINK_NFLOG = 239, LINK_IPOIB = 242, LINK_LINUX_SLL2 = 276
+	LINK_NULL = 0,
+	LINK_ETHERNET = 1,
+	LINK_PPP = 9,
+	LINK_FDDI = 10,
+	LINK_RAW_BSD = 12,
+	LINK_RAW_OPENBSD = 14,
+	LINK_RAW = 101,
+	LINK_LOOP = 108,
+	LINK_PPP_HDLC = 50,
+	LINK_WIRELESS = 105,
+	LINK_LINUX_SLL = 113,
+	LINK_PRISM = 119,
+	LINK_RADIOTAP = 127,
+	LINK_AVS = 163,
+	LINK_PPI = 192,
+	LINK_MPLS = 219,
+	LINK_IPV4 = 228,
+	LINK_IPV6 = 229,
+	LINK_NFLOG = 239,
+	LINK_IPOIB = 242,
+	LINK_LINUX_SLL2 = 276
 };
 
 static const struct {
 	uint32_t link_type;
 	const char *name;
-} link_names[] = {
-    {LINK_NULL, "null"}, {LINK_ETHERNET, "ethernet"}, {LINK_RAW_BSD, "raw"}, {LINK_RAW_OPENBSD, "raw"},
-    {LINK_RAW, "raw"}, {LINK_LOOP, "loop"}, {LINK_LINUX_SLL, "linux_sll"}, {LINK_IPV4, "ipv4"}, {LINK_IPV6, "ipv6"},
-    {LINK_LINUX_SLL2, "linux_sll2"}, {LINK_PPP, "ppp"}, {LINK_PPP_HDLC, "ppp"}, {LINK_FDDI, "fddi"},
-    {LINK_WIRELESS, "ieee802_11"}, {LINK_RADIOTAP, "radiotap"}, {LINK_NFLOG, "nflog"}, {LINK_IPOIB, "ipoib"},
-    {LINK_PRISM, "prism"}, {LINK_AVS, "avs"}, {LINK_PPI, "ppi"}, {LINK_MPLS, "mpls"}};
+} link_names[] = {{LINK_NULL, "null"},
+		  {LINK_ETHERNET, "ethernet"},
+		  {LINK_RAW_BSD, "raw"},
+		  {LINK_RAW_OPENBSD, "raw"},
+		  {LINK_RAW, "raw"},
+		  {LINK_LOOP, "loop"},
+		  {LINK_LINUX_SLL, "linux_sll"},
+		  {LINK_IPV4, "ipv4"},
+		  {LINK_IPV6, "ipv6"},
+		  {LINK_LINUX_SLL2, "linux_sll2"},
+		  {LINK_PPP, "ppp"},
+		  {LINK_PPP_HDLC, "ppp"},
+		  {LINK_FDDI, "fddi"},
+		  {LINK_WIRELESS, "ieee802_11"},
+		  {LINK_RADIOTAP, "radiotap"},
+		  {LINK_NFLOG, "nflog"},
+		  {LINK_IPOIB, "ipoib"},
+		  {LINK_PRISM, "prism"},
+		  {LINK_AVS, "avs"},
+		  {LINK_PPI, "ppi"},
+		  {LINK_MPLS, "mpls"}};
 
 const char *rw_link_type_name(uint32_t link_type)
 {
@@ -26,9 +59,24 @@ const char *rw_link_type_name(uint32_t link_type)
 }
 
 enum ether_type {
-	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_VLAN = 0x8100, ETHER_QINQ = 0x88a8, ETHER_QINQ_OLD = 0x9100, ETHER_QINQ_OLDER = 0x9200, ETHER_QINQ_OLDEST = 0x9300,
-	ETHER_MPLS = 0x8847, ETHER_MPLS_UPSTREAM = 0x8848, ETHER_PPPOE_SESSION = 0x8864, ETHER_MACSEC = 0x88e5,
-	ETHER_ARISTA = 0xd28b, ETHER_BACKBONE = 0x88e7, ETHER_CISCO_METADATA = 0x8909, ETHER_VN_TAG = 0x8926, ETHER_E_TAG = 0x893f, ETHER_NSH = 0x894f, ETHER_TRILL = 0x22f3,
+	ETHER_IPV4 = 0x0800,
+	ETHER_IPV6 = 0x86dd,
+	ETHER_VLAN = 0x8100,
+	ETHER_QINQ = 0x88a8,
+	ETHER_QINQ_OLD = 0x9100,
+	ETHER_QINQ_OLDER = 0x9200,
+	ETHER_QINQ_OLDEST = 0x9300,
+	ETHER_MPLS = 0x8847,
+	ETHER_MPLS_UPSTREAM = 0x8848,
+	ETHER_PPPOE_SESSION = 0x8864,
+	ETHER_MACSEC = 0x88e5,
+	ETHER_ARISTA = 0xd28b,
+	ETHER_BACKBONE = 0x88e7,
+	ETHER_CISCO_METADATA = 0x8909,
+	ETHER_VN_TAG = 0x8926,
+	ETHER_E_TAG = 0x893f,
+	ETHER_NSH = 0x894f,
+	ETHER_TRILL = 0x22f3,
 	ETHER_LENGTH_MAX = 1500
 };
 
@@ -148,7 +196,9 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 		case ETHER_QINQ_OLDER:
 		case ETHER_QINQ_OLDEST:
 		case ETHER_CISCO_METADATA: {
-			uint32_t tag = type == ETHER_E_TAG || type == ETHER_CISCO_METADATA ? 8 : type == ETHER_VN_TAG ? 6 : 4;
+			uint32_t tag = type == ETHER_E_TAG || type == ETHER_CISCO_METADATA ? 8
+				       : type == ETHER_VN_TAG                              ? 6
+											   : 4;
 			rw_bytes_skip(&b, tag - 2);
 			type = rw_bytes_u16(&b);
 			wire = less(wire, tag);
@@ -241,7 +291,8 @@ static enum rw_parse parse_radiotap(struct rw_parser *p, struct rw_bytes b, uint
 	}
 	uint8_t flags = present & PRESENT_FLAGS && at < length ? rw_bytes_u8(&b) : 0;
 	rw_bytes_skip(&whole, length > 4 ? length : 4);
-	return rw_parse_wireless(p, whole, less(wire, length), flags & FLAG_PADDED ? RW_WIRELESS_PADDED : RW_WIRELESS_PLAIN);
+	return rw_parse_wireless(p, whole, less(wire, length),
+				 flags & FLAG_PADDED ? RW_WIRELESS_PADDED : RW_WIRELESS_PLAIN);
 }
 
 static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct rw_bytes b, uint32_t wire);
@@ -332,8 +383,8 @@ static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct 
 	}
 }
 
-static RW_ASIDE enum rw_parse parse_any(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
-					struct rw_oddity_counts *oddities)
+static RW_ASIDE enum rw_parse parse_any(const struct rw_record *record, struct rw_packet *packet,
+					struct rw_fragments *fragments, struct rw_oddity_counts *oddities)
 {
 	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
 	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
@@ -406,8 +457,8 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 	return parse_any(record, packet, fragments, oddities);
 }
 
-RW_ASIDE enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
-				      struct rw_oddity_counts *oddities)
+RW_ASIDE enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet,
+				      struct rw_fragments *fragments, struct rw_oddity_counts *oddities)
 {
 	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
 	begin(record, packet);

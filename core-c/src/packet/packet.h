@@ -9,8 +9,15 @@
 #include "capture.h"
 
 enum rw_tcp_flag {
-	RW_TCP_FIN = 1, RW_TCP_SYN = 2, RW_TCP_RST = 4, RW_TCP_PSH = 8, RW_TCP_ACK = 16, RW_TCP_URG = 32,
-	RW_TCP_ECE = 64, RW_TCP_CWR = 128, RW_TCP_AE = 256,
+	RW_TCP_FIN = 1,
+	RW_TCP_SYN = 2,
+	RW_TCP_RST = 4,
+	RW_TCP_PSH = 8,
+	RW_TCP_ACK = 16,
+	RW_TCP_URG = 32,
+	RW_TCP_ECE = 64,
+	RW_TCP_CWR = 128,
+	RW_TCP_AE = 256,
 	RW_TCP_CUT = 1 << 15 /* not of the header: SACK blocks may be among what was cut of its options */
 };
 
@@ -19,8 +26,15 @@ enum { RW_ECN_NOT = 0, RW_ECN_ECT1 = 1, RW_ECN_ECT0 = 2, RW_ECN_CE = 3 };
 
 /* RFC 8684 section 8, IANA's subtypes. */
 enum rw_mptcp_subtype {
-	RW_MP_CAPABLE = 0, RW_MP_JOIN = 1, RW_MP_DSS = 2, RW_MP_ADD_ADDR = 3, RW_MP_REMOVE_ADDR = 4, RW_MP_PRIO = 5,
-	RW_MP_FAIL = 6, RW_MP_FASTCLOSE = 7, RW_MP_TCPRST = 8
+	RW_MP_CAPABLE = 0,
+	RW_MP_JOIN = 1,
+	RW_MP_DSS = 2,
+	RW_MP_ADD_ADDR = 3,
+	RW_MP_REMOVE_ADDR = 4,
+	RW_MP_PRIO = 5,
+	RW_MP_FAIL = 6,
+	RW_MP_FASTCLOSE = 7,
+	RW_MP_TCPRST = 8
 };
 
 enum { RW_SACK_MAX = 4 };
@@ -34,7 +48,8 @@ struct rw_mptcp {
 	uint8_t join_backup, join_address_id;
 	uint8_t dss_data_ack, dss_mapping, dss_data_fin, dss_wide; /* wide: the DSN has 64 bits */
 	uint8_t has_join_token;
-	uint8_t prio_backup, prio_elsewhere; /* elsewhere: of the subflow with an address, not of this one (RFC 6824 3.3.8) */
+	uint8_t prio_backup,
+	    prio_elsewhere; /* elsewhere: of the subflow with an address, not of this one (RFC 6824 3.3.8) */
 	uint32_t join_token;
 	uint64_t key[2];           /* sender's, receiver's */
 	uint64_t data_ack, data_sequence;
@@ -94,7 +109,7 @@ struct rw_parser {
 	struct rw_packet *packet;
 	struct rw_fragments *fragments;
 	struct rw_oddity_counts *oddities;
-	uint8_t depth;  /* IP headers so far: tunnels in tunnels end */
+	uint8_t depth; /* IP headers so far: tunnels in tunnels end */
 	uint8_t layers; /* Ethernet types so far */
 };
 
@@ -132,7 +147,8 @@ static inline void rw_parse_tcp_fixed(struct rw_packet *packet, const uint8_t *h
 #else
 	uint64_t flags_and_window = bits & 0x01ffffff;
 #endif
-	rw_store_fields(packet, offsetof(struct rw_packet, payload_bytes), rw_field(payload_bytes, 0, 4) | rw_field(flags_and_window, 4, 4));
+	rw_store_fields(packet, offsetof(struct rw_packet, payload_bytes),
+			rw_field(payload_bytes, 0, 4) | rw_field(flags_and_window, 4, 4));
 }
 
 static inline uint8_t rw_tcp_header_bytes(const uint8_t *h) { return (uint8_t)((h[12] >> 4) * 4); }

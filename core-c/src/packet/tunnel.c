@@ -6,14 +6,40 @@
  */
 #include "packet.h"
 
-enum { PPP_IPV4 = 0x0021, PPP_COMPRESSED_TCP = 0x002d, PPP_UNCOMPRESSED_TCP = 0x002f, PPP_MULTILINK = 0x003d, PPP_IPV6 = 0x0057, PPP_MULTIPLEXED = 0x0059, PPP_MPLS = 0x0281 };
 enum {
-	ETHER_IPV4 = 0x0800, ETHER_IPV6 = 0x86dd, ETHER_TRANSPARENT_BRIDGING = 0x6558, ETHER_PPP = 0x880b, ETHER_ARUBA_FIRST = 0x8200, ETHER_ARUBA_LAST = 0x8210,
-	ETHER_ERSPAN = 0x88be, ETHER_ERSPAN_III = 0x22eb, ETHER_WCCP = 0x883e, ETHER_MPLS = 0x8847, ETHER_NSH = 0x894f
+	PPP_IPV4 = 0x0021,
+	PPP_COMPRESSED_TCP = 0x002d,
+	PPP_UNCOMPRESSED_TCP = 0x002f,
+	PPP_MULTILINK = 0x003d,
+	PPP_IPV6 = 0x0057,
+	PPP_MULTIPLEXED = 0x0059,
+	PPP_MPLS = 0x0281
 };
 enum {
-	PORT_L2TP = 1701, PORT_GTP_U = 2152, PORT_TEREDO = 3544, PORT_LISP = 4341, PORT_VXLAN = 4789, PORT_VXLAN_GPE = 4790,
-	PORT_CAPWAP = 5247, PORT_GENEVE = 6081, PORT_MPLS = 6635, PORT_VXLAN_LINUX = 8472, PORT_TZSP = 37008
+	ETHER_IPV4 = 0x0800,
+	ETHER_IPV6 = 0x86dd,
+	ETHER_TRANSPARENT_BRIDGING = 0x6558,
+	ETHER_PPP = 0x880b,
+	ETHER_ARUBA_FIRST = 0x8200,
+	ETHER_ARUBA_LAST = 0x8210,
+	ETHER_ERSPAN = 0x88be,
+	ETHER_ERSPAN_III = 0x22eb,
+	ETHER_WCCP = 0x883e,
+	ETHER_MPLS = 0x8847,
+	ETHER_NSH = 0x894f
+};
+enum {
+	PORT_L2TP = 1701,
+	PORT_GTP_U = 2152,
+	PORT_TEREDO = 3544,
+	PORT_LISP = 4341,
+	PORT_VXLAN = 4789,
+	PORT_VXLAN_GPE = 4790,
+	PORT_CAPWAP = 5247,
+	PORT_GENEVE = 6081,
+	PORT_MPLS = 6635,
+	PORT_VXLAN_LINUX = 8472,
+	PORT_TZSP = 37008
 };
 #define GTP_EXTENSIONS_MAX 8
 #define GTP_G_PDU 255
@@ -33,7 +59,13 @@ enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t
 
 enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
-	enum { SAP_SNAP = 0xaaaa, SAP_IP = 0x0606, OUI_BRIDGED = 0x0080c2, BRIDGED_ETHERNET = 7, BRIDGED_ETHERNET_FCS = 1 };
+	enum {
+		SAP_SNAP = 0xaaaa,
+		SAP_IP = 0x0606,
+		OUI_BRIDGED = 0x0080c2,
+		BRIDGED_ETHERNET = 7,
+		BRIDGED_ETHERNET_FCS = 1
+	};
 	uint16_t access = rw_bytes_u16(&b);
 	if (b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
@@ -362,7 +394,15 @@ static enum rw_parse parse_capwap(struct rw_parser *p, struct rw_bytes b, uint32
 /* Frames that a sniffer sends on: tags until one that ends them, then the frame. */
 static enum rw_parse parse_tzsp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
-	enum { VERSION = 1, RECEIVED = 0, TRANSMIT = 1, FRAME_ETHERNET = 1, FRAME_WIRELESS = 18, TAG_PADDING = 0, TAG_END = 1 };
+	enum {
+		VERSION = 1,
+		RECEIVED = 0,
+		TRANSMIT = 1,
+		FRAME_ETHERNET = 1,
+		FRAME_WIRELESS = 18,
+		TAG_PADDING = 0,
+		TAG_END = 1
+	};
 	uint8_t version = rw_bytes_u8(&b), type = rw_bytes_u8(&b);
 	uint16_t frame = rw_bytes_u16(&b);
 	if (version != VERSION || (type != RECEIVED && type != TRANSMIT))
@@ -405,7 +445,9 @@ enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		break;
 	}
 	/* These answer from their own ports to any. */
-	switch (source == PORT_GTP_U || source == PORT_L2TP || source == PORT_TEREDO || source == PORT_CAPWAP ? source : destination) {
+	switch (source == PORT_GTP_U || source == PORT_L2TP || source == PORT_TEREDO || source == PORT_CAPWAP
+		    ? source
+		    : destination) {
 	case PORT_GTP_U:
 		return parse_gtp(p, b, wire);
 	case PORT_L2TP:

@@ -40,11 +40,13 @@ void rw_columns_free(struct columns *c, uint32_t choices)
 		free(c->ssthresh_q16 ? c->ssthresh_q16[k] : NULL);
 		free(c->phase ? c->phase[k] : NULL);
 	}
-	void *all[] = {c->time_ns, c->connection, c->subflow, c->una, c->ack, c->acked_bytes, c->acked_segments, c->rtt_us,
-		       c->srtt_us, c->in_flight_bytes, c->flags, c->mark_time_ns, c->mark_row, c->mark_connection,
-		       c->mark_subflow, c->mark_value, c->mark_kind, c->set_time_ns, c->set_connection, c->set_subflow,
-		       c->set_detector, c->set_state, c->set_number, c->cwnd_before_q16, c->cwnd_q16, c->ssthresh_q16,
-		       c->phase};
+	void *all[] = {c->time_ns,      c->connection,      c->subflow,        c->una,
+		       c->ack,          c->acked_bytes,     c->acked_segments, c->rtt_us,
+		       c->srtt_us,      c->in_flight_bytes, c->flags,          c->mark_time_ns,
+		       c->mark_row,     c->mark_connection, c->mark_subflow,   c->mark_value,
+		       c->mark_kind,    c->set_time_ns,     c->set_connection, c->set_subflow,
+		       c->set_detector, c->set_state,       c->set_number,     c->cwnd_before_q16,
+		       c->cwnd_q16,     c->ssthresh_q16,    c->phase};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]);
 }

@@ -31,26 +31,28 @@ static void sets_complete(void *to, uint32_t first_path)
 	const struct told *t = to;
 	for (uint32_t k = 0; t->r->live_connection[t->connection].shadows && k < t->r->choices; k++)
 		if (t->r->choice[k].settings.detector == t->detect->which + 1)
-			rw_shadow_moved(rw_connection_shadow(t->r, t->connection, k), RW_MOVE_SETS, first_path, 0);
+			rw_shadow_stepped(rw_connection_shadow(t->r, t->connection, k), RW_TRANSITION_SETS, first_path,
+					  0);
 }
 
 /* The detector's own steps are in the log of the controllers that it was made for. */
 static void stepped(void *to, uint8_t kind, uint32_t path)
 {
 	const struct told *t = to;
-	struct rw_observed *observed = t->r->live_connection[t->connection].observed;
+	struct rw_recorder *recorder = t->r->live_connection[t->connection].recorder;
 	for (uint32_t k = 0; k < t->r->choices; k++)
-		if (observed[k].detector == t->detect->which + 1)
-			rw_observe_detector(&observed[k], t->detect, kind, path);
+		if (recorder[k].detector == t->detect->which + 1)
+			rw_recorder_detector_step(&recorder[k], t->detect, kind, path);
 }
 
 static struct rw_detect_sink sink_of(struct told *t)
 {
-	int observed = t->r->live_connection[t->connection].observed != NULL;
+	int observed = t->r->live_connection[t->connection].recorder != NULL;
 	return (struct rw_detect_sink){set_changed, sets_complete, observed ? stepped : NULL, t};
 }
 
-RW_ASIDE void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns)
+RW_ASIDE void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e,
+				   uint64_t srtt_ns)
 {
 	for (struct rw_detect *w = r->live_connection[connection].detect; w; w = w->next) {
 		struct told told = {r, connection, w};
@@ -103,7 +105,7 @@ static void dissolve_sets(rw_replay *r, uint32_t connection)
 				rw_shadow_set(s, i, 0, RW_GROUP_MONITOR);
 			}
 		if (first != RW_MAX_PATHS)
-			rw_shadow_moved(s, RW_MOVE_SETS, first, 0);
+			rw_shadow_stepped(s, RW_TRANSITION_SETS, first, 0);
 	}
 }
 
@@ -112,9 +114,9 @@ static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, i
 	struct live_connection *lc = &r->live_connection[f->connection];
 	if (lc->detect && is_closing(r, f->connection)) {
 		lc->closing = 1;
-		for (const struct rw_detect *w = lc->detect; w && lc->observed; w = w->next) {
+		for (const struct rw_detect *w = lc->detect; w && lc->recorder; w = w->next) {
 			struct told told = {r, f->connection, w};
-			stepped(&told, RW_MOVE_DETECTOR_END, 0);
+			stepped(&told, RW_TRANSITION_DETECTOR_END, 0);
 		}
 		close_detectors(lc);
 		dissolve_sets(r, f->connection);
@@ -174,14 +176,15 @@ RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, str
 static int observe(rw_replay *r, uint32_t connection)
 {
 	struct live_connection *lc = &r->live_connection[connection];
-	lc->observed = calloc(r->choices, sizeof *lc->observed);
-	if (!lc->observed)
+	lc->recorder = calloc(r->choices, sizeof *lc->recorder);
+	if (!lc->recorder)
 		return 1;
 	for (uint32_t k = 0; k < r->choices; k++)
 		if (rw_is_monitored(r->choice[k].control)) {
-			rw_observe(&lc->observed[k], &r->observed_by, rw_connection_shadow(r, connection, k), connection, (uint8_t)k);
-			lc->observed[k].steps = &lc->monitored;
-			lc->observed[k].detector = rw_own_detector(r->choice[k].control, &r->choice[k].settings);
+			rw_recorder_attach(&lc->recorder[k], &r->recording, rw_connection_shadow(r, connection, k),
+					   connection, (uint8_t)k);
+			lc->recorder[k].steps = &lc->monitored;
+			lc->recorder[k].detector = rw_own_detector(r->choice[k].control, &r->choice[k].settings);
 		}
 	return 0;
 }
@@ -190,9 +193,9 @@ void rw_connection_release(struct live_connection *lc)
 {
 	close_detectors(lc);
 	free(lc->shadows);
-	free(lc->observed);
+	free(lc->recorder);
 	lc->shadows = NULL;
-	lc->observed = NULL;
+	lc->recorder = NULL;
 }
 
 /*
@@ -222,8 +225,9 @@ RW_ASIDE int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
 			mss = payload && (announced == 0 || payload < announced) ? payload : announced;
 	}
 	for (uint32_t k = 0; k < r->choices; k++)
-		rw_shadow_open(rw_connection_shadow(r, connection, k), r->choice[k].control, &r->choice[k].settings, rw_connection_paths(r, connection), mss);
-	if ((r->limits.monitor || r->limits.moves) && observe(r, connection))
+		rw_shadow_open(rw_connection_shadow(r, connection, k), r->choice[k].control, &r->choice[k].settings,
+			       rw_connection_paths(r, connection), mss);
+	if ((r->limits.monitor || r->limits.transitions) && observe(r, connection))
 		return 1;
 	for (uint32_t k = 0; k < r->choices; k++) {
 		struct rw_shadow *shadow = rw_connection_shadow(r, connection, k);

@@ -38,15 +38,9 @@ const char *rw_oddity_name(uint32_t oddity)
 const char *rw_mark_name(uint32_t mark)
 {
 	static const char *const names[] = {
-	    [RW_MARK_JOIN] = "join",
-	    [RW_MARK_LEAVE] = "leave",
-	    [RW_MARK_FAST_RETRANSMIT] = "fast_retransmit",
-	    [RW_MARK_TIMEOUT] = "timeout",
-	    [RW_MARK_ECE] = "ece",
-	    [RW_MARK_TAIL_LOSS] = "tail_loss",
-	    [RW_MARK_RECOVERED] = "recovered",
-	    [RW_MARK_UNDO] = "undo",
-	    [RW_MARK_IDLE] = "idle",
+	    [RW_MARK_JOIN] = "join",           [RW_MARK_LEAVE] = "leave", [RW_MARK_FAST_RETRANSMIT] = "fast_retransmit",
+	    [RW_MARK_TIMEOUT] = "timeout",     [RW_MARK_ECE] = "ece",     [RW_MARK_TAIL_LOSS] = "tail_loss",
+	    [RW_MARK_RECOVERED] = "recovered", [RW_MARK_UNDO] = "undo",   [RW_MARK_IDLE] = "idle",
 	};
 	return NAME_OF(names, mark);
 }
@@ -109,36 +103,34 @@ const char *rw_group_state_name(uint32_t state)
 const char *rw_bottleneck_state_name(uint32_t state)
 {
 	static const char *const names[] = {
-	    [RW_BOTTLENECK_NOT_ASKED] = "not_asked",
-	    [RW_BOTTLENECK_NOT_JUDGED] = "not_judged",
-	    [RW_BOTTLENECK_UNDECIDED] = "undecided",
-	    [RW_BOTTLENECK_ALONE] = "alone",
+	    [RW_BOTTLENECK_NOT_ASKED] = "not_asked", [RW_BOTTLENECK_NOT_JUDGED] = "not_judged",
+	    [RW_BOTTLENECK_UNDECIDED] = "undecided", [RW_BOTTLENECK_ALONE] = "alone",
 	    [RW_BOTTLENECK_SHARED] = "shared",
 	};
 	return NAME_OF(names, state);
 }
 
-const char *rw_move_name(uint32_t kind)
+const char *rw_transition_name(uint32_t kind)
 {
 	static const char *const names[] = {
-	    [RW_MOVE_JOIN] = "join",
-	    [RW_MOVE_LEAVE] = "leave",
-	    [RW_MOVE_ACK] = "ack",
-	    [RW_MOVE_LOSS] = "loss",
-	    [RW_MOVE_ECE] = "ece",
-	    [RW_MOVE_TIMEOUT] = "timeout",
-	    [RW_MOVE_UNDO] = "undo",
-	    [RW_MOVE_RTT] = "rtt",
-	    [RW_MOVE_IDLE] = "idle",
-	    [RW_MOVE_MACHINERY] = "machinery",
-	    [RW_MOVE_SETS] = "sets",
-	    [RW_MOVE_DETECTOR_JOIN] = "detector_join",
-	    [RW_MOVE_DETECTOR_LEAVE] = "detector_leave",
-	    [RW_MOVE_DETECTOR_ECE] = "detector_ece",
-	    [RW_MOVE_DETECTOR_LOSS] = "detector_loss",
-	    [RW_MOVE_JUDGE_SUBFLOW] = "judge_subflow",
-	    [RW_MOVE_JUDGE_SET] = "judge_set",
-	    [RW_MOVE_DETECTOR_END] = "detector_end",
+	    [RW_TRANSITION_JOIN] = "join",
+	    [RW_TRANSITION_LEAVE] = "leave",
+	    [RW_TRANSITION_ACK] = "ack",
+	    [RW_TRANSITION_LOSS] = "loss",
+	    [RW_TRANSITION_ECE] = "ece",
+	    [RW_TRANSITION_TIMEOUT] = "timeout",
+	    [RW_TRANSITION_UNDO] = "undo",
+	    [RW_TRANSITION_RTT] = "rtt",
+	    [RW_TRANSITION_IDLE] = "idle",
+	    [RW_TRANSITION_MACHINERY] = "machinery",
+	    [RW_TRANSITION_SETS] = "sets",
+	    [RW_TRANSITION_DETECTOR_JOIN] = "detector_join",
+	    [RW_TRANSITION_DETECTOR_LEAVE] = "detector_leave",
+	    [RW_TRANSITION_DETECTOR_ECE] = "detector_ece",
+	    [RW_TRANSITION_DETECTOR_LOSS] = "detector_loss",
+	    [RW_TRANSITION_JUDGE_SUBFLOW] = "judge_subflow",
+	    [RW_TRANSITION_JUDGE_SET] = "judge_set",
+	    [RW_TRANSITION_DETECTOR_END] = "detector_end",
 	};
 	return NAME_OF(names, kind);
 }

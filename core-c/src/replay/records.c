@@ -56,7 +56,8 @@ static void note(struct rw_survey *s, const struct rw_noted *noted)
 	}
 }
 
-static RW_ASIDE int not_surveyed(rw_replay *r, enum rw_survey_status why, const struct rw_record *record, rw_error *error)
+static RW_ASIDE int not_surveyed(rw_replay *r, enum rw_survey_status why, const struct rw_record *record,
+				 rw_error *error)
 {
 	if (why != RW_SURVEY_TOO_MANY_FLOWS)
 		return -(int)rw_out_of_memory(error);
@@ -66,8 +67,8 @@ static RW_ASIDE int not_surveyed(rw_replay *r, enum rw_survey_status why, const 
 }
 
 /* The packets of an aggregate of frames, all of one record. The last is left to be noted. */
-static RW_ASIDE enum rw_survey_status survey_several(rw_replay *r, const struct rw_record *record, struct rw_fragments *fragments,
-						     struct rw_noted *noted)
+static RW_ASIDE enum rw_survey_status survey_several(rw_replay *r, const struct rw_record *record,
+						     struct rw_fragments *fragments, struct rw_noted *noted)
 {
 	struct rw_packet packet;
 	enum rw_survey_status failed = RW_SURVEY_OK;
@@ -84,7 +85,8 @@ static RW_ASIDE enum rw_survey_status survey_several(rw_replay *r, const struct 
 }
 
 /* Every record of an observation. 0, or a negative rw_status. */
-static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observation, struct rw_fragments *fragments, rw_error *error)
+static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observation, struct rw_fragments *fragments,
+				  rw_error *error)
 {
 	rw_summary *s = &r->summary;
 	struct rw_record record;
@@ -162,9 +164,11 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 		return status;
 	rw_observation_map(observation);
 	struct rw_fragments *fragments = rw_fragments_open();
-	r->survey.journal = rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
+	r->survey.journal =
+	    rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
 	r->as_filed = 1;
-	int got = fragments && r->survey.journal ? survey_records(r, observation, fragments, error) : -(int)rw_out_of_memory(error);
+	int got = fragments && r->survey.journal ? survey_records(r, observation, fragments, error)
+						 : -(int)rw_out_of_memory(error);
 	r->summary.packets = r->summary.records;
 	if (fragments)
 		r->oddities.count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
@@ -183,7 +187,8 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 /* Was it found while the record was read, which was not counted yet? */
 static int is_counted_late(const rw_replay *r, uint32_t oddity)
 {
-	return !r->as_filed || oddity == RW_ODDITY_BAD_TIMESTAMP || oddity == RW_ODDITY_NO_TIMESTAMP || oddity == RW_ODDITY_DROPPED_PACKETS;
+	return !r->as_filed || oddity == RW_ODDITY_BAD_TIMESTAMP || oddity == RW_ODDITY_NO_TIMESTAMP ||
+	       oddity == RW_ODDITY_DROPPED_PACKETS;
 }
 
 void rw_records_number(rw_replay *r)
@@ -193,7 +198,8 @@ void rw_records_number(rw_replay *r)
 		struct rw_place place[RW_ODDITY_COUNT];
 		uint32_t which[RW_ODDITY_COUNT], places = 0;
 		for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
-			if (o->count[i] && i != RW_ODDITY_LOST_FRAGMENT && is_counted_late(r, i) && o->first_file[i] == file) {
+			if (o->count[i] && i != RW_ODDITY_LOST_FRAGMENT && is_counted_late(r, i) &&
+			    o->first_file[i] == file) {
 				place[places].offset = o->first_offset[i];
 				which[places++] = i;
 			}

@@ -19,7 +19,8 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 	for (uint32_t k = 0; k < r->choices; k++) {
 		r->choice[k].control = rw_control_find(choices[k].name);
 		if (!r->choice[k].control) {
-			rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'", choices[k].name);
+			rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'",
+				     choices[k].name);
 			return RW_ERROR_UNKNOWN_ALGORITHM;
 		}
 		rw_status status = rw_control_options(&choices[k], r->choice[k].control, &r->choice[k].settings, error);
@@ -54,21 +55,22 @@ static rw_status read_detectors(rw_replay *r, rw_error *error)
 	return RW_OK;
 }
 
-static rw_status open_across(rw_replay *r, rw_error *error)
+static rw_status open_shared_bottlenecks(rw_replay *r, rw_error *error)
 {
 	uint32_t which;
 	int64_t option[RW_MAX_OPTIONS];
-	if (!r->limits.across)
+	if (!r->limits.shared_bottlenecks)
 		return RW_OK;
-	rw_status status = rw_detector_options(r->limits.across, &which, option, error);
+	rw_status status = rw_detector_options(r->limits.shared_bottlenecks, &which, option, error);
 	if (status != RW_OK)
 		return status;
 	if (which != rw_detector_find("sbd")) {
-		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s cannot compare all flows of a capture", rw_detector_name(which));
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s cannot compare all flows of a capture",
+			     rw_detector_name(which));
 		return RW_ERROR_BAD_VALUE;
 	}
-	r->across = rw_across_open(&r->survey, option);
-	return r->across ? RW_OK : rw_out_of_memory(error);
+	r->shared_bottlenecks = rw_shared_bottlenecks_open(&r->survey, option);
+	return r->shared_bottlenecks ? RW_OK : rw_out_of_memory(error);
 }
 
 /* Which flows are replayed by when they were sent; the reader ahead of them. */
@@ -83,7 +85,7 @@ static rw_status correct_vantage(rw_replay *r, rw_error *error)
 		r->send_times[i] = (uint8_t)rw_send_times_of(f, rw_vantage_of(f));
 		needed += r->send_times[i] != RW_SEND_TIMES_CAPTURED;
 	}
-	return needed ? rw_early_open(&r->early, r->fds, r->files, &r->survey, r->send_times, error) : RW_OK;
+	return needed ? rw_lookahead_open(&r->lookahead, r->fds, r->files, &r->survey, r->send_times, error) : RW_OK;
 }
 
 static struct rw_violations *violations_of(void *owner, uint32_t connection, uint8_t choice)
@@ -95,8 +97,8 @@ static struct rw_violations *violations_of(void *owner, uint32_t connection, uin
 	return *v ? *v + choice : NULL;
 }
 
-rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices, uint32_t choice_count,
-			 const rw_limits *limits, rw_error *error)
+rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices,
+			 uint32_t choice_count, const rw_limits *limits, rw_error *error)
 {
 	memset(error, 0, sizeof *error);
 	if (files == 0) {
@@ -129,15 +131,15 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		status = rw_records_survey(r, error);
 	}
 	if (status == RW_OK)
-		status = open_across(r, error);
+		status = open_shared_bottlenecks(r, error);
 	if (status == RW_OK) {
 		r->live = calloc(r->survey.flows + 1, sizeof *r->live);
 		r->outcome = calloc(r->survey.flows + 1, sizeof *r->outcome);
 		r->live_connection = calloc(r->survey.connections + 1, sizeof *r->live_connection);
-		r->observed_by = (struct rw_observed_by){.log = r->limits.moves ? &r->log : NULL,
-							 .owner = r,
-							 .violations = violations_of,
-							 .monitor = r->limits.monitor != 0};
+		r->recording = (struct rw_recording){.log = r->limits.transitions ? &r->log : NULL,
+						     .owner = r,
+						     .violations = violations_of,
+						     .monitor = r->limits.monitor != 0};
 		r->oddities.record = 0; /* from here on of the second pass */
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    rw_columns_allocate(&r->columns, r->batch_rows, choice_count))
@@ -145,9 +147,9 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	}
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
-	r->announces = r->limits.monitor || r->limits.moves || r->early;
+	r->announces = r->limits.monitor || r->limits.transitions || r->lookahead;
 	if (status == RW_OK)
-		status = rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->early, error);
+		status = rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->lookahead, error);
 	if (status != RW_OK) {
 		rw_replay_close(r);
 		return status;
@@ -234,7 +236,7 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 	struct live_connection *lc = &r->live_connection[f->connection];
 	int compares_subflows = r->detects && !lc->closing && r->survey.connection[f->connection].subflows > 1;
 	add_event_marks(r, f, e);
-	if (r->across && rw_across_event(r->across, number, e))
+	if (r->shared_bottlenecks && rw_shared_bottlenecks_event(r->shared_bottlenecks, number, e))
 		return 1;
 	if (e->kind == RW_EVENT_SEND && !lc->shadows)
 		return 0;
@@ -246,7 +248,7 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 		rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
 	if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
 		return 1;
-	l->ready = !r->across && !compares_subflows && !lc->detect;
+	l->ready = !r->shared_bottlenecks && !compares_subflows && !lc->detect;
 	if (e->kind == RW_EVENT_ACK) {
 		add_row(r, f, l, e);
 		return 0;
@@ -284,7 +286,8 @@ static uint64_t handshake_rtt_ns(const struct rw_flow *f, const struct live *l, 
 }
 
 /* The handshake seen from the data sender: its first RTT sample, and when it may send. */
-static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from_source, const struct rw_packet *p, int *ready)
+static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from_source, const struct rw_packet *p,
+			       int *ready)
 {
 	int source_opens = f->source == f->initiator, beside = l->sender.vantage <= RW_VANTAGE_SENDER;
 	*ready = 0;
@@ -352,7 +355,8 @@ static RW_ASIDE int cover(rw_replay *r, const struct rw_flow *f, const struct rw
 }
 
 /* A packet that may open or end its subflow. */
-static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, int from_source, const struct rw_packet *p)
+static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, int from_source,
+				const struct rw_packet *p)
 {
 	const struct rw_flow *f = l->flow;
 	struct rw_events events = {.count = 0};
@@ -379,7 +383,8 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 }
 
 /* A packet between a subflow's handshake and its end. */
-static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, int from_source, const struct rw_packet *p)
+static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, int from_source,
+				const struct rw_packet *p)
 {
 	struct rw_events events;
 	events.count = 0;
@@ -406,7 +411,8 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 		l->ce_packets += p->ecn == RW_ECN_CE;
 	if (l->left)
 		return from_source && p->mptcp.seen ? cover(r, l->flow, p) : 0;
-	if (!l->established || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) || p->time_ns == l->flow->established_ns)
+	if (!l->established || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) ||
+	    p->time_ns == l->flow->established_ns)
 		return replay_edge(r, number, l, from_source, p);
 	return replay_middle(r, number, l, from_source, p);
 }
@@ -425,12 +431,12 @@ static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 	rw_sender_close(&l->sender);
 	free(l);
 	r->live[number] = NULL;
-	if (r->early)
-		rw_early_end(r->early, number);
+	if (r->lookahead)
+		rw_lookahead_end(r->lookahead, number);
 	if (++lc->over == r->survey.connection[f->connection].subflows)
 		rw_connection_release(lc);
-	if (r->across)
-		rw_across_end(r->across, number);
+	if (r->shared_bottlenecks)
+		rw_shared_bottlenecks_end(r->shared_bottlenecks, number);
 }
 
 /* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
@@ -440,12 +446,12 @@ static int replay_captured(rw_replay *r, uint32_t number, struct live *l, int fr
 	/* Nothing is sent before the handshake that is just passing. */
 	if (l->sender.corrected == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
 		return replay_flow_packet(r, number, l, from_source, p);
-	while ((sent = rw_early_take(r->early, number, p->time_ns))) {
+	while ((sent = rw_lookahead_take(r->lookahead, number, p->time_ns))) {
 		struct rw_packet packet = *sent;
 		if (replay_flow_packet(r, number, l, 1, &packet))
 			return 1;
 	}
-	if (from_source && rw_early_waits(l->flow, p))
+	if (from_source && rw_lookahead_waits(l->flow, p))
 		return 0; /* it was among those */
 	return replay_flow_packet(r, number, l, from_source, p);
 }
@@ -510,16 +516,16 @@ static uint32_t room_in_batch(const rw_replay *r)
 /* The reader ahead and the observers of each step are told of the packet that comes. */
 static RW_ASIDE rw_status announce(rw_replay *r, int64_t time_ns, rw_error *error)
 {
-	r->observed_by.now_ns = time_ns;
-	r->observed_by.row = r->rows_before + r->rows;
-	return r->early ? rw_early_read(r->early, time_ns, error) : RW_OK;
+	r->recording.now_ns = time_ns;
+	r->recording.row = r->rows_before + r->rows;
+	return r->lookahead ? rw_lookahead_read(r->lookahead, time_ns, error) : RW_OK;
 }
 
 static RW_ASIDE void finish(rw_replay *r)
 {
 	r->ended = 1;
-	if (r->across)
-		rw_across_finish(r->across);
+	if (r->shared_bottlenecks)
+		rw_shared_bottlenecks_finish(r->shared_bottlenecks);
 	rw_summary *s = &r->summary;
 	rw_records_number(r);
 	for (int i = 0; i < RW_ODDITY_COUNT; i++) {
@@ -560,17 +566,42 @@ RW_FLAT rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			if (failed)
 				return rw_out_of_memory(error);
 		}
-		if (r->no_memory || r->observed_by.no_memory || r->log.no_memory)
+		if (r->no_memory || r->recording.no_memory || r->log.no_memory)
 			return rw_out_of_memory(error);
 	}
 	const struct columns *c = &r->columns;
-	*batch = (rw_batch){r->rows, c->time_ns, c->connection, c->subflow, c->una, c->ack, c->acked_bytes,
-			    c->acked_segments, c->rtt_us, c->srtt_us, c->in_flight_bytes, c->flags,
-			    (const uint64_t *const *)c->cwnd_before_q16, (const uint64_t *const *)c->cwnd_q16,
-			    (const uint64_t *const *)c->ssthresh_q16, (const uint8_t *const *)c->phase, r->marks,
-			    c->mark_time_ns, c->mark_row, c->mark_connection, c->mark_subflow, c->mark_kind, c->mark_value,
-			    r->sets, c->set_time_ns, c->set_connection, c->set_subflow, c->set_detector, c->set_state,
-			    c->set_number, r->log.count, r->log.row};
+	*batch = (rw_batch){r->rows,
+			    c->time_ns,
+			    c->connection,
+			    c->subflow,
+			    c->una,
+			    c->ack,
+			    c->acked_bytes,
+			    c->acked_segments,
+			    c->rtt_us,
+			    c->srtt_us,
+			    c->in_flight_bytes,
+			    c->flags,
+			    (const uint64_t *const *)c->cwnd_before_q16,
+			    (const uint64_t *const *)c->cwnd_q16,
+			    (const uint64_t *const *)c->ssthresh_q16,
+			    (const uint8_t *const *)c->phase,
+			    r->marks,
+			    c->mark_time_ns,
+			    c->mark_row,
+			    c->mark_connection,
+			    c->mark_subflow,
+			    c->mark_kind,
+			    c->mark_value,
+			    r->sets,
+			    c->set_time_ns,
+			    c->set_connection,
+			    c->set_subflow,
+			    c->set_detector,
+			    c->set_state,
+			    c->set_number,
+			    r->log.count,
+			    r->log.row};
 	return RW_OK;
 }
 
@@ -604,8 +635,8 @@ void rw_replay_close(rw_replay *r)
 	free(r->log.row);
 	rw_columns_free(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_pass_close(r->pass);
-	rw_early_close(r->early);
-	rw_across_close(r->across);
+	rw_lookahead_close(r->lookahead);
+	rw_shared_bottlenecks_close(r->shared_bottlenecks);
 	free(r->send_times);
 	rw_survey_free(&r->survey);
 	free(r->live);

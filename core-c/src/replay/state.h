@@ -2,12 +2,12 @@
 #ifndef RW_STATE_H
 #define RW_STATE_H
 
-#include "across.h"
+#include "shared_bottlenecks.h"
 #include "capture.h"
 #include "coverage.h"
 #include "detect.h"
-#include "early.h"
-#include "observed.h"
+#include "lookahead.h"
+#include "recorder.h"
 #include "pass.h"
 #include "shadow.h"
 
@@ -54,14 +54,14 @@ struct live {
 
 struct live_connection {
 	uint8_t *shadows;             /* a struct rw_shadow of its size for each controller; see shadow_of */
-	struct rw_observed *observed; /* of each controller; null: nobody asked for its steps */
+	struct rw_recorder *recorder; /* of each controller; null: nobody asked for its steps */
 	struct rw_violations *violations; /* of each controller; null: none yet */
 	uint64_t monitored; /* steps */
 	struct rw_coverage *coverage; /* null without data sequence numbers */
 	struct rw_detect *detect;     /* a chain of those wanted; made with the shadows, and null for a single path */
 	uint32_t left, over;          /* how many of its subflows have left, have had their last packet */
 	uint8_t slots_used;           /* a bit for each */
-	uint8_t closing;              /* every subflow has sent its FIN: nothing is left to couple, detectors have ended */
+	uint8_t closing; /* every subflow has sent its FIN: nothing is left to couple, detectors have ended */
 };
 
 struct columns {
@@ -97,34 +97,28 @@ struct rw_replay {
 	uint64_t total_bytes;
 	struct choice *choice;
 	struct detector_choice detector[RW_DETECTORS_MAX]; /* by their places in the registry */
-	uint8_t detects;         /* at least one of them is wanted */
-	uint8_t as_filed;        /* each packet is the next record of the one file: those of the second pass can be counted */
-	struct rw_across *across; /* null: nobody asked */
+	uint8_t detects; /* at least one of them is wanted */
+	uint8_t as_filed; /* each packet is the next record of the one file: those of the second pass can be counted */
+	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: nobody asked */
 	rw_limits limits;
 	struct rw_survey survey;
 	struct rw_budget budget;
 	struct rw_oddity_counts oddities;
 	rw_summary summary;
-	struct rw_pass *pass;   /* the second */
-	struct rw_early *early; /* null: no flow needs it */
-	uint8_t *send_times;    /* of each flow */
-	struct live **live;      /* null before a flow's first packet, and after its last */
+	struct rw_pass *pass; /* the second */
+	struct rw_lookahead *lookahead; /* null: no flow needs it */
+	uint8_t *send_times; /* of each flow */
+	struct live **live; /* null before a flow's first packet, and after its last */
 	struct outcome *outcome; /* of each flow */
 	struct live_connection *live_connection;
 	struct columns columns;
-	struct rw_observed_by observed_by;
-	struct rw_move_log log;
+	struct rw_recording recording;
+	struct rw_transition_log log;
 	uint8_t no_memory;
 	uint8_t announces; /* somebody looks at each step of the controllers, or reads ahead of them */
 	uint64_t rows, marks, sets, rows_before;
 	uint8_t ended;
 };
-
-static inline rw_status rw_out_of_memory(rw_error *error)
-{
-	rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
-	return RW_ERROR_MEMORY;
-}
 
 /* records.c: the first pass. */
 rw_status rw_records_survey(rw_replay *r, rw_error *error);

@@ -84,13 +84,15 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	row->first_ns = f->first_ns;
 	row->last_ns = f->last_ns;
 	if (f->handshake && f->established_ns)
-		row->handshake_rtt_us = rw_to_us((uint64_t)(f->established_ns > f->syn_ns ? f->established_ns - f->syn_ns : 0));
+		row->handshake_rtt_us =
+		    rw_to_us((uint64_t)(f->established_ns > f->syn_ns ? f->established_ns - f->syn_ns : 0));
 	row->mss_bytes = source->payload_max;
 	if (sink->mss && row->mss_bytes > sink->mss)
 		row->mss_bytes = sink->mss;
 	row->bytes = source->bytes;
-	if (r->across)
-		row->bottleneck_state = (uint8_t)rw_across_of(r->across, number, &row->bottleneck);
+	if (r->shared_bottlenecks)
+		row->bottleneck_state =
+		    (uint8_t)rw_shared_bottlenecks_of(r->shared_bottlenecks, number, &row->bottleneck);
 	if (!o.seen)
 		return;
 	row->bytes = o.bytes;
@@ -170,8 +172,8 @@ void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_
 	if (!o.window)
 		return;
 	const struct window *w = &o.window[choice];
-	*row = (rw_window_row){o.rows, w->sum_q16, w->most_q16, w->last_q16, o.full_rows, w->matched, w->near,
-			       w->exceeded, w->first_record, w->first_ns};
+	*row = (rw_window_row){o.rows,     w->sum_q16, w->most_q16, w->last_q16,     o.full_rows,
+			       w->matched, w->near,    w->exceeded, w->first_record, w->first_ns};
 }
 
 void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choice, rw_violation_row *row)
@@ -180,10 +182,11 @@ void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choi
 	if (connection >= r->survey.connections || choice >= r->choices || !r->live_connection[connection].violations)
 		return;
 	const struct rw_violations *v = &r->live_connection[connection].violations[choice];
-	*row = (rw_violation_row){v->count, v->first_row, v->first_ns, v->first_check, v->first_move, v->first_path};
+	*row =
+	    (rw_violation_row){v->count, v->first_row, v->first_ns, v->first_check, v->first_transition, v->first_path};
 }
 
-uint64_t rw_replay_monitored(const rw_replay *r) { return r->observed_by.moves; }
+uint64_t rw_replay_monitored(const rw_replay *r) { return r->recording.transitions; }
 
 uint64_t rw_replay_monitored_of(const rw_replay *r, uint32_t connection)
 {

@@ -12,10 +12,14 @@
 
 enum { FORWARD_HORIZON };
 
-#define RW_FORWARD_OPTIONS \
-	{"horizon", "half_rtt|difference", "half_rtt", \
+#define RW_FORWARD_OPTIONS                                                                                                 \
+	{"horizon",                                                                                                        \
+	 "half_rtt|difference",                                                                                            \
+	 "half_rtt",                                                                                                       \
 	 "half_rtt: R_j/2, as printed; difference: (R_j - R_r)/2, since what r sends in the last R_r/2 arrives after j's", \
-	 RW_OPTION_CHOICE, 0, 0}
+	 RW_OPTION_CHOICE,                                                                                                 \
+	 0,                                                                                                                \
+	 0}
 
 /* More than what the divisions round off, 2^-17 of a segment: an M that is whole is not taken for less. */
 #define RW_FORWARD_ROUNDING_Q24 128
@@ -39,7 +43,10 @@ RW_INLINE uint64_t rw_predicted_window_q16(const struct rw_sender_subflow *f)
 }
 
 /* A recovering subflow has left slow start, whatever its window is now. */
-RW_INLINE int rw_starts_slowly(const struct rw_sender_subflow *f) { return !f->recovering && f->cwnd_q16 < f->ssthresh_q16; }
+RW_INLINE int rw_starts_slowly(const struct rw_sender_subflow *f)
+{
+	return !f->recovering && f->cwnd_q16 < f->ssthresh_q16;
+}
 
 /* The windows of the whole rounds: doubling up to ssthresh, then one segment more each (FPS). */
 RW_INLINE void rw_whole_rounds(const struct rw_sending *s, uint32_t j, uint32_t r, struct rw_forward *f)
@@ -88,7 +95,8 @@ RW_INLINE void rw_forward_pick(const struct rw_sending *s, struct rw_decision *d
 		uint32_t j = RW_NO_SUBFLOW;
 		for (uint32_t i = 0; i < rw_subflow_count(s); i++)
 			if (in_use >> i & 1 && !(passed >> i & 1) &&
-			    (j == RW_NO_SUBFLOW || rw_order_of(&s->subflow[i]) < rw_order_of(&s->subflow[j % RW_MAX_PATHS])))
+			    (j == RW_NO_SUBFLOW ||
+			     rw_order_of(&s->subflow[i]) < rw_order_of(&s->subflow[j % RW_MAX_PATHS])))
 				j = i;
 		if (j >= RW_MAX_PATHS)
 			return;

@@ -18,9 +18,10 @@ const struct rw_scheduler rw_scheduler_fps = {
     .name = "fps",
     .source = "Mirani, Boukhatem, Tran, VTC 2010; SB-CC paper II.C",
     .rule = "the fastest with room; j skips M = sum of whole rounds' windows of the faster in R_j/2",
-    .deviations = "The paper was not at hand. Only subflows that are faster and can send count, also with a full window; skipped segments are those that "
-		  "nobody has been given; where no more than M is queued or the receive window ends before, j waits. M is at "
-		  "most the send buffer.",
+    .deviations =
+	"The paper was not at hand. Only subflows that are faster and can send count, also with a full window; skipped segments are those that "
+	"nobody has been given; where no more than M is queued or the receive window ends before, j waits. M is at "
+	"most the send buffer.",
     .options = fps_options,
     .pick = fps_pick,
     .forward = fps_forward,

@@ -14,9 +14,10 @@ enum { REINJECT, PENALIZE };
 enum { SLOWER = 4, SMALL_WINDOW = 4 };
 
 static const struct rw_option minrtt_options[] = {
-    {"reinject", "on|off", "on", "the kernel's: a segment that fills the receive window is sent again on a faster subflow",
+    {"reinject", "on|off", "on",
+     "the kernel's: a segment that fills the receive window is sent again on a faster subflow", RW_OPTION_CHOICE, 0, 0},
+    {"penalize", "on|off", "on", "the kernel's: slow subflows that fill the receive window are halved",
      RW_OPTION_CHOICE, 0, 0},
-    {"penalize", "on|off", "on", "the kernel's: slow subflows that fill the receive window are halved", RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 /* carried: a bit for each subflow that had the segment before. */
@@ -26,7 +27,8 @@ static uint32_t next_subflow(const struct rw_sending *s, uint32_t in_use, uint32
 	for (uint32_t i = 0; i < rw_subflow_count(s); i++) {
 		if (!(in_use >> i & 1) || rw_space(&s->subflow[i]) == 0 || !rw_may_carry(carried, in_use, i))
 			continue;
-		if (best == RW_NO_SUBFLOW || rw_order_of(&s->subflow[i]) < rw_order_of(&s->subflow[best % RW_MAX_PATHS]))
+		if (best == RW_NO_SUBFLOW ||
+		    rw_order_of(&s->subflow[i]) < rw_order_of(&s->subflow[best % RW_MAX_PATHS]))
 			best = i;
 	}
 	return best;
@@ -48,7 +50,8 @@ static void open_the_window(const struct rw_sending *s, uint32_t in_use, struct 
 		/* srtt < theirs / SLOWER, without the product */
 		all_slower &= srtt < theirs / SLOWER || (srtt == theirs / SLOWER && theirs % SLOWER);
 		small |= f->cwnd_q16 >> 16 <= SMALL_WINDOW;
-		if (s->option[PENALIZE] == 0 && f->established && f->srtt_ns > srtt && f->since_penalty_ns >= f->srtt_ns)
+		if (s->option[PENALIZE] == 0 && f->established && f->srtt_ns > srtt &&
+		    f->since_penalty_ns >= f->srtt_ns)
 			d->penalized |= 1u << i;
 	}
 	int again = holders && (all_slower || small) && !(s->queue.oldest_sent_on >> chosen & 1);
@@ -79,9 +82,10 @@ const struct rw_scheduler rw_scheduler_minrtt = {
     .name = "minrtt",
     .source = "MPTCP out-of-tree kernel's default scheduler; RFC 8684 for backups",
     .rule = "the lowest srtt of those with room; backups when no other can send",
-    .deviations = "A subflow in loss state counts as unavailable, so that backups may send. Of several that carried the "
-		  "segment that fills the receive window, each must be 4 times slower, or one have a small window; all slower "
-		  "ones are halved, each at most once in its own srtt. The source leaves these open.",
+    .deviations =
+	"A subflow in loss state counts as unavailable, so that backups may send. Of several that carried the "
+	"segment that fills the receive window, each must be 4 times slower, or one have a small window; all slower "
+	"ones are halved, each at most once in its own srtt. The source leaves these open.",
     .options = minrtt_options,
     .pick = minrtt_pick,
 };

@@ -6,10 +6,10 @@
 
 enum { QUANTUM };
 
-static const struct rw_option roundrobin_options[] = {
-    {"quantum", "1 to 1024 segments", "1", "segments of one turn; 1 alternates with every segment", RW_OPTION_Q16, 1 << 16,
-     1024 << 16},
-    {0}};
+static const struct rw_option roundrobin_options[] = {{"quantum", "1 to 1024 segments", "1",
+						       "segments of one turn; 1 alternates with every segment",
+						       RW_OPTION_Q16, 1 << 16, 1024 << 16},
+						      {0}};
 
 static void roundrobin_pick(const struct rw_sending *s, struct rw_decision *d)
 {

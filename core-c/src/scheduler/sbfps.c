@@ -36,7 +36,8 @@ static uint64_t growth_q62(const struct rw_sending *s, uint32_t r)
 		best_q40 = rw_max64(best_q40, rw_multiply_divide(rate_q40, least, p->srtt_ns));
 	}
 	uint64_t share_q62 = rw_multiply_divide(best_q40, ONE_Q62, sum_q40);
-	share_q62 = rw_multiply_divide(share_q62, rw_min64(s->subflow[r].beta_q32, (uint64_t)1 << 32), (uint64_t)1 << 32);
+	share_q62 =
+	    rw_multiply_divide(share_q62, rw_min64(s->subflow[r].beta_q32, (uint64_t)1 << 32), (uint64_t)1 << 32);
 	return rw_min64(rw_multiply_divide(share_q62, rw_predicted_window_q16(&s->subflow[r]) << 24, sum_q40), ONE_Q62);
 }
 
@@ -70,11 +71,12 @@ const struct rw_scheduler rw_scheduler_sbfps = {
     .name = "sbfps",
     .source = "SB-CC paper III.B, eq. 6-9, Algorithm 3",
     .rule = "the fastest with room; j skips M = sum rounds/2 (2 w_r + rounds/m_r - 1), rounds = (R_j/2)/R_r",
-    .deviations = "The maximum of eq. 7, which Algorithm 3 line 6 drops; r < j as in the text, not r <= j; fractions of "
-		  "rounds are kept and M is rounded down once; in slow start, which is not modelled, M_r is that of fps; a "
-		  "set of one is none. Only subflows that can send count, also with a full window; skipped segments are those that "
-		  "nobody has been given; where no more than M is queued or the receive window ends before, j waits. M is at "
-		  "most the send buffer.",
+    .deviations =
+	"The maximum of eq. 7, which Algorithm 3 line 6 drops; r < j as in the text, not r <= j; fractions of "
+	"rounds are kept and M is rounded down once; in slow start, which is not modelled, M_r is that of fps; a "
+	"set of one is none. Only subflows that can send count, also with a full window; skipped segments are those that "
+	"nobody has been given; where no more than M is queued or the receive window ends before, j waits. M is at "
+	"most the send buffer.",
     .options = sbfps_options,
     .pick = sbfps_pick,
     .forward = sbfps_forward,

@@ -5,8 +5,14 @@
 #include "fixed_point.h"
 #include "rw_scheduler.h"
 
-RW_INLINE uint32_t rw_subflow_count(const struct rw_sending *s) { return s->subflows < RW_MAX_PATHS ? s->subflows : RW_MAX_PATHS; }
-RW_INLINE uint32_t rw_span_count(const struct rw_send_queue *q) { return q->spans < RW_MAX_SPANS ? q->spans : RW_MAX_SPANS; }
+RW_INLINE uint32_t rw_subflow_count(const struct rw_sending *s)
+{
+	return s->subflows < RW_MAX_PATHS ? s->subflows : RW_MAX_PATHS;
+}
+RW_INLINE uint32_t rw_span_count(const struct rw_send_queue *q)
+{
+	return q->spans < RW_MAX_SPANS ? q->spans : RW_MAX_SPANS;
+}
 
 /* A full window is no reason against it: that passes with the next ACK. */
 RW_INLINE int rw_can_send(const struct rw_sender_subflow *f) { return f->established && !f->lost; }
@@ -50,13 +56,17 @@ RW_INLINE void rw_wait(struct rw_decision *d)
 
 RW_INLINE int rw_data_waits(const struct rw_send_queue *q) { return rw_span_count(q) && q->span[0].segments; }
 /* Data waits, and the receive window is full. */
-RW_INLINE int rw_window_is_full(const struct rw_send_queue *q) { return rw_data_waits(q) && q->window_end <= q->span[0].first; }
+RW_INLINE int rw_window_is_full(const struct rw_send_queue *q)
+{
+	return rw_data_waits(q) && q->window_end <= q->span[0].first;
+}
 
 /*
  * Gives subflow i at most `most` segments of one span, from the `skip`-th segment on that nobody has been given.
  * 0: there are none, the receive window ends before them, or it must not carry them.
  */
-RW_INLINE int rw_take(const struct rw_sending *s, uint32_t in_use, uint32_t i, uint64_t skip, uint64_t most, struct rw_decision *d)
+RW_INLINE int rw_take(const struct rw_sending *s, uint32_t in_use, uint32_t i, uint64_t skip, uint64_t most,
+		      struct rw_decision *d)
 {
 	const struct rw_send_queue *q = &s->queue;
 	uint64_t left = skip;

@@ -1,0 +1,328 @@
+/* One connection's controller, driven by hand through the same machinery that a replay uses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "findings.h"
+#include "detect.h"
+#include "recorder.h"
+#include "shadow.h"
+
+struct rw_controller {
+	struct rw_shadow *shadow;
+	struct rw_detect *detect; /* null: it has no use for sets */
+	uint8_t own_detector;     /* its place + 1 where it is the one that the controller was made with */
+	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
+	struct rw_recorder recorder;  /* when somebody looks */
+	struct rw_recording by;
+	struct rw_transition_log log;
+	struct rw_violations violations;
+};
+
+rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint32_t mss_bytes, rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	const struct rw_control *control = rw_control_find(choice->name);
+	if (!control) {
+		rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'", choice->name);
+		return RW_ERROR_UNKNOWN_ALGORITHM;
+	}
+	struct rw_settings settings;
+	rw_status status = rw_control_options(choice, control, &settings, error);
+	if (status != RW_OK)
+		return status;
+	rw_controller *c = calloc(1, sizeof *c);
+	if (c)
+		c->shadow = malloc(rw_shadow_bytes(RW_MAX_PATHS));
+	if (c && settings.detector) {
+		int64_t option[RW_MAX_OPTIONS];
+		rw_choice defaults = {rw_detector_name(settings.detector - 1u), NULL, 0};
+		uint32_t which;
+		rw_detector_options(&defaults, &which, option, error);
+		c->detect = rw_detect_open(which, option, INT64_MIN);
+	}
+	if (!c || !c->shadow || (settings.detector && !c->detect)) {
+		rw_controller_close(c);
+		rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
+		return RW_ERROR_MEMORY;
+	}
+	c->own_detector = rw_own_detector(control, &settings);
+	rw_shadow_open(c->shadow, control, &settings, RW_MAX_PATHS, mss_bytes);
+	*out = c;
+	return RW_OK;
+}
+
+void rw_controller_close(rw_controller *c)
+{
+	if (c) {
+		rw_detect_close(c->detect);
+		free(c->log.row);
+		free(c->shadow);
+	}
+	free(c);
+}
+
+static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now)
+{
+	(void)time_ns;
+	rw_shadow_set(((rw_controller *)to)->shadow, path, now->set, now->state);
+}
+
+static void sets_complete(void *to, uint32_t first_path)
+{
+	rw_shadow_stepped(((rw_controller *)to)->shadow, RW_TRANSITION_SETS, first_path, 0);
+}
+
+static void stepped(void *to, uint8_t kind, uint32_t path)
+{
+	rw_controller *c = to;
+	if (c->shadow->observer && c->recorder.detector == c->detect->which + 1)
+		rw_recorder_detector_step(&c->recorder, c->detect, kind, path);
+}
+
+void rw_controller_advance(rw_controller *c, int64_t time_ns)
+{
+	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
+	if (c->detect && time_ns != RW_TIME_UNKNOWN)
+		rw_detect_advance(c->detect, time_ns, &sink);
+}
+
+static void tell_congestion(rw_controller *c, uint32_t path, enum rw_congestion kind, int64_t time_ns)
+{
+	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
+	if (!c->detect || time_ns == RW_TIME_UNKNOWN)
+		return;
+	rw_detect_advance(c->detect, time_ns, &sink);
+	rw_detect_congestion(c->detect, path, kind, &sink);
+}
+
+static struct rw_violations *violations_of(void *owner, uint32_t connection, uint8_t choice)
+{
+	(void)connection, (void)choice;
+	return &((rw_controller *)owner)->violations;
+}
+
+void rw_controller_observe(rw_controller *c)
+{
+	c->by = (struct rw_recording){.log = &c->log, .owner = c, .violations = violations_of, .monitor = 1};
+	rw_recorder_attach(&c->recorder, &c->by, c->shadow, 0, 0);
+	c->recorder.detector = c->own_detector;
+	if (c->detect)
+		rw_detector_snapshot_take(c->detect, &c->recorder.detected[0]);
+}
+
+const rw_transition_row *rw_controller_transitions(const rw_controller *c, uint64_t *count)
+{
+	*count = c->log.count;
+	return c->log.row;
+}
+
+static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t *path, int join, rw_error *error)
+{
+	if (state->cwnd_q16 < RW_Q16_ONE || state->cwnd_q16 > RW_CWND_MAX_Q16)
+		return rw_bad_value(error, "cwnd must be 1 to 1048576 segments");
+	uint32_t i = 0;
+	while (i < RW_MAX_PATHS && c->shadow->connection->path[i].live)
+		i++;
+	if (i == RW_MAX_PATHS)
+		return rw_bad_value(error, "a connection has at most 8 paths");
+	rw_shadow_place(c->shadow, i, state->cwnd_q16, state->ssthresh_q16, state->srtt_ns);
+	struct rw_path *p = &c->shadow->connection->path[i];
+	p->cwnd_cnt = state->cwnd_cnt;
+	p->flight_peak_q16 = state->flight_peak_q16;
+	p->group = state->group;
+	p->group_state = state->group_state;
+	if (join && c->shadow->control->join)
+		c->shadow->control->join(c->shadow->connection, i);
+	if (join)
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_JOIN, i, 0);
+	struct rw_detect_sink sink = {set_changed, sets_complete, join ? stepped : NULL, c};
+	if (c->detect)
+		rw_detect_join(c->detect, i, state->srtt_ns, &sink);
+	if (!join && c->shadow->observer)
+		rw_controller_observe(c); /* what is placed was there before */
+	*path = i;
+	return RW_OK;
+}
+
+rw_status rw_controller_place(rw_controller *c, const rw_path_state *state, uint32_t *path, rw_error *error)
+{
+	return add_path(c, state, path, 0, error);
+}
+
+rw_status rw_controller_join(rw_controller *c, const rw_path_state *state, uint32_t *path, rw_error *error)
+{
+	return add_path(c, state, path, 1, error);
+}
+
+static int is_live(const rw_controller *c, uint32_t path)
+{
+	return path < RW_MAX_PATHS && c->shadow->connection->path[path].live;
+}
+
+/* Fewer than two are no set: who would be left alone. In a replay its detector dissolves it; by hand there may be none. */
+static void dissolve(rw_controller *c, uint32_t path)
+{
+	const struct rw_connection *connection = c->shadow->connection;
+	uint32_t group = connection->path[path].group, others = 0, last = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		if (i != path && connection->path[i].live && connection->path[i].group == group) {
+			others++;
+			last = i;
+		}
+	if (group == 0 || others != 1)
+		return;
+	rw_shadow_set(c->shadow, path, 0, RW_GROUP_MONITOR);
+	rw_shadow_set(c->shadow, last, 0, RW_GROUP_MONITOR);
+	rw_shadow_stepped(c->shadow, RW_TRANSITION_SETS, path, 0);
+}
+
+rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
+{
+	if (!is_live(c, path))
+		return rw_bad_value(error, "no such path");
+	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
+	if (c->detect)
+		rw_detect_leave(c->detect, path, &sink);
+	dissolve(c, path);
+	rw_shadow_leave(c->shadow, path);
+	return RW_OK;
+}
+
+rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segments, uint32_t marked_segments,
+			    uint64_t rtt_ns, int64_t time_ns, rw_error *error)
+{
+	if (!is_live(c, path))
+		return rw_bad_value(error, "no such path");
+	if (acked_segments > 1 << 20)
+		return rw_bad_value(error, "acked must be 0 to 1048576 segments");
+	if (marked_segments > acked_segments)
+		return rw_bad_value(error, "more segments marked than acked");
+	c->acked[path] += acked_segments;
+	/* A whole window is in flight: what ends a round trip is the ACK of what was next at its beginning. */
+	uint32_t next = c->acked[path] + (uint32_t)(c->shadow->connection->path[path].cwnd_q16 >> 16);
+	struct rw_ack ack = {
+	    path,           acked_segments, rtt_ns,         rtt_ns, time_ns == RW_TIME_UNKNOWN ? 0 : time_ns,
+	    c->acked[path], next,           marked_segments};
+	uint64_t srtt = c->shadow->connection->path[path].srtt_ns;
+	if (rtt_ns)
+		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
+	rw_controller_advance(c, time_ns);
+	if (c->detect && time_ns != RW_TIME_UNKNOWN) {
+		struct rw_delivery delivery = {path, acked_segments, 0, rtt_ns};
+		rw_detect_delivery(c->detect, &delivery, srtt);
+	}
+	if (acked_segments)
+		rw_shadow_delivered(c->shadow, &ack);
+	if (rtt_ns)
+		rw_shadow_rtt(c->shadow, &ack, srtt);
+	rw_shadow_raise(c->shadow, &ack);
+	return RW_OK;
+}
+
+static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t time_ns, rw_error *error)
+{
+	if (!is_live(c, path))
+		return rw_bad_value(error, "no such path");
+	tell_congestion(c, path, marked ? RW_CONGESTION_ECE : RW_CONGESTION_LOSS, time_ns);
+	rw_shadow_reduce(c->shadow, path, marked);
+	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
+	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
+		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path, 0);
+	}
+	return RW_OK;
+}
+
+rw_status rw_controller_loss(rw_controller *c, uint32_t path, int64_t time_ns, rw_error *error)
+{
+	return reduce(c, path, 0, time_ns, error);
+}
+
+rw_status rw_controller_ece(rw_controller *c, uint32_t path, int64_t time_ns, rw_error *error)
+{
+	return reduce(c, path, 1, time_ns, error);
+}
+
+rw_status rw_controller_timeout(rw_controller *c, uint32_t path, int64_t time_ns, rw_error *error)
+{
+	if (!is_live(c, path))
+		return rw_bad_value(error, "no such path");
+	tell_congestion(c, path, RW_CONGESTION_TIMEOUT, time_ns);
+	rw_shadow_timeout(c->shadow, path, 0, 1);
+	return RW_OK;
+}
+
+rw_status rw_controller_undo(rw_controller *c, uint32_t path, rw_error *error)
+{
+	if (!is_live(c, path))
+		return rw_bad_value(error, "no such path");
+	return rw_shadow_undo(c->shadow, path) ? RW_OK : rw_bad_value(error, "no reduction that could be undone");
+}
+
+rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_state *state, uint32_t *phase,
+			     rw_error *error)
+{
+	if (!is_live(c, path))
+		return rw_bad_value(error, "no such path");
+	const struct rw_path *p = &c->shadow->connection->path[path];
+	memset(state, 0, sizeof *state);
+	state->cwnd_q16 = p->cwnd_q16;
+	state->ssthresh_q16 = p->ssthresh_q16;
+	state->srtt_ns = p->srtt_ns;
+	state->flight_peak_q16 = p->flight_peak_q16;
+	state->cwnd_cnt = p->cwnd_cnt;
+	state->group = p->group;
+	state->group_state = p->group_state;
+	*phase = rw_shadow_phase(c->shadow, path, RW_SENDER_OPEN);
+	return RW_OK;
+}
+
+/* Names that mean something in the mode that was chosen. */
+static const struct rw_word_name *word_at(const rw_controller *c, uint32_t index)
+{
+	const struct rw_word_name *w = c->shadow->control->words;
+	for (uint32_t i = 0; w->name; w++) {
+		if (w->modes && !(w->modes >> c->shadow->connection->option[0] & 1))
+			continue;
+		if (i++ == index)
+			return w;
+	}
+	return NULL;
+}
+
+void rw_controller_word_describe(const rw_controller *c, uint32_t index, rw_word_info *info)
+{
+	const struct rw_word_name *w = word_at(c, index);
+	memset(info, 0, sizeof *info);
+	if (w)
+		*info = (rw_word_info){w->name, w->of_path, w->fraction_bits, w->is_signed};
+}
+
+rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t path, uint64_t *value, rw_error *error)
+{
+	const struct rw_word_name *w = word_at(c, index);
+	if (!w || (w->of_path && path >= RW_MAX_PATHS))
+		return rw_bad_value(error, "no such value");
+	const struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
+	*value = !w->of_path ? c->shadow->connection->word[w->index] : w->half ? p->half[w->index] : p->word[w->index];
+	return RW_OK;
+}
+
+rw_status rw_controller_set_word(rw_controller *c, uint32_t index, uint32_t path, uint64_t value, rw_error *error)
+{
+	const struct rw_word_name *w = word_at(c, index);
+	if (!w || (w->of_path && path >= RW_MAX_PATHS))
+		return rw_bad_value(error, "no such value");
+	struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
+	if (!w->of_path) {
+		c->shadow->connection->word[w->index] = value;
+	} else if (!w->half) {
+		p->word[w->index] = value;
+	} else if (value > UINT32_MAX) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s is a number of 32 bits", w->name);
+		return RW_ERROR_BAD_VALUE;
+	} else {
+		p->half[w->index] = (uint32_t)value;
+	}
+	return RW_OK;
+}

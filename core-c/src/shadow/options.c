@@ -1,0 +1,260 @@
+/* Algorithms and their options by name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect.h"
+#include "shadow.h"
+
+const struct rw_control *rw_control_find(const char *name)
+{
+	for (int i = 0; rw_control_list[i]; i++)
+		if (strcmp(rw_control_list[i]->name, name) == 0)
+			return rw_control_list[i];
+	return NULL;
+}
+
+/* Options of the shadow around every controller, behind the controller's own. */
+static const struct rw_option shadow_options[] = {
+    {"gate", "auto|own|observed", "auto",
+     "what lets a window grow: own, this window having limited the flight; observed, the "
+     "recorded sender limited by neither application nor receiver; auto, own with mode=kernel",
+     RW_OPTION_CHOICE, 0, 0},
+    {"losses", "recorded|reached", "recorded",
+     "which recorded losses and marks reduce the window: every one, or those at a "
+     "flight that this window reached too",
+     RW_OPTION_CHOICE, 0, 0},
+    {"detector", "none|sbcc|dwc|sbd", NULL,
+     "what places subflows in sets that share a bottleneck; none couples nothing", RW_OPTION_CHOICE, 0, 0},
+    {0}};
+enum { SHADOW_GATE, SHADOW_LOSSES, SHADOW_DETECTOR, SHADOW_OPTIONS };
+
+/* A controller that has no use for sets has no detector to choose: the last one. */
+static uint32_t shadow_option_count(const struct rw_control *control)
+{
+	return control->detector ? SHADOW_OPTIONS : SHADOW_DETECTOR;
+}
+
+/* Which of "a|b|c" is value? -1: none. */
+static int choice_index(const char *values, const char *value, size_t n)
+{
+	for (int i = 0;; i++) {
+		const char *bar = strchr(values, '|');
+		size_t length = bar ? (size_t)(bar - values) : strlen(values);
+		if (length == n && memcmp(values, value, n) == 0)
+			return i;
+		if (!bar)
+			return -1;
+		values = bar + 1;
+	}
+}
+
+/* A decimal number as Q16, without floating point. 0: not a number, or out of range. */
+static int read_q16(const char *text, int64_t low, int64_t high, int64_t *value)
+{
+	uint64_t whole = 0, fraction = 0, scale = 1;
+	int negative = *text == '-';
+	const char *p = text += negative;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		whole = whole * 10 + (uint64_t)(*p - '0');
+		if (whole > (uint64_t)1 << 40)
+			return 0;
+	}
+	int digits = p > text;
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++) {
+			digits = 1;
+			if (scale < 100000000000000ull) {
+				fraction = fraction * 10 + (uint64_t)(*p - '0');
+				scale *= 10;
+			}
+		}
+	if (!digits || *p)
+		return 0;
+	*value = (int64_t)(whole << 16) + (int64_t)(((unsigned __int128)fraction * 65536 + scale / 2) / scale);
+	if (negative)
+		*value = -*value;
+	return *value >= low && *value <= high;
+}
+
+/* The place of an option in its table; -1: not there. */
+int rw_option_find(const struct rw_option *table, const char *name, size_t n)
+{
+	for (int i = 0; table[i].name; i++)
+		if (strlen(table[i].name) == n && memcmp(table[i].name, name, n) == 0)
+			return i;
+	return -1;
+}
+
+rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value,
+			 rw_error *error)
+{
+	int good;
+	if (o->kind == RW_OPTION_CHOICE) {
+		*value = choice_index(o->values, text, strlen(text));
+		good = *value >= 0;
+	} else {
+		good = read_q16(text, o->low_q16, o->high_q16, value);
+	}
+	if (good)
+		return RW_OK;
+	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: option %s takes %s, not '%s'", owner, o->name, o->values,
+		     text);
+	return RW_ERROR_BAD_VALUE;
+}
+
+static rw_status no_such_option(const char *owner, const char *name, size_t n, rw_error *error)
+{
+	rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'", owner, (int)(n < 60 ? n : 60),
+		     name);
+	return RW_ERROR_UNKNOWN_OPTION;
+}
+
+/* "option=value": where its value begins. Null: it is not of that form. */
+static const char *value_in(const char *owner, const char *text, rw_error *error)
+{
+	const char *equals = strchr(text, '=');
+	if (!equals)
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s: '%.60s' is not of the form option=value", owner,
+			     text);
+	return equals ? equals + 1 : NULL;
+}
+
+static rw_status set_option(const struct rw_control *control, const char *name, size_t n, const char *text,
+			    struct rw_settings *settings, rw_error *error)
+{
+	int place = rw_option_find(control->options, name, n);
+	if (place >= 0)
+		return rw_option_read(control->name, &control->options[place], text, &settings->option[place], error);
+	place = rw_option_find(shadow_options, name, n);
+	if (place < 0 || place >= (int)shadow_option_count(control))
+		return no_such_option(control->name, name, n, error);
+	int64_t value;
+	rw_status status = rw_option_read(control->name, &shadow_options[place], text, &value, error);
+	if (status == RW_OK)
+		*(place == SHADOW_GATE     ? &settings->gate
+		  : place == SHADOW_LOSSES ? &settings->losses
+					   : &settings->detector) = (uint8_t)value;
+	return status;
+}
+
+/* The defaults of a table: each is one of its own values. */
+static rw_status read_defaults(const char *owner, const struct rw_option *table, int64_t *option, rw_error *error)
+{
+	rw_status status = RW_OK;
+	for (int i = 0; table[i].name && status == RW_OK; i++)
+		status = rw_option_read(owner, &table[i], table[i].default_value, &option[i], error);
+	return status;
+}
+
+rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
+			     struct rw_settings *settings, rw_error *error)
+{
+	memset(settings, 0, sizeof *settings); /* the shadow's defaults are their first values */
+	/* `mode` is a list in the order of enum rw_mode. */
+	rw_status status = read_defaults(control->name, control->options, settings->option, error);
+	if (status == RW_OK && control->detector)
+		status = set_option(control, "detector", strlen("detector"), control->detector, settings, error);
+	for (uint32_t k = 0; k < choice->option_count && status == RW_OK; k++) {
+		const char *text = choice->options[k], *value = value_in(control->name, text, error);
+		if (!value)
+			return RW_ERROR_BAD_VALUE;
+		status = set_option(control, text, (size_t)(value - 1 - text), value, settings, error);
+	}
+	return status;
+}
+
+uint32_t rw_detector_find(const char *name)
+{
+	for (uint32_t i = 0; rw_detector_list[i]; i++)
+		if (strcmp(rw_detector_list[i]->name, name) == 0)
+			return i;
+	return RW_DETECTORS_MAX;
+}
+
+rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t *option, rw_error *error)
+{
+	*which = rw_detector_find(choice->name);
+	if (*which == RW_DETECTORS_MAX) {
+		rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown detector '%.60s'", choice->name);
+		return RW_ERROR_UNKNOWN_ALGORITHM;
+	}
+	const struct rw_detector *detector = rw_detector_list[*which];
+	memset(option, 0, RW_MAX_OPTIONS * sizeof *option);
+	rw_status status = read_defaults(detector->name, detector->options, option, error);
+	for (uint32_t k = 0; k < choice->option_count && status == RW_OK; k++) {
+		const char *text = choice->options[k], *value = value_in(detector->name, text, error);
+		if (!value)
+			return RW_ERROR_BAD_VALUE;
+		size_t n = (size_t)(value - 1 - text);
+		int place = rw_option_find(detector->options, text, n);
+		status = place < 0
+			     ? no_such_option(detector->name, text, n, error)
+			     : rw_option_read(detector->name, &detector->options[place], value, &option[place], error);
+	}
+	return status;
+}
+
+uint32_t rw_algorithm_count(void)
+{
+	uint32_t n = 0;
+	while (rw_control_list[n])
+		n++;
+	return n;
+}
+
+void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
+{
+	const struct rw_control *c = rw_control_list[index];
+	memset(info, 0, sizeof *info);
+	info->name = c->name;
+	info->source = c->source;
+	info->formula = c->formula;
+	info->deviations = c->deviations;
+	info->detector = c->detector;
+	info->multipath = c->multipath;
+	while (c->options[info->options].name)
+		info->options++;
+	info->options += shadow_option_count(c);
+}
+
+static rw_option_info describe_option(const struct rw_option *o)
+{
+	return (rw_option_info){o->name, o->default_value, o->values, o->reason};
+}
+
+void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
+{
+	const struct rw_option *own = rw_control_list[index]->options;
+	uint32_t owned = 0;
+	while (own[owned].name)
+		owned++;
+	*info = describe_option(option < owned ? &own[option] : &shadow_options[option - owned]);
+	if (option == owned + SHADOW_DETECTOR)
+		info->default_value = rw_control_list[index]->detector;
+}
+
+uint32_t rw_detector_count(void)
+{
+	uint32_t n = 0;
+	while (rw_detector_list[n])
+		n++;
+	return n;
+}
+
+void rw_detector_describe(uint32_t index, rw_algorithm_info *info)
+{
+	const struct rw_detector *d = rw_detector_list[index];
+	*info = (rw_algorithm_info){d->name, d->source, d->formula, d->deviations, NULL, 1, 0};
+	while (d->options[info->options].name)
+		info->options++;
+}
+
+void rw_detector_option(uint32_t index, uint32_t option, rw_option_info *info)
+{
+	*info = describe_option(&rw_detector_list[index]->options[option]);
+}
+
+const char *rw_detector_name(uint32_t index)
+{
+	return index < rw_detector_count() ? rw_detector_list[index]->name : NULL;
+}

@@ -1,0 +1,534 @@
+#include "shadow.h"
+
+#include <string.h>
+
+enum { OPTION_MODE = 0 };
+/* A sender whose window outlasted so many idle times keeps it always; one may have been shorter than its timeout. */
+enum { KEEPS_WINDOWS = 2 };
+/* So many ACKs in turn that each set free twice what they delivered are slow start's, and no application's. */
+enum { DOUBLINGS = 4 };
+
+static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
+static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+/* A recorded flight may be larger than any window. */
+static uint64_t window_of(uint64_t n) { return n < RW_CWND_MAX_Q16 >> 16 ? n << 16 : RW_CWND_MAX_Q16; }
+
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
+{
+	if (s->observer) {
+		struct rw_transition transition = {kind, (uint8_t)path, acked_segments};
+		s->observer->stepped(s->observer, s, &transition);
+	}
+}
+
+void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
+		    uint32_t paths, uint32_t mss_bytes)
+{
+	uint8_t *at = (uint8_t *)(s + 1);
+	memset(s, 0, rw_shadow_bytes(paths));
+	s->path = (struct rw_shadow_path *)(void *)at;
+	s->connection = (struct rw_connection *)(void *)(at + paths * sizeof *s->path);
+	s->connection->paths = paths;
+	s->control = control;
+	s->gate = settings->gate == RW_GATE_AUTO
+		      ? settings->option[OPTION_MODE] == RW_MODE_KERNEL ? RW_GATE_OWN : RW_GATE_OBSERVED
+		      : settings->gate;
+	s->losses = settings->losses;
+	memcpy(s->connection->option, settings->option, sizeof s->connection->option);
+	s->connection->mss_bytes = mss_bytes;
+	if (control->open)
+		control->open(s->connection);
+}
+
+static void sample(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
+{
+	s->connection->path[ack->path].srtt_ns = srtt_ns;
+	if (s->control->rtt)
+		s->control->rtt(s->connection, ack);
+}
+
+void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns)
+{
+	struct rw_path *p = &s->connection->path[path];
+	memset(p, 0, sizeof *p);
+	memset(&s->path[path], 0, sizeof s->path[path]);
+	s->path[path].initial_window = RW_INITIAL_WINDOW;
+	p->cwnd_q16 = cwnd_q16;
+	p->ssthresh_q16 = ssthresh_q16;
+	p->initial = ssthresh_q16 == RW_SSTHRESH_UNSET;
+	p->live = 1;
+	if (s->control->begin)
+		s->control->begin(s->connection, path);
+	if (srtt_ns) {
+		struct rw_ack first = {.path = path, .rtt_ns = srtt_ns};
+		sample(s, &first, srtt_ns);
+	}
+}
+
+void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
+{
+	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
+	if (s->control->join)
+		s->control->join(s->connection, path);
+	rw_shadow_stepped(s, RW_TRANSITION_JOIN, path, 0);
+}
+
+void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
+{
+	if (s->control->leave)
+		s->control->leave(s->connection, path);
+	s->connection->path[path].live = 0;
+	rw_shadow_stepped(s, RW_TRANSITION_LEAVE, path, 0);
+}
+
+void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
+{
+	s->connection->path[path].group = set;
+	s->connection->path[path].group_state = state;
+	if (s->control->grouped)
+		s->control->grouped(s->connection, path);
+}
+
+void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
+{
+	sample(s, ack, srtt_ns);
+	rw_shadow_stepped(s, RW_TRANSITION_RTT, ack->path, 0);
+}
+
+void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack)
+{
+	if (s->control->delivered)
+		s->control->delivered(s->connection, ack);
+}
+
+void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
+{
+	struct rw_path *p = &s->connection->path[ack->path];
+	if (p->flight_max_q16 < p->cwnd_q16)
+		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
+	s->control->ack(s->connection, ack);
+	rw_shadow_stepped(s, RW_TRANSITION_ACK, ack->path, ack->acked_segments);
+}
+
+/* The controller is told of growth that it may not have. */
+static RW_ASIDE void withhold(struct rw_shadow *s, const struct rw_ack *ack)
+{
+	s->control->withheld(s->connection, ack);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path, 0);
+}
+
+/* Linux's tcp_current_ssthresh: what an undo restores at least. */
+static uint64_t current_ssthresh(const struct rw_path *p)
+{
+	/* Whole segments, as there: half and a quarter are each rounded down. */
+	uint64_t three_quarters = (p->cwnd_q16 >> 17 << 16) + (p->cwnd_q16 >> 18 << 16);
+	return p->ssthresh_q16 == RW_SSTHRESH_UNSET ? RW_SSTHRESH_UNSET : larger(p->ssthresh_q16, three_quarters);
+}
+
+static void end_interval(struct rw_path *p)
+{
+	if (p->flight_max_q16)
+		p->flight_peak_q16 = larger(p->flight_max_q16, p->cwnd_q16);
+	p->flight_max_q16 = 0;
+}
+
+void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	h->prior_ssthresh_q16 = current_ssthresh(p);
+	h->prior_cwnd_q16 = p->cwnd_q16;
+	h->prr_delivered = h->prr_out = 0;
+	p->cwnd_cnt = 0;
+	end_interval(p);
+	if (marked && s->control->ece)
+		s->control->ece(s->connection, path);
+	else
+		s->control->loss(s->connection, path);
+	if (!kernel_mode(s)) {
+		p->cwnd_q16 = p->ssthresh_q16;
+		p->cwnd_rem_q40 = 0;
+	}
+	rw_shadow_stepped(s, marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path, 0);
+}
+
+void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	h->adrift = 0;
+	if (new_episode) {
+		h->prior_ssthresh_q16 = current_ssthresh(p);
+		h->prior_cwnd_q16 = p->cwnd_q16;
+		end_interval(p);
+		if (s->control->timeout)
+			s->control->timeout(s->connection, path);
+		else
+			s->control->loss(s->connection, path);
+	}
+	p->cwnd_q16 = window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
+	p->cwnd_rem_q40 = 0;
+	p->cwnd_cnt = 0;
+	rw_shadow_stepped(s, new_episode ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path, 0);
+}
+
+uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
+{
+	const struct rw_path *p = &s->connection->path[path];
+	switch (sender_state) {
+	case RW_SENDER_CWR:
+		return RW_PHASE_CWR;
+	case RW_SENDER_RECOVERY:
+		return RW_PHASE_RECOVERY;
+	case RW_SENDER_LOSS:
+		return RW_PHASE_LOSS;
+	default:
+		if (s->control->phase)
+			return s->control->phase(s->connection, path);
+		return p->cwnd_q16 < p->ssthresh_q16 ? RW_PHASE_SLOW_START : RW_PHASE_CONGESTION_AVOIDANCE;
+	}
+}
+
+/* Growth to twice what was in flight is allowed in slow start (RFC 7661's concern; Linux tcp_is_cwnd_limited). */
+static int window_limits(const struct rw_path *p, const struct rw_shadow_path *h)
+{
+	if (h->limited)
+		return 1;
+	return p->cwnd_q16 < p->ssthresh_q16 && p->cwnd_q16 >> 16 < 2ull * h->packets_out_max;
+}
+
+/* More was sent at once than the usual initial window: the host's or the route's is larger, whatever grows it. */
+static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t initial)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	int untouched = p->cwnd_q16 == (uint64_t)h->initial_window << 16;
+	h->initial_window = initial;
+	if (!untouched)
+		return;
+	p->cwnd_q16 = window_of(initial);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+}
+
+/* RFC 2861: half of the window for each timeout, but not below the initial one. */
+static uint64_t after_idle(const struct rw_shadow_path *h, uint64_t cwnd_q16, uint32_t timeouts)
+{
+	uint64_t floor = window_of(h->initial_window);
+	if (cwnd_q16 < floor)
+		floor = cwnd_q16;
+	for (uint32_t i = 0; i < timeouts && i < 40 && cwnd_q16 > floor; i++)
+		cwnd_q16 = cwnd_q16 >> 17 << 16;
+	return larger(cwnd_q16, floor);
+}
+
+static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t timeouts, uint32_t times)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	h->restart_segments = segments(p->cwnd_q16);
+	h->restart_ssthresh_q16 = p->ssthresh_q16;
+	for (uint32_t i = 0; i < times; i++) {
+		p->ssthresh_q16 = current_ssthresh(p);
+		p->cwnd_q16 = after_idle(h, p->cwnd_q16, timeouts);
+	}
+	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path, 0);
+}
+
+/*
+ * How often MPTCP halved a window after an idle time depends on how much it queued before it sent; some hosts keep theirs.
+ * The flight shows it: no window is smaller, and one that ended it was no larger.
+ */
+static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	uint32_t flight = e->first_flight, before = h->restart_segments;
+	uint64_t next = p->cwnd_q16;
+	h->restart_segments = 0;
+	/* The flight of another window, or of one that nothing has filled yet. */
+	if (!before || !kernel_mode(s) ||
+	    (!h->limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
+		return;
+	while (e->first_flight_full && segments(next) > flight && after_idle(h, next, 1) < next)
+		next = after_idle(h, next, 1);
+	if (segments(next) == flight)
+		p->cwnd_q16 = next;
+	if (flight > segments(p->cwnd_q16) + segments(p->cwnd_q16) / 4) {
+		uint64_t once = after_idle(h, window_of(before), 1);
+		int kept = flight > segments(once);
+		p->cwnd_q16 = kept ? window_of(before) : once;
+		if (kept)
+			p->ssthresh_q16 = h->restart_ssthresh_q16;
+		h->kept += (uint8_t)kept;
+	} else if (flight == segments(p->cwnd_q16)) {
+		h->kept = 0;
+	}
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+}
+
+static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (e->first_flight_is == RW_FLIGHT_UNSEEN) {
+		h->adrift = (uint8_t)kernel_mode(s);
+		h->usage_next = e->next_before;
+	} else if (e->first_flight_is == RW_FLIGHT_RESTARTED) {
+		check_restart(s, path, e);
+	} else if (e->first_flight_is == RW_FLIGHT_SECOND) {
+		h->initial_window = e->first_flight;
+		if (p->ssthresh_q16 == RW_SSTHRESH_UNSET && segments(p->cwnd_q16) > e->in_flight_before) {
+			p->cwnd_q16 = window_of(e->in_flight_before);
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		}
+	} else if (e->first_flight > h->initial_window) {
+		begin_larger(s, path, e->first_flight);
+	}
+}
+
+/* Nothing else is known of a window that grew before the capture began: it is what was in flight most, until it falls. */
+static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t flight)
+{
+	struct rw_path *p = &s->connection->path[path];
+	if (segments(p->cwnd_q16) < flight)
+		p->cwnd_q16 = window_of(flight);
+	p->ssthresh_q16 = p->cwnd_q16;
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+}
+
+/*
+ * The first flight to fill a window is larger than that: the initial one was, and what came before it had filled none. A probe
+ * is one segment more; losses=reached asks about windows that are smaller than the flight.
+ */
+static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint32_t flight)
+{
+	struct rw_path *p = &s->connection->path[path];
+	if (!kernel_mode(s) || s->losses == RW_LOSSES_REACHED)
+		return;
+	if (p->cwnd_q16 == (uint64_t)s->path[path].initial_window << 16) {
+		begin_larger(s, path, flight);
+	} else {
+		p->cwnd_q16 = window_of(flight);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	}
+}
+
+static int doubles(struct rw_shadow_path *h, const struct rw_event *e)
+{
+	/* An ACK over what was SACKed before delivers nothing, and sets nothing free. */
+	int goes_on = h->doubled && e->delivered && e->una == h->doubled_una && e->sent_before == 2 * h->doubled &&
+		      e->in_flight_before == h->doubled_flight + h->doubled;
+	h->doublings = !goes_on ? 0 : h->doublings < DOUBLINGS ? h->doublings + 1 : DOUBLINGS;
+	h->doubled_una = e->ack;
+	h->doubled = e->delivered;
+	h->doubled_flight = e->in_flight_before;
+	return h->doublings >= DOUBLINGS;
+}
+
+/*
+ * Slow start at a window that is full sends two segments for each that was delivered. Where that goes on below our window, the
+ * sender's is smaller: it began smaller, or was reduced unseen. 1: ours is now what is in flight.
+ */
+static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	/* For less than another burst a sender may wait. */
+	if (!doubles(h, e) || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
+		return 0;
+	p->cwnd_q16 = window_of(e->in_flight_before);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	return 1;
+}
+
+/* More is in flight than the window, and there was no loss yet. */
+static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (p->ssthresh_q16 == RW_SSTHRESH_UNSET) {
+		if (!h->limited)
+			begin_larger_later(s, path, e->in_flight_before);
+	} else if (s->control->resume && s->losses == RW_LOSSES_RECORDED && p->cwnd_q16 >= p->ssthresh_q16 &&
+		   doubles(h, e) && s->control->resume(s->connection, path)) {
+		p->cwnd_q16 = window_of(e->in_flight_before);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	}
+}
+
+/* What the sends since the ACK before say about the window having been the limit. */
+static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	uint64_t cwnd = p->cwnd_q16 >> 16;
+	uint32_t flight = e->in_flight_before;
+	int limited = flight >= cwnd;
+	if (h->adrift) {
+		if (e->state < RW_SENDER_CWR)
+			follow_flight(s, path, flight);
+		return;
+	}
+	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
+	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
+		limited = cwnd - flight <= (e->bursts                                             ? cwnd / 3
+					    : e->whole_before && e->sent_before > 1 && h->limited ? 1
+												  : 0);
+	else if (flight > cwnd + 1 && e->steps & RW_STEP_RAISE && !h->prior_cwnd_q16)
+		see_larger(s, path, e);
+	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before && !e->starved &&
+	    e->room && !e->bursts && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
+		limited = see_doubling(s, path, e);
+	if (!e->sent_before && !limited)
+		return;
+	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited ||
+	    (!h->limited && e->packets_out_before > h->packets_out_max)) {
+		h->limited = (uint8_t)limited;
+		h->packets_out_max = e->packets_out_before;
+		h->usage_next = e->next_before;
+	}
+}
+
+/* Proportional rate reduction as Linux does it (RFC 6937). */
+static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+{
+	if (e->delivered == 0 || h->prior_cwnd_q16 == 0)
+		return;
+	int64_t ssthresh = segments(p->ssthresh_q16), flight = e->in_flight, delta = ssthresh - flight, send;
+	h->prr_delivered += e->delivered;
+	if (delta < 0) {
+		int64_t prior = segments(h->prior_cwnd_q16);
+		send = prior ? (ssthresh * h->prr_delivered + prior - 1) / prior - h->prr_out : 0;
+	} else {
+		send = (int64_t)h->prr_delivered - h->prr_out;
+		if (send < e->delivered)
+			send = e->delivered;
+		if (e->una_advanced && e->newly_lost == 0)
+			send++;
+		if (send > delta)
+			send = delta;
+	}
+	if (send < (h->prr_out ? 0 : 1))
+		send = h->prr_out ? 0 : 1;
+	p->cwnd_q16 = window_of((uint64_t)(flight + send));
+}
+
+int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (!h->prior_ssthresh_q16)
+		return 0;
+	p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
+	p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);
+	h->prior_ssthresh_q16 = 0;
+	if (s->control->undo)
+		s->control->undo(s->connection, path);
+	rw_shadow_stepped(s, RW_TRANSITION_UNDO, path, 0);
+	return 1;
+}
+
+static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	int kernel = kernel_mode(s);
+	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR | RW_STEP_TAIL_LOSS))
+		h->spared = s->losses == RW_LOSSES_REACHED && segments(p->cwnd_q16) < e->in_flight_before;
+	if (h->spared) {
+		/* Until the episode is over; a window that does not change has nothing to undo either. */
+		h->spared = e->state_after >= RW_SENDER_CWR;
+		h->prior_ssthresh_q16 = 0;
+		return;
+	}
+	if (e->steps & RW_STEP_TAIL_LOSS) {
+		rw_shadow_reduce(s, path, 0);
+		p->cwnd_q16 = p->ssthresh_q16;
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	}
+	if (e->steps & RW_STEP_UNDO)
+		rw_shadow_undo(s, path);
+	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
+		p->cwnd_q16 = p->ssthresh_q16;
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	}
+	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR)) {
+		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
+		/* In the capture's first round trip what was sent before it looks lost. */
+		if (rw_seq_diff(e->una, h->usage_next) > 0)
+			h->adrift = 0;
+	}
+	if (e->steps & RW_STEP_NO_UNDO)
+		h->prior_ssthresh_q16 = 0;
+	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
+	if (recovering != p->recovering) {
+		p->recovering = recovering;
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	}
+	if (e->steps & RW_STEP_REDUCE && kernel) {
+		prr(p, h, e);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	}
+}
+
+void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+		   struct rw_shadow_row *row)
+{
+	uint32_t path = ack->path;
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (e->first_flight)
+		see_first_flight(s, path, e);
+	validate(s, path, e);
+	row->cwnd_before_q16 = p->cwnd_q16;
+	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
+	if (ack->acked_segments)
+		rw_shadow_delivered(s, ack);
+	if (ack->rtt_ns | ack->rtt_newest_ns)
+		rw_shadow_rtt(s, ack, srtt_ns);
+	/* Most ACKs have none: growth is below. */
+	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
+		apply_steps(s, path, e);
+	int allowed =
+	    s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	if (e->steps & RW_STEP_RAISE && allowed)
+		rw_shadow_raise(s, ack);
+	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
+		withhold(s, ack);
+	row->cwnd_q16 = p->cwnd_q16;
+	row->ssthresh_q16 = p->ssthresh_q16;
+}
+
+void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
+		     struct rw_shadow_row *row)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	struct rw_ack ack;
+	switch (e->kind) {
+	case RW_EVENT_SEND:
+		if (e->reducing)
+			h->prr_out += e->segments;
+		if (e->idle_timeouts && h->kept < KEEPS_WINDOWS)
+			restart_after_idle(s, path, e->idle_timeouts, e->idle_restarts);
+		if (e->quiet_ns && s->control->idle)
+			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
+		break;
+	case RW_EVENT_TIMEOUT:
+		/* What was spared a reduction has not had that of this episode yet. */
+		rw_shadow_timeout(s, path, e->in_flight, e->new_episode || h->spared);
+		h->spared = 0;
+		if (p->recovering) {
+			p->recovering = 0;
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		}
+		break;
+	case RW_EVENT_RECOVERY:
+		apply_steps(s, path, e);
+		break;
+	default:
+		ack = rw_shadow_ack_of(path, e);
+		rw_shadow_ack(s, e, &ack, srtt_ns, row);
+	}
+}

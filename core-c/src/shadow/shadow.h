@@ -1,0 +1,124 @@
+/*
+ * A shadow: the window that a controller would have on one subflow, driven by recorded events.
+ *
+ * Open loop: the recorded ACKs answered the recorded window, not the shadow's (docs/decisions/open-loop.md).
+ * mode=kernel runs Linux's machinery around the controller (PRR, growth only while the shadow itself limits the
+ * flight); mode=paper sets cwnd to ssthresh at once and lets it grow while the recorded sender was limited by neither
+ * application nor receiver. `gate` and `losses` choose each of the two for itself.
+ */
+#ifndef RW_SHADOW_H
+#define RW_SHADOW_H
+
+#include <stddef.h>
+
+#include "events.h"
+#include "rewindow.h"
+#include "rw_control.h"
+
+enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
+enum rw_losses { RW_LOSSES_RECORDED, RW_LOSSES_REACHED };
+
+/* What a user chose for one replay of one controller. */
+struct rw_settings {
+	int64_t option[RW_MAX_OPTIONS]; /* the controller's own */
+	uint8_t gate, losses;           /* the shadow's */
+	uint8_t detector;               /* 1 + its place in the registry; 0: none */
+};
+
+struct rw_shadow_path {
+	uint64_t prior_cwnd_q16;
+	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
+	uint32_t prr_delivered, prr_out;
+	uint32_t packets_out_max, usage_next, initial_window;
+	uint32_t restart_segments;      /* the window that an idle time reduced, until that flight is acknowledged */
+	uint64_t restart_ssthresh_q16;
+	uint32_t doubled_una, doubled,
+	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
+	uint8_t doublings;              /* how many ACKs in turn set free twice what they delivered */
+	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
+	uint8_t kept; /* how many idle times in turn it was seen to outlast */
+	uint8_t limited;
+	uint8_t spared; /* the loss episode under way is not shown to this controller */
+};
+
+struct rw_shadow;
+
+/* One step that a controller has made, of those that its specification knows. */
+struct rw_transition {
+	uint8_t kind; /* rw_transition_kind */
+	uint8_t path;
+	uint32_t acked_segments;
+};
+
+/* Is told of every step after the controller has made it (conformance/recorder.c). */
+struct rw_observer {
+	void (*stepped)(struct rw_observer *observer, const struct rw_shadow *s,
+			const struct rw_transition *transition);
+};
+
+/* One connection under one controller, in a block of rw_shadow_bytes with only the paths that it can have. */
+struct rw_shadow {
+	const struct rw_control *control;
+	struct rw_connection *connection;
+	struct rw_shadow_path *path;
+	struct rw_observer *observer; /* null: nobody looks */
+	uint8_t gate, losses;
+};
+
+/* paths: 1 to RW_MAX_PATHS. */
+static inline size_t rw_shadow_bytes(uint32_t paths)
+{
+	return sizeof(struct rw_shadow) + paths * sizeof(struct rw_shadow_path) + offsetof(struct rw_connection, path) +
+	       paths * sizeof(struct rw_path);
+}
+
+struct rw_shadow_row {
+	uint64_t cwnd_q16, cwnd_before_q16, ssthresh_q16;
+	uint8_t phase;
+};
+
+void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
+		    uint32_t paths, uint32_t mss_bytes);
+void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns);
+void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
+/* srtt_ns: after the event. row is filled by an ACK. */
+void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
+		     struct rw_shadow_row *row);
+/* The same for an ACK that many controllers are told of; ack: rw_shadow_ack_of the path and e. */
+void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+		   struct rw_shadow_row *row);
+
+static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_event *e)
+{
+	return (struct rw_ack){path,       e->delivered, e->rtt_ns,      e->rtt_newest_ns,
+			       e->time_ns, e->ack,       e->next_before, e->marked};
+}
+
+/* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
+void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
+/* Tells the observer of a step (rw_transition_kind) that the controller has made. */
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
+
+/* The machinery's own moves, which a controller driven by hand shares. */
+void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
+void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns);
+void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack);
+void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
+/* marked: by ECN, not by a loss. */
+void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked);
+void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode);
+/* The last reduction answered no loss (Eifel, DSACK, F-RTO); 0: there is none that may be undone. */
+int rw_shadow_undo(struct rw_shadow *s, uint32_t path);
+uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
+
+/* Options by name: algorithm.c. */
+/* The place of an option in its table; -1: not there. */
+int rw_option_find(const struct rw_option *table, const char *name, size_t n);
+/* owner: whose option it is, for the error. */
+rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value,
+			 rw_error *error);
+const struct rw_control *rw_control_find(const char *name);
+rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
+			     struct rw_settings *settings, rw_error *error);
+
+#endif

@@ -1,0 +1,261 @@
+"""One connection's controller, driven by hand: the C code of the replay, without a capture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rewindow.controllers.detector import STATES, BottleneckSet, gathered
+from rewindow.controllers.steps import Step, step_of
+from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
+
+_UNSET = 0xFFFFFFFFFFFFFFFF
+_WORD = 0xFFFFFFFFFFFFFFFF
+_GONE = 0xFFFFFFFF
+_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "set", "set_state"}
+_SET_STATES = {"monitor": 0, "judgement": 1, "final": 2}
+_TIME_UNKNOWN = -(1 << 63)
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A value of the algorithm's own, as the core keeps it: 64 bits, some of them behind the point."""
+
+    index: int
+    of_path: bool
+    bits: int
+    is_signed: bool
+
+
+def _q16(segments: float) -> int:
+    return round(segments * 65536)
+
+
+def _ns(time: float | None) -> int:
+    return _TIME_UNKNOWN if time is None else round(time * 1e9)
+
+
+class Path:
+    """One path as it stands now."""
+
+    def __init__(self, controller: Controller, index: int) -> None:
+        self._controller, self.index = controller, index
+
+    def _state(self) -> tuple[Any, int]:
+        state, phase, error = ffi.new("rw_path_state *"), ffi.new("uint32_t *"), ffi.new("rw_error *")
+        check(lib.rw_controller_path(self._controller._handle, self.index, state, phase, error), error)
+        return state, phase[0]
+
+    @property
+    def cwnd(self) -> float:
+        """Segments."""
+        return float(self._state()[0].cwnd_q16 / 65536)
+
+    @property
+    def ssthresh(self) -> float:
+        """Segments; infinite while it is not set."""
+        value = self._state()[0].ssthresh_q16
+        return math.inf if value == _UNSET else float(value / 65536)
+
+    @property
+    def rtt(self) -> float | None:
+        """Smoothed, seconds."""
+        value = self._state()[0].srtt_ns
+        return float(value / 1e9) if value else None
+
+    @property
+    def cwnd_cnt(self) -> int:
+        """Linux's additive-increase credit, segments; olia's, in 1/1024 of a segment, may be below 0."""
+        value = int(self._state()[0].cwnd_cnt)
+        return value - (1 << 32) if value >> 31 else value
+
+    @property
+    def set(self) -> int | None:
+        """The set of subflows behind one bottleneck that it belongs to; None: none."""
+        return int(self._state()[0].group) or None
+
+    @property
+    def set_state(self) -> str:
+        """Where its detector's decision stands: monitor, judgement or final; a set is coupled when it is final."""
+        return STATES[int(self._state()[0].group_state)]
+
+    @property
+    def phase(self) -> str:
+        return name_of(lib.rw_phase_name, self._state()[1]) or "unknown"
+
+
+class Controller:
+    """Drives one controller.
+
+    paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
+    path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
+    is the number of the set of subflows behind one bottleneck, for those that couple sets, and `set_state` how far its
+    decision is: monitor, judgement or final, which it is by default; a path that is given
+    `beta` is of set 1 unless `set` says otherwise.
+    Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
+
+    Raises UnknownAlgorithm, BadOption.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        paths: Sequence[Mapping[str, Any]] = (),
+        *,
+        mss: int = 1460,
+        **named: object,
+    ) -> None:
+        self.name = name
+        probe = self._open(name, {}, mss)
+        words = self._words(probe)
+        state = {k: v for k, v in named.items() if k in words and not words[k].of_path}
+        options = {k: v for k, v in named.items() if k not in state}
+        self._handle = self._open(name, options, mss) if options else probe
+        self._named = self._words(self._handle)  # a mode may have names of its own
+        self._indices: list[int] = []
+        for key, value in state.items():
+            self._set(key, 0, value)
+        for path in paths:
+            self._add(path, lib.rw_controller_place)
+
+    @staticmethod
+    def _open(name: str, options: dict[str, object], mss: int) -> Any:
+        handle, error = ffi.new("rw_controller **"), ffi.new("rw_error *")
+        array, keep = choices_for([Choice(name, options)])
+        status = lib.rw_controller_open(handle, array, mss, error)
+        del keep
+        check(status, error)
+        return ffi.gc(handle[0], lib.rw_controller_close)
+
+    @staticmethod
+    def _words(handle: Any) -> dict[str, _Word]:
+        words: dict[str, _Word] = {}
+        info = ffi.new("rw_word_info *")
+        while True:
+            lib.rw_controller_word_describe(handle, len(words), info)
+            if info.name == ffi.NULL:
+                return words
+            name = ffi.string(info.name).decode()
+            words[name] = _Word(len(words), bool(info.of_path), info.fraction_bits, bool(info.is_signed))
+
+    def _set(self, key: str, path: int, value: Any) -> None:
+        word = self._named[key]
+        error = ffi.new("rw_error *")
+        number = round(float(value) * (1 << word.bits)) & _WORD
+        check(lib.rw_controller_set_word(self._handle, word.index, path, number, error), error)
+
+    def _add(self, values: Mapping[str, Any], function: Any) -> int:
+        unknown = set(values) - _PATH_KEYS - {k for k, w in self._named.items() if w.of_path}
+        if unknown:
+            raise ValueError(f"{self.name}: a path has no {', '.join(sorted(unknown))}")
+        ssthresh = values.get("ssthresh")
+        unset = ssthresh is None or math.isinf(float(ssthresh))
+        # A mark rate of its own is what a path of a set has.
+        place = int(values.get("set") or ("set" not in values and "beta" in values))
+        state = ffi.new(
+            "rw_path_state *",
+            {
+                "cwnd_q16": _q16(float(values.get("cwnd", 10.0))),
+                "ssthresh_q16": _UNSET if unset else _q16(float(ssthresh)),  # type: ignore[arg-type]
+                "srtt_ns": round(float(values.get("rtt") or 0) * 1e9),
+                "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
+                "cwnd_cnt": int(values.get("cwnd_cnt") or 0) & 0xFFFFFFFF,
+                "group": place,
+                "group_state": _SET_STATES[str(values.get("set_state", "final"))] if place else 0,
+            },
+        )
+        index, error = ffi.new("uint32_t *"), ffi.new("rw_error *")
+        check(function(self._handle, state, index, error), error)
+        for key, value in values.items():
+            if key not in _PATH_KEYS:
+                self._set(key, index[0], value)
+        self._indices.append(index[0])
+        return len(self._indices) - 1
+
+    @property
+    def paths(self) -> list[Path]:
+        """In the order given and joined; a path that left raises when it is read."""
+        return [Path(self, i) for i in self._indices]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The algorithm's named values; those of paths as lists."""
+        values: dict[str, Any] = {}
+        for key, word in self._named.items():
+            places = [i for i in self._indices if i != _GONE] if word.of_path else [0]
+            read = [self._word(word, place) for place in places]
+            values[key] = read if word.of_path else read[0]
+        return values
+
+    def _word(self, word: _Word, path: int) -> float:
+        value, error = ffi.new("uint64_t *"), ffi.new("rw_error *")
+        check(lib.rw_controller_word(self._handle, word.index, path, value, error), error)
+        number = int(value[0])
+        if word.is_signed and number >> 63:
+            number -= 1 << 64
+        return number / (1 << word.bits) if word.bits else number
+
+    def _place(self, path: int) -> int:
+        return self._indices[path]
+
+    @property
+    def sets(self) -> list[BottleneckSet]:
+        """Sets of paths that the detector placed behind one bottleneck, or that were given."""
+        there = [(i, Path(self, i)) for i, place in enumerate(self._indices) if place != _GONE]
+        return gathered((i, path.set or 0, path.set_state) for i, path in there)
+
+    def advance(self, time: float) -> None:
+        """Time passes: its detector takes the decisions that were due."""
+        lib.rw_controller_advance(self._handle, round(time * 1e9))
+
+    def ack(
+        self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float | None = None, marked: int = 0
+    ) -> None:
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock, without which
+        a detector is not told; marked: of the segments, how many the ACK reports as marked by ECN."""
+        error = ffi.new("rw_error *")
+        sample = round(rtt * 1e9) if rtt else 0
+        check(
+            lib.rw_controller_ack(self._handle, self._place(path), acked, marked, sample, _ns(time), error),
+            error,
+        )
+
+    def _event(self, function: Any, path: int, *time: int) -> None:
+        error = ffi.new("rw_error *")
+        check(function(self._handle, self._place(path), *time, error), error)
+
+    def loss(self, path: int = 0, time: float | None = None) -> None:
+        """A fast retransmit: the window is where recovery leaves it."""
+        self._event(lib.rw_controller_loss, path, _ns(time))
+
+    def ece(self, path: int = 0, time: float | None = None) -> None:
+        """The first ECN echo of a window."""
+        self._event(lib.rw_controller_ece, path, _ns(time))
+
+    def timeout(self, path: int = 0, time: float | None = None) -> None:
+        """A retransmission timeout with nothing left in flight."""
+        self._event(lib.rw_controller_timeout, path, _ns(time))
+
+    def undo(self, path: int = 0) -> None:
+        """The last loss, ECN echo or timeout turned out to be none (Eifel, DSACK, F-RTO): what it took comes back."""
+        self._event(lib.rw_controller_undo, path)
+
+    def leave(self, path: int) -> None:
+        self._event(lib.rw_controller_leave, path)
+        self._indices[path] = _GONE  # its place may be taken by a later join
+
+    def join(self, path: Mapping[str, Any]) -> int:
+        """A subflow joins with the window given (10 by default); returns its number."""
+        return self._add(path, lib.rw_controller_join)
+
+    def observe(self) -> None:
+        """From now on keeps every step, and checks it where the algorithm has a specification."""
+        lib.rw_controller_observe(self._handle)
+
+    def steps(self) -> list[Step]:
+        """Those since observe()."""
+        count = ffi.new("uint64_t *")
+        rows = lib.rw_controller_transitions(self._handle, count)
+        return [step_of(rows[i]) for i in range(count[0])]

@@ -1,0 +1,389 @@
+"""Replays: batches of the core, and what it knows of a capture and its connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rewindow.controllers.steps import Step, step_of
+from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
+from rewindow.errors import BadOption
+from rewindow.findings.connections import Connection, SenderAlgorithm, connection_of
+from rewindow.findings.quality import Quality, of_capture
+from rewindow.findings.windows import Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ODDITIES = [o for i in range(lib.RW_ODDITY_COUNT) if (o := name_of(lib.rw_oddity_name, i))]
+
+LINK_TYPE_RAW = 101
+
+SENDER_CANDIDATES = ("newreno", "cubic")
+_MATCH_ROWS_MIN = 50
+_MATCH_MIN = 0.5
+_NEAR_MIN = 0.9
+_MATCH_MARGIN = 0.2
+"""Over the next candidate: in slow start all of them have the same window."""
+
+
+def link_type_name(number: int) -> str:
+    """The core's name of a link type; one that it does not decode is called by its number."""
+    return name_of(lib.rw_link_type_name, number) or f"link_type_{number}"
+
+
+@dataclass
+class Summary:
+    """decoded_by: link types that the core did not decode itself, and what did."""
+
+    packets: int
+    tcp_packets: int
+    bytes: int
+    duration_s: float
+    first_ns: int
+    last_ns: int
+    link_types: list[str]
+    interfaces: int
+    oddities: dict[str, dict[str, Any]]
+    vantage: str
+    rows: int
+    decoded_by: dict[str, str] = field(default_factory=dict)
+    quality: Quality = field(default_factory=Quality)
+
+
+@dataclass
+class Decoded:
+    """What the files that the core reads have to do with the captures, where another program decoded some.
+
+    origins: of each file, which capture it comes from. by: link types, and what decoded them.
+    copies: so many of the last files hold records of those before; copied_records: how many were looked at for them.
+    replaced: captures of which the core reads only what was decoded; replaced_records, replaced_link_types: theirs.
+    """
+
+    origins: list[int]
+    copies: int = 0
+    replaced: set[int] = field(default_factory=set)
+    by: dict[str, str] = field(default_factory=dict)
+    copied_records: int = 0
+    replaced_records: int = 0
+    replaced_link_types: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Steps of a controller on one connection that its specification does not allow.
+
+    property_, step, row, time_ns: of the first of them; row: how many rows of the whole replay came before it.
+    """
+
+    connection: int
+    algorithm: str
+    count: int
+    property_: str
+    step: str
+    row: int
+    time_ns: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {k.rstrip("_"): v for k, v in asdict(self).items()}
+
+
+@dataclass
+class Result:
+    """A whole replay in memory."""
+
+    acks: pa.Table
+    marks: pa.Table
+    sets: pa.Table
+    """What detectors of shared bottlenecks found, over time."""
+    summary: Summary
+    connections: list[Connection]
+
+
+@dataclass
+class Batch:
+    acks: pa.RecordBatch
+    marks: pa.RecordBatch
+    sets: pa.RecordBatch
+
+
+class Replay:
+    """A replay under way: iterate over it for batches, then read `summary` and `connections`."""
+
+    def __init__(
+        self,
+        fds: Sequence[int],
+        names: Sequence[str],
+        choices: Sequence[Choice],
+        *,
+        batch_rows: int = 65536,
+        decoded: Decoded | None = None,
+        detectors: Sequence[Choice] = (),
+        across: Choice | None = None,
+        monitor: bool = False,
+        transitions: bool = False,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        """monitor: checks each step of a controller with a specification; transitions: keeps the steps in the batches.
+
+        hidden: labels of algorithms that are replayed, but have no columns.
+        """
+        self.choices = list(choices)
+        labels = [c.label for c in self.choices]
+        self._shown = [place for place, label in enumerate(labels) if label not in hidden]
+        if len(set(labels)) != len(labels):
+            raise BadOption(f"an algorithm is named twice: {', '.join(labels)}")
+        self._decoded = decoded or Decoded(list(range(len(fds))))
+        self._names = [names[origin] for origin in self._decoded.origins]
+        error, handle = ffi.new("rw_error *"), ffi.new("rw_replay **")
+        array, keep = choices_for(self.choices)
+        limits = ffi.new(
+            "rw_limits *",
+            {
+                "batch_rows": batch_rows,
+                "copies": self._decoded.copies,
+                "monitor": monitor,
+                "transitions": transitions,
+            },
+        )
+        watching, keep_watching = choices_for(detectors)
+        limits.detector, limits.detectors = watching, len(detectors)
+        over_all, keep_over_all = choices_for([across] if across else [])
+        limits.shared_bottlenecks = over_all if across else ffi.NULL
+        status = lib.rw_replay_open(
+            handle, ffi.new("int[]", list(fds)), len(fds), array, len(self.choices), limits, error
+        )
+        del keep, watching, keep_watching, over_all, keep_over_all
+        check(status, error, self._names)
+        self._handle = ffi.gc(handle[0], lib.rw_replay_close)
+        self._ended = False
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._handle is not None:
+            ffi.release(self._handle)
+            self._handle = None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        from rewindow.replays.columns import acks_schema
+
+        return acks_schema([self.choices[place].label for place in self._shown])
+
+    def _draw(self) -> Iterator[Any]:
+        """The core's batches: each is valid until the next one."""
+        batch, error = ffi.new("rw_batch *"), ffi.new("rw_error *")
+        while not self._ended:
+            check(lib.rw_replay_next(self._handle, batch, error), error, self._names)
+            if batch.rows == 0 and batch.marks == 0:
+                self._ended = True
+                return
+            yield batch
+
+    def __iter__(self) -> Iterator[Batch]:
+        from rewindow.replays import columns
+
+        for batch in self._draw():
+            yield Batch(columns.acks(batch, self.schema, self._shown), columns.marks(batch), columns.sets(batch))
+
+    def steps(
+        self, connection: int | None = None, report: Callable[[float], None] = lambda done: None
+    ) -> Iterator[Step]:
+        """Draws the rest of the replay for the steps alone; it was opened with transitions=True.
+
+        connection: only of this one. report: told how much is done, 0 to 1, also while there are none.
+        """
+        for batch in self._draw():
+            for i in range(batch.transitions):
+                if connection in (None, batch.transition[i].connection):
+                    yield step_of(batch.transition[i])
+            report(self.progress())
+
+    def connection_count(self) -> int:
+        """How many connections the survey found."""
+        return int(lib.rw_replay_connections(self._handle))
+
+    def progress(self) -> float:
+        """How much of the replay is done, 0 to 1."""
+        done, total = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        lib.rw_replay_progress(self._handle, done, total)
+        return min(done[0] / total[0], 1.0) if total[0] else 0.0
+
+    def run(self, report: Callable[[float], None] = lambda done: None) -> None:
+        """Draws what is left, for the summary and the connections alone. report: told how much is done, 0 to 1."""
+        for _ in self._draw():
+            report(self.progress())
+        report(1)
+
+    def collect(self) -> Result:
+        import pyarrow as pa
+
+        from rewindow.replays.columns import MARKS_SCHEMA, SETS_SCHEMA
+
+        batches = list(self)
+        return Result(
+            pa.Table.from_batches([b.acks for b in batches], schema=self.schema),
+            pa.Table.from_batches([b.marks for b in batches], schema=MARKS_SCHEMA),
+            pa.Table.from_batches([b.sets for b in batches], schema=SETS_SCHEMA),
+            self.summary(),
+            self.connections(),
+        )
+
+    def _summary(self) -> Any:
+        s = ffi.new("rw_summary *")
+        lib.rw_replay_summary(self._handle, s)
+        return s
+
+    def unknown_link_types(self) -> list[int]:
+        """Link types that the core does not decode, in the order of their first packet; of the first 16 link types."""
+        s = self._summary()
+        return [n for n in s.link_type[0 : s.link_types] if name_of(lib.rw_link_type_name, n) is None]
+
+    def summary(self) -> Summary:
+        s = self._summary()
+        oddities = self._oddities(s)
+        return Summary(
+            packets=s.packets,
+            tcp_packets=s.tcp_packets,
+            bytes=s.bytes,
+            duration_s=(s.last_ns - s.first_ns) / 1e9,
+            first_ns=s.first_ns,
+            last_ns=s.last_ns,
+            link_types=self._link_types(s),
+            interfaces=s.interfaces,
+            oddities=oddities,
+            quality=of_capture(oddities, s.packets, lib.rw_replay_subflows(self._handle), s.first_ns),
+            vantage=name_of(lib.rw_vantage_name, s.vantage) or "unknown",
+            rows=s.rows,
+            decoded_by=dict(self._decoded.by),
+        )
+
+    def _link_types(self, s: Any) -> list[str]:
+        """Those of the captures: what stands for a replaced one is raw IP, which the capture need not have been."""
+        packets = {s.link_type[i]: s.link_type_packets[i] for i in range(s.link_types)}
+        if LINK_TYPE_RAW in packets:
+            packets[LINK_TYPE_RAW] -= self._decoded.replaced_records
+        names = [link_type_name(number) for number, count in packets.items() if count]
+        return list(dict.fromkeys(names + self._decoded.replaced_link_types))
+
+    def _oddities(self, s: Any) -> dict[str, dict[str, Any]]:
+        """first_offset is unknown, None, where another program read the file."""
+        counts = {name: s.oddity[i] for i, name in enumerate(ODDITIES)}
+        counts["unknown_link_type"] -= self._decoded.copied_records
+        found: dict[str, dict[str, Any]] = {}
+        for i, name in enumerate(ODDITIES):
+            if counts[name]:
+                file = s.oddity_file[i]
+                origin = self._decoded.origins[file]
+                here = file == origin and origin not in self._decoded.replaced
+                found[name] = {
+                    "count": counts[name],
+                    "first_offset": s.oddity_offset[i] if here else None,
+                    "first_record": s.oddity_record[i] if here else None,
+                    "first_ns": s.oddity_ns[i],
+                    "file": origin,
+                }
+        return found
+
+    def connections(self) -> list[Connection]:
+        """In the order of their first packet. Before the replay has ended: who they are, without metrics."""
+        return list(self.each_connection())
+
+    def each_connection(self) -> Iterator[Connection]:
+        """The same, one by one."""
+        row, n = ffi.new("rw_connection_row *"), lib.rw_replay_connections(self._handle)
+        for number in range(n):
+            lib.rw_replay_connection(self._handle, number, row)
+            yield connection_of(row, self._subflow_row, self._sender_algorithm, self._decoded.origins)
+
+    def _subflow_row(self, place: int) -> Any:
+        row = ffi.new("rw_subflow_row *")
+        lib.rw_replay_subflow(self._handle, place, row)
+        return row
+
+    def windows(self, labels: Sequence[str]) -> Iterator[Window]:
+        """Of each subflow that has rows, in the order of connections; labels: of the algorithms asked for."""
+        row = ffi.new("rw_window_row *")
+        places = {c.label: k for k, c in enumerate(self.choices)}
+        for i in range(lib.rw_replay_subflows(self._handle)):
+            subflow = self._subflow_row(i)
+            for label in labels:
+                lib.rw_replay_window(self._handle, i, places[label], row)
+                if row.rows:
+                    figures = (row.sum_q16 / row.rows / 65536, row.most_q16 / 65536, row.last_q16 / 65536)
+                    yield Window(subflow.connection, subflow.id, label, *figures)
+
+    def violations(self) -> Iterator[Violation]:
+        """Of the connections on which a controller took a step that its specification does not allow."""
+        row = ffi.new("rw_violation_row *")
+        for connection in range(lib.rw_replay_connections(self._handle)):
+            for k, choice in enumerate(self.choices):
+                lib.rw_replay_violations(self._handle, connection, k, row)
+                if row.count:
+                    yield Violation(
+                        connection,
+                        choice.label,
+                        row.count,
+                        name_of(lib.rw_check_name, row.first_check) or "unknown",
+                        name_of(lib.rw_transition_name, row.first_transition) or "unknown",
+                        row.first_row,
+                        row.first_ns,
+                    )
+
+    def conformance(self, connection: int) -> dict[str, Any]:
+        """What the monitor says of a connection: `steps` checked, `violations`, and the `first` of them by row."""
+        row = ffi.new("rw_violation_row *")
+        count, first = 0, None
+        for k, choice in enumerate(self.choices):
+            lib.rw_replay_violations(self._handle, connection, k, row)
+            if not row.count:
+                continue
+            count += row.count
+            if first is None or row.first_row < first["row"]:
+                first = {
+                    "algorithm": choice.label,
+                    "property": name_of(lib.rw_check_name, row.first_check) or "unknown",
+                    "step": name_of(lib.rw_transition_name, row.first_transition) or "unknown",
+                    "path": int(row.first_path),
+                    "row": int(row.first_row),
+                    "time_ns": int(row.first_ns),
+                }
+        steps = int(lib.rw_replay_monitored_of(self._handle, connection))
+        return {"steps": steps, "violations": count, "first": first}
+
+    def monitored(self) -> int:
+        """Steps that the monitor has checked."""
+        return int(lib.rw_replay_monitored(self._handle))
+
+    def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
+        """Asks the candidates that were replayed with their defaults."""
+        row = ffi.new("rw_window_row *")
+        found, exceeded = [], {}
+        for k, choice in enumerate(self.choices):
+            if choice.name not in SENDER_CANDIDATES or choice.options:
+                continue
+            lib.rw_replay_window(self._handle, subflow, k, row)
+            if row.full_rows >= _MATCH_ROWS_MIN:
+                found.append((choice.name, row.matched / row.full_rows, row.near / row.full_rows))
+                exceeded[choice.name] = (
+                    row.exceeded / row.full_rows,
+                    row.first_exceeded_ns or None,
+                    row.first_exceeded_record or None,
+                )
+        if not found:
+            return SenderAlgorithm("unknown", None)
+        matches = {name: match for name, match, _ in found}
+        # CUBIC's window may be one segment off for long: its root is not Linux's.
+        for shares, least in ((matches, _MATCH_MIN), ({name: near for name, _, near in found}, _NEAR_MIN)):
+            best = max(shares, key=lambda name: shares[name])
+            others = max((share for name, share in shares.items() if name != best), default=0.0)
+            if shares[best] >= least and shares[best] - others >= _MATCH_MARGIN:
+                return SenderAlgorithm(best, matches[best], *exceeded[best])
+        return SenderAlgorithm("unknown", max(matches.values()))
