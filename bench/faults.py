@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rewindow.steps import Step
+    from rewindow.controllers.steps import Step
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 SOURCE = CHECKOUT / "core-c" / "src"
@@ -316,9 +316,9 @@ def monitor_notices(logs: Sequence[tuple[str, list[Step]]]) -> Counter[str]:
 def tlc_notices(of: Sequence[Sequence[tuple[str, list[Step]]]]) -> list[Counter[str]]:
     """For each fault: in how many sequences of which algorithm TLC found a step that is none."""
     from rewindow import specs
-    from rewindow.conformance import conformance
+    from rewindow.conformance.checks import conformance
+    from rewindow.conformance.step_logs import SPECIFIED
     from rewindow.core import Choice
-    from rewindow.step_logs import SPECIFIED
 
     names = list(SPECIFIED)
     steps = [
