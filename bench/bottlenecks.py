@@ -17,7 +17,7 @@ from typing import Any
 
 import rewindow
 from rewindow import Choice, Connection, Subflow
-from rewindow.replays import Result
+from rewindow.replays.replay import Result
 
 INSIDE = {
     "sbcc": Choice("sbcc"),

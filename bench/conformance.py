@@ -18,10 +18,11 @@ from pathlib import Path
 
 import rewindow
 from bench.faults import random_steps
-from rewindow import conformance, specs
+from rewindow import specs
+from rewindow.conformance import checks
+from rewindow.controllers.steps import Step
 from rewindow.core import Choice
-from rewindow.replays import SENDER_CANDIDATES
-from rewindow.steps import Step
+from rewindow.replays.replay import SENDER_CANDIDATES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "conformance"
@@ -72,7 +73,7 @@ def detections(events: int) -> Iterator[Step]:
 def trace_time(algorithm: str, steps: Iterable[Step], events: int) -> str:
     began, choices = time.monotonic(), [Choice(algorithm)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with conformance.Checker(choices, specs.jar()) as checker:
+    with checks.Checker(choices, specs.jar()) as checker:
         for step in itertools.islice(steps, events):
             checker.add(step)
         verdicts = checker.verdicts()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import rewindow
 from bench import bottlenecks
-from rewindow.replays import SENDER_CANDIDATES, Result
+from rewindow.replays.replay import SENDER_CANDIDATES, Result
 
 DOCUMENT = Path(__file__).parent.parent / "docs/validation.md"
 

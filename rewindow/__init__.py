@@ -1,10 +1,17 @@
 """rewindow: what would each Multipath TCP congestion controller have done to this traffic?"""
 
-from rewindow.algorithms import Algorithm, Option, algorithms, detectors
-from rewindow.bottlenecks import BottleneckSet, Detector, FlowVerdict, group_flows
-from rewindow.captures import Capture, open
-from rewindow.connections import Connection, Subflow
-from rewindow.controllers import Controller
+from rewindow.controllers.controller import Controller
+from rewindow.controllers.detector import BottleneckSet, Detector, FlowVerdict, group_flows
+from rewindow.controllers.registry import Algorithm, Option, algorithms, detectors
+from rewindow.controllers.scheduler import (
+    Decision,
+    Forecast,
+    Scheduler,
+    SchedulerInfo,
+    SendingSubflow,
+    SendQueue,
+    schedulers,
+)
 from rewindow.core import Choice
 from rewindow.errors import (
     BadOption,
@@ -18,9 +25,10 @@ from rewindow.errors import (
     UnknownAlgorithm,
     UnknownScheduler,
 )
-from rewindow.fairness import FairnessGroup, FairnessTally, fairness_groups, jain_index
-from rewindow.replays import Batch, Replay, Result, Summary
-from rewindow.schedulers import Decision, Forecast, Scheduler, SchedulerInfo, SendingSubflow, SendQueue, schedulers
+from rewindow.findings.connections import Connection, Subflow
+from rewindow.findings.fairness import FairnessGroup, FairnessTally, fairness_groups, jain_index
+from rewindow.replays.capture import Capture, open
+from rewindow.replays.replay import Batch, Replay, Result, Summary
 
 __all__ = [
     "Algorithm",

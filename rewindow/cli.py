@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rewindow
-from rewindow import exports, reports
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
-from rewindow.fairness import METHODS
-from rewindow.replays import SENDER_CANDIDATES, Batch, Replay
+from rewindow.findings.fairness import METHODS
+from rewindow.replays.replay import SENDER_CANDIDATES, Batch, Replay
+from rewindow.reports import analysis, exports, registries
 
 if TYPE_CHECKING:
-    from rewindow.step_logs import Verdict
+    from rewindow.conformance.step_logs import Verdict
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
 
@@ -80,14 +80,14 @@ def _names(text: str | None) -> list[str]:
 
 
 def _described(kind: str, found: list[rewindow.Algorithm], as_json: bool) -> int:
-    print(json.dumps({kind: [a.as_json() for a in found]}) if as_json else reports.algorithms_text(found))
+    print(json.dumps({kind: [a.as_json() for a in found]}) if as_json else registries.algorithms_text(found))
     return DONE
 
 
 def _algorithms(args: argparse.Namespace) -> int:
     found = rewindow.algorithms()
     if args.markdown:
-        print(reports.algorithms_markdown(found, rewindow.detectors(), rewindow.schedulers()))
+        print(registries.algorithms_markdown(found, rewindow.detectors(), rewindow.schedulers()))
         return DONE
     return _described("algorithms", found, args.json)
 
@@ -101,7 +101,7 @@ def _schedulers(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"schedulers": [s.as_json() for s in found]}))
     else:
-        print(reports.schedulers_text(found))
+        print(registries.schedulers_text(found))
     return DONE
 
 
@@ -133,12 +133,12 @@ def _analyze(args: argparse.Namespace) -> int:
         summary, connections = replay.summary(), replay.each_connection()
         if args.json:
             windows, violations = replay.windows(labels), replay.violations()
-            reports.write_analysis(sys.stdout, summary, connections, tally, windows, violations)
+            analysis.write_analysis(sys.stdout, summary, connections, tally, windows, violations)
             return DONE
-        print(reports.analysis_text(summary, connections, tally))
+        print(analysis.analysis_text(summary, connections, tally))
         if labels:
-            print("\n" + reports.windows_text(replay.windows(labels)))
-        violations_text = reports.violations_text(replay.violations())
+            print("\n" + analysis.windows_text(replay.windows(labels)))
+        violations_text = analysis.violations_text(replay.violations())
         if violations_text:
             print("\n" + violations_text)
     return DONE
@@ -218,14 +218,15 @@ def _fluid(args: argparse.Namespace) -> int:
 
 
 def _judged(args: argparse.Namespace) -> list[Verdict]:
-    from rewindow import conformance, specs, step_logs
+    from rewindow import specs
+    from rewindow.conformance import checks, step_logs
 
     choices = [Choice(name) for name in dict.fromkeys(args.algorithm or step_logs.SPECIFIED)]
     tlc = specs.jar(args.jar)
     with (
         rewindow.open(*args.captures) as capture,
         capture.stream(choices, transitions=True) as replay,
-        conformance.Checker(choices, tlc) as checker,
+        checks.Checker(choices, tlc) as checker,
     ):
         if args.connection is not None and args.connection >= (count := replay.connection_count()):
             raise _Usage(f"--connection {args.connection}: the capture has {count}, counted from 0")
@@ -235,14 +236,15 @@ def _judged(args: argparse.Namespace) -> list[Verdict]:
 
 
 def _trace(args: argparse.Namespace) -> int:
-    from rewindow import conformance_reports, specs
+    from rewindow import specs
+    from rewindow.conformance import reports
 
     trouble: Exception | None = None
     verdicts: list[Verdict] = []
     with _whole_file(args.junit) if args.junit else contextlib.nullcontext() as report:
         try:
             verdicts = _judged(args)
-            cases = conformance_reports.conformance_cases(args.captures, verdicts)
+            cases = reports.conformance_cases(args.captures, verdicts)
         except (RewindowError, specs.CheckerMissing, MemoryError, OSError) as e:
             # A report says why it has no verdicts.
             cases = [specs.Case(", ".join(args.captures), "can be followed", trouble="error", message=str(e))]
@@ -257,7 +259,7 @@ def _trace(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"connections": [v.as_json() for v in verdicts]}))
     else:
-        print(conformance_reports.conformance_text(verdicts))
+        print(reports.conformance_text(verdicts))
     return DONE if all(v.conforms for v in verdicts) else NEGATIVE
 
 
@@ -268,7 +270,7 @@ def _number(text: str) -> int:
 
 
 def _upload(args: argparse.Namespace) -> int:
-    from rewindow import uploads
+    from rewindow.reports import server, uploads
 
     token = args.token or os.environ.get("REWINDOW_TOKEN")
     if not token:
@@ -281,15 +283,17 @@ def _upload(args: argparse.Namespace) -> int:
             print(f"{path}: {capture['error']}", file=sys.stderr)
             return NEGATIVE
         if args.wait:
-            print("\n" + reports.server_text(capture, uploads.connections(args.server, token, capture["id"])))
+            print("\n" + server.server_text(capture, uploads.connections(args.server, token, capture["id"])))
     return DONE
 
 
 def _add_specs_commands(p: argparse.ArgumentParser) -> None:
-    from rewindow import spec_pictures, specs, step_logs
+    from rewindow import spec_mutants, spec_pictures, specs
+    from rewindow.conformance import step_logs
 
     commands = specs.add_commands(p)
     spec_pictures.add_command(commands)
+    spec_mutants.add_command(commands)
     p = commands.add_parser("trace", help="does what a controller does on captures conform to its specification?")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
     p.add_argument(

@@ -1,8 +1,9 @@
 """Jobs: the row in PostgreSQL is the truth, Redis carries a wake-up by name.
 
-A claim counts an attempt, takes a lease and the next fencing number; results are written under that number, in one
-transaction with the job's end. The sweeper sends again what was never taken and takes back what its holder no longer
-reports on.
+A claim counts an attempt, takes a lease and the next fencing number. The worker writes the results under that number,
+in one transaction with the job's end. A worker that meets a passing error gives the job back: it is queued again and
+nobody may claim it before the time in `not_before`. The sweeper sends a wake-up again when no worker followed it, when
+a lease has run out and when a pause is over.
 """
 
 from __future__ import annotations
@@ -99,9 +100,9 @@ def _lease() -> object:
 
 
 def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
-    """Takes a job that waits, or whose lease has run out. None when it is not to be had.
+    """Claims a job that is queued and does not pause, or whose lease has run out. None when there is no such job.
 
-    It is to be committed before anything else is done: the attempt counts, whatever kills the worker afterwards.
+    The caller commits before it does anything else: the attempt counts, whatever kills the worker afterwards.
     """
     now = func.clock_timestamp()
     row = connection.execute(
@@ -109,7 +110,10 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
         .where(
             Job.id == job_id,
             Job.attempts < settings().attempts_max,
-            or_(Job.state == State.queued, and_(Job.state == State.running, Job.lease_until < now)),
+            or_(
+                and_(Job.state == State.queued, or_(Job.not_before.is_(None), Job.not_before <= now)),
+                and_(Job.state == State.running, Job.lease_until < now),
+            ),
         )
         .values(
             state=State.running,
@@ -119,6 +123,7 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
             attempts=Job.attempts + 1,
             fence=Job.fence + 1,
             lease_until=_lease(),
+            not_before=None,
         )
         .returning(Job.kind, Job.capture_id, Job.replay_id, Job.check_id, Job.fence)
     ).one_or_none()
@@ -203,14 +208,28 @@ def _mark_failed(connection: Connection, job_id: uuid.UUID, kind: JobKind, subje
 
 
 def release(connection: Connection, taken: Claim, reason: str) -> None:
-    """Gives a job back after an error that may pass. It runs again, each time later, until its attempts are used up."""
+    """Gives a job back after an error that may pass. Raises JobLost.
+
+    The job is queued again and pauses first, each time four times as long; after its last attempt it has failed.
+    """
     hold(connection, taken)
-    pause = timedelta(seconds=settings().retry_s) * func.power(4, Job.attempts - 1)
+    attempts = connection.execute(select(Job.attempts).where(Job.id == taken.job_id)).scalar_one()
+    if attempts >= settings().attempts_max:
+        _mark_failed(connection, taken.job_id, taken.kind, taken.subject_id, reason)
+        return
+    pause = timedelta(seconds=settings().retry_s) * 4 ** (attempts - 1)
     connection.execute(
         update(Job)
         .where(Job.id == taken.job_id)
-        .values(stage="waiting to try again", lease_until=func.clock_timestamp() + pause, error=reason)
+        .values(
+            state=State.queued,
+            stage="waiting to try again",
+            error=reason,
+            lease_until=None,
+            not_before=func.clock_timestamp() + pause,
+        )
     )
+    _mark(connection, taken.kind, taken.subject_id, State.queued)
 
 
 def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
@@ -233,15 +252,19 @@ def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
 
 
 def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
-    """Which jobs to wake, with their kinds: those whose wake-up was lost and those whose lease has run out."""
+    """Queues the jobs whose lease has run out. Returns the jobs to wake, with their kinds: these, those whose pause is
+    over, and those whose wake-up was lost. A job whose attempts are used up has failed."""
     now = func.clock_timestamp()
     expired = and_(Job.state == State.running, Job.lease_until < now)
-    # Each time twice as late: a job that only waits for a free worker has its message in the queue.
+    paused = and_(Job.state == State.queued, Job.not_before <= now)
+    # The patience doubles with each wake-up: a job that only waits for a free worker has its message in the queue.
     patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.queued_at)
-    unheard = and_(Job.state == State.queued, or_(Job.sent_at.is_(None), Job.sent_at + patience < now))
+    unheard = and_(
+        Job.state == State.queued, Job.not_before.is_(None), or_(Job.sent_at.is_(None), Job.sent_at + patience < now)
+    )
     rows = connection.execute(
         select(Job.id, Job.kind, Job.capture_id, Job.replay_id, Job.check_id, Job.attempts, Job.state, Job.error)
-        .where(or_(expired, unheard))
+        .where(or_(expired, paused, unheard))
         .order_by(Job.created_at)
         .limit(100)
         .with_for_update(skip_locked=True)
@@ -261,7 +284,12 @@ def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
                 state=State.queued,
                 stage="queued",
                 lease_until=None,
-                queued_at=case((Job.state == State.running, func.clock_timestamp()), else_=Job.queued_at),
+                not_before=None,
+                # After a lease or a pause the job begins to wait for a worker only now.
+                queued_at=case(
+                    (or_(Job.state == State.running, Job.not_before.is_not(None)), func.clock_timestamp()),
+                    else_=Job.queued_at,
+                ),
                 sent_at=func.clock_timestamp(),
             )
         )

@@ -270,10 +270,12 @@ class Job(Base):
         Index("ix_jobs_waiting", "state", "lease_until", postgresql_where=text("state IN ('queued', 'running')")),
         Index("ix_jobs_capture_id", "capture_id"),
         CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
-        CheckConstraint("state <> 'running' OR lease_until IS NOT NULL", name="lease"),
+        CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="lease"),
+        CheckConstraint("state = 'queued' OR not_before IS NULL", name="not_before"),
         Index("ix_jobs_check_id", "check_id"),
+        # As text: PostgreSQL refuses a new value of an enumeration in the transaction that adds it.
         CheckConstraint(
-            "(capture_id IS NULL) = (kind = 'check') AND (check_id IS NULL) = (kind <> 'check')", name="of"
+            "(capture_id IS NULL) = (kind::text = 'check') AND (check_id IS NULL) = (kind::text <> 'check')", name="of"
         ),
     )
 
@@ -290,9 +292,13 @@ class Job(Base):
     fence: Mapped[int] = mapped_column(server_default="0")
     """Grows with every claim: who holds an older number has lost the job."""
     lease_until: Mapped[datetime | None]
+    """Of the worker that runs it: without a report until then it has lost the job. None: no worker runs it."""
+    not_before: Mapped[datetime | None]
+    """The end of the pause after an error: no worker may claim the job earlier. None: it does not pause."""
     queued_at: Mapped[datetime] = _created()
-    """Since when it waits for a worker, or did."""
+    """When it began to wait for a worker."""
     sent_at: Mapped[datetime | None]
+    """When its last wake-up was sent."""
     created_at: Mapped[datetime] = _created()
     finished_at: Mapped[datetime | None]
 

@@ -12,9 +12,9 @@ from sqlalchemy import Connection as DatabaseConnection
 from sqlalchemy import delete, func, select, update
 
 import rewindow
-from rewindow.connections import Connection
-from rewindow.replays import Summary
-from rewindow.windows import of_connections
+from rewindow.findings.connections import Connection
+from rewindow.findings.windows import of_connections
+from rewindow.replays.replay import Summary
 from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim

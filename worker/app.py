@@ -12,7 +12,8 @@ from sqlalchemy import Connection, delete
 from sqlalchemy.dialects.postgresql import insert
 
 import rewindow
-from rewindow import specs, step_logs
+from rewindow import specs
+from rewindow.conformance import step_logs
 from store import jobs, logs
 from store.database import engine
 from store.models import AlgorithmRecord, SpecRecord

@@ -12,8 +12,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 import rewindow
-from rewindow import Choice, conformance, specs, step_logs
-from rewindow.conformance import Progress
+from rewindow import Choice, specs
+from rewindow.conformance import checks, step_logs
+from rewindow.conformance.checks import Progress
 from rewindow.errors import BadOption
 from store import jobs, objects
 from store.database import engine
@@ -42,7 +43,7 @@ def run(taken: Claim, asked: Any) -> None:
         if step_logs.SPECIFIED.get(asked.algorithm) != asked.spec:
             raise CannotCheck(f"{asked.algorithm}: not held against {asked.spec} any more; ask again")
         verdict = _verdict(asked, capture, specs.jar(), watch)
-    except conformance.CheckFailed as e:
+    except checks.CheckFailed as e:
         raise CannotCheck(tlc.failure(e.outcome, watch.reached()) if e.outcome else str(e)) from e
     except (specs.SpecUnreadable, specs.UnknownSpec, specs.CheckerMissing, BadOption) as e:
         raise CannotCheck(str(e)) from e
@@ -87,7 +88,7 @@ class _Watch:
 
 def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> step_logs.Verdict:
     choice = Choice(asked.algorithm)
-    runs = conformance.Runs(
+    runs = checks.Runs(
         folder=Path(settings().specs_folder),
         processes=1,
         memory_mb=settings().check_memory_mb,
@@ -104,7 +105,7 @@ def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> step_logs.Ve
             opened.names[:] = [capture.filename]
             with (
                 opened.stream([choice], transitions=True) as replay,
-                conformance.Checker([choice], jar, runs=runs, on_progress=watch) as checker,
+                checks.Checker([choice], jar, runs=runs, on_progress=watch) as checker,
             ):
                 for step in replay.steps(asked.connection_number, lambda _: watch(checker.progress())):
                     checker.add(step)

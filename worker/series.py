@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rewindow.columns import MARKS_SCHEMA
-from rewindow.exports import parquet_writer
-from rewindow.replays import Batch
+from rewindow.replays.columns import MARKS_SCHEMA
+from rewindow.replays.replay import Batch
+from rewindow.reports.exports import parquet_writer
 
 ROW_GROUP_ROWS = 65536
 

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 import rewindow
 from rewindow import Choice
-from rewindow.windows import of_connections
+from rewindow.findings.windows import of_connections
 from store import jobs, models, objects
 from store.database import engine
 from store.jobs import Claim, JobLost

@@ -26,7 +26,7 @@ from rewindow.fluid.table import (
     checked_cells,
     checked_claims,
 )
-from rewindow.reports import table
+from rewindow.reports.tables import table
 
 LOSS_TRUSTED = 0.1
 """The model takes 1 - q for 1."""

@@ -42,7 +42,7 @@ ASSUME /\ Kind \in {"capture", "replay"}
 
 VARIABLES
     cap,      \* table captures (or replays), by id: state, and which series its row names (0: none)
-    job,      \* table jobs, by capture: state, attempts, fence, lease, and three times
+    job,      \* table jobs, by capture: state, attempts, fence, lease of who runs it, pause before it runs again, three times
     bytes,    \* uploaded captures in the object store: captures/ID/capture
     series,   \* results in the object store: captures/ID/acks-FENCE.parquet, and which claim wrote it
     msgs,     \* ids of jobs of which Redis has a wake-up, or several
@@ -66,7 +66,8 @@ Rows == {"absent", "queued", "running", "done", "failed"}
 Seen == [promised: SUBSET Ids, deleted: SUBSET Ids, claims: [Ids -> Nat], written: [Ids -> Nat],
          by: [Ids -> Nat], since: [Ids -> Nat]]
 
-NoJob == [state |-> "absent", attempts |-> 0, fence |-> 0, lease |-> "none", made |-> 0, queued |-> 0, sent |-> 0]
+NoJob == [state |-> "absent", attempts |-> 0, fence |-> 0, lease |-> "none", pause |-> "none",
+          made |-> 0, queued |-> 0, sent |-> 0]
 NoCap == [state |-> "absent", named |-> None]
 
 Init ==
@@ -128,7 +129,7 @@ Store(u) ==
     /\ UNCHANGED <<cap, job, series, msgs, del, work, sweeper, clock, seen>>
 
 Queued(c, fence) ==
-    [job EXCEPT ![c] = [state |-> "queued", attempts |-> 0, fence |-> fence, lease |-> "none",
+    [job EXCEPT ![c] = [state |-> "queued", attempts |-> 0, fence |-> fence, lease |-> "none", pause |-> "none",
                         made |-> IF fence = 0 /\ ~ Present(c) THEN clock ELSE @.made,
                         queued |-> clock, sent |-> clock]]
 
@@ -252,11 +253,13 @@ DeleteDies(d) ==
 
 Claimable(c) ==
     /\ job[c].attempts < AttemptsMax
-    /\ job[c].state = "queued" \/ (job[c].state = "running" /\ job[c].lease = "expired")
+    /\ \/ job[c].state = "queued" /\ job[c].pause # "waits"
+       \/ job[c].state = "running" /\ job[c].lease = "expired"
 
 \* What a claim makes of the job's row.
 Taken(c) ==
-    [job EXCEPT ![c].state = "running", ![c].attempts = @ + 1, ![c].fence = @ + 1, ![c].lease = "valid"]
+    [job EXCEPT ![c].state = "running", ![c].attempts = @ + 1, ![c].fence = @ + 1, ![c].lease = "valid",
+                ![c].pause = "none"]
 Holding(w, c, pc) ==
     [work EXCEPT ![w] = [pc |-> pc, of |-> c, fence |-> job[c].fence + 1, claim |-> seen.claims[c] + 1]]
 
@@ -365,15 +368,21 @@ Tidy(w) ==
     /\ work' = Idle(w)
     /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
 
-\* An error that may pass (the store is away, the bytes are gone, memory): jobs.release. The job waits under its
-\* lease, then the sweeper takes it back.
+\* An error that may pass (the store is away, the bytes are gone, memory): jobs.release. The worker gives the job back:
+\* it is queued, and nobody may take it before its pause is over (not_before). After the last attempt it has failed.
+GivenBack(c) ==
+    [job EXCEPT ![c].lease = "none",
+                ![c].state = IF job[c].attempts < AttemptsMax THEN "queued" ELSE "failed",
+                ![c].pause = IF job[c].attempts < AttemptsMax THEN "waits" ELSE "none"]
+
 Fault(w) ==
     LET c == work[w].of IN
-    /\ work[w].pc \in {"claimed", "running", "put"} /\ JobFree(c)
+    /\ work[w].pc \in {"claimed", "running", "put"} /\ JobFree(c) /\ CapFree(c)
     /\ series' = Removed(w)
-    /\ job' = IF Held(w) THEN [job EXCEPT ![c].lease = "valid"] ELSE job
+    /\ job' = IF Held(w) THEN GivenBack(c) ELSE job
+    /\ cap' = IF Held(w) THEN [cap EXCEPT ![c].state = GivenBack(c)[c].state] ELSE cap
     /\ work' = Idle(w)
-    /\ UNCHANGED <<cap, bytes, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<bytes, msgs, api, del, sweeper, clock, seen>>
 
 \* The input is at fault: jobs.fail. For good.
 Fail(w) ==
@@ -391,10 +400,16 @@ Die(w) ==
     /\ work' = Idle(w)
     /\ UNCHANGED <<cap, job, bytes, series, api, del, sweeper, clock, seen>>
 
-\* Nothing was heard of the holder for lease_s: it is dead, or cut off, or only slow. Or a pause before another try is over.
+\* Nothing was heard of the worker that holds the job for lease_s: it is dead, or cut off, or only slow.
 Expire(c) ==
     /\ job[c].state = "running" /\ job[c].lease = "valid" /\ JobFree(c)
     /\ job' = [job EXCEPT ![c].lease = "expired"]
+    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+
+\* The time in not_before has come.
+PauseEnds(c) ==
+    /\ job[c].pause = "waits" /\ JobFree(c)
+    /\ job' = [job EXCEPT ![c].pause = "over"]
     /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
 \* jobs.renew, jobs.report: the slow one is heard of again, before anybody took its job.
@@ -413,22 +428,25 @@ Max(a, b) == IF a > b THEN a ELSE b
 Patience(c) ==
     Max(ResendAfter, job[c].sent - (IF "old_patience" \in Defects THEN job[c].made ELSE job[c].queued))
 
-Unheard(c) == job[c].state = "queued" /\ (ClockMax = 0 \/ job[c].sent + Patience(c) < clock \/ clock = ClockMax)
+Unheard(c) == job[c].state = "queued" /\ job[c].pause = "none" /\ (ClockMax = 0 \/ job[c].sent + Patience(c) < clock \/ clock = ClockMax)
 Expired(c) == job[c].state = "running" /\ job[c].lease = "expired"
+PauseOver(c) == job[c].state = "queued" /\ job[c].pause = "over"
+\* From now on it waits for a worker: the patience with its wake-up counts from here.
+WaitsAnew(c) == Expired(c) \/ PauseOver(c)
 
 SweepBack(c) ==
     /\ sweeper = None /\ JobFree(c)
-    /\ Unheard(c) \/ Expired(c)
+    /\ Unheard(c) \/ WaitsAnew(c)
     /\ job[c].attempts < AttemptsMax
-    /\ job' = [job EXCEPT ![c].state = "queued", ![c].lease = "none", ![c].sent = clock,
-                          ![c].queued = IF Expired(c) THEN clock ELSE @]
+    /\ job' = [job EXCEPT ![c].state = "queued", ![c].lease = "none", ![c].pause = "none", ![c].sent = clock,
+                          ![c].queued = IF WaitsAnew(c) THEN clock ELSE @]
     /\ sweeper' = c
-    /\ seen' = IF Expired(c) THEN [seen EXCEPT !.since[c] = clock] ELSE seen
+    /\ seen' = IF WaitsAnew(c) THEN [seen EXCEPT !.since[c] = clock] ELSE seen
     /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, clock>>
 
 GiveUp(c) ==
     /\ sweeper = None /\ JobFree(c) /\ CapFree(c)
-    /\ Unheard(c) \/ Expired(c)
+    /\ Unheard(c) \/ WaitsAnew(c)
     /\ job[c].attempts >= AttemptsMax
     /\ job' = [job EXCEPT ![c].state = "failed", ![c].lease = "none"]
     /\ cap' = [cap EXCEPT ![c].state = "failed"]
@@ -486,14 +504,15 @@ Next ==
     \/ \E u \in Uploads : Api(u) \/ ApiDies(u)
     \/ \E d \in Deletes : Delete(d) \/ DeleteDies(d) \/ \E c \in Ids : LockJob(d, c)
     \/ \E w \in Workers : Work(w) \/ Renew(w) \/ \E c \in Ids : Claim(w, c) \/ LockToClaim(w, c)
-    \/ \E c \in Ids : LoseMessage(c) \/ Expire(c) \/ SweepBack(c) \/ GiveUp(c)
+    \/ \E c \in Ids : LoseMessage(c) \/ Expire(c) \/ PauseEnds(c) \/ SweepBack(c) \/ GiveUp(c)
     \/ SendAgain \/ SweeperDies \/ Collect \/ Tick
     \/ AtRest
 
 (* What may be relied on, and why.                                                                        *)
 (*  - A process that does not die goes on (WF on its steps; Celery's task_time_limit ends a worker           *)
 (*    that hangs; a broken connection ends a transaction and frees its locks).                             *)
-(*  - A lease runs out by the clock if nobody renews it, and a holder renews only while it lives.          *)
+(*  - A lease runs out by the clock if nobody renews it, and a holder renews only while it lives; a pause  *)
+(*    before another attempt ends by the clock.                                                            *)
 (*  - The sweeper comes round every sweep_interval_s, to each row that waits.                              *)
 (*  - Of wake-ups sent again and again one arrives at a free worker (SF: it may be lost any number of      *)
 (*    times, not every time). That this is all that is asked of Redis is the point of the outbox.          *)
@@ -503,7 +522,7 @@ Fairness ==
     /\ \A u \in Uploads : WF_vars(Api(u))
     /\ \A d \in Deletes : WF_vars(Delete(d))
     /\ \A w \in Workers : WF_vars(Work(w))
-    /\ \A c \in Ids : /\ WF_vars(Expire(c)) /\ WF_vars(SweepBack(c) \/ GiveUp(c))
+    /\ \A c \in Ids : /\ WF_vars(Expire(c)) /\ WF_vars(PauseEnds(c)) /\ WF_vars(SweepBack(c) \/ GiveUp(c))
                       /\ SF_vars(\E w \in Workers : Claim(w, c) \/ LockToClaim(w, c))
     /\ SF_vars(SendAgain)
     /\ WF_vars(Collect) /\ WF_vars(Tick)
@@ -516,7 +535,10 @@ Spec == Init /\ [][Next]_vars /\ Fairness
 TypeOK ==
     /\ cap \in [Ids -> [state: Rows, named: Nat]]
     /\ \A c \in Ids : /\ job[c].state \in Rows /\ job[c].lease \in {"none", "valid", "expired"}
-                      /\ (job[c].state = "running") = (job[c].lease # "none")   \* the table's check constraint `lease`
+                      /\ job[c].pause \in {"none", "waits", "over"}
+                      \* The table's check constraints `lease` and `not_before`.
+                      /\ (job[c].state = "running") = (job[c].lease # "none")
+                      /\ job[c].pause # "none" => job[c].state = "queued"
     /\ bytes \subseteq Ids /\ msgs \subseteq Ids /\ sweeper \in Ids \cup {None}
     /\ seen.promised \subseteq Ids /\ seen.deleted \subseteq Ids
 
@@ -559,6 +581,12 @@ DoneIsFinal ==
     [][\A c \in Ids : cap[c].state = "done" => cap'[c] \in {cap[c], NoCap}]_vars
 FenceGrows ==
     [][\A c \in Ids : job'[c].state # "absent" => job'[c].fence >= job[c].fence]_vars
+\* A job that its worker gives back before its lease runs out pauses, and stays as it is until the pause is over: no
+\* message and no sweep starts it sooner. Only a delete ends it.
+RetriesPause ==
+    [][\A c \in Ids :
+        /\ job[c].state = "running" /\ job[c].lease = "valid" /\ job'[c].state = "queued" => job'[c].pause = "waits"
+        /\ job[c].pause = "waits" => job'[c] \in {job[c], [job[c] EXCEPT !.pause = "over"], NoJob}]_vars
 \* A job that failed begins anew only because a request asks for it.
 FailedStays ==
     [][\A c \in Ids : (cap[c].state = "failed" /\ cap'[c].state # "failed") =>

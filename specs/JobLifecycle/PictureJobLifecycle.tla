@@ -3,7 +3,10 @@
 EXTENDS MCJobLifecycle
 VARIABLE drawn
 
-Look == IF job[1].state = "running" THEN [job |-> "running", lease |-> job[1].lease] ELSE [job |-> job[1].state]
+Look ==
+    CASE job[1].state = "running" -> [job |-> "running", lease |-> job[1].lease]
+      [] job[1].pause # "none" -> [job |-> "queued", pause |-> job[1].pause]
+      [] OTHER -> [job |-> job[1].state]
 Drawn(step) == drawn' = <<IF Look' = Look THEN "another" ELSE step, Look'>>
 
 PictureInit == Init /\ drawn = <<"", Look>>
@@ -14,9 +17,10 @@ PictureNext ==
     \/ (\E w \in Workers, c \in Ids : Claim(w, c)) /\ Drawn("Claim: fence + 1, attempts + 1")
     \/ (\E w \in Workers : Commit(w)) /\ Drawn("Commit: results")
     \/ (\E w \in Workers : Fail(w)) /\ Drawn("Fail: input at fault")
-    \/ (\E w \in Workers : Fault(w)) /\ Drawn("Fault: a pause")
+    \/ (\E w \in Workers : Fault(w)) /\ Drawn("Fault: a pause, or failed")
     \/ (\E w \in Workers : Renew(w)) /\ Drawn("Renew")
     \/ (\E c \in Ids : Expire(c)) /\ Drawn("Expire")
+    \/ (\E c \in Ids : PauseEnds(c)) /\ Drawn("PauseEnds")
     \/ (\E c \in Ids : SweepBack(c)) /\ Drawn("SweepBack")
     \/ (\E c \in Ids : GiveUp(c)) /\ Drawn("GiveUp: attempts used up")
     \/ /\ \/ \E u \in Uploads : Wake(u) \/ ApiDies(u) \/ \E c \in Ids : Read(u, c)

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from deploy.run import CHECKOUT, Services, stop_process, wait_for
-from rewindow import step_logs
+from rewindow.conformance import step_logs
 from tests.conftest import CAPTURES, steps_taken
 
 ARGUMENTS = [

@@ -17,7 +17,8 @@ from sqlalchemy import select
 
 import rewindow
 from deploy.run import wait_for
-from rewindow import cli, conformance, step_logs
+from rewindow import cli
+from rewindow.conformance import checks, step_logs
 from tests.conftest import CAPTURES, FOLLOWED
 from tests.service.test_api import PCAP, SAMPLE, analysed, assert_problem, mptcp, upload  # noqa: F401
 from tests.service.test_jobs import state, waiting_for_a_lock
@@ -213,7 +214,7 @@ def test_another_team_sees_neither_connection_nor_check(
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs of TLC, so that there is time to look."""
-    monkeypatch.setattr(conformance, "BATCH_STEPS", 300)
+    monkeypatch.setattr(checks, "BATCH_STEPS", 300)
     monkeypatch.setattr(step_logs, "PIECE_STEPS", 150)
 
 

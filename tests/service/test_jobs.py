@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,9 +11,9 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, update
+from sqlalchemy import Engine, create_engine, func, select, text, update
 
-from deploy.run import Services, wait_for
+from deploy.run import CHECKOUT, Services, wait_for
 from tests.service.test_api import PCAP, SAMPLE, mptcp, upload
 from tests.service.test_api import objects as stored
 
@@ -45,8 +47,6 @@ def age(job: uuid.UUID, **values: Any) -> None:
 
 
 def waiting_for_a_lock() -> int:
-    from sqlalchemy import text
-
     from store.database import engine
 
     with engine().connect() as connection:
@@ -116,10 +116,6 @@ def test_attempts_are_capped(job: uuid.UUID, client: TestClient, run_jobs: Run) 
 
 def test_a_job_that_kills_whoever_takes_it_fails(client: TestClient, job: uuid.UUID, services: Services) -> None:
     """kill -9 before the worker has done anything but claim: the attempt counts."""
-    import subprocess
-    import sys
-
-    from deploy.run import CHECKOUT
     from store import jobs
     from store.database import engine
     from store.models import Capture
@@ -151,14 +147,45 @@ def test_a_passing_error_is_tried_again(job: uuid.UUID, client: TestClient, monk
     with monkeypatch.context() as m:
         m.setattr(tasks.analysis, "run", broken)
         tasks.run_job(job)
-    assert state(job).state == "running"
-    assert "the store is away" in state(job).error
-    assert job not in in_transaction(jobs.sweep), "later"
-    age(job, lease_until=func.now() - timedelta(seconds=1))
+    paused = state(job)
+    assert (paused.state, paused.stage, paused.lease_until) == ("queued", "waiting to try again", None)
+    assert "the store is away" in paused.error
+    capture = client.get(f"/v1/captures/{paused.capture_id}").json()
+    assert (capture["state"], capture["stage"]) == ("queued", "waiting to try again"), "no worker runs it"
+    age(job, sent_at=func.now() - timedelta(days=1))
+    assert job not in in_transaction(jobs.sweep), "its pause is not over"
+    tasks.run_job(job)  # Redis may deliver a message twice
+    assert state(job).attempts == 1, "its pause is not over"
+    age(job, not_before=func.now() - timedelta(seconds=1))
     assert job in in_transaction(jobs.sweep)
+    assert state(job).not_before is None
+    assert state(job).queued_at > paused.queued_at, "it waits for a worker only since the pause"
     tasks.run_job(job)
     assert state(job).state == "done"
     assert client.get(f"/v1/captures/{state(job).capture_id}").json()["error"] is None
+
+
+def test_pauses_grow_and_the_last_error_ends_a_job(
+    job: uuid.UUID, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store.settings import settings
+    from worker import tasks
+
+    def broken(*_: object) -> None:
+        raise ConnectionError(f"the store is away at attempt {state(job).attempts}")
+
+    monkeypatch.setattr(tasks.analysis, "run", broken)
+    for pause_s in (settings().retry_s, 4 * settings().retry_s):
+        before = in_transaction(lambda c: c.scalar(select(func.clock_timestamp())))
+        tasks.run_job(job)
+        after = in_transaction(lambda c: c.scalar(select(func.clock_timestamp())))
+        assert before < state(job).not_before - timedelta(seconds=pause_s) < after
+        age(job, not_before=func.now())
+    tasks.run_job(job)
+    ended = state(job)
+    assert (ended.state, ended.not_before) == ("failed", None), "it does not pause for an attempt that it has not got"
+    capture = client.get(f"/v1/captures/{ended.capture_id}").json()
+    assert (capture["state"], capture["error"]) == ("failed", "ConnectionError: the store is away at attempt 3")
 
 
 def test_a_deleted_capture_ends_its_job_quietly(job: uuid.UUID, client: TestClient) -> None:
@@ -411,23 +438,83 @@ def test_upload_while_redis_is_away(
 
 
 def test_migrations_go_up_and_down_and_match_the_models(services: Services) -> None:
-    import subprocess
-    import sys
+    from store.models import Base
 
-    from sqlalchemy import create_engine, text
+    url = new_database(services)
+    for step in ("upgrade head", "check", "downgrade base", "upgrade head"):
+        alembic(services, url, step)
+    migrated, defined = create_engine(url), create_engine(new_database(services))
+    Base.metadata.create_all(defined)
+    assert constraints(migrated) == constraints(defined), "alembic does not compare these"
 
-    from deploy.run import CHECKOUT
 
-    base = services.environment["REWINDOW_DATABASE_URL"]
+def test_a_paused_job_is_migrated_and_back(services: Services) -> None:
+    url = new_database(services)
+    alembic(services, url, "upgrade 0007")
+    database = create_engine(url)
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO teams (id, name) VALUES (gen_random_uuid(), 'a')"))
+        for name, stage, lease in (("paused", "waiting to try again", "'2100-01-01Z'"), ("held", "replaying", "now()")):
+            connection.execute(
+                text(
+                    "INSERT INTO captures (id, team_id, sha256, bytes, filename, object_key, state)"
+                    f" SELECT gen_random_uuid(), id, sha256('{name}'), 1, '{name}', '', 'running' FROM teams"
+                )
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO jobs (id, kind, capture_id, state, stage, lease_until)"
+                    f" SELECT gen_random_uuid(), 'analyze', id, 'running', '{stage}', {lease} FROM captures"
+                    f" WHERE filename = '{name}'"
+                )
+            )
+
+    def found(columns: str) -> dict[str, Any]:
+        with database.connect() as connection:
+            rows = connection.execute(
+                text(f"SELECT filename, {columns} FROM jobs JOIN captures ON captures.id = capture_id")
+            )
+            return {row.filename: row[1:] for row in rows}
+
+    alembic(services, url, "upgrade 0008")
+    new = "captures.state, jobs.state, lease_until IS NULL, extract(year FROM not_before)"
+    assert found(new) == {"paused": ("queued", "queued", True, 2100), "held": ("running", "running", False, None)}
+    alembic(services, url, "downgrade 0007")
+    assert {n: row[0] for n, row in found("jobs.state").items()} == {"paused": "running", "held": "running"}
+    database.dispose()
+
+
+def new_database(services: Services) -> str:
+    """Makes an empty database. Returns its address, for SQLAlchemy."""
+    base = services.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
     name = f"migrations_{uuid.uuid4().hex}"
-    admin = create_engine(base.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
+    admin = create_engine(base, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     admin.dispose()
-    env = {**services.environment, "REWINDOW_DATABASE_URL": base.rsplit("/", 1)[0] + f"/{name}"}
-    for step in (["upgrade", "head"], ["check"], ["downgrade", "base"], ["upgrade", "head"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "alembic", "-c", "migrations/alembic.ini", *step],
-            cwd=CHECKOUT, env=env, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, (step, done.stderr)
+    return base.rsplit("/", 1)[0] + f"/{name}"
+
+
+def alembic(services: Services, url: str, command: str) -> None:
+    environment = {**services.environment, "REWINDOW_DATABASE_URL": url.replace("postgresql+psycopg", "postgresql")}
+    done = subprocess.run(
+        [sys.executable, "-m", "alembic", "-c", "migrations/alembic.ini", *command.split()],
+        cwd=CHECKOUT, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, (command, done.stderr)
+
+
+def constraints(database: Engine) -> set[tuple[str, str, str]]:
+    """Table, name and definition of each constraint and index; closes the engine."""
+    with database.connect() as connection:
+        found = connection.execute(
+            text(
+                "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
+                " WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'alembic_version'"
+                " UNION SELECT tablename, indexname, indexdef FROM pg_indexes"
+                " WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+            )
+        )
+        rows = {(str(a), str(b), str(c)) for a, b, c in found}
+    database.dispose()
+    return rows

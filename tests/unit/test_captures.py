@@ -17,7 +17,7 @@ import pytest
 import zstandard
 
 import rewindow
-from rewindow import captures
+from rewindow.captures import decompression
 from tests.packets import Trace
 
 SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-ecn.pcap"
@@ -142,15 +142,15 @@ class Endless(io.RawIOBase):
 
 
 def test_a_stream_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captures, "UNKNOWN_BYTES_MAX", 4 << 20)
+    monkeypatch.setattr(decompression, "UNKNOWN_BYTES_MAX", 4 << 20)
     with pytest.raises(rewindow.CaptureUnreadable, match="more than 4194304 bytes"):
         packets(Endless())
 
 
 @pytest.mark.parametrize("kind", COMPRESSORS)
 def test_a_bomb_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captures, "COMPRESSED_RATIO_FREE_BYTES", 1 << 20)
-    monkeypatch.setattr(captures, "COMPRESSED_RATIO_MAX", 50)
+    monkeypatch.setattr(decompression, "COMPRESSED_RATIO_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(decompression, "COMPRESSED_RATIO_MAX", 50)
     path = tmp_path / "bomb"
     path.write_bytes(COMPRESSORS[kind](SAMPLE.read_bytes()[:24] + bytes(64 << 20)))
     with pytest.raises(rewindow.CaptureUnreadable, match=f"{kind}: expands more than 50 times"):
@@ -160,7 +160,7 @@ def test_a_bomb_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("kind", COMPRESSORS)
 def test_what_expands_too_far_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However well it compressed."""
-    monkeypatch.setattr(captures, "EXPANDED_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(decompression, "EXPANDED_BYTES_MAX", 1 << 20)
     path = tmp_path / "long"
     path.write_bytes(COMPRESSORS[kind](SAMPLE.read_bytes()[:24] + os.urandom(2 << 20)))
     with pytest.raises(rewindow.CaptureUnreadable, match=f"{kind}: expands to more than 1048576 bytes"):

@@ -12,9 +12,10 @@ import pytest
 
 import rewindow
 from bench import faults
-from rewindow import cli, conformance, detections, specs, step_logs
+from rewindow import cli, specs
+from rewindow.conformance import checks, shared_bottleneck, step_logs
+from rewindow.controllers.steps import KINDS, UNSET, monitored
 from rewindow.core import Choice
-from rewindow.steps import KINDS, UNSET, monitored
 from tests.packets import Trace
 from tests.unit.test_senders import RTT, ack, segment
 
@@ -32,7 +33,7 @@ def steps_of(path, choices=CHOICES):
 def judged(logs):
     """TLC's verdicts on logs, each (choice, steps), in their order."""
     flat = [replace(s, connection=n, choice=c) for n, (c, steps) in enumerate(logs) for s in steps]
-    found = {v.connection: v for v in conformance.conformance(CHOICES, flat, specs.jar(), explain=False)}
+    found = {v.connection: v for v in checks.conformance(CHOICES, flat, specs.jar(), explain=False)}
     return [found[n] for n in range(len(logs))]
 
 
@@ -284,7 +285,7 @@ def test_window_of_a_subflow_to_the_nanosecond():
         logs.append(controller.steps())
     for verdict in judged([(SBCC, steps) for steps in logs]):
         assert verdict.conforms, verdict.first_violation.as_json()
-    assert [detections.STATES[steps[-1].paths[1].set_state] for steps in logs] == ["judgement", "monitor"]
+    assert [shared_bottleneck.STATES[steps[-1].paths[1].set_state] for steps in logs] == ["judgement", "monitor"]
 
 
 def test_who_joins_under_a_decision_is_not_asked():
@@ -356,8 +357,8 @@ def test_pieces_are_a_chain(monkeypatch):
     assert [p.begins for p in pieces] == list(range(0, 400, 37))
     assert all(a.steps[-1] is b.start.step and a.memory == b.start.memory for a, b in itertools.pairwise(pieces))
     pieces[2].memory = {0: (1, 1, 0)}
-    tlc = conformance._Tlc(specs.jar(), conformance.Runs())
-    assert [(p.begins, why) for p, _, why in conformance._follow(tlc, conformance.rules(CHOICES[1]), 0, pieces)] == [
+    tlc = checks._Tlc(specs.jar(), checks.Runs())
+    assert [(p.begins, why) for p, _, why in checks._follow(tlc, checks.rules(CHOICES[1]), 0, pieces)] == [
         (74, "broken")
     ]
 
@@ -366,10 +367,10 @@ def test_pieces_of_a_detector_are_a_chain(monkeypatch):
     """However often TLC hands over its state, what waits and when it is due included, the verdict is the same."""
     steps = faults.random_steps("sbcc", 4)
     wrong, at = corrupted_detection(steps, random.Random(2), "one nanosecond late")
-    monkeypatch.setattr(conformance, "BATCH_STEPS", 300)
+    monkeypatch.setattr(checks, "BATCH_STEPS", 300)
     runs = []
-    write = detections.write
-    monkeypatch.setattr(detections, "write", lambda *a: (runs.append(a[2]), write(*a)))
+    write = shared_bottleneck.write
+    monkeypatch.setattr(shared_bottleneck, "write", lambda *a: (runs.append(a[2]), write(*a)))
     whole, broken = judged([(SBCC, steps), (SBCC, wrong)])
     assert len(runs) >= 3
     assert any(j[0] for pieces in runs[1:] for p in pieces if p.start for j in p.start[0][4] + p.start[0][5]), (
@@ -380,7 +381,7 @@ def test_pieces_of_a_detector_are_a_chain(monkeypatch):
     assert broken.first_violation.event == at
     assert broken.first_violation.why == "untimely"
 
-    carry, changed = detections.DetectionLog.carry, []
+    carry, changed = shared_bottleneck.DetectionLog.carry, []
 
     def later(log, piece, state):
         """Once, a piece starts with decisions that are due a second later than they are."""
@@ -389,7 +390,7 @@ def test_pieces_of_a_detector_are_a_chain(monkeypatch):
             state = [*state[:-1], [[high + 1, low] for high, low in state[-1]]]
         carry(log, piece, state)
 
-    monkeypatch.setattr(detections.DetectionLog, "carry", later)
+    monkeypatch.setattr(shared_bottleneck.DetectionLog, "carry", later)
     (verdict,) = judged([(SBCC, steps)])
     assert verdict.first_violation.why == "untimely"
     assert verdict.first_violation.event > changed[0].steps[-1].event
@@ -576,11 +577,11 @@ def follow(checker, steps):
 def test_progress_is_told_and_ends_what_runs(monkeypatch):
     """Events that TLC is through with grow to all of them; what the listener raises kills TLC."""
     steps = [s for s in steps_of(CAPTURES / "mptcp-two-subflows.pcap", CHOICES[1:2]) if s.connection == 1]
-    monkeypatch.setattr(conformance, "BATCH_STEPS", 1500)
+    monkeypatch.setattr(checks, "BATCH_STEPS", 1500)
     monkeypatch.setattr(step_logs, "PIECE_STEPS", 400)
     told = []
-    runs = conformance.Runs(processes=1)
-    checker = conformance.Checker(CHOICES[1:2], specs.jar(), runs=runs, on_progress=told.append)
+    runs = checks.Runs(processes=1)
+    checker = checks.Checker(CHOICES[1:2], specs.jar(), runs=runs, on_progress=told.append)
     (verdict,) = follow(checker, steps)
     assert verdict.conforms
     followed = [p.followed for p in told]
@@ -597,22 +598,22 @@ def test_progress_is_told_and_ends_what_runs(monkeypatch):
     def enough(_):
         raise Enough
 
-    checker = conformance.Checker(CHOICES[1:2], specs.jar(), on_progress=enough)
+    checker = checks.Checker(CHOICES[1:2], specs.jar(), on_progress=enough)
     with pytest.raises(Enough):
         follow(checker, steps)
     ends = [f.exception() for f in checker._running if not f.cancelled()]
-    assert "cancelled" in [e.outcome.stopped for e in ends if isinstance(e, conformance.CheckFailed)], "it was killed"
+    assert "cancelled" in [e.outcome.stopped for e in ends if isinstance(e, checks.CheckFailed)], "it was killed"
 
 
 def test_limits_of_a_run_are_kept():
     steps = steps_of(CAPTURES / "mptcp-two-subflows.pcap", CHOICES[1:2])
     for runs, said in (
-        (conformance.Runs(memory_mb=8), "OutOfMemory"),
-        (conformance.Runs(seconds_max=0.1), "not finished in 0.1 s"),
-        (conformance.Runs(folder=Path("/nowhere")), "/nowhere"),
+        (checks.Runs(memory_mb=8), "OutOfMemory"),
+        (checks.Runs(seconds_max=0.1), "not finished in 0.1 s"),
+        (checks.Runs(folder=Path("/nowhere")), "/nowhere"),
     ):
-        checker = conformance.Checker(CHOICES[1:2], specs.jar(), runs=runs)
-        with pytest.raises((conformance.CheckFailed, OSError), match=said):
+        checker = checks.Checker(CHOICES[1:2], specs.jar(), runs=runs)
+        with pytest.raises((checks.CheckFailed, OSError), match=said):
             follow(checker, steps)
 
 
@@ -682,11 +683,11 @@ def test_command_fails_clearly(tmp_path, capsys):
 @pytest.mark.parametrize("options", [{"mode": "kernel"}, {"L_scale": "on"}, {"ssthresh": "hystart"}, {"alpha0": "3"}])
 def test_options_that_the_specification_does_not_know_are_refused(options):
     with pytest.raises(rewindow.errors.BadOption):
-        conformance.rules(Choice("tccc", options))
+        checks.rules(Choice("tccc", options))
 
 
 def test_another_detector_is_refused():
     """What dwc finds is no behaviour of SB-CC's detector."""
     with pytest.raises(rewindow.errors.BadOption, match="detector=sbcc"):
-        conformance.Checker([Choice("sbcc", {"detector": "dwc"})], specs.jar())
-    assert conformance.rules(Choice("sbcc", {"detector": "sbcc"})) is None
+        checks.Checker([Choice("sbcc", {"detector": "dwc"})], specs.jar())
+    assert checks.rules(Choice("sbcc", {"detector": "sbcc"})) is None

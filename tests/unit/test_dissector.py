@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 import rewindow
-from rewindow import confined, dissector
-from rewindow.replays import Result
+from rewindow import confined
+from rewindow.captures import dissector
+from rewindow.replays.replay import Result
 from tests.packets import ACK, CWR, ECE, SYN, Trace, sack
 
 CAPTURES = Path(__file__).parent.parent / "captures"

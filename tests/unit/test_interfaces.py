@@ -16,7 +16,7 @@ import pytest
 
 import rewindow
 from bench.corpus.order import Frame, order_of
-from rewindow.reports import quality_text
+from rewindow.reports.analysis import quality_text
 from tests.interfaces import SECOND_NS, drained, pcapng, two_subflows
 
 ALGORITHMS = ["newreno", "tccc", "sbcc"]

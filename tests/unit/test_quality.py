@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import rewindow
-from rewindow import quality
 from rewindow.core import lib, name_of
+from rewindow.findings import quality
 from tests.packets import ACK, FIN, Trace, sack
 from tests.unit.test_linux_senders import recovered_from_ten
 from tests.unit.test_senders import ack, segment

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rewindow.core import ffi, lib, name_of
-from rewindow.quality import of_subflow, unreliable, worst
+from rewindow.findings.quality import of_subflow, unreliable, worst
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from rewindow.algorithms import Option, options_of, text_of
+from rewindow.controllers.registry import Option, options_of, text_of
 from rewindow.core import Choice, check, choices_for, ffi, lib
 from rewindow.errors import BadOption
 

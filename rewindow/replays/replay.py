@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rewindow.connections import Connection, SenderAlgorithm, connection_of
+from rewindow.controllers.steps import Step, step_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
-from rewindow.quality import Quality, of_capture
-from rewindow.steps import Step, step_of
-from rewindow.windows import Window
+from rewindow.findings.connections import Connection, SenderAlgorithm, connection_of
+from rewindow.findings.quality import Quality, of_capture
+from rewindow.findings.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,7 +173,7 @@ class Replay:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        from rewindow.columns import acks_schema
+        from rewindow.replays.columns import acks_schema
 
         return acks_schema([self.choices[place].label for place in self._shown])
 
@@ -188,7 +188,7 @@ class Replay:
             yield batch
 
     def __iter__(self) -> Iterator[Batch]:
-        from rewindow import columns
+        from rewindow.replays import columns
 
         for batch in self._draw():
             yield Batch(columns.acks(batch, self.schema, self._shown), columns.marks(batch), columns.sets(batch))
@@ -225,7 +225,7 @@ class Replay:
     def collect(self) -> Result:
         import pyarrow as pa
 
-        from rewindow.columns import MARKS_SCHEMA, SETS_SCHEMA
+        from rewindow.replays.columns import MARKS_SCHEMA, SETS_SCHEMA
 
         batches = list(self)
         return Result(

@@ -1,7 +1,8 @@
 """Does what a controller did on a capture conform to its specification? TLC decides.
 
-The steps of each connection are logs (rewindow.step_logs), of which pieces are written as TLA+ (rewindow.traces; of a
-detector of shared bottlenecks: rewindow.detections). Here TLC is run on them.
+The steps of each connection are logs (step_logs), which are cut into pieces. Pieces are written as TLA+: those of a
+controller with coupled slow start by coupled_slow_start, those of SB-CC's detector by shared_bottleneck. This module
+runs TLC on them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rewindow import confined, detections, specs, traces
-from rewindow.algorithms import algorithms
+from rewindow import confined, specs
+from rewindow.conformance import coupled_slow_start, shared_bottleneck
+from rewindow.conformance.step_logs import SPECIFIED, Log, Piece, Refusal, Verdict
+from rewindow.conformance.tolerances import Arithmetic, Rules, con_ssthresh_q16, rules_of
+from rewindow.controllers.registry import algorithms
+from rewindow.controllers.steps import Step
 from rewindow.core import Choice
 from rewindow.errors import BadOption, RewindowError
-from rewindow.intervals import Arithmetic, Rules, con_ssthresh_q16, rules_of
-from rewindow.step_logs import SPECIFIED, Log, Piece, Refusal, Verdict
-from rewindow.steps import Step
 
 BATCH_STEPS = 40000
 """Steps that one run of TLC is given, and that are kept in memory for each of two."""
@@ -91,10 +93,10 @@ class _Tlc:
         explaining: bool = False,
         on_states: Callable[[int], None] = lambda distinct: None,
     ) -> specs.Outcome:
-        writer = traces.Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
+        writer = coupled_slow_start.Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
         return self.run_module(
             "CoupledSlowStartLog",
-            lambda folder: traces.write(folder, self.runs.folder, writer, pieces, explaining),
+            lambda folder: coupled_slow_start.write(folder, self.runs.folder, writer, pieces, explaining),
             on_states,
         )
 
@@ -153,16 +155,17 @@ def _follow(
 
 
 def _follow_detections(
-    tlc: _Tlc, pieces: Sequence[detections.Piece], on_states: Callable[[int], None]
+    tlc: _Tlc, pieces: Sequence[shared_bottleneck.Piece], on_states: Callable[[int], None]
 ) -> list[tuple[Verdict, Refusal]]:
     outcome = tlc.run_module(
-        "SharedBottleneckLog", lambda folder: detections.write(folder, tlc.runs.folder, pieces), on_states
+        "SharedBottleneckLog", lambda folder: shared_bottleneck.write(folder, tlc.runs.folder, pieces), on_states
     )
-    refused, expected = detections.read(pieces, _said(outcome))
+    refused, expected = shared_bottleneck.read(pieces, _said(outcome))
     if outcome.distinct != expected:
         raise CheckFailed(f"TLC found {outcome.distinct} states of a log with {expected}")
     return [
-        (r.log.verdict, Refusal(r.event, r.before, r.step, {}, r.expected, r.why, detections.shown)) for r in refused
+        (r.log.verdict, Refusal(r.event, r.before, r.step, {}, r.expected, r.why, shared_bottleneck.shown))
+        for r in refused
     ]
 
 
@@ -174,14 +177,14 @@ def _explain(tlc: _Tlc, rules: Rules, refusals: Sequence[Refusal]) -> None:
         log.before, log.memory, log.steps = r.before, dict(r.memory), [r.step]
         pieces += list(log.cut())
     # One unit for all: the largest.
-    shift = max(traces.shift_of(p) for p in pieces)
+    shift = max(coupled_slow_start.shift_of(p) for p in pieces)
     outcome = tlc.run(rules, shift, pieces, explaining=True)
     allowed: dict[int, list[Any]] = {}
     for what, n, more in _said(outcome):
         if what == "allowed" and more not in allowed.setdefault(n, []):
             allowed[n].append(more)
     for n, (piece, refusal) in enumerate(zip(pieces, refusals, strict=True), 1):
-        refusal.expected = traces.merged(allowed.get(n, []), piece, shift)
+        refusal.expected = coupled_slow_start.merged(allowed.get(n, []), piece, shift)
 
 
 # The whole
@@ -237,10 +240,10 @@ class Checker:
         self._runs = runs or Runs()
         self._tlc = _Tlc(tlc, self._runs, watched=on_progress is not None)
         self._on_progress = on_progress
-        self._logs: dict[tuple[int, int], Log | detections.DetectionLog] = {}
+        self._logs: dict[tuple[int, int], Log | shared_bottleneck.DetectionLog] = {}
         self._held = 0
         self._pool = concurrent.futures.ThreadPoolExecutor(self._runs.processes)
-        self._running: dict[_Answer, Sequence[Piece | detections.Piece]] = {}
+        self._running: dict[_Answer, Sequence[Piece | shared_bottleneck.Piece]] = {}
         self._detecting: _Answer | None = None
         """A piece of a detector's log starts where TLC left the one before: one run of them at a time."""
         self._states: dict[int, int] = {}
@@ -265,9 +268,9 @@ class Checker:
         if log is None:
             verdict = Verdict(step.connection, self._names[step.choice])
             known = self._rules[step.choice]
-            log = self._logs[key] = Log(verdict, known) if known else detections.DetectionLog(verdict)
+            log = self._logs[key] = Log(verdict, known) if known else shared_bottleneck.DetectionLog(verdict)
         held = log.add(step)
-        self._held += held * (1 if isinstance(log, Log) else detections.WEIGHT)
+        self._held += held * (1 if isinstance(log, Log) else shared_bottleneck.WEIGHT)
         self._followed += not held
         self._events += 1
         if self._held >= BATCH_STEPS:
@@ -278,14 +281,18 @@ class Checker:
         batches: dict[tuple[int, ...], tuple[int, list[Piece]]] = {}
         while self._detecting in self._running:
             self._take()
-        detected: list[detections.Piece] = []
+        detected: list[shared_bottleneck.Piece] = []
         for (_, choice), log in self._logs.items():
-            if isinstance(log, detections.DetectionLog):
+            if isinstance(log, shared_bottleneck.DetectionLog):
                 detected += log.cut()
                 continue
             for piece in log.cut():
                 # What is a constant of a run; controllers that have it in common share the run.
-                key = traces.shift_of(piece), con_ssthresh_q16(piece.steps[0]), *_constants(self._rules[choice])
+                key = (
+                    coupled_slow_start.shift_of(piece),
+                    con_ssthresh_q16(piece.steps[0]),
+                    *_constants(self._rules[choice]),
+                )
                 batches.setdefault(key, (choice, []))[1].append(piece)
         self._held = 0
         self._pieces += sum(len(pieces) for _, pieces in batches.values()) + len(detected)
@@ -304,11 +311,11 @@ class Checker:
         refused = _follow(self._tlc, known, shift, pieces, self._counter(pieces))
         return [(piece.log.verdict, piece.refusal(at, why)) for piece, at, why in refused]
 
-    def _judge_detections(self, pieces: list[detections.Piece]) -> list[tuple[Verdict, Refusal]]:
+    def _judge_detections(self, pieces: list[shared_bottleneck.Piece]) -> list[tuple[Verdict, Refusal]]:
         """The same."""
         return _follow_detections(self._tlc, pieces, self._counter(pieces))
 
-    def _counter(self, pieces: Sequence[Piece | detections.Piece]) -> Callable[[int], None]:
+    def _counter(self, pieces: Sequence[Piece | shared_bottleneck.Piece]) -> Callable[[int], None]:
         steps = sum(len(p.steps) for p in pieces)
 
         def count(distinct: int) -> None:

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rewindow.connections import Connection
+from rewindow.findings.connections import Connection
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from rewindow.replays import Batch, Replay
+    from rewindow.replays.replay import Batch, Replay
 
 REPLAY_COLUMNS = (
     "time_ns",
@@ -114,7 +114,7 @@ def write_sets(out: str | BinaryIO, suffix: str, batches: Iterable[Batch]) -> No
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    from rewindow.columns import SETS_SCHEMA
+    from rewindow.replays.columns import SETS_SCHEMA
 
     plain = pa.schema([f if not pa.types.is_dictionary(f.type) else (f.name, pa.string()) for f in SETS_SCHEMA])
     with contextlib.ExitStack() as stack:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rewindow.intervals import INITIAL_WINDOW, ONE, Arithmetic, Interval, con_ssthresh_q16, counted
-from rewindow.step_logs import Followed, Piece
-from rewindow.steps import UNSET, Step
+from rewindow.conformance.step_logs import Followed, Piece
+from rewindow.conformance.tolerances import INITIAL_WINDOW, ONE, Arithmetic, Interval, con_ssthresh_q16, counted
+from rewindow.controllers.steps import UNSET, Step
 
 CHUNK = 250
 _LARGEST = (1 << 31) - 1

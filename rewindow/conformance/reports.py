@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rewindow.reports import table
+from rewindow.conformance.step_logs import Verdict
+from rewindow.reports.tables import table
 from rewindow.specs import Case
-from rewindow.step_logs import Verdict
 
 
 def conformance_text(verdicts: Sequence[Verdict]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewindow.bottlenecks import STATES, BottleneckSet, gathered
+from rewindow.controllers.detector import STATES, BottleneckSet, gathered
+from rewindow.controllers.steps import Step, step_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
-from rewindow.steps import Step, step_of
 
 _UNSET = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFFFFFFFFFF

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
-from rewindow.steps import UNSET, PathState, Step
+from rewindow.controllers.steps import UNSET, PathState, Step
 
 ONE = 65536
 RELATIVE = Decimal("1e-4")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rewindow.step_logs import Verdict
-from rewindow.steps import Step
+from rewindow.conformance.step_logs import Verdict
+from rewindow.controllers.steps import Step
 
 PLACES = 8
 SETS = 4

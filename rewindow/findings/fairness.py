@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rewindow.connections import Connection, Subflow
-from rewindow.quality import GOOD, worst
+from rewindow.findings.connections import Connection, Subflow
+from rewindow.findings.quality import GOOD, worst
 
 BULK_BYTES_MIN = 15000
 """About one initial window (RFC 6928): what sends less never competes."""

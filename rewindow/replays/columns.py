@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rewindow.bottlenecks import NAMES, STATES
+from rewindow.controllers.detector import NAMES, STATES
 from rewindow.core import ffi, lib, name_of
 
 FLAG_NAMES = ("dup", "sack", "ece", "retransmit", "app_limited", "rwnd_limited")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rewindow.intervals import ONE, Rules, con_ssthresh_q16
-from rewindow.steps import UNSET, Step
+from rewindow.conformance.tolerances import ONE, Rules, con_ssthresh_q16
+from rewindow.controllers.steps import UNSET, Step
 
 SPECIFIED = {
     "css": "CoupledSlowStart",

@@ -1,0 +1,1 @@
+"""Replays of captures: batches of rows from the core, and what it found."""

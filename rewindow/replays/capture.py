@@ -1,0 +1,198 @@
+"""An opened capture, from which replays are started. tshark decodes what the core does not."""
+
+import tempfile
+from collections.abc import Sequence
+from typing import IO, Any, cast
+
+from rewindow.captures.dissector import PROGRAM, Dissection, NotUnderstood, dissect
+from rewindow.captures.files import Source, opened
+from rewindow.core import Choice, extract
+from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, NotACapture
+from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
+
+ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
+"""Of the detector sbd over all flows of a capture, which has one clock for all of them. N: the most recent intervals,
+those that RFC 8382 weighs fully (F); docs/decisions/bottlenecks.md has what this was compared with."""
+
+_OTHER_FORMATS = (
+    b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
+)  # fmt: skip
+"""Captures of other formats that announce themselves: what is missing for them is tshark."""
+
+_PCAPNG_LINK_TYPE_MAX = 0xFFFF
+
+
+class Capture:
+    """One observation: one capture, or several merged by time. Use it as a context manager, or close it."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        if not sources:
+            raise ValueError("no capture given")
+        self.names: list[str] = []
+        self._files: list[IO[bytes]] = []
+        self._copies: list[IO[bytes]] = []
+        self._decoded = Decoded(list(range(len(sources))))
+        self._link_types_decoded = False
+        try:
+            for source in sources:
+                name, file = opened(source)
+                self.names.append(name)
+                self._files.append(file)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Capture":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for file in (*self._files, *self._copies):
+            file.close()
+        self._files, self._copies = [], []
+
+    def stream(
+        self,
+        algorithms: Sequence[str | Choice] = (),
+        *,
+        batch_rows: int = 65536,
+        detectors: Sequence[str | Choice] = (),
+        bottlenecks: bool | Choice = False,
+        monitor: bool = False,
+        transitions: bool = False,
+        hidden: Sequence[str] = (),
+    ) -> Replay:
+        """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
+
+        detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
+        bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
+        detector sbd with options of its own.
+        monitor: check each step of a controller with a specification; transitions: keep those steps in the batches.
+        hidden: labels of algorithms that are replayed for the summary's sake alone, and have no columns.
+
+        What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
+
+        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
+        """
+        choices = [Choice.of(a) for a in algorithms]
+        asked = {
+            "batch_rows": batch_rows,
+            "detectors": [Choice.of(d) for d in detectors],
+            "across": _across(bottlenecks),
+            "monitor": monitor,
+            "transitions": transitions,
+            "hidden": hidden,
+        }
+        replay = self._open(choices, asked)
+        if self._link_types_decoded or not replay.unknown_link_types():
+            return replay
+        replay.close()
+        self._decode_link_types()
+        return self._open(choices, asked)
+
+    def _open(self, choices: Sequence[Choice], asked: dict[str, Any]) -> Replay:
+        while True:
+            try:
+                return Replay(self.descriptors, self.names, choices, decoded=self._decoded, **asked)
+            except NotACapture as e:
+                self._replace(e)
+
+    def _replace(self, why: NotACapture) -> None:
+        """Puts what tshark finds in a file in the file's place; raises when that is nothing."""
+        place, file = why.file, self._files[why.file]
+        file.seek(0)
+        head = file.read(16)
+        if not head:
+            raise why
+        try:
+            found = dissect(file, why.name, every_record=True)
+        except NotUnderstood as e:
+            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}: {e}") from why
+        except DissectorMissing:
+            if head.startswith(_OTHER_FORMATS):
+                raise
+            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}, which knows more, is not installed") from why
+        if not found.ip and not head.startswith(_OTHER_FORMATS):
+            found.file.close()
+            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM} finds no IP in it") from why
+        file.close()
+        self._files[place] = found.file
+        self._decoded.replaced.add(place)
+        self._decoded.replaced_records += found.records
+        self._decoded.replaced_link_types += found.link_types
+        self._decoded.by |= dict.fromkeys(found.link_types, found.tool)
+
+    def _decode_link_types(self) -> None:
+        for place, (name, file) in enumerate(zip(self.names, self._files, strict=True)):
+            with Replay([file.fileno()], [name], []) as survey:
+                unknown = survey.unknown_link_types()
+            for link_type in unknown:
+                found = _decoded_link_type(name, file, link_type)
+                if found is not None:
+                    self._copies.append(found.file)
+                    self._decoded.origins.append(place)
+                    self._decoded.copies += 1
+                    self._decoded.copied_records += found.records
+                    self._decoded.by[link_type_name(link_type)] = found.tool
+        self._link_types_decoded = True
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Of the files that the core reads: the captures, decompressed, then what was decoded of them by now."""
+        return [f.fileno() for f in (*self._files, *self._copies)]
+
+    @property
+    def copies(self) -> int:
+        """How many of the descriptors, the last ones, hold records of the captures before them."""
+        return len(self._copies)
+
+    def replay(
+        self,
+        algorithms: Sequence[str | Choice] = (),
+        *,
+        detectors: Sequence[str | Choice] = (),
+        bottlenecks: bool | Choice = False,
+    ) -> Result:
+        """Replays everything and holds it in memory: `acks`, `marks` and `sets` as Arrow tables, `connections`,
+        `summary`. The rest as in `stream`.
+        """
+        with self.stream(algorithms, detectors=detectors, bottlenecks=bottlenecks) as replay:
+            return replay.collect()
+
+
+def open(*sources: Source) -> Capture:
+    """Opens a capture.
+
+    sources: paths or binary file objects; several are one observation. `-` is standard input. A stream that cannot
+    seek and a compressed capture (gzip, bzip2, xz, zstd, lz4) are first written to a temporary file, within limits.
+
+    Raises CaptureUnreadable.
+    """
+    return Capture(sources)
+
+
+def _across(bottlenecks: bool | Choice) -> Choice | None:
+    if isinstance(bottlenecks, Choice):
+        return bottlenecks
+    return Choice("sbd", ACROSS_OPTIONS) if bottlenecks else None
+
+
+def _decoded_link_type(name: str, file: IO[bytes], link_type: int) -> Dissection | None:
+    """What tshark makes of a capture's packets of one link type; None when it finds no IP in any of them."""
+    if link_type > _PCAPNG_LINK_TYPE_MAX:
+        return None
+    with tempfile.TemporaryFile(prefix="rewindow-") as packets:
+        count = extract(file.fileno(), link_type, packets.fileno(), name)
+        try:
+            found = dissect(cast(IO[bytes], packets), name, every_record=False)
+        except NotUnderstood as e:
+            raise DissectorFailed(f"{name}: {PROGRAM}: {e}") from e
+    if found.records != count:
+        found.file.close()
+        raise DissectorFailed(f"{name}: {PROGRAM} decoded {found.records} of {count} packets")
+    if not found.ip:
+        found.file.close()
+        return None
+    return found

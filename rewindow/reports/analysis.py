@@ -1,0 +1,159 @@
+"""What `rewindow analyze` prints: JSON, and tables."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from rewindow.findings.connections import Connection
+from rewindow.findings.fairness import FairnessGroup, FairnessTally
+from rewindow.findings.quality import Quality
+from rewindow.findings.windows import Window
+from rewindow.replays.replay import Summary, Violation
+from rewindow.reports.tables import endpoint, ms, si, table
+
+
+def _connection(connection: Connection) -> dict[str, Any]:
+    """As dataclasses.asdict, which copies every value deeply: too slow for a million connections."""
+    subflows = [{**vars(s), "sender_algorithm": vars(s.sender_algorithm)} for s in connection.subflows]
+    return {**vars(connection), "subflows": subflows}
+
+
+def write_analysis(
+    out: TextIO,
+    summary: Summary,
+    connections: Iterable[Connection],
+    tally: FairnessTally,
+    windows: Iterable[Window],
+    violations: Iterable[Violation],
+) -> None:
+    """What `rewindow analyze --json` prints, one connection after the other: a capture may have a million."""
+    out.write(f'{{"capture": {json.dumps(asdict(summary))}, "connections": [')
+    for number, connection in enumerate(connections):
+        tally.add(connection)
+        out.write((", " if number else "") + json.dumps(_connection(connection)))
+    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}')
+    out.write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
+    for number, window in enumerate(windows):
+        out.write((", " if number else "") + json.dumps(vars(window)))
+    out.write('], "violations": [')
+    for number, violation in enumerate(violations):
+        out.write((", " if number else "") + json.dumps(violation.as_json()))
+    out.write("]}\n")
+
+
+def quality_text(quality: Quality) -> str:
+    """The verdict, and a line for each finding."""
+    lines = [f"quality: {quality.verdict}"]
+    for f in quality.findings:
+        since = "" if f.since_s is None else f", from {f.since_s:.3f} s"
+        file = f" of file {f.file + 1}" if f.file else ""
+        place = "" if f.packet is None else f" (packet {f.packet}{file})"
+        wrong = f"; unreliable: {', '.join(f.unreliable)}" if f.unreliable else ""
+        lines.append(f"  {f.what} x {f.count}{since}{place}: {f.meaning}{wrong}")
+    return "\n".join(lines)
+
+
+def analysis_text(summary: Summary, connections: Iterable[Connection], tally: FairnessTally) -> str:
+    """Of the first connections, as many as a reader can look at."""
+    seen_from = "vantage point unknown" if summary.vantage == "unknown" else f"seen from the {summary.vantage}"
+    parts = [
+        f"{summary.packets} packets, {si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
+        f"{', '.join(summary.link_types)}; {seen_from}"
+    ]
+    if summary.decoded_by:
+        parts.append("\n".join(f"{link_type} decoded by {tool}" for link_type, tool in summary.decoded_by.items()))
+    parts.append(quality_text(summary.quality))
+    rows, left_out = [list(_HEADING)], 0
+    for c in connections:
+        tally.add(c)
+        if len(rows) < TEXT_ROWS_MAX:
+            rows += _connection_rows(c)
+        else:
+            left_out += 1
+    parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
+    if left_out:
+        parts.append(f"and {left_out} connections more: --json has all of them")
+    if fairness := tally.groups():
+        parts.append(_fairness_text(fairness))
+    if unknown := _unknown_bottlenecks(tally):
+        parts.append(unknown)
+    return "\n\n".join(parts)
+
+
+_HEADING = (
+    "connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", "p95", "goodput", "sender", "quality",
+)  # fmt: skip
+TEXT_ROWS_MAX = 500
+_MEMBERS_MAX = 12
+
+
+def _connection_rows(c: Connection) -> list[list[str]]:
+    kind = f"mptcp v{c.version}" if c.kind == "mptcp" and c.version is not None else c.kind
+    rows = [
+        [
+            str(c.id),
+            kind,
+            str(s.id),
+            endpoint(s.src, s.sport),
+            endpoint(s.dst, s.dport),
+            str(s.bytes),
+            str(s.retransmitted_packets),
+            ms(s.rtt_median_us),
+            ms(s.rtt_p95_us),
+            si(s.goodput_bps, "bit/s"),
+            s.sender_algorithm.name,
+            " ".join([s.verdict, *s.quality]),
+        ]
+        for s in c.subflows
+    ]
+    if c.kind == "mptcp":
+        goodput = si(c.goodput_bps, "bit/s")
+        rows.append(
+            [str(c.id), kind, "all", "", "", str(c.bytes), str(c.retransmitted_packets), "", "", goodput, "", ""]
+        )
+    return rows
+
+
+def _fairness_text(fairness: Sequence[FairnessGroup]) -> str:
+    rows = [["bottleneck", "connections", "Jain", "MPTCP/TCP", "quality"]]
+    for g in fairness:
+        ratio = "-" if g.mptcp_to_tcp_ratio is None else f"{g.mptcp_to_tcp_ratio:.3f}"
+        members = " ".join(map(str, g.members[:_MEMBERS_MAX]))
+        if len(g.members) > _MEMBERS_MAX:
+            members += f" and {len(g.members) - _MEMBERS_MAX} more"
+        rows.append([g.bottleneck, members, f"{g.jain:.4f}", ratio, g.verdict])
+    return table(rows, right=(2, 3))
+
+
+def _unknown_bottlenecks(tally: FairnessTally) -> str:
+    found = tally.bottlenecks()
+    lines = []
+    if found["undecided"]:
+        lines.append(f"bottleneck undecided: {found['undecided']} flows with too short a time in common with others")
+    if found["not_judged"]:
+        lines.append(f"bottleneck not judged: {found['not_judged']} flows, as others send more")
+    return "\n".join(lines)
+
+
+def windows_text(windows: Iterable[Window]) -> str:
+    """A line for each subflow and algorithm, in segments."""
+    rows = [["connection", "subflow", "algorithm", "mean cwnd", "max", "last"]]
+    rows += [
+        [str(w.connection), str(w.subflow), w.algorithm, f"{w.mean:.1f}", f"{w.max:.1f}", f"{w.last:.1f}"]
+        for w in itertools.islice(windows, TEXT_ROWS_MAX)
+    ]
+    return table(rows, right=(0, 1, 3, 4, 5))
+
+
+def violations_text(violations: Iterable[Violation]) -> str:
+    """Empty when every step was as specified; of a capture with many connections, the first twenty."""
+    lines = [
+        f"connection {v.connection}, {v.algorithm}: {v.count} steps are none of its specification's, the first against"
+        f" {v.property_}: {v.step} at row {v.row}"
+        for v in itertools.islice(violations, 21)
+    ]
+    return "\n".join(lines[:20] + ["and more"] * (len(lines) > 20))

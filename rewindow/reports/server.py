@@ -1,0 +1,49 @@
+"""What a server found in a capture, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rewindow.reports.tables import endpoint, ms, table
+
+
+def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) -> str:
+    """What a server found in a capture: each subflow, the mean window of each replayed algorithm, and what is not as
+    specified."""
+    labels = list(dict.fromkeys(r["label"] for c in connections for r in c["replays"]))
+    rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", *labels]]
+    for c in connections:
+        kind = f"mptcp v{c['version']}" if c["kind"] == "mptcp" and c["version"] is not None else c["kind"]
+        for s in c["subflows"]:
+            means = {
+                r["label"]: w["mean"] for r in c["replays"] for w in r["windows"] or [] if w["subflow"] == s["number"]
+            }
+            rows.append(
+                [
+                    str(c["number"]), kind, str(s["number"]), endpoint(s["src"], s["sport"]),
+                    endpoint(s["dst"], s["dport"]), str(s["bytes"]), str(s["retransmitted_packets"]),
+                    ms(s["rtt_median_us"]), *(f"{means[x]:.1f}" if x in means else "-" for x in labels),
+                ]
+            )  # fmt: skip
+    summary = capture["summary"]
+    head = (
+        f"{capture['filename']}: {summary['packets']} packets, {summary['duration_s']:.2f} s, seen from "
+        f"{summary['vantage']}; mean cwnd in segments for each algorithm"
+    )
+    parts = [head, table(rows, right=(0, 2, *range(5, 8 + len(labels)))), _server_conformance(connections)]
+    return "\n\n".join(p for p in parts if p)
+
+
+def _server_conformance(connections: Sequence[dict[str, Any]]) -> str:
+    """What the server's monitor found of the controllers' steps. Empty where it looked at none."""
+    looked = [(c["number"], f) for c in connections if (f := c.get("conformance") or {}).get("steps")]
+    lines = [
+        f"connection {number}: {found['violations']} of {found['steps']} steps are none of the specifications', the"
+        f" first {first['algorithm']}'s against {first['property']}: {first['step']} at row {first['row']}"
+        for number, found in looked
+        if (first := found["first"])
+    ]
+    if looked and not lines:
+        lines = [f"conformance: all {sum(f['steps'] for _, f in looked)} steps of the controllers are as specified"]
+    return "\n".join(lines)
