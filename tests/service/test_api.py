@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -326,6 +327,24 @@ def test_pages_neither_skip_nor_repeat(client: TestClient) -> None:
     for bad in ("nonsense", "WyJhIl0", "WzEsMl0", "%00", "WyJhIiwiYiJd"):
         assert_problem(client.get(f"/v1/captures?cursor={bad}"), 400, "cursor")
     assert_problem(client.get("/v1/captures?limit=0"), 422, "limit")
+
+
+def cursor_of(*parts: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def test_each_list_knows_its_own_cursors(analysed: dict[str, Any], client: TestClient) -> None:
+    url = f"/v1/captures/{analysed['id']}/connections"
+    first = client.get(url, params={"limit": 1}).json()
+    second = client.get(url, params={"limit": 1, "cursor": first["next_cursor"]}).json()
+    assert [c["number"] for c in first["items"] + second["items"]] == [0, 1]
+    assert second["next_cursor"] is None
+    assert client.get(url, params={"cursor": cursor_of("1")}).json() == {"items": [], "next_cursor": None}
+    for bad in (cursor_of("-1"), cursor_of(str(2**63)), cursor_of("1.5"), cursor_of(), cursor_of("1", "2")):
+        assert_problem(client.get(url, params={"cursor": bad}), 400, "cursor")
+    assert_problem(client.get("/v1/captures", params={"cursor": first["next_cursor"]}), 400, "cursor")
+    for time in ("2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00", "yesterday"):
+        assert_problem(client.get("/v1/captures", params={"cursor": cursor_of(time, str(uuid.uuid4()))}), 400, "cursor")
 
 
 def test_events_end_with_the_result(analysed: dict[str, Any], client: TestClient) -> None:
