@@ -81,7 +81,7 @@ FAULTS = (
     Fault("no floor of ssthresh", _FIXED, "p->ssthresh_q16 = rw_max64(ssthresh_q16, (uint64_t)floor_q16);", "(void)floor_q16;\n	p->ssthresh_q16 = ssthresh_q16;"),
     Fault("a halving rounds to segments", _FIXED, "whole ? (w >> 17) << 16 : w - (w >> 1)", "(w >> 17) << 16"),
     Fault("slow start beyond ssthresh", _FIXED, "step = rw_min64(acked_q16, room);", "step = acked_q16 + 0 * room;"),
-    Fault("own R for min R in the increase", _ACA, "uint64_t rho_q16 = rw_rho_q16(p->srtt_ns, t.rtt_min_ns);", "uint64_t rho_q16 = RW_Q16_ONE;"),
+    Fault("own R for min R in the increase", _ACA, "rw_rho_q16(p->srtt_ns, t.rtt_min_ns);\n\tuint64_t step", "RW_Q16_ONE;\n\tuint64_t step"),
     Fault("equation 8 without its half", _ACA, "RW_Q16_ONE, rho_q16) >> 1;", "RW_Q16_ONE, rho_q16);"),
     Fault("equation 8 where loss rates differ", _ACA, "	return a.high != b.high ? a.high < b.high : a.low <= b.low;", "	return a.high != b.high || b.high == b.high;"),
     Fault("coupling in Judgement", _FIXED, "return p->group_state == RW_GROUP_FINAL ? p->group : 0;", "return p->group;"),

@@ -7,6 +7,10 @@ ruff format --check .
 ruff check .
 mypy
 lint-imports
+# The C core: one format, and clang-tidy's checks (core-c/.clang-tidy).
+find core-c -name '*.[ch]' | xargs clang-format --dry-run -Werror
+cmake -S core-c -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+find core-c/src -name '*.c' | xargs clang-tidy -p build/tidy --quiet 2>/dev/null
 (cd dashboard && npm run --silent check)
 POSTGRES_PASSWORD=check docker-compose -f docker-compose.yml config -q
 hadolint deploy/Dockerfile

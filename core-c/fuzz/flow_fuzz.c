@@ -194,7 +194,7 @@ static void check_answer(const struct rw_survey *s, struct rw_flow_index *index,
 /* A later pass finds each packet's flow and side again: counted anew, they come to what the survey counted. */
 static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index *index)
 {
-	uint64_t(*counted)[2] = calloc(s->flows + 1, sizeof *counted);
+	uint64_t (*counted)[2] = calloc(s->flows + 1, sizeof *counted);
 	struct rw_packet p;
 	CHECK(counted);
 	for (uint64_t record = 1; read_packet(&t, &p); record++) {

@@ -182,7 +182,7 @@ rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sendin
 				rw_forward_row *each, uint64_t *skipped, rw_error *error)
 {
 	struct rw_sending s;
-	struct rw_forward f[RW_MAX_PATHS];
+	struct rw_forward f[RW_MAX_PATHS] = {0};
 	rw_status status = read_view(scheduling, view, &s, error);
 	if (status != RW_OK)
 		return status;

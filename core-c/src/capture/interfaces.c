@@ -47,7 +47,7 @@ struct rw_interface_sort {
 	struct held *held;
 	uint32_t room, begun, empty, count, max; /* begun: were in use; empty: the first of those that are not now */
 	struct queue *queue;                     /* of the section's interfaces */
-	uint32_t *heap;			  /* queues that hold something, the earliest head first */
+	uint32_t *heap;     /* queues that hold something, the earliest head first */
 	uint32_t queues, heads;
 	uint32_t base; /* interfaces of the sections before */
 	int64_t newest_ns, handed_ns;
@@ -96,7 +96,7 @@ struct rw_moved rw_interfaces_moved(const struct rw_interface_sort *s) { return 
 static int out_of_memory(struct rw_capture *c, rw_error *error)
 {
 	rw_error_set(error, RW_ERROR_MEMORY, c->file, c->records, c->in.offset, "out of memory");
-	return -(int)RW_ERROR_MEMORY;
+	return -RW_ERROR_MEMORY;
 }
 
 static const struct held *head_of(const struct rw_interface_sort *s, uint32_t queue)

@@ -142,7 +142,8 @@ static int is_second_header(struct rw_capture *c)
 		return 0;
 	struct rw_bytes b = rw_bytes_of(p + 4, 4);
 	b.swapped = (uint8_t)magic_kind(read_magic(p, 1));
-	return rw_bytes_u16(&b) == 2 && rw_bytes_u16(&b) <= 4;
+	uint16_t major = rw_bytes_u16(&b), minor = rw_bytes_u16(&b);
+	return major == 2 && minor <= 4;
 }
 
 enum { ANOTHER_FILE = 2 };

@@ -160,7 +160,7 @@ static int add_interface(struct rw_capture *c, struct rw_bytes b, rw_error *erro
 		struct rw_interface *grown = realloc(c->interfaces, room * sizeof *grown);
 		if (!grown) {
 			rw_error_set(error, RW_ERROR_MEMORY, c->file, c->records, c->in.offset, "out of memory");
-			return -(int)RW_ERROR_MEMORY;
+			return -RW_ERROR_MEMORY;
 		}
 		c->interfaces = grown;
 		c->interface_room = room;

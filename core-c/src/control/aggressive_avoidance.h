@@ -24,7 +24,7 @@ enum { P_EST_FLIGHT, P_EST_INTERVAL };
 /* When the steps were worked out last, and the step of each path; where they are kept. */
 enum { WORD_ACA_NS = WORD_CON_SSTHRESH_Q16 + 1 };
 enum { PATH_ACA_STEP_Q40 = RW_PATH_WORDS - 1 };
-_Static_assert((int)WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
+_Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 
 #define AGGRESSIVE_AVOIDANCE_OPTIONS                                                                                   \
 	{"aca_md",                                                                                                     \

@@ -42,7 +42,7 @@ enum {
 	ROUND_END,
 	ROUND_RTT_US,
 	SAMPLES,
-	FOUND				   /* words 4 and 5 */
+	FOUND       /* words 4 and 5 */
 };
 enum { EPOCH_NS = 6, LAST_NS, ROUND_START_NS, LAST_ACK_NS };
 _Static_assert(LAST_ACK_NS < RW_PATH_WORDS, "the state fits");

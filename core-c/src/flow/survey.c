@@ -443,7 +443,7 @@ int rw_survey_finish(struct rw_survey *s)
 			first += s->connection[c].subflows;
 		}
 		/* The data sender of a connection, counted in the orientation of its leader. */
-		uint64_t(*sent)[2] = calloc(n, sizeof *sent);
+		uint64_t (*sent)[2] = calloc(n, sizeof *sent);
 		failed = !sent;
 		for (uint32_t i = 0; !failed && i < s->flows; i++) {
 			struct rw_flow *f = &s->flow[i];

@@ -63,7 +63,7 @@ static RW_ASIDE int not_surveyed(rw_replay *r, enum rw_survey_status why, const 
 		return -(int)rw_out_of_memory(error);
 	rw_error_set(error, RW_ERROR_LIMIT, record->file, r->summary.records, record->offset, "more than %u flows",
 		     r->survey.flows_max);
-	return -(int)RW_ERROR_LIMIT;
+	return -RW_ERROR_LIMIT;
 }
 
 /* The packets of an aggregate of frames, all of one record. The last is left to be noted. */
