@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from api.errors import BadRequest
+from api.schemas import Schema
 
 T = TypeVar("T")
 
@@ -28,9 +28,9 @@ _INTEGER_MAX = 2**63 - 1
 """Of a column in PostgreSQL."""
 
 
-class Page(BaseModel, Generic[T]):
+class Page(Schema, Generic[T]):
     items: list[T]
-    next_cursor: str | None = None
+    next_cursor: str | None
     """For the next page; None on the last one."""
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
 
-from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut
+from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
 from api.errors import NotFound
 from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
@@ -116,6 +116,15 @@ def _query(caller: Caller) -> Select[Any]:
     )
 
 
+def _summary(stored: dict[str, Any]) -> SummaryOut:
+    counts = stored.get("connection_quality")
+    if counts is None:
+        return SummaryOut(**stored)
+    total = sum(c["bytes"] for c in counts.values())
+    shares = {v: {**c, "byte_share": c["bytes"] / total if total else None} for v, c in counts.items()}
+    return SummaryOut(**{**stored, "connection_quality": shares})
+
+
 def _out(row: Any) -> CaptureOut:
     c: Capture = row.Capture
     return CaptureOut(
@@ -130,7 +139,7 @@ def _out(row: Any) -> CaptureOut:
         error=c.error,
         created_at=c.created_at,
         analysed_at=c.analysed_at,
-        summary=c.summary,
+        summary=None if c.summary is None else _summary(c.summary),
         connections=row.connections if c.state is State.done else None,
     )
 

@@ -8,7 +8,15 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import selectinload
 
-from api.connections.schemas import ConformanceOut, ConnectionDetail, ConnectionOut, ReplayIn, ReplayOut, SubflowOut
+from api.connections.schemas import (
+    ConformanceOut,
+    ConnectionDetail,
+    ConnectionFlags,
+    ConnectionOut,
+    ReplayIn,
+    ReplayOut,
+    SubflowOut,
+)
 from api.errors import NotFound, Unprocessable
 from api.pages import Keyset, Page
 from api.security import Caller
@@ -61,23 +69,16 @@ async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -
     connection, row = await load(session, caller, connection_id)
     return ConnectionDetail(
         **_fields(row),
-        details=connection.details,
+        details=ConnectionFlags(**connection.details),
         conformance=None if connection.conformance is None else ConformanceOut(**connection.conformance),
         capture_filename=connection.capture.filename,
-        subflows=[
-            SubflowOut(
-                **{n: getattr(s, n) for n in SubflowOut.model_fields.keys() - {"src", "dst"}},
-                src=str(s.src),
-                dst=str(s.dst),
-            )
-            for s in connection.subflows
-        ],
+        subflows=[SubflowOut.model_validate(s) for s in connection.subflows],
         replays=[replay_out(r) for r in connection.replays],
     )
 
 
 def replay_out(replay: Replay) -> ReplayOut:
-    return ReplayOut(**{n: getattr(replay, n) for n in ReplayOut.model_fields})
+    return ReplayOut.model_validate(replay)
 
 
 def _text(value: str | int | float | bool) -> str:

@@ -19,6 +19,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 import rewindow
+from api.connections.schemas import SeriesOut
 from tests.conftest import CAPTURES, make_token
 
 SAMPLE = CAPTURES / "mptcp-ecn.pcap"
@@ -101,6 +102,7 @@ def test_series_json(analysed: dict[str, Any], client: TestClient) -> None:
     assert {(line["algorithm"], line["subflow"]) for line in whole["lines"]} == {
         ("tccc", 0), ("tccc", 1), ("uncoupled", 0), ("uncoupled", 1),
     }  # fmt: skip
+    SeriesOut.model_validate(whole, strict=True, extra="forbid")  # it is not rendered by way of its schema
     for line in whole["lines"]:
         assert len(line["cwnd"]) == len(line["time_ns"]) == len(line["ssthresh"]) < line["rows"]
         assert line["time_ns"] == sorted(line["time_ns"])
@@ -163,8 +165,8 @@ def test_replay_with_options(analysed: dict[str, Any], client: TestClient, run_j
 
 
 def test_algorithms(client: TestClient) -> None:
-    names = [a["name"] for a in client.get("/v1/algorithms").json()["algorithms"]]
-    assert names == [a.name for a in rewindow.algorithms()]
+    told = client.get("/v1/algorithms").json()["algorithms"]
+    assert told == [{**a.as_json(), "options": list(a.as_json()["options"])} for a in rewindow.algorithms()]
 
 
 @pytest.mark.parametrize(
