@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check golden fuzz validate corpus bench profile docs specs specs-full pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate corpus bench profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -21,6 +21,10 @@ down: ## stop what `make up DETACH=1` started; nothing is lost
 test: ## install, build and run every test against services of its own
 	@deploy/setup.sh test
 	@deploy/test.sh
+
+unit: ## some tests: FILES="tests/unit/test_replays.py -k gate", FILES=core-c/tests/packet_test.c; without FILES, tests/unit
+	@deploy/setup.sh test
+	@deploy/unit.sh $(FILES)
 
 check: ## formatters, linters, types, import rules
 	@deploy/setup.sh check
@@ -54,6 +58,11 @@ docs: build ## write the pages that come from the code (docs/algorithms.md, docs
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
 	.venv/bin/python -m bench.fluid --write
 
+types: ## write the dashboard's types (dashboard/src/openapi.ts) from the API's OpenAPI document
+	@deploy/setup.sh check
+	@mkdir -p build && $(PYTHON) -m api.openapi >build/openapi.json
+	@cd dashboard && PATH="$(CURDIR)/.venv/bin:$$PATH" npm run --silent types
+
 specs: ## model-check the specifications, and their mutants; SPECS= picks some, OPTIONS="--junit FILE"
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check $(OPTIONS) $(SPECS)
@@ -69,6 +78,10 @@ conformance: ## what the monitor costs, and how long TLC follows a long log
 specs-full: ## the same with more subflows and without symmetry; minutes
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check --suite full $(OPTIONS) $(SPECS)
+
+specs-mutants: build ## change every action of the specifications by rule: which property notices? SPECS=, OPTIONS=--write; minutes
+	@deploy/setup.sh specs
+	@.venv/bin/rewindow specs mutants $(OPTIONS) $(SPECS)
 
 pictures: ## draw the state machines of specs/ from TLC's dumps (X.dot, X.svg); SPECS= picks some
 	@deploy/setup.sh pictures

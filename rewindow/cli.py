@@ -289,11 +289,12 @@ def _upload(args: argparse.Namespace) -> int:
 
 
 def _add_specs_commands(p: argparse.ArgumentParser) -> None:
-    from rewindow import spec_pictures, specs
+    from rewindow import spec_mutants, spec_pictures, specs
     from rewindow.conformance import step_logs
 
     commands = specs.add_commands(p)
     spec_pictures.add_command(commands)
+    spec_mutants.add_command(commands)
     p = commands.add_parser("trace", help="does what a controller does on captures conform to its specification?")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
     p.add_argument(

@@ -333,6 +333,7 @@ def run_tlc(
     confinement: Sequence[str] = (),
     is_trace: bool = False,
     short: bool = False,
+    coverage: bool = True,
     stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
@@ -340,7 +341,8 @@ def run_tlc(
 
     disk_bytes_max: of all that it writes there. confinement: a command that runs Java under further limits.
     is_trace: it follows a log; that is over before it pays to compile it well, and needs no coverage.
-    short: it is expected to end soon, too. stop: set from another thread, it ends the run.
+    short: it is expected to end soon, too. coverage: count how often each action was taken.
+    stop: set from another thread, it ends the run.
     on_progress is called about once a second with what is known so far, and stops the run by returning False; what it
     raises stops the run too.
     """
@@ -363,7 +365,7 @@ def run_tlc(
         "tlc2.TLC",
         "-tool",
         *("-fp", "0"),
-        *(() if is_trace else ("-coverage", "60")),
+        *(("-coverage", "60") if coverage and not is_trace else ()),
         *("-lncheck", "final"),  # in between, it is checked when TLC finds the time, and finds other counterexamples
         *("-workers", str(workers)),
         *("-metadir", str(scratch / "states")),
@@ -532,6 +534,10 @@ class Config:
             found.add("no-deadlock")
         return sorted(found)
 
+    def constants_text(self) -> str:
+        """What it says of constants."""
+        return "\n".join(rest for keyword, rest in self.statements if keyword in _CONSTANTS)
+
     def constant(self, name: str) -> str | None:
         """What this constant is, as it is written; None when it is not set here, or is an operator's name."""
         for keyword, rest in self.statements:
@@ -641,7 +647,9 @@ class Constant:
 
 @dataclass
 class Manifest:
-    """A specification and what is pinned of it. is_plain: it has no manifest, and nothing is."""
+    """A specification and what is pinned of it. mutation: how mutants made by rule are judged.
+    is_plain: it has no manifest, and nothing is.
+    """
 
     spec: str
     folder: Path
@@ -651,6 +659,7 @@ class Manifest:
     picture: dict[str, str] | None
     constants: dict[str, Constant]
     windows: str | None
+    mutation: dict[str, Any] | None = None
     is_plain: bool = False
 
     def configuration(self, name: str) -> Expected:
@@ -696,7 +705,7 @@ class Manifest:
         return found.hexdigest()
 
 
-def _take(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[type, ...], Any]]) -> dict[str, Any]:
+def take_fields(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[type, ...], Any]]) -> dict[str, Any]:
     """The fields of a manifest's entry: {name: (type, default)}; a default of `...` means that it must be there."""
     if not isinstance(entry, dict):
         raise SpecUnreadable(f"{place}: an object is expected")
@@ -732,7 +741,7 @@ def read_manifest(folder: Path) -> Manifest:
         top = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as e:
         raise SpecUnreadable(f"{path}: {e}") from e
-    taken = _take(
+    taken = take_fields(
         str(path),
         top,
         {
@@ -742,12 +751,13 @@ def read_manifest(folder: Path) -> Manifest:
             "picture": ((dict, type(None)), None),
             "constants": (dict, {}),
             "windows": (_OPTIONAL_TEXT, None),
+            "mutation": ((dict, type(None)), None),
         },
     )
     constants = {}
     for name, entry in taken["constants"].items():
         place = f"{path}: constant {name}"
-        c = _take(
+        c = take_fields(
             place,
             entry,
             {"min": (int, ...), "max": (int, ...), "meaning": (str, ...), "members": (_OPTIONAL_TEXT, None)},
@@ -757,7 +767,7 @@ def read_manifest(folder: Path) -> Manifest:
         constants[name] = Constant(name, c["min"], c["max"], c["meaning"], c["members"])
     configurations = []
     for i, entry in enumerate(taken["configurations"]):
-        c = _take(
+        c = take_fields(
             f"{path}: configuration {i}",
             entry,
             {
@@ -784,7 +794,7 @@ def read_manifest(folder: Path) -> Manifest:
         configurations.append(Expected(**c))
     mutants = []
     for i, entry in enumerate(taken["mutants"]):
-        m = _take(
+        m = take_fields(
             f"{path}: mutant {i}",
             entry,
             {
@@ -806,10 +816,18 @@ def read_manifest(folder: Path) -> Manifest:
             "config": (str, ...),
             "variable": (str, ...),
         }
-        drawn = _take(f"{path}: picture", taken["picture"], wanted)
+        drawn = take_fields(f"{path}: picture", taken["picture"], wanted)
         _file_names(f"{path}: picture", drawn["module"], drawn["config"])
     manifest = Manifest(
-        folder.name, folder, taken["title"], configurations, mutants, taken["picture"], constants, taken["windows"]
+        folder.name,
+        folder,
+        taken["title"],
+        configurations,
+        mutants,
+        taken["picture"],
+        constants,
+        taken["windows"],
+        taken["mutation"],
     )
     suites = {c.name: c.suite for c in configurations} | {m.name: m.suite for m in mutants}
     for name, suite in suites.items():

@@ -1,0 +1,405 @@
+"""Which properties notice a small change of a specification, and which changes none notices.
+
+`rewindow specs mutants` makes every change of a specification's actions by rule (`tla_mutants.py`), has TLC judge each
+with the configurations that the manifest names, and says which property kills it. The changes that no property kills
+are listed in `survivors.json` beside the manifest, each with the reason; the command fails on every difference from
+that list. `specs/README.md` describes both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rewindow import specs
+from rewindow.tla_mutants import ModuleUnreadable, Mutant, Rules, mutants_of
+
+SURVIVORS = "survivors.json"
+SHARE_MIN = 0.95
+"""Of all mutants of a specification, how many a property has to kill."""
+SLOWER_MAX = 20
+"""A mutant may take so many times as long as the specification does; it has more states, or none that end."""
+SECONDS_MIN = 60
+
+KILLED, DEADLOCK, BROKEN, ENDLESS, SURVIVES, INVALID = (
+    "killed",
+    "deadlock only",
+    "TLC error only",
+    "does not end",
+    "survives",
+    "is no specification",
+)
+_NO_SPECIFICATION = (150, 151, 255)
+"""TLC's exit statuses for a module or a configuration that it cannot read."""
+
+
+@dataclass
+class Plan:
+    """What a manifest says of mutants. next: definitions that only list actions; they are not changed themselves."""
+
+    judges: list[str]
+    next: list[str]
+    members: dict[str, list[str]]
+    given: dict[str, str]
+
+
+@dataclass
+class Judged:
+    """A mutant and its outcome. by, judge: the property that kills it, in which configuration; hint: what TLC said."""
+
+    spec: str
+    mutant: Mutant
+    outcome: str
+    by: str = ""
+    judge: str = ""
+    seconds: float = 0.0
+    hint: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "spec": self.spec,
+            "mutant": self.mutant.key,
+            "line": self.mutant.line,
+            "outcome": self.outcome,
+            "by": self.by or None,
+            "judge": self.judge or None,
+            "hint": self.hint or None,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def as_text(self) -> str:
+        where = f"{self.spec}:{self.mutant.line}"
+        said = f"killed by {self.by} ({self.judge})" if self.outcome == KILLED else f"{self.outcome}{self.hint}"
+        return f"{where} {self.mutant.key}\n        {said}"
+
+
+@dataclass
+class Tally:
+    """The mutants of one specification, judged. all_of_them: no sample was taken."""
+
+    spec: str
+    judged: list[Judged]
+    differences: list[str] = field(default_factory=list)
+    all_of_them: bool = True
+
+    def count(self, outcome: str) -> int:
+        return sum(j.outcome == outcome for j in self.judged)
+
+    @property
+    def counted(self) -> int:
+        return len(self.judged) - self.count(INVALID)
+
+    @property
+    def share(self) -> float:
+        return self.count(KILLED) / self.counted if self.counted else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "spec": self.spec,
+            "mutants": self.counted,
+            **{o.replace(" ", "_"): self.count(o) for o in (KILLED, DEADLOCK, BROKEN, ENDLESS, SURVIVES)},
+            "share": round(self.share, 4),
+            "differences": self.differences,
+        }
+
+
+def plan_of(manifest: specs.Manifest) -> Plan | None:
+    """What the manifest says of mutants, None when it says nothing. SpecUnreadable when it says it wrongly."""
+    if manifest.mutation is None:
+        return None
+    place = f"{manifest.folder / 'manifest.json'}: mutation"
+    taken = specs.take_fields(
+        place,
+        manifest.mutation,
+        {"judges": (list, ...), "next": (list, ["Next"]), "members": (dict, {}), "given": (dict, {})},
+    )
+    for name in taken["judges"]:
+        expected = manifest.configuration(str(name))
+        if expected.exit != 0:
+            raise specs.SpecUnreadable(f"{place}: {name} is violated as it is; it cannot judge")
+    if not taken["judges"]:
+        raise specs.SpecUnreadable(f"{place}: judges names no configuration")
+    return Plan(**taken)
+
+
+def constants_of(text: str) -> dict[str, Any]:
+    """The constants of a *.cfg that have a value which an expression may be worked out with."""
+    config, found = specs.Config.parse(text), {}
+    for name, value in re.findall(r"(\w+)\s*=\s*(\{[^}]*\}|\S+)", config.constants_text()):
+        try:
+            parsed = specs.parse_value(value)
+        except ValueError:
+            continue
+        if isinstance(parsed, list):
+            if all(isinstance(item, str) and f'"{item}"' in value for item in parsed):
+                found[name] = frozenset(parsed)
+        elif not isinstance(parsed, str) or value.startswith('"'):
+            found[name] = parsed
+    return found
+
+
+def mutants(manifest: specs.Manifest, plan: Plan) -> list[Mutant]:
+    """Every mutant of a specification's module. SpecUnreadable when the module cannot be parsed."""
+    path = manifest.folder / f"{manifest.spec}.tla"
+    judges = [
+        constants_of((manifest.folder / manifest.configuration(name).config).read_text(encoding="utf-8"))
+        for name in plan.judges
+    ]
+    try:
+        return mutants_of(path.read_text(encoding="utf-8"), plan.next, Rules(plan.members, list(plan.given), judges))
+    except ModuleUnreadable as e:
+        raise specs.SpecUnreadable(f"{path}: {e}") from e
+
+
+def chosen_of(every: Sequence[Mutant], sample: int | None, wanted: Callable[[Mutant], bool]) -> list[Mutant]:
+    """Those that are wanted, in their order. sample: only so many of all, the same ones each time."""
+    ordered = sorted(every, key=lambda m: hashlib.sha256(m.key.encode()).digest())
+    sampled = {m.key for m in ordered[:sample]}
+    return [m for m in every if m.key in sampled and wanted(m)]
+
+
+@dataclass
+class _Baseline:
+    """The specification itself under a judge: how long it takes, how many states it has."""
+
+    seconds: float
+    generated: int
+    distinct: int
+
+
+def _run(
+    manifest: specs.Manifest,
+    judge: str,
+    tlc: Path,
+    stop: threading.Event,
+    *,
+    changed: str | None = None,
+    seconds_max: float | None = None,
+    deadlock: bool = False,
+) -> specs.Outcome:
+    """TLC on a judge with the changed module; without a look for deadlocks, which would come before a property."""
+    expected = manifest.configuration(judge)
+    with tempfile.TemporaryDirectory(prefix="rewindow-mutants-") as temporary:
+        folder = Path(temporary)
+        manifest.copy_to(folder)
+        if changed is not None:
+            (folder / f"{manifest.spec}.tla").write_text(changed, encoding="utf-8")
+        return specs.run_tlc(
+            folder,
+            expected.module,
+            expected.config,
+            tlc=tlc,
+            memory_mb=expected.memory_mb,
+            seconds_max=seconds_max or expected.seconds_max,
+            arguments=() if deadlock else ("-deadlock",),
+            short=True,
+            coverage=False,
+            stop=stop,
+        )
+
+
+def judge_mutant(
+    manifest: specs.Manifest,
+    plan: Plan,
+    mutant: Mutant,
+    baselines: dict[str, _Baseline],
+    tlc: Path,
+    stop: threading.Event,
+) -> Judged:
+    """Asks one judge after the other until a property is violated."""
+    worst, hint, seconds = SURVIVES, "", 0.0
+    for name in plan.judges:
+        base = baselines[name]
+        limit = max(SECONDS_MIN, SLOWER_MAX * base.seconds)
+        outcome = _run(manifest, name, tlc, stop, changed=mutant.text, seconds_max=limit)
+        seconds += outcome.seconds
+        if outcome.violated is not None and outcome.violated != "Deadlock":
+            # TLC does not name the temporal property that fails.
+            return Judged(manifest.spec, mutant, KILLED, outcome.violated or "a temporal property", name, seconds)
+        if outcome.exit in _NO_SPECIFICATION:
+            return Judged(manifest.spec, mutant, INVALID, seconds=seconds, hint=": " + " ".join(outcome.errors)[:200])
+        if outcome.stopped:
+            worst = ENDLESS if worst == SURVIVES else worst
+        elif outcome.exit != 0:
+            worst = BROKEN
+            hint = f": {' '.join(outcome.errors)[:200]}"
+        elif (outcome.generated, outcome.distinct) != (base.generated, base.distinct) and worst == SURVIVES:
+            hint = hint or f", with {outcome.distinct} states in {name} instead of {base.distinct}"
+    if worst == SURVIVES:
+        for name in plan.judges:
+            outcome = _run(manifest, name, tlc, stop, changed=mutant.text, deadlock=True)
+            seconds += outcome.seconds
+            if outcome.violated == "Deadlock":
+                return Judged(manifest.spec, mutant, DEADLOCK, "", name, seconds, f" in {name}")
+        hint = hint or ", with the same numbers of states"
+    return Judged(manifest.spec, mutant, worst, "", "", seconds, hint)
+
+
+def judge(
+    manifest: specs.Manifest,
+    tlc: Path,
+    *,
+    jobs: int = 2,
+    sample: int | None = None,
+    wanted: Callable[[Mutant], bool] = lambda mutant: True,
+    on_judged: Callable[[Judged], None] | None = None,
+) -> Tally | None:
+    """Judges the mutants of a specification and compares them with its list of survivors.
+
+    None when its manifest says nothing of mutants. Raises SpecUnreadable, and CheckerMissing.
+    """
+    plan = plan_of(manifest)
+    if plan is None:
+        return None
+    every = mutants(manifest, plan)
+    chosen = chosen_of(every, sample, wanted)
+    stop = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        try:
+            runs = {name: pool.submit(_run, manifest, name, tlc, stop) for name in plan.judges}
+            baselines = {}
+            for name, run in runs.items():
+                outcome = run.result()
+                if outcome.exit != 0 or outcome.stopped or not outcome.distinct:
+                    said = outcome.stopped or specs.verdict(outcome.violated, outcome.exit)
+                    raise specs.SpecUnreadable(f"{manifest.spec}: {name} cannot judge: {said}")
+                baselines[name] = _Baseline(outcome.seconds, outcome.generated, outcome.distinct)
+            place = {m.key: i for i, m in enumerate(chosen)}
+            judged: dict[int, Judged] = {}
+            running = [pool.submit(judge_mutant, manifest, plan, m, baselines, tlc, stop) for m in chosen]
+            for future in concurrent.futures.as_completed(running):
+                result = future.result()
+                judged[place[result.mutant.key]] = result
+                if on_judged:
+                    on_judged(result)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    tally = Tally(manifest.spec, [judged[i] for i in sorted(judged)], all_of_them=len(chosen) == len(every))
+    tally.differences = differences_of(tally, {m.key for m in every}, read_survivors(manifest.folder))
+    return tally
+
+
+def read_survivors(folder: Path) -> dict[str, dict[str, str]]:
+    """survivors.json: by the mutant's key, its outcome and why that is so. Empty when there is none."""
+    path = folder / SURVIVORS
+    if not path.exists():
+        return {}
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        taken = [
+            specs.take_fields(str(path), e, {"mutant": (str, ...), "outcome": (str, ...), "because": (str, ...)})
+            for e in entries
+        ]
+    except (OSError, ValueError, TypeError, RecursionError) as e:
+        raise specs.SpecUnreadable(f"{path}: {e}") from e
+    return {entry["mutant"]: entry for entry in taken}
+
+
+def write_survivors(folder: Path, tally: Tally) -> None:
+    """Lists what no property killed; reasons that were given stay, new ones are empty and are yours to write."""
+    known = read_survivors(folder)
+    entries = [
+        {"mutant": j.mutant.key, "outcome": j.outcome, "because": known.get(j.mutant.key, {}).get("because", "")}
+        for j in tally.judged
+        if j.outcome not in (KILLED, INVALID)
+    ]
+    (folder / SURVIVORS).write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def differences_of(tally: Tally, every: set[str], listed: dict[str, dict[str, str]]) -> list[str]:
+    """What is not as listed, and what is too few."""
+    found = []
+    for j in tally.judged:
+        entry = listed.get(j.mutant.key)
+        if j.outcome == INVALID:
+            found.append(f"is no specification, a rule is wrong: {j.mutant.key}{j.hint}")
+        elif j.outcome == KILLED and entry:
+            found.append(f"is listed as a survivor, and {j.by} kills it: {j.mutant.key}")
+        elif j.outcome != KILLED and not entry:
+            found.append(f"{j.outcome}, and is not listed: {j.mutant.key}")
+        elif entry and entry["outcome"] != j.outcome:
+            found.append(f"{j.outcome}, and {entry['outcome']} is listed: {j.mutant.key}")
+        if entry and not entry["because"].strip():
+            found.append(f"is listed without a reason: {j.mutant.key}")
+    found += [f"is listed, and there is no such mutant: {key}" for key in listed if key not in every]
+    if tally.all_of_them and tally.share < SHARE_MIN:
+        found.append(f"properties kill {tally.share:.1%} of the mutants; {SHARE_MIN:.0%} is the least")
+    return found
+
+
+def table(tallies: Sequence[Tally]) -> str:
+    """In Markdown."""
+    lines = [
+        "| specification | mutants | killed by a property | share | deadlock only | TLC error only | without end "
+        "| survive |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for t in tallies:
+        others = " | ".join(str(t.count(o)) for o in (DEADLOCK, BROKEN, ENDLESS, SURVIVES))
+        lines.append(f"| {t.spec} | {t.counted} | {t.count(KILLED)} | {t.share:.1%} | {others} |")
+    return "\n".join(lines)
+
+
+# The command line: `rewindow specs mutants`
+
+
+def add_command(commands: Any) -> None:
+    p = specs.add_command(commands, "mutants", "change each action by rule, and see which property notices", _mutants)
+    p.add_argument(
+        "--jobs", type=int, default=specs.PROCESSES_MAX, metavar="N", help="TLC processes at once; default: 2"
+    )
+    p.add_argument("--sample", type=int, metavar="N", help="only so many of each specification, always the same ones")
+    p.add_argument("--only", metavar="TEXT", help="only mutants whose line of the list has this in it")
+    p.add_argument("--list", action="store_true", help="list the mutants, run nothing")
+    p.add_argument("--write", action="store_true", help=f"rewrite {SURVIVORS} of each specification")
+    p.add_argument("--json", action="store_true")
+
+
+def _mutants(args: argparse.Namespace) -> int:
+    found = [m for m in specs.manifests(args.folder, args.specs) if m.mutation is not None]
+    if not found:
+        raise specs.SpecUnreadable(f"{args.folder}: no manifest here says how mutants are judged (mutation)")
+
+    def wanted(mutant: Mutant) -> bool:
+        return not args.only or args.only in mutant.key
+
+    if args.list:
+        for manifest in found:
+            plan = plan_of(manifest)
+            assert plan
+            for m in chosen_of(mutants(manifest, plan), args.sample, wanted):
+                print(f"{manifest.spec}:{m.line} {m.key}")
+        return specs.AS_PINNED
+    tlc = specs.jar(args.jar)
+    began = time.monotonic()
+    tallies = []
+    for manifest in found:
+        say = None if args.json else lambda judged: print(judged.as_text(), flush=True)
+        tally = judge(manifest, tlc, jobs=max(args.jobs, 1), sample=args.sample, wanted=wanted, on_judged=say)
+        assert tally
+        if args.write:
+            if not tally.all_of_them:
+                raise specs.SpecUnreadable(f"{manifest.spec}: the list is of all mutants: without --sample and --only")
+            write_survivors(manifest.folder, tally)
+        tallies.append(tally)
+    differ = any(t.differences for t in tallies)
+    if args.json:
+        print(json.dumps({"specs": [t.as_json() | {"judged": [j.as_json() for j in t.judged]} for t in tallies]}))
+    else:
+        for t in tallies:
+            for difference in t.differences:
+                print(f"FAILED  {t.spec}: {difference}")
+        print(f"\n{table(tallies)}\n\n{time.monotonic() - began:.0f} s")
+    return specs.DIFFERENT if differ else specs.AS_PINNED
