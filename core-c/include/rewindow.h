@@ -408,7 +408,7 @@ typedef struct rw_text_column {
 	uint32_t stride; /* bytes from one value to the next */
 	const void *values;
 	const uint8_t *missing; /* null, or a byte for each row: not 0 writes null for the value */
-	const uint8_t *family; /* of addresses: 4 or 6, `stride` bytes from one to the next */
+	const uint8_t *family; /* of addresses: a byte for each row, 4 or 6 */
 	const char *before;
 	const char *const *texts;
 	const uint32_t *text_bytes;

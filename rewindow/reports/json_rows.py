@@ -69,8 +69,9 @@ def _set_values(entry: Any, column: Column, keep: list[Any]) -> None:
         values = np.ascontiguousarray(values, np.uint32)
         keep += [held, sizes, places]
     elif column.family is not None:
-        entry.kind, entry.family = lib.RW_TEXT_ADDRESS, ffi.cast("uint8_t *", column.family.ctypes.data)
-        keep.append(column.family)
+        family = np.ascontiguousarray(column.family, np.uint8)
+        entry.kind, entry.family = lib.RW_TEXT_ADDRESS, ffi.cast("uint8_t *", family.ctypes.data)
+        keep.append(family)
     elif values.dtype.kind == "i":
         entry.kind, values = lib.RW_TEXT_SIGNED, values.astype(np.int64, copy=False)
     else:

@@ -260,7 +260,7 @@ static char *put_value(char *at, const rw_text_column *c, uint32_t row)
 		return put_double(at, real);
 	case RW_TEXT_ADDRESS:
 		*at++ = '"';
-		at = put_address(at, value, c->family[(size_t)row * c->stride]);
+		at = put_address(at, value, c->family[row]);
 		*at++ = '"';
 		return at;
 	case RW_TEXT_CODED:
