@@ -149,6 +149,7 @@ typedef enum rw_transition_kind {
 	RW_TRANSITION_IDLE, /* restart after an idle period, or decay of a window that was not used */
 	RW_TRANSITION_MACHINERY, /* rate reduction, or the end of a recovery, in mode=kernel */
 	RW_TRANSITION_SETS, /* a detector changed its set or the state of that */
+	RW_TRANSITION_DELIVERED, /* segments arrived; of a controller with a beta only, which counts the marked ones */
 	/* Steps of the controller's own detector. */
 	RW_TRANSITION_DETECTOR_JOIN,
 	RW_TRANSITION_DETECTOR_LEAVE,
@@ -193,6 +194,13 @@ typedef enum rw_check {
 	RW_CHECK_JUDGED_AS_SEEN,
 	RW_CHECK_ONLY_NOTED,
 	RW_CHECK_COUPLED_VERIFIED,
+	RW_CHECK_COUPLED_RTT,
+	RW_CHECK_BETA_AS_MARKED,
+	RW_CHECK_UNDO_GIVES_BACK,
+	RW_CHECK_PEAK_OF_FLIGHT,
+	RW_CHECK_JOINS_ANEW,
+	RW_CHECK_MACHINERY_SPARES,
+	RW_CHECK_IDLE_KEEPS,
 	RW_CHECK_COUNT
 } rw_check;
 
@@ -215,9 +223,13 @@ typedef struct rw_transition_path {
 typedef struct rw_transition_row {
 	int64_t time_ns;
 	uint64_t row; /* rows of the whole replay before which, or at which, it happened */
-	uint32_t connection, acked_segments;
-	uint32_t violated; /* a bit for each rw_check, with `monitor` */
+	uint64_t violated; /* a bit for each rw_check, with `monitor` */
+	uint32_t connection;
 	uint32_t mss_bytes; /* that the controller turns byte thresholds into segments with */
+	/* Of the ACK that caused the step; 0 in other steps. */
+	uint64_t rtt_ns; /* its sample; 0: none */
+	uint32_t acked_segments, marked_segments;
+	uint32_t una, next; /* sequence numbers: acknowledged by it, and next to be sent */
 	uint8_t choice, kind, path, initial_ss;
 	uint8_t set_asked[4], set_seen[4]; /* the same of each set */
 	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
