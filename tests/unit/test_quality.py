@@ -241,4 +241,4 @@ def test_text_has_counts_and_shares_of_connections(tmp_path: Path) -> None:
     ]
     assert shown[0][0].startswith("quality: ")
     assert "connections: 1 good (50.0% of bytes), 1 limited (50.0% of bytes)" in shown[0][1:]
-    assert shown[1][:2] == ["quality: poor", "  no_packets x 1: no packets: there is nothing to analyse"]
+    assert shown[1][:2] == ["quality: poor", "  no_packets x 1: the capture has no packets"]

@@ -69,7 +69,7 @@ static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct r
 
 static void sets_complete(void *to, uint32_t first_path)
 {
-	rw_shadow_stepped(((rw_controller *)to)->shadow, RW_TRANSITION_SETS, first_path, 0);
+	rw_shadow_stepped(((rw_controller *)to)->shadow, RW_TRANSITION_SETS, first_path);
 }
 
 static void stepped(void *to, uint8_t kind, uint32_t path)
@@ -134,7 +134,7 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
 	if (join)
-		rw_shadow_stepped(c->shadow, RW_TRANSITION_JOIN, i, 0);
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_JOIN, i);
 	struct rw_detect_sink sink = {set_changed, sets_complete, join ? stepped : NULL, c};
 	if (c->detect)
 		rw_detect_join(c->detect, i, state->srtt_ns, &sink);
@@ -173,7 +173,7 @@ static void dissolve(rw_controller *c, uint32_t path)
 		return;
 	rw_shadow_set(c->shadow, path, 0, RW_GROUP_MONITOR);
 	rw_shadow_set(c->shadow, last, 0, RW_GROUP_MONITOR);
-	rw_shadow_stepped(c->shadow, RW_TRANSITION_SETS, path, 0);
+	rw_shadow_stepped(c->shadow, RW_TRANSITION_SETS, path);
 }
 
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
@@ -228,7 +228,7 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t tim
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
 	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
 		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
-		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path);
 	}
 	return RW_OK;
 }
