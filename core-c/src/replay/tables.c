@@ -17,10 +17,11 @@ enum rw_vantage rw_vantage_of(const struct rw_flow *f)
 
 void rw_outcome_of(const struct live *l, struct outcome *o)
 {
-	const struct rw_sender *s = &l->sender;
+	const struct rw_reconstruction *s = &l->sender;
+	const struct rw_sender *tcp = &s->tcp;
 	*o = (struct outcome){
 	    .bytes = s->bytes,
-	    .retransmitted_packets = s->retransmitted_packets + rw_sender_unseen_retransmissions(s),
+	    .retransmitted_packets = tcp->retransmitted + rw_reconstruction_unseen_retransmissions(s),
 	    .retransmitted_bytes = s->retransmitted_bytes,
 	    .unseen_bytes = s->unseen_bytes,
 	    .acks = s->acks,
@@ -30,18 +31,18 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	    .first_data_ns = s->first_data_ns,
 	    .last_advance_ns = s->last_advance_ns,
 	    .first_unseen_ns = s->first_unseen_ns,
-	    .spurious = s->spurious > UINT32_MAX ? UINT32_MAX : (uint32_t)s->spurious,
+	    .spurious = tcp->spurious > UINT32_MAX ? UINT32_MAX : (uint32_t)tcp->spurious,
 	    .ece_acks = (uint32_t)s->ece_acks,
 	    .ce_packets = l->ce_packets,
-	    .fast_retransmits = (uint32_t)s->fast_retransmits,
-	    .timeouts = (uint32_t)s->timeouts,
-	    .rtt_samples = (uint32_t)s->rtt_samples,
-	    .rtt_min_us = rw_to_us(s->rtt_min_ns),
-	    .rtt_median_us = rw_sender_rtt_quantile_us(s, 50),
-	    .rtt_p95_us = rw_sender_rtt_quantile_us(s, 95),
+	    .fast_retransmits = (uint32_t)tcp->fast_retransmits,
+	    .timeouts = (uint32_t)tcp->timeouts,
+	    .rtt_samples = (uint32_t)s->rtt_samples.count,
+	    .rtt_min_us = rw_to_us(tcp->rtt.least_ns),
+	    .rtt_median_us = rw_reconstruction_rtt_quantile_us(s, 50),
+	    .rtt_p95_us = rw_reconstruction_rtt_quantile_us(s, 95),
 	    .crowded_out = l->crowded_out,
 	    .gave_up = s->gave_up,
-	    .paced = (uint8_t)rw_sender_paced(s),
+	    .paced = (uint8_t)rw_reconstruction_paced(s),
 	    .seen = 1,
 	};
 }
@@ -184,6 +185,46 @@ void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choi
 	const struct rw_violations *v = &r->live_connection[connection].violations[choice];
 	*row =
 	    (rw_violation_row){v->count, v->first_row, v->first_ns, v->first_check, v->first_transition, v->first_path};
+}
+
+/* How many of `count` there are from `first` on, `most` at most. */
+static uint32_t left_from(uint32_t first, uint32_t count, uint32_t most)
+{
+	uint32_t left = first < count ? count - first : 0;
+	return left < most ? left : most;
+}
+
+uint32_t rw_replay_connection_rows(const rw_replay *r, uint32_t first, rw_connection_row *rows, uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.connections, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_connection(r, first + i, &rows[i]);
+	return found;
+}
+
+uint32_t rw_replay_subflow_rows(const rw_replay *r, uint32_t first, rw_subflow_row *rows, uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.flows, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_subflow(r, first + i, &rows[i]);
+	return found;
+}
+
+uint32_t rw_replay_window_rows(const rw_replay *r, uint32_t choice, uint32_t first, rw_window_row *rows, uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.flows, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_window(r, first + i, choice, &rows[i]);
+	return found;
+}
+
+uint32_t rw_replay_violation_rows(const rw_replay *r, uint32_t choice, uint32_t first, rw_violation_row *rows,
+				  uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.connections, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_violations(r, first + i, choice, &rows[i]);
+	return found;
 }
 
 uint64_t rw_replay_monitored(const rw_replay *r) { return r->recording.transitions; }
