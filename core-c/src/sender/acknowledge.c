@@ -506,11 +506,17 @@ static void react(struct rw_sender *s, struct ack_work *w)
 		try_open(s, w);
 }
 
+/*
+ * RFC 6298 5.3. A SACK restarts the timer only with data that left no later than the head did last: SACKs of newer data would
+ * put off for ever the timeout of a retransmission that was lost.
+ */
 static void restart_timer(struct rw_sender *s, const struct ack_work *w)
 {
+	int sacked_older = w->data_sacked && w->first_sacked_ns && s->board.count &&
+			   w->first_sacked_ns <= rw_segment_at(&s->board, 0)->sent_ns;
 	if (w->answer->advanced)
 		s->backoff = 0;
-	if (w->answer->data_acked || w->data_sacked)
+	if (w->answer->data_acked || sacked_older)
 		s->timer_ns = w->ack->time_ns;
 }
 

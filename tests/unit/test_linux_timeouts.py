@@ -1,0 +1,56 @@
+"""When Linux senders time out, what they take back of it, and what duplicate ACKs tell without SACK: small traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.packets import Trace
+from tests.unit.test_senders import RTT, ack, marks, replayed, segment, ten_in_flight, windows
+
+
+def flight_without_sack(segments: int = 10) -> Trace:
+    """`segments` at 1.2 s of a sender without SACK; its round trip is 100 ms, its timeout 300 ms."""
+    trace = Trace()
+    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4")
+    for i in range(segments):
+        segment(trace, 1.2 + i * 1e-4, i)
+    return trace
+
+
+def recovered_without_sack() -> Trace:
+    """The first of ten segments was lost and sent again. All ten, and no more, are acknowledged at 1.404 s."""
+    trace = flight_without_sack()
+    for n in (1, 2, 3):
+        ack(trace, 1.3 + n * 1e-3, 0)
+    segment(trace, 1.3031, 0)
+    ack(trace, 1.404, 10)
+    return trace
+
+
+def test_sacks_of_what_was_sent_later_do_not_put_off_the_timeout(tmp_path: Path) -> None:
+    """The retransmission of 0 is lost, and new data goes on being SACKed. The timer runs from the last SACK of what
+    had been sent before that retransmission."""
+    trace = ten_in_flight()
+    for n in range(1, 10):
+        ack(trace, 1.3 + n * 1e-3, 0, (1, 1 + n))
+        if n == 3:
+            segment(trace, 1.3031, 0)
+    for i, time in enumerate((1.3101, 1.4101, 1.5101)):
+        segment(trace, time, 10 + i)
+        ack(trace, time + 0.0999, 0, (1, 11 + i))
+    segment(trace, 1.625, 0)
+    ack(trace, 1.73, 13)
+    assert "timeout" in marks(replayed(trace, tmp_path))
+
+
+def test_without_sack_a_retransmission_that_no_ack_prompts_is_a_timeout(tmp_path: Path) -> None:
+    """In recovery, a round trip after the last duplicate ACK. The kernel's window is one segment then."""
+    trace = recovered_without_sack()
+    segment(trace, 1.4041, 10)
+    segment(trace, 1.45, 11)
+    ack(trace, 1.55, 10)
+    segment(trace, 1.73, 10)
+    ack(trace, 1.83, 12)
+    result = replayed(trace, tmp_path)
+    assert "timeout" in marks(result)
+    assert windows(result, "cwnd_before")[-1] == 1.0
