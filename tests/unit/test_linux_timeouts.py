@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.packets import Trace
+from tests.unit.test_linux_senders import answered, sent, stamped_flight
 from tests.unit.test_senders import RTT, ack, marks, replayed, segment, ten_in_flight, windows
 
 
@@ -25,6 +26,23 @@ def recovered_without_sack() -> Trace:
     segment(trace, 1.3031, 0)
     ack(trace, 1.404, 10)
     return trace
+
+
+def test_rack_does_not_lose_again_what_an_undo_took_back(tmp_path: Path) -> None:
+    """0 and 4 are lost. Two timeouts send 0 again; an ACK then says that its fast retransmission had arrived. The
+    timeouts were spurious: Linux gives the window back. RACK has judged 4 once, and leaves it to the next timeout."""
+    trace = stamped_flight(10)
+    for n in (1, 2, 3):
+        answered(trace, 1.3 + n * 1e-3, 0, 1200, (1, 1 + n))
+    sent(trace, 1.3031, 0)
+    answered(trace, 1.304, 0, 1200, (5, 6), (1, 4))
+    answered(trace, 1.305, 0, 1200, (5, 7), (1, 4))
+    sent(trace, 1.62, 0)
+    sent(trace, 2.24, 0)
+    answered(trace, 2.3, 4, 1303, (0, 1), (5, 10))
+    result = replayed(trace, tmp_path)
+    assert marks(result) == ["fast_retransmit", "timeout", "timeout", "undo", "recovered"]
+    assert windows(result)[-1] >= 10.0
 
 
 def test_sacks_of_what_was_sent_later_do_not_put_off_the_timeout(tmp_path: Path) -> None:
