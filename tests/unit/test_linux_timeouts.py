@@ -45,6 +45,16 @@ def test_rack_does_not_lose_again_what_an_undo_took_back(tmp_path: Path) -> None
     assert windows(result)[-1] >= 10.0
 
 
+def test_sack_blocks_are_read_in_sequence_order(tmp_path: Path) -> None:
+    """The block of the latest arrival stands first. The sample is of the oldest segment, as the kernel's srtt says."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(10):
+        segment(trace, 1.2 if i < 5 else 1.25, i)
+    ack(trace, 1.35, 0, (6, 7), (2, 4))
+    assert replayed(trace, tmp_path).acks["rtt_us"].to_pylist() == [150_000]
+
+
 def test_sacks_of_what_was_sent_later_do_not_put_off_the_timeout(tmp_path: Path) -> None:
     """The retransmission of 0 is lost, and new data goes on being SACKed. The timer runs from the last SACK of what
     had been sent before that retransmission."""

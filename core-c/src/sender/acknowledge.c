@@ -183,9 +183,14 @@ static void read_sacks(struct rw_sender *s, struct ack_work *w)
 		}
 		if (rw_seq_diff(range.start, s->una) < 0)
 			continue;
-		sack_new_part(s, w, range.start, range.end);
-		kept[keep++] = range;
+		/* In sequence order, as the kernel reads them: RACK and the round trip follow the last and the first of them. */
+		uint8_t at = keep++;
+		for (; at && rw_seq_diff(range.start, kept[at - 1].start) < 0; at--)
+			kept[at] = kept[at - 1];
+		kept[at] = range;
 	}
+	for (uint8_t k = 0; k < keep; k++)
+		sack_new_part(s, w, kept[k].start, kept[k].end);
 	for (uint8_t k = 0; k < keep; k++)
 		if (rw_seq_diff(kept[k].end, s->highest_sack) > 0)
 			s->highest_sack = kept[k].end;
