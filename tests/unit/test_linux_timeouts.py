@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.packets import Trace
 from tests.unit.test_linux_senders import answered, sent, stamped_flight
 from tests.unit.test_senders import RTT, ack, marks, replayed, segment, ten_in_flight, windows
@@ -82,3 +84,12 @@ def test_without_sack_a_retransmission_that_no_ack_prompts_is_a_timeout(tmp_path
     result = replayed(trace, tmp_path)
     assert "timeout" in marks(result)
     assert windows(result, "cwnd_before")[-1] == 1.0
+
+
+@pytest.mark.parametrize(("step", "recovers"), [(0, True), (-1024, True), (1024, False)])
+def test_a_duplicate_ack_may_offer_less_but_not_more(step: int, recovers: bool, tmp_path: Path) -> None:
+    """A sender does not take back room that it has been given, so that a smaller window is no news."""
+    trace = flight_without_sack()
+    for n in range(4):
+        trace.packet(1.301 + n * 1e-3, False, 1001, 1, window=60000 + step * n)
+    assert ("fast_retransmit" in marks(replayed(trace, tmp_path))) == recovers

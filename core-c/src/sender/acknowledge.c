@@ -525,6 +525,15 @@ static void restart_timer(struct rw_sender *s, const struct ack_work *w)
 		s->timer_ns = w->ack->time_ns;
 }
 
+/* Is the receiver's window another one? A duplicate ACK that offers less takes nothing back: it is older, or still a duplicate. */
+static int takes_window(const struct rw_sender *s, const struct rw_sender_ack *ack)
+{
+	if (ack->window_bytes == s->window_bytes)
+		return 0;
+	return rw_seq_diff(ack->ack, s->una) > 0 || ack->carries_data || ack->window_bytes > s->window_bytes ||
+	       ack->window_bytes == 0;
+}
+
 void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack, struct rw_sender_answer *answer)
 {
 	struct ack_work w = {.ack = ack,
@@ -532,11 +541,12 @@ void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack,
 			     .una_before = s->una,
 			     .highest_before = s->board.sacked_out ? s->highest_sack : s->una};
 	int32_t ahead = rw_seq_diff(ack->ack, s->una);
-	int window_update = s->window_bytes != UINT32_MAX && ack->window_bytes != s->window_bytes;
+	int window_update = s->window_bytes != UINT32_MAX && takes_window(s, ack);
 	int outstanding = s->board.count > 0 || rw_seq_diff(ack->ack, s->next) > 0;
 	uint32_t losses_before = s->board.losses;
 	memset(answer, 0, sizeof *answer);
-	s->window_bytes = ack->window_bytes;
+	if (s->window_bytes == UINT32_MAX || window_update)
+		s->window_bytes = ack->window_bytes;
 	if (ahead < 0 || ahead > RW_SEQUENCE_JUMP_MAX) {
 		answer->ignored = 1;
 		return;
