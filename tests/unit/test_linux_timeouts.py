@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.packets import Trace
+from tests.packets import ACK, SYN, Trace
 from tests.unit.test_linux_senders import answered, sent, stamped_flight
-from tests.unit.test_senders import RTT, ack, marks, replayed, segment, ten_in_flight, windows
+from tests.unit.test_senders import MSS, RTT, ack, marks, replayed, segment, stamped, ten_in_flight, windows
 
 
 def flight_without_sack(segments: int = 10) -> Trace:
@@ -86,6 +86,30 @@ def test_without_sack_a_retransmission_that_no_ack_prompts_is_a_timeout(tmp_path
     assert windows(result, "cwnd_before")[-1] == 1.0
 
 
+def test_without_sack_duplicates_at_the_end_of_recovery_stand_for_nothing(tmp_path: Path) -> None:
+    """All that was sent before recovery is acknowledged, and nothing beyond (RFC 6582): five stay in flight."""
+    trace = recovered_without_sack()
+    for i in range(10, 15):
+        segment(trace, 1.405 + i * 1e-5, i)
+    for n in range(4):
+        ack(trace, 1.505 + n * 1e-3, 10)
+    result = replayed(trace, tmp_path)
+    assert result.acks["in_flight_bytes"].to_pylist()[-4:] == [5 * MSS] * 4
+    assert windows(result)[-5:] == [5.0] * 5
+
+
+def test_without_sack_duplicates_at_the_end_of_a_timeout_begin_no_recovery(tmp_path: Path) -> None:
+    """RFC 6582 3.2: not before something beyond what was sent before the timeout is acknowledged."""
+    trace = flight_without_sack()
+    segment(trace, 1.51, 0)
+    ack(trace, 1.61, 10)
+    for i in range(10, 15):
+        segment(trace, 1.611 + i * 1e-5, i)
+    for n in range(4):
+        ack(trace, 1.712 + n * 1e-3, 10)
+    assert marks(replayed(trace, tmp_path)) == ["timeout"]
+
+
 @pytest.mark.parametrize(("step", "recovers"), [(0, True), (-1024, True), (1024, False)])
 def test_a_duplicate_ack_may_offer_less_but_not_more(step: int, recovers: bool, tmp_path: Path) -> None:
     """A sender does not take back room that it has been given, so that a smaller window is no news."""
@@ -93,3 +117,23 @@ def test_a_duplicate_ack_may_offer_less_but_not_more(step: int, recovers: bool, 
     for n in range(4):
         trace.packet(1.301 + n * 1e-3, False, 1001, 1, window=60000 + step * n)
     assert ("fast_retransmit" in marks(replayed(trace, tmp_path))) == recovers
+
+
+@pytest.mark.parametrize("echo", [1405, 1720])
+def test_without_sack_a_timeout_after_recovery_has_a_timestamp_of_its_own(echo: int, tmp_path: Path) -> None:
+    """RFC 3522: an echo of what was sent before the timeout's retransmission says that the timeout was spurious."""
+    trace, options = Trace(), b"\x02\x04\x05\xc0"
+    trace.packet(0.8, True, 0, 0, SYN, options=options + stamped(800, 0))
+    trace.packet(0.9, False, 1000, 1, SYN | ACK, options=options + stamped(9000, 800))
+    trace.packet(0.90001, True, 1, 1001, options=stamped(900, 9000))
+    for i in range(10):
+        sent(trace, 1.2, i)
+    for n in (1, 2, 3):
+        answered(trace, 1.3 + n * 1e-3, 0, 1200)
+    sent(trace, 1.3031, 0)
+    answered(trace, 1.404, 10, 1303)
+    for i in (10, 11):
+        sent(trace, 1.405, i)
+    sent(trace, 1.72, 10)
+    answered(trace, 1.9, 12, echo)
+    assert ("undo" in marks(replayed(trace, tmp_path))) == (echo < 1720)

@@ -268,11 +268,17 @@ static void advance(struct rw_sender *s, struct ack_work *w)
 		s->highest_sack = s->una;
 }
 
-/* RFC 6582: without SACK, each duplicate ACK stands for one segment that was delivered. */
+/*
+ * RFC 6582: without SACK, each duplicate ACK stands for one segment that was delivered. At the end of an episode they do not: they
+ * may answer what was sent again.
+ */
 static void count_duplicate(struct rw_sender *s, struct ack_work *w)
 {
 	struct rw_scoreboard *b = &s->board;
-	if (w->answer->duplicate && b->sacked_out + (b->lost_out ? b->lost_out : 1) < b->count) {
+	int ends = s->state >= RW_SENDER_RECOVERY && w->una_before == s->high;
+	if (ends && !w->answer->advanced) {
+		b->sacked_out = 0;
+	} else if (w->answer->duplicate && b->sacked_out + (b->lost_out ? b->lost_out : 1) < b->count) {
 		b->sacked_out++;
 		w->answer->delivered++;
 	} else if (w->answer->advanced) {
@@ -405,6 +411,20 @@ static void recover(struct rw_sender *s, const struct ack_work *w)
 		w->answer->steps |= RW_STEP_NO_UNDO;
 }
 
+/*
+ * All that was sent before the episode is acknowledged, and nothing beyond. Without SACK duplicate ACKs may still come for what
+ * was sent again: the sender waits for an ACK of newer data (RFC 6582 3.2). Returns whether it does.
+ */
+static int waits_for_newer(struct rw_sender *s)
+{
+	if (s->sack || s->una != s->high)
+		return 0;
+	/* What is sent again from here on belongs to another loss: RFC 3522 compares with its timestamp. */
+	if (!s->board.retrans_out)
+		s->undo.has_retransmit_ts = 0;
+	return 1;
+}
+
 /* The loss episode is over: the sender goes on as in RW_SENDER_OPEN. */
 static void end_loss(struct rw_sender *s, struct ack_work *w)
 {
@@ -440,6 +460,8 @@ static int process_loss(struct rw_sender *s, struct ack_work *w)
 		return 0;
 	if (may_undo(s, w))
 		undo(s, w, 0);
+	if (waits_for_newer(s))
+		return 0;
 	s->undo.possible = 0;
 	end_loss(s, w);
 	return 1;
@@ -455,8 +477,7 @@ static int end_episode(struct rw_sender *s, struct ack_work *w)
 		int undone = may_undo(s, w);
 		if (undone)
 			undo(s, w, 0);
-		/* Without SACK duplicate ACKs may still come for what was sent again: wait for one beyond (RFC 6582). */
-		if (!s->sack && s->una == s->high)
+		if (waits_for_newer(s))
 			return 1;
 		if (!undone && s->undo.possible)
 			w->answer->steps |= RW_STEP_EXIT;
