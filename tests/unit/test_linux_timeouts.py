@@ -11,11 +11,11 @@ from tests.unit.test_linux_senders import answered, sent, stamped_flight
 from tests.unit.test_senders import MSS, RTT, ack, marks, replayed, segment, stamped, ten_in_flight, windows
 
 
-def flight_without_sack(segments: int = 10) -> Trace:
-    """`segments` at 1.2 s of a sender without SACK; its round trip is 100 ms, its timeout 300 ms."""
+def flight_without_sack(window: int = 65535) -> Trace:
+    """Ten segments at 1.2 s of a sender without SACK; its round trip is 100 ms, its timeout 300 ms."""
     trace = Trace()
-    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4")
-    for i in range(segments):
+    trace.handshake(1.0, RTT, options=b"\x02\x04\x05\xb4", window=window)
+    for i in range(10):
         segment(trace, 1.2 + i * 1e-4, i)
     return trace
 
@@ -113,7 +113,7 @@ def test_without_sack_duplicates_at_the_end_of_a_timeout_begin_no_recovery(tmp_p
 @pytest.mark.parametrize(("step", "recovers"), [(0, True), (-1024, True), (1024, False)])
 def test_a_duplicate_ack_may_offer_less_but_not_more(step: int, recovers: bool, tmp_path: Path) -> None:
     """A sender does not take back room that it has been given, so that a smaller window is no news."""
-    trace = flight_without_sack()
+    trace = flight_without_sack(60000)
     for n in range(4):
         trace.packet(1.301 + n * 1e-3, False, 1001, 1, window=60000 + step * n)
     assert ("fast_retransmit" in marks(replayed(trace, tmp_path))) == recovers
