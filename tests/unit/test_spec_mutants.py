@@ -300,3 +300,9 @@ def test_a_judge_is_neither_offered_to_choose_from_nor_asked_for_mutants_by_hand
     manifest = specs.read_manifest(counter.folder)
     with pytest.raises(specs.SpecUnreadable, match="it may be 3 to 5"):
         specs.check_manifest(manifest)
+
+
+def test_a_sample_of_real_mutants_is_as_listed(capsys):
+    assert cli.main(["specs", "mutants", "AggressiveAvoidance", "--sample", "3", "--json"]) == specs.AS_PINNED
+    (found,) = json.loads(capsys.readouterr().out)["specs"]
+    assert (found["mutants"], found["differences"]) == (3, [])
