@@ -265,8 +265,8 @@ static void what_is_sent_again_and_again_is_queued_once(void **state)
 	assert_int_equal(t.sender.rack.resent.count, 0);
 }
 
-/* What an undo finds again may be lost after all. */
-static void what_was_undone_may_be_lost_again(void **state)
+/* RACK judges each transmission once; what a timeout marked lost, and an undo found again, it has not judged. */
+static void what_was_undone_may_be_lost_after_all(void **state)
 {
 	(void)state;
 	begin(1);
@@ -285,7 +285,19 @@ static void what_was_undone_may_be_lost_again(void **state)
 	sacked(11, 13, 17);
 	t.now_ns += 30 * MS;
 	rw_sender_detect_losses(&t.sender, t.now_ns);
-	assert_int_equal(t.sender.board.lost_out, 2);
+	assert_int_equal(t.sender.board.lost_out, 0);
+
+	begin(1);
+	t.now_ns += 200 * MS;
+	rw_sender_time_out(&t.sender, t.now_ns);
+	resend(10);
+	t.now_ns += MS;
+	answer = sacked(10, 11, 12);
+	assert_int_equal(answer.steps & RW_STEP_UNDO, RW_STEP_UNDO);
+	assert_int_equal(t.sender.board.lost_out, 0);
+	sacked(10, 13, 16);
+	assert_int_equal(t.sender.board.lost_out, 1);
+	assert_int_equal(bits(12), RW_SEGMENT_LOST | RW_SEGMENT_JUDGED);
 }
 
 /* RFC 8985: three SACKed segments say that the one below them is lost; what was sent later is not. */
@@ -301,7 +313,7 @@ static void rack_finds_a_loss(void **state)
 	assert_int_equal(answer.newly_lost, 1);
 	assert_int_equal(answer.steps, RW_STEP_RECOVERY | RW_STEP_REDUCE);
 	assert_int_equal(t.sender.state, RW_SENDER_RECOVERY);
-	assert_int_equal(bits(10), RW_SEGMENT_LOST);
+	assert_int_equal(bits(10), RW_SEGMENT_LOST | RW_SEGMENT_JUDGED);
 	assert_int_equal(bits(14), 0);
 	assert_int_equal(rw_sender_in_flight(&t.sender), 6);
 	resend(10);
@@ -336,7 +348,7 @@ static void rack_finds_a_lost_retransmission(void **state)
 	t.now_ns += 110 * MS;
 	struct rw_sender_answer answer = sacked(10, 20, 21);
 	assert_int_equal(answer.newly_lost, 7); /* the retransmission, and the originals 14 to 19 */
-	assert_int_equal(bits(10), RW_SEGMENT_LOST | RW_SEGMENT_EVER);
+	assert_int_equal(bits(10), RW_SEGMENT_LOST | RW_SEGMENT_EVER | RW_SEGMENT_JUDGED);
 }
 
 /* 6.2.4: where reordering was seen, a quarter of the shortest round trip more has to pass. */
@@ -358,7 +370,7 @@ static void a_reordering_path_waits(void **state)
 	t.now_ns += 24 * MS;
 	rw_sender_detect_losses(&t.sender, t.now_ns);
 	assert_int_equal(t.sender.board.lost_out, 1);
-	assert_int_equal(bits(11), RW_SEGMENT_LOST);
+	assert_int_equal(bits(11), RW_SEGMENT_LOST | RW_SEGMENT_JUDGED);
 	assert_true(rw_sender_enter_recovery(&t.sender));
 }
 
@@ -615,7 +627,7 @@ int main(void)
 	    cmocka_unit_test(segments_stay_as_they_are_while_their_row_moves),
 	    cmocka_unit_test(recovery_costs_the_same_in_every_window),
 	    cmocka_unit_test(what_is_sent_again_and_again_is_queued_once),
-	    cmocka_unit_test(what_was_undone_may_be_lost_again),
+	    cmocka_unit_test(what_was_undone_may_be_lost_after_all),
 	    cmocka_unit_test(rack_finds_a_loss),
 	    cmocka_unit_test(rack_finds_a_lost_retransmission),
 	    cmocka_unit_test(a_reordering_path_waits),

@@ -61,11 +61,20 @@ static enum rw_scoreboard_status append(struct rw_resent_queue *q, struct rw_res
 	return status;
 }
 
-/* Is it in flight, as far as the sender knows? */
+/*
+ * Is it in flight, as far as the sender knows? Linux judges each transmission once: what an undo gave back and was lost all the
+ * same waits for a timeout.
+ */
 static int may_be_lost(const struct rw_segment *g)
 {
 	int known_lost = g->bits & RW_SEGMENT_LOST && !(g->bits & RW_SEGMENT_RETRANSMITTED);
-	return !(g->bits & RW_SEGMENT_SACKED) && !known_lost;
+	return !(g->bits & (RW_SEGMENT_SACKED | RW_SEGMENT_JUDGED)) && !known_lost;
+}
+
+static void judge_lost(struct rw_scoreboard *b, struct rw_segment *g)
+{
+	rw_scoreboard_lose(b, g);
+	g->bits |= RW_SEGMENT_JUDGED;
 }
 
 static int by_time(const void *a, const void *b)
@@ -124,10 +133,10 @@ static void lose_originals(struct rw_sender *s, uint64_t wait_ns, int64_t now_ns
 	     c = rw_cursor_next(&s->board, c)) {
 		struct rw_segment *g = c.at;
 		s->board.work++;
-		if (!(g->bits & (RW_SEGMENT_SACKED | RW_SEGMENT_LOST | RW_SEGMENT_EVER))) {
+		if (!(g->bits & RW_SEGMENT_EVER) && may_be_lost(g)) {
 			if (!sent_before_delivered(rack, g) || left_us(g->sent_ns, wait_ns, now_ns) > 0)
 				break;
-			rw_scoreboard_lose(&s->board, g);
+			judge_lost(&s->board, g);
 		}
 		rack->originals = g->end;
 	}
@@ -148,7 +157,7 @@ static int lose_resent(struct rw_sender *s, const struct rw_resent *resent)
 		if (g->sent_ns != resent->sent_ns || !(g->bits & RW_SEGMENT_EVER) || !may_be_lost(g))
 			continue;
 		if (sent_before_delivered(&s->rack, g))
-			rw_scoreboard_lose(&s->board, g);
+			judge_lost(&s->board, g);
 		else
 			done = 0;
 	}

@@ -24,7 +24,9 @@ enum {
 	RW_SEGMENT_RETRANSMITTED = 4, /* its last retransmission is in flight, as far as the sender knows */
 	RW_SEGMENT_EVER = 8,          /* it was sent again at least once */
 	RW_SEGMENT_UNSEEN = 16,       /* nobody saw it leave: whoever follows a sender takes it for sent */
-	RW_SEGMENT_EMPTY = 32         /* no segment: an empty place, behind one that was joined and sent again */
+	RW_SEGMENT_JUDGED =
+	    32, /* RACK has found it lost, and it has not left again: an undo may have taken that back */
+	RW_SEGMENT_EMPTY = 64         /* no segment: an empty place, behind one that was joined and sent again */
 };
 
 struct rw_segment {

@@ -94,7 +94,7 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmis
 				b->retrans_out++;
 			}
 		}
-		g->bits |= RW_SEGMENT_EVER;
+		g->bits = (uint8_t)((g->bits | RW_SEGMENT_EVER) & ~RW_SEGMENT_JUDGED);
 		g->sent_ns = sent->sent_ns;
 		if (!(g->bits & RW_SEGMENT_SACKED))
 			g->ts_value = sent->ts_value;
