@@ -1,5 +1,4 @@
 #include "journal.h"
-#include "rw_ways.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -355,7 +354,7 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 			      (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
 			      (value | echo) >> STAMP_BITS | n->copy;
-	if (!RW_SHORT_WAY(!unexpected) || has_mapping(&p->mptcp)) {
+	if (unexpected || has_mapping(&p->mptcp)) {
 		write_long(j, n);
 		return 0;
 	}

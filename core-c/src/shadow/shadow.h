@@ -14,6 +14,7 @@
 #include "events.h"
 #include "rewindow.h"
 #include "rw_control.h"
+#include "window.h"
 
 enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
 enum rw_losses { RW_LOSSES_RECORDED, RW_LOSSES_REACHED };
@@ -28,8 +29,9 @@ struct rw_settings {
 struct rw_shadow_path {
 	uint64_t prior_cwnd_q16;
 	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
-	uint32_t prr_delivered, prr_out;
-	uint32_t packets_out_max, usage_next, initial_window;
+	struct rw_prr prr;
+	struct rw_window_use use;
+	uint32_t initial_window;
 	uint32_t restart_segments;      /* the window that an idle time reduced, until that flight is acknowledged */
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
@@ -37,7 +39,6 @@ struct rw_shadow_path {
 	uint8_t doublings;              /* how many ACKs in turn set free twice what they delivered */
 	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
 	uint8_t kept; /* how many idle times in turn it was seen to outlast */
-	uint8_t limited;
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
 };
 
