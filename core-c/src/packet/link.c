@@ -1,5 +1,6 @@
 /* Link layers. Numbers: the tcpdump group's link-layer header types. */
 #include "packet.h"
+#include "rw_ways.h"
 
 enum link_type {
 	LINK_NULL = 0,
@@ -451,7 +452,7 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 			      struct rw_oddity_counts *oddities)
 {
 	begin(record, packet);
-	if (parse_plain(record, packet))
+	if (RW_SHORT_WAY(parse_plain(record, packet)))
 		return RW_PARSE_TCP;
 	without_options(packet);
 	return parse_any(record, packet, fragments, oddities);

@@ -1,5 +1,6 @@
 /* TCP (RFC 9293) and its options. */
 #include "packet.h"
+#include "rw_ways.h"
 
 enum {
 	OPTION_END = 0,
@@ -96,7 +97,7 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	uint32_t length = header - 20u;
 	struct rw_bytes options = rw_bytes_take(&b, length);
 	/* The first option of most packets, as most stacks lay it out (RFC 7323, appendix A). */
-	if (rw_bytes_left(&options) >= 12 && rw_load_u32(options.at) == RW_TIMESTAMPS_ALONE) {
+	if (RW_SHORT_WAY(rw_bytes_left(&options) >= 12) && rw_load_u32(options.at) == RW_TIMESTAMPS_ALONE) {
 		rw_store_fields(packet, offsetof(struct rw_packet, ts_value), rw_load_fields(options.at + 4));
 		packet->has_timestamps = 1;
 		rw_bytes_skip(&options, 12);

@@ -1,4 +1,5 @@
 #include "shadow.h"
+#include "rw_ways.h"
 
 #include <string.h>
 
@@ -438,7 +439,8 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	if (ack->rtt_ns | ack->rtt_newest_ns)
 		rw_shadow_rtt(s, ack, srtt_ns);
 	/* Most ACKs have none: growth is below. */
-	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
+	int nothing = !(e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR);
+	if (!RW_SHORT_WAY(nothing))
 		apply_steps(s, path, e);
 	int allowed = s->gate == RW_GATE_OWN ? rw_window_may_grow(&h->use, p->cwnd_q16, p->ssthresh_q16)
 					     : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
