@@ -38,6 +38,7 @@ struct rw_word_places rw_word_places_of(const struct rw_control *control)
 	    .aca_md = option(control, "aca_md"),
 	    .aca_safe = option(control, "aca_safe"),
 	    .same_loss_ratio = option(control, "same_loss_ratio"),
+	    .ssthresh = option(control, "ssthresh"),
 	    .aca_period = option(control, "aca_period"),
 	    .p_est = option(control, "p_est"),
 	    .beta_floor = option(control, "sbcc_beta_floor"),

@@ -27,7 +27,7 @@ struct rw_detector_snapshot {
 struct rw_word_places {
 	int8_t initial_ss, alpha, con_ssthresh, coupled_rtt, estimate, beta;
 	int8_t mode, min_ssthresh, alpha0, cap, cap_scale, alpha_form, join_weighted, aca_md, aca_safe, same_loss_ratio,
-	    aca_period, p_est;
+	    ssthresh, aca_period, p_est;
 	int8_t beta_floor, beta_loss, beta_inside_max;
 };
 
