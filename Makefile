@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate corpus bench profile docs specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate corpus bench profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -57,6 +57,11 @@ profile: ## where the core's time goes, by perf; OPTIONS=--write
 docs: build ## write the pages that come from the code (docs/algorithms.md, docs/fluid.md)
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
 	.venv/bin/python -m bench.fluid --write
+
+types: ## write the dashboard's types (dashboard/src/openapi.ts) from the API's OpenAPI document
+	@deploy/setup.sh check
+	@mkdir -p build && $(PYTHON) -m api.openapi >build/openapi.json
+	@cd dashboard && PATH="$(CURDIR)/.venv/bin:$$PATH" npm run --silent types
 
 specs: ## model-check the specifications, and their mutants; SPECS= picks some, OPTIONS="--junit FILE"
 	@deploy/setup.sh specs

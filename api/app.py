@@ -47,14 +47,26 @@ async def _lifespan(_: FastAPI) -> AsyncIterator[None]:
     await async_engine().dispose()
 
 
-def create() -> FastAPI:
-    logs.configure()
+def routes() -> FastAPI:
+    """The API without settings, logs and dashboard."""
     app = FastAPI(
-        title="rewindow", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None, lifespan=_lifespan
+        title="rewindow",
+        version="1",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        responses=errors.RESPONSES,
     )
     errors.install(app)
     for module in (captures, connections, algorithms, specs, model_checks, teams, health):
         app.include_router(module.router)
+    return app
+
+
+def create() -> FastAPI:
+    logs.configure()
+    app = routes()
     folder = settings().dashboard_folder
     if folder:
         _serve_dashboard(app, Path(folder))

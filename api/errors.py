@@ -11,6 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from api.schemas import Schema
+
 log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
@@ -78,7 +80,39 @@ def _render(status: int, detail: str, headers: dict[str, str] | None = None, **m
     return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
 
 
+class ProblemOut(Schema):
+    """Problem details (RFC 9457). Some problems have further members."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem (RFC 9457)",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
+    }
+}
+"""What every endpoint may answer instead."""
+
+
+def _add_problem_schema(app: FastAPI) -> None:
+    """FastAPI puts only schemas of JSON answers among the components."""
+    document = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        found = document()
+        found["components"]["schemas"]["ProblemOut"] = ProblemOut.model_json_schema()
+        return found
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+
+
 def install(app: FastAPI) -> None:
+    _add_problem_schema(app)
+
     @app.exception_handler(Problem)
     async def problem(_: Request, e: Problem) -> JSONResponse:
         return _render(e.status, e.detail, e.headers, **e.members)

@@ -12,6 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from api.errors import NotFound
 from store.database import async_engine
 
+STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+"""What an endpoint that streams events answers, for the OpenAPI document."""
+
 _INTERVAL_S = 0.3
 _LONGEST_S = 600
 

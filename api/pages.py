@@ -1,38 +1,106 @@
-"""Keyset pagination: a cursor names the last row of a page, so that pages neither skip nor repeat."""
+"""Keyset pagination: the cursor is the key of the last row of a page, so that pages neither skip nor repeat a row."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from api.errors import BadRequest
+from api.schemas import Schema
 
 T = TypeVar("T")
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(max_length=200)]
 
+_INTEGER_MAX = 2**63 - 1
+"""Of a column in PostgreSQL."""
 
-class Page(BaseModel, Generic[T]):
+
+class Page(Schema, Generic[T]):
     items: list[T]
-    next_cursor: str | None = None
+    next_cursor: str | None
+    """For the next page; None on the last one."""
 
 
-def encode(*key: Any) -> str:
-    return base64.urlsafe_b64encode(json.dumps([str(k) for k in key]).encode()).decode().rstrip("=")
+@dataclass(frozen=True)
+class Keyset:
+    """The order of a list, by columns that together are unique. A cursor holds one value of each column's type."""
+
+    columns: tuple[InstrumentedAttribute[Any], ...]
+    descending: bool = False
+
+    async def page(
+        self, session: AsyncSession, query: Select[Any], cursor: str | None, limit: int, out: Callable[[Any], T]
+    ) -> Page[T]:
+        """The page behind the cursor; `out` makes an item of a row of the query. Raises BadRequest."""
+        key = tuple_(*self.columns)
+        if cursor is not None:
+            last = self._parse(cursor)
+            query = query.where(key < last if self.descending else key > last)
+        order: list[ColumnElement[Any]] = [c.desc() if self.descending else c.asc() for c in self.columns]
+        # One row more than asked for tells whether there is another page.
+        query = query.add_columns(*self.columns).order_by(*order).limit(limit + 1)
+        rows = (await session.execute(query)).all()
+        shown = rows[:limit]
+        more = len(rows) > limit
+        return Page(
+            items=[out(row) for row in shown],
+            next_cursor=_encode(shown[-1][-len(self.columns) :]) if more else None,
+        )
+
+    def _parse(self, cursor: str) -> tuple[Any, ...]:
+        parts = _decode(cursor)
+        if len(parts) != len(self.columns):
+            raise _foreign()
+        try:
+            return tuple(_PARSE[c.type.python_type](part) for c, part in zip(self.columns, parts, strict=True))
+        except ValueError as e:
+            raise _foreign() from e
 
 
-def decode(cursor: str, length: int) -> list[str]:
-    """Raises BadRequest."""
+def _foreign() -> BadRequest:
+    return BadRequest("this cursor was not made by this API for this list")
+
+
+def _time(text: str) -> datetime:
+    value = datetime.fromisoformat(text)
+    if value.tzinfo is None:
+        raise ValueError("a time without a zone")
+    return value
+
+
+def _integer(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= _INTEGER_MAX:
+        raise ValueError("out of range")
+    return value
+
+
+_PARSE: dict[type, Callable[[str], Any]] = {datetime: _time, uuid.UUID: uuid.UUID, int: _integer}
+
+
+def _encode(key: Sequence[Any]) -> str:
+    text = [v.isoformat() if isinstance(v, datetime) else str(v) for v in key]
+    return base64.urlsafe_b64encode(json.dumps(text).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> list[str]:
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error, UnicodeDecodeError) as e:
-        raise BadRequest("the cursor is not one of ours") from e
-    if not isinstance(key, list) or len(key) != length or not all(isinstance(k, str) for k in key):
-        raise BadRequest("the cursor is not one of ours")
+        raise _foreign() from e
+    if not isinstance(key, list) or not all(isinstance(part, str) for part in key):
+        raise _foreign()
     return key

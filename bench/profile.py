@@ -28,8 +28,9 @@ STAGES = (
         r"^(rw_(survey|flow|clock|copies|journal|pass)_|(read|write)_long|see_(data|handshake|lag|echo|mptcp)|slot_of|hash)",
     ),
     (
-        "senders: core-c/src/events",
-        r"^(rw_(sender|rack|scoreboard)_|sent|clean|sack|read_sacks|react|count_rtt|identify|process_)",
+        "senders: core-c/src/sender, core-c/src/events",
+        r"^(rw_(sender|rack|scoreboard|round_trip|reconstruction|rtt_samples|events|settle)_|sent_|acked_|begin_ack|sack_|"
+        r"read_sacks|react|drop_acknowledged|acknowledge_|identify_|process_|make_room|recut|mark_)",
     ),
     ("controllers: core-c/src/control", r"^(control|newreno|cubic|tccc|css|aca|lia|reno)_"),
     ("shadows and rows: core-c/src/shadow, core-c/src/replay", r""),

@@ -11,7 +11,9 @@ lint-imports
 find core-c -name '*.[ch]' | xargs clang-format --dry-run -Werror
 cmake -S core-c -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
 find core-c/src -name '*.c' | xargs clang-tidy -p build/tidy --quiet 2>/dev/null
-(cd dashboard && npm run --silent check)
+mkdir -p build
+python -m api.openapi >build/openapi.json
+(cd dashboard && npm run --silent types -- --check && npm run --silent check)
 POSTGRES_PASSWORD=check docker-compose -f docker-compose.yml config -q
 hadolint deploy/Dockerfile
 for script in deploy/*.sh; do sh -n "$script"; done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import uuid
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
@@ -25,6 +25,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, INET, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
+Verdict = Literal["good", "limited", "poor"]
+"""How far the results of a capture, connection or subflow can be relied on."""
+ConnectionKind = Literal["tcp", "mptcp"]
+
 
 class Base(DeclarativeBase):
     metadata = MetaData(
@@ -41,6 +45,8 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSONB,
         list[str]: ARRAY(String),
         int: BigInteger,
+        Verdict: String,
+        ConnectionKind: String,
     }
 
 
@@ -150,7 +156,7 @@ class Connection(Base):
     capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
     team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
     number: Mapped[int]
-    kind: Mapped[str]
+    kind: Mapped[ConnectionKind]
     version: Mapped[int | None]
     token: Mapped[str | None]
     bytes: Mapped[int]
@@ -162,7 +168,7 @@ class Connection(Base):
     rows: Mapped[int]
     """How many rows its series has."""
     quality: Mapped[list[str]]
-    verdict: Mapped[str] = mapped_column(server_default="good")
+    verdict: Mapped[Verdict] = mapped_column(server_default="good")
     unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
     """Results that rest on what is wrong with it."""
     details: Mapped[dict[str, Any]]
@@ -211,7 +217,7 @@ class Subflow(Base):
     sender_algorithm: Mapped[str] = mapped_column(server_default="unknown")
     sender_match: Mapped[float | None]
     quality: Mapped[list[str]]
-    verdict: Mapped[str] = mapped_column(server_default="good")
+    verdict: Mapped[Verdict] = mapped_column(server_default="good")
     unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
 
     connection: Mapped[Connection] = relationship(back_populates="subflows")
@@ -259,7 +265,7 @@ class FairnessGroup(Base):
     jain: Mapped[float]
     mptcp_to_tcp_ratio: Mapped[float | None]
     declared: Mapped[bool]
-    verdict: Mapped[str] = mapped_column(server_default="good")
+    verdict: Mapped[Verdict] = mapped_column(server_default="good")
 
 
 class Job(Base):

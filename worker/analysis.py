@@ -27,49 +27,16 @@ Report = Callable[[str, float], None]
 NAMESPACE = uuid.UUID("6f7a3b52-3d0c-4f43-9d46-6ad4d1f3c1a5")
 """Ids follow from capture and number, so that a second run makes the same rows."""
 
-_SUBFLOW_COLUMNS = (
-    "src",
-    "sport",
-    "dst",
-    "dport",
-    "bytes",
-    "packets",
-    "retransmitted_packets",
-    "retransmitted_bytes",
-    "spurious_retransmissions",
-    "rtt_min_us",
-    "rtt_median_us",
-    "rtt_p95_us",
-    "goodput_bps",
-    "duration_s",
-    "ece_acks",
-    "ce_packets",
-    "fast_retransmits",
-    "timeouts",
-    "vantage",
-    "interface",
-    "send_times",
-    "ecn",
-    "paced",
-    "first_unseen_ns",
-    "quality",
-    "verdict",
-    "unreliable",
-)
-_CONNECTION_COLUMNS = (
-    "kind",
-    "version",
-    "token",
-    "bytes",
-    "goodput_bps",
-    "completion_s",
-    "retransmitted_packets",
-    "first_ns",
-    "last_ns",
-    "quality",
-    "verdict",
-    "unreliable",
-)
+
+def _columns(table: type[models.Base], without: set[str]) -> tuple[str, ...]:
+    return tuple(c.name for c in table.__table__.columns if c.name not in without)
+
+
+# The other columns have the names of fields of the library's Connection and Subflow.
+_CONNECTION_OWN = ("id", "capture_id", "team_id", "number", "rows", "details", "conformance")
+_CONNECTION_COLUMNS = _columns(models.Connection, set(_CONNECTION_OWN))
+_SUBFLOW_OWN = ("connection_id", "number", "sender_algorithm", "sender_match")
+_SUBFLOW_COLUMNS = _columns(models.Subflow, set(_SUBFLOW_OWN))
 
 
 def connection_id(capture_id: uuid.UUID, number: int) -> uuid.UUID:
@@ -139,7 +106,7 @@ def store(
     copy(
         database,
         "connections",
-        ("id", "capture_id", "team_id", "number", "rows", "details", "conformance", *_CONNECTION_COLUMNS),
+        (*_CONNECTION_OWN, *_CONNECTION_COLUMNS),
         (
             (
                 connection_id(capture_id, c.id),
@@ -157,7 +124,7 @@ def store(
     copy(
         database,
         "subflows",
-        ("connection_id", "number", "sender_algorithm", "sender_match", *_SUBFLOW_COLUMNS),
+        (*_SUBFLOW_OWN, *_SUBFLOW_COLUMNS),
         (
             (
                 connection_id(capture_id, c.id),

@@ -13,7 +13,7 @@ from api.captures import service
 from api.captures.schemas import CaptureDetail, CaptureOut
 from api.connections.schemas import ConnectionOut
 from api.errors import BadRequest
-from api.events import changes
+from api.events import STREAM, changes
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
 from api.uploads import Upload
@@ -112,7 +112,7 @@ async def capture_connections(
     return await connections.service.find(session, caller, capture_id, cursor, limit)
 
 
-@router.get("/{capture_id}/events", response_class=StreamingResponse)
+@router.get("/{capture_id}/events", response_class=StreamingResponse, responses=STREAM)
 async def events(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:
     """Server-sent progress: an event for each change, until the capture is done or failed."""
     await service.get(session, caller, capture_id)

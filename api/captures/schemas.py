@@ -2,19 +2,106 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Any
 
-from pydantic import BaseModel
+from pydantic import Field
 
-from store.models import State
+from api.schemas import Schema
+from store.models import ConnectionKind, State, Verdict
 
 
-class CaptureOut(BaseModel):
+class OddityOut(Schema):
+    """A kind of damage in the capture, and its first occurrence. None: not known, or analysed before it was kept."""
+
+    count: int
+    first_offset: int | None = None
+    """Bytes from the file's start."""
+    first_record: int | None = None
+    """Number of the record, from 1 on."""
+    first_ns: int | None = None
+    """Nanoseconds since 1970."""
+    file: int = 0
+    """Of several captures that are one observation, which one; from 0 on."""
+
+
+class FindingOut(Schema):
+    """One thing that is wrong with a capture."""
+
+    what: str
+    count: int
+    since_s: float | None
+    """After the capture's start."""
+    packet: int | None
+    """Number of the first record that shows it, from 1 on."""
+    unreliable: list[str]
+    """Results that rest on it."""
+    meaning: str
+    file: int = 0
+
+
+class QualityOut(Schema):
+    """About the capture as a file: how much of what was on the wire it holds. Each connection has its own verdict."""
+
+    verdict: Verdict
+    findings: list[FindingOut]
+
+
+class VerdictShare(Schema):
+    """The connections that have one verdict."""
+
+    connections: int
+    bytes: int
+    byte_share: float | None
+    """Part of the bytes of all connections, 0 to 1; None where they have none."""
+
+
+class ConnectionQuality(Schema):
+    """How many connections are good, limited and poor, and how many of the capture's bytes are theirs."""
+
+    good: VerdictShare
+    limited: VerdictShare
+    poor: VerdictShare
+
+
+class BottlenecksOut(Schema):
+    """How shared bottlenecks were found, and of how many flows it is not known which one they cross."""
+
+    method: str
+    undecided: int
+    not_judged: int
+
+
+class SummaryOut(Schema):
+    """What was found in the whole capture. Times in nanoseconds since 1970.
+
+    Fields that are None are of captures that were analysed before this was looked at.
+    """
+
+    packets: int
+    tcp_packets: int
+    bytes: int
+    duration_s: float
+    first_ns: int
+    last_ns: int
+    link_types: list[str]
+    interfaces: int
+    oddities: dict[str, OddityOut]
+    vantage: str
+    """Where it was captured: sender, receiver, middle or unknown."""
+    rows: int
+    """How many rows the series of all its connections have."""
+    decoded_by: dict[str, str] = Field(default_factory=dict)
+    """Link types that another program decoded, and which."""
+    quality: QualityOut | None = None
+    connection_quality: ConnectionQuality | None = None
+    bottlenecks: BottlenecksOut | None = None
+
+
+class CaptureOut(Schema):
     id: uuid.UUID
     filename: str
     bytes: int
     sha256: str
-    tags: dict[str, Any]
+    tags: dict[str, str]
     state: State
     stage: str
     progress: float
@@ -22,22 +109,23 @@ class CaptureOut(BaseModel):
     error: str | None
     created_at: datetime
     analysed_at: datetime | None
-    summary: dict[str, Any] | None
+    summary: SummaryOut | None
+    """None before it is done."""
     connections: int | None
     """How many; None before it is done."""
 
 
-class FairnessOut(BaseModel):
+class FairnessOut(Schema):
     bottleneck: str
     method: str
     """What decided that its members share it: sbd, declared or interface."""
     connections: list[int]
-    kinds: list[str]
+    kinds: list[ConnectionKind]
     goodput_bps: list[float]
     jain: float
     mptcp_to_tcp_ratio: float | None
     declared: bool
-    verdict: str
+    verdict: Verdict
 
 
 class CaptureDetail(CaptureOut):

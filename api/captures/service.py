@@ -7,22 +7,23 @@ from typing import Any
 
 import obstore
 import structlog
-from sqlalchemy import Select, delete, func, select, tuple_, update
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
 
-from api import pages
-from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut
-from api.errors import BadRequest, NotFound
+from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
+from api.errors import NotFound
 from api.model_checks.service import end_those_of_capture
-from api.pages import Page
+from api.pages import Keyset, Page
 from api.security import Caller
 from api.uploads import Upload
 from store import jobs, objects
 from store.models import Capture, Connection, FairnessGroup, Job, JobKind, State
 
 log = structlog.get_logger()
+
+_NEWEST_FIRST = Keyset((Capture.created_at, Capture.id), descending=True)
 
 
 async def receive(
@@ -115,6 +116,15 @@ def _query(caller: Caller) -> Select[Any]:
     )
 
 
+def _summary(stored: dict[str, Any]) -> SummaryOut:
+    counts = stored.get("connection_quality")
+    if counts is None:
+        return SummaryOut(**stored)
+    total = sum(c["bytes"] for c in counts.values())
+    shares = {v: {**c, "byte_share": c["bytes"] / total if total else None} for v, c in counts.items()}
+    return SummaryOut(**{**stored, "connection_quality": shares})
+
+
 def _out(row: Any) -> CaptureOut:
     c: Capture = row.Capture
     return CaptureOut(
@@ -129,7 +139,7 @@ def _out(row: Any) -> CaptureOut:
         error=c.error,
         created_at=c.created_at,
         analysed_at=c.analysed_at,
-        summary=c.summary,
+        summary=None if c.summary is None else _summary(c.summary),
         connections=row.connections if c.state is State.done else None,
     )
 
@@ -180,20 +190,7 @@ async def find(
         query = query.where(Capture.created_at >= since)
     if until:
         query = query.where(Capture.created_at < until)
-    if cursor:
-        at, last = pages.decode(cursor, 2)
-        try:
-            key = (datetime.fromisoformat(at), uuid.UUID(last))
-        except ValueError as e:
-            raise BadRequest("the cursor is not one of ours") from e
-        query = query.where(tuple_(Capture.created_at, Capture.id) < key)
-    rows = (await session.execute(query.order_by(Capture.created_at.desc(), Capture.id.desc()).limit(limit + 1))).all()
-    items = [_out(r) for r in rows[:limit]]
-    more = len(rows) > limit
-    return Page(
-        items=items,
-        next_cursor=pages.encode(items[-1].created_at.isoformat(), items[-1].id) if more else None,
-    )
+    return await _NEWEST_FIRST.page(session, query, cursor, limit, _out)
 
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:

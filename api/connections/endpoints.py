@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api import wakeups
 from api.connections import series, service
-from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut
+from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut, SeriesOut
 from api.errors import NotFound
 from api.security import Reader, Session, Writer, transaction
 from store.models import JobKind
@@ -17,6 +17,7 @@ from store.models import JobKind
 router = APIRouter(prefix="/v1/connections", tags=["connections"])
 
 ARROW = "application/vnd.apache.arrow.stream"
+BINARY = {"type": "string", "format": "binary"}
 _GONE = "the series of this connection are gone"
 
 
@@ -28,7 +29,7 @@ async def get(session: Session, caller: Reader, connection_id: uuid.UUID) -> Con
 
 @router.get(
     "/{connection_id}/series",
-    responses={200: {"content": {"application/json": {}, ARROW: {}}}},
+    responses={200: {"model": SeriesOut, "content": {ARROW: {"schema": BINARY}}}},
     response_class=JSONResponse,
 )
 async def get_series(
@@ -78,7 +79,11 @@ def _labels(text: str) -> list[str]:
     return [label for label in [*labels, current.strip()] if label]
 
 
-@router.get("/{connection_id}/acks.parquet", responses={200: {"content": {"application/vnd.apache.parquet": {}}}})
+@router.get(
+    "/{connection_id}/acks.parquet",
+    responses={200: {"content": {"application/vnd.apache.parquet": {"schema": BINARY}}}},
+    response_class=Response,
+)
 async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
     """Every ACK of the connection: event columns, and the windows of each finished replay."""
     async with transaction() as session:

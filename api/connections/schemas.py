@@ -2,80 +2,65 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import BeforeValidator, Field
 
-from store.models import State
+from api.schemas import Schema, with_columns
+from store.models import Connection, State, Subflow
+
+Address = Annotated[str, BeforeValidator(str)]
+"""PostgreSQL's inet is read as an object of Python's `ipaddress`."""
 
 
-class ConnectionOut(BaseModel):
-    id: uuid.UUID
-    capture_id: uuid.UUID
+@with_columns(Connection, without=("team_id", "details", "conformance"))
+class ConnectionOut(Schema):
+    """Times in nanoseconds since 1970."""
+
     number: int
     """Its place in the capture, as the command line counts."""
-    kind: str
-    version: int | None
-    token: str | None
-    bytes: int
-    goodput_bps: float | None
-    completion_s: float | None
-    retransmitted_packets: int
-    first_ns: int
-    last_ns: int
     rows: int
+    """How many rows its series has."""
     subflow_count: int
     quality: list[str]
-    verdict: str
+    """Findings that concern it."""
     unreliable: list[str]
     """Results that rest on what is wrong with it."""
 
 
-class SubflowOut(BaseModel):
-    number: int
-    src: str
-    sport: int
-    dst: str
-    dport: int
-    bytes: int
-    packets: int
-    retransmitted_packets: int
-    retransmitted_bytes: int
-    spurious_retransmissions: int
-    rtt_min_us: int | None
-    rtt_median_us: int | None
-    rtt_p95_us: int | None
-    goodput_bps: float | None
-    duration_s: float
-    ece_acks: int
-    ce_packets: int
-    fast_retransmits: int
-    timeouts: int
-    vantage: str
-    interface: str
-    send_times: str
-    ecn: str
-    paced: bool
-    first_unseen_ns: int | None
-    sender_algorithm: str
+@with_columns(Subflow, without=("connection_id",))
+class SubflowOut(Schema):
+    """`src` is the side that sent more data. Times in nanoseconds since 1970."""
+
+    src: Address
+    dst: Address
     sender_match: float | None
-    quality: list[str]
-    verdict: str
-    unreliable: list[str]
+    """The part of its full windows at which the window of `sender_algorithm` was what was in flight."""
 
 
-class ReplayOut(BaseModel):
+class WindowOut(Schema):
+    """cwnd after the ACKs of one subflow, in segments."""
+
+    subflow: int
+    mean: float
+    max: float
+    last: float
+
+
+class ReplayOut(Schema):
     id: uuid.UUID
     label: str
+    """The algorithm's name, and its options where they are not the defaults."""
     algorithm: str
-    options: dict[str, Any]
+    options: dict[str, str]
     state: State
     error: str | None
     created_at: datetime
-    windows: list[dict[str, Any]] | None
+    windows: list[WindowOut] | None
+    """None until the replay is done."""
 
 
-class FirstViolation(BaseModel):
+class FirstViolation(Schema):
     algorithm: str
     property: str
     """As the specification calls it."""
@@ -86,7 +71,7 @@ class FirstViolation(BaseModel):
     time_ns: int
 
 
-class ConformanceOut(BaseModel):
+class ConformanceOut(Schema):
     """What the monitor found of the controllers' steps, when the capture was analysed."""
 
     steps: int
@@ -94,8 +79,19 @@ class ConformanceOut(BaseModel):
     first: FirstViolation | None
 
 
+class ConnectionFlags(Schema):
+    """Of Multipath TCP; all false for TCP."""
+
+    fallback: bool
+    """It went on as plain TCP."""
+    checksum: bool
+    """Its data sequence mappings carry checksums."""
+    fast_closed: bool
+    """It was closed by MP_FASTCLOSE."""
+
+
 class ConnectionDetail(ConnectionOut):
-    details: dict[str, Any]
+    details: ConnectionFlags
     conformance: ConformanceOut | None
     """None: analysed before steps were checked."""
     capture_filename: str
@@ -103,6 +99,39 @@ class ConnectionDetail(ConnectionOut):
     replays: list[ReplayOut]
 
 
-class ReplayIn(BaseModel):
+class LineOut(Schema):
+    """The window of one subflow under one algorithm, in segments. Times: nanoseconds since `first_ns` of the series."""
+
+    subflow: int
+    algorithm: str
+    """The label of a replay."""
+    rows: int
+    """Before the reduction to what the width shows."""
+    time_ns: list[int]
+    cwnd: list[float]
+    ssthresh: list[float | None]
+    """None: not set."""
+
+
+class MarksOut(Schema):
+    """Events of one kind on one subflow. Times in nanoseconds since `first_ns` of the series."""
+
+    subflow: int
+    kind: str
+    count: int
+    """How many there are; `time_ns` has fewer where they are too many."""
+    time_ns: list[int]
+
+
+class SeriesOut(Schema):
+    """Nanoseconds since 1970 are text: they do not fit a double."""
+
+    first_ns: str
+    last_ns: str
+    lines: list[LineOut]
+    marks: list[MarksOut]
+
+
+class ReplayIn(Schema):
     algorithm: Annotated[str, Field(max_length=40)]
-    options: Annotated[dict[str, str | int | float | bool], Field(max_length=32)] = {}
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=32)

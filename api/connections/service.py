@@ -8,15 +8,25 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import selectinload
 
-from api import pages
-from api.connections.schemas import ConformanceOut, ConnectionDetail, ConnectionOut, ReplayIn, ReplayOut, SubflowOut
-from api.errors import BadRequest, NotFound, Unprocessable
-from api.pages import Page
+from api.connections.schemas import (
+    ConformanceOut,
+    ConnectionDetail,
+    ConnectionFlags,
+    ConnectionOut,
+    ReplayIn,
+    ReplayOut,
+    SubflowOut,
+)
+from api.errors import NotFound, Unprocessable
+from api.pages import Keyset, Page
 from api.security import Caller
 from store import jobs
 from store.models import AlgorithmRecord, Capture, Connection, Job, JobKind, Replay, State, Subflow
 
 REPLAYS_MAX = 64
+
+_BY_NUMBER = Keyset((Connection.number,))
+"""Within one capture."""
 
 
 def _scoped(caller: Caller) -> Select[Any]:
@@ -34,14 +44,7 @@ async def find(
     session: AsyncSession, caller: Caller, capture_id: uuid.UUID, cursor: str | None, limit: int
 ) -> Page[ConnectionOut]:
     query = _scoped(caller).where(Connection.capture_id == capture_id)
-    if cursor:
-        (last,) = pages.decode(cursor, 1)
-        if not last.isdigit() or len(last) > 18:
-            raise BadRequest("the cursor is not one of ours")
-        query = query.where(Connection.number > int(last))
-    rows = (await session.execute(query.order_by(Connection.number).limit(limit + 1))).all()
-    items = [ConnectionOut(**_fields(r)) for r in rows[:limit]]
-    return Page(items=items, next_cursor=pages.encode(items[-1].number) if len(rows) > limit else None)
+    return await _BY_NUMBER.page(session, query, cursor, limit, lambda row: ConnectionOut(**_fields(row)))
 
 
 async def load(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -> tuple[Connection, Any]:
@@ -66,23 +69,16 @@ async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -
     connection, row = await load(session, caller, connection_id)
     return ConnectionDetail(
         **_fields(row),
-        details=connection.details,
+        details=ConnectionFlags(**connection.details),
         conformance=None if connection.conformance is None else ConformanceOut(**connection.conformance),
         capture_filename=connection.capture.filename,
-        subflows=[
-            SubflowOut(
-                **{n: getattr(s, n) for n in SubflowOut.model_fields.keys() - {"src", "dst"}},
-                src=str(s.src),
-                dst=str(s.dst),
-            )
-            for s in connection.subflows
-        ],
+        subflows=[SubflowOut.model_validate(s) for s in connection.subflows],
         replays=[replay_out(r) for r in connection.replays],
     )
 
 
 def replay_out(replay: Replay) -> ReplayOut:
-    return ReplayOut(**{n: getattr(replay, n) for n in ReplayOut.model_fields})
+    return ReplayOut.model_validate(replay)
 
 
 def _text(value: str | int | float | bool) -> str:

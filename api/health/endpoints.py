@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import obstore
 import redis.asyncio
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -67,7 +68,7 @@ async def readyz() -> dict[str, str]:
     return states
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics() -> Response:
     async with AsyncSession(async_engine()) as session:
         rows = await session.execute(select(Job.state, func.count()).group_by(Job.state))

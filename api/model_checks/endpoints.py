@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import wakeups
-from api.events import changes
+from api.events import STREAM, changes
 from api.model_checks import service
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
 from api.pages import Cursor, Limit, Page
@@ -98,7 +98,7 @@ async def delete(session: Session, caller: Writer, check_id: uuid.UUID) -> None:
     await service.remove(session, caller, check_id)
 
 
-@router.get("/{check_id}/events", response_class=StreamingResponse)
+@router.get("/{check_id}/events", response_class=StreamingResponse, responses=STREAM)
 async def events(session: Session, caller: Reader, check_id: uuid.UUID) -> StreamingResponse:
     """Server-sent progress, until the check ends: states found and explored, depth; or events and pieces followed."""
     await service.outline(session, caller, check_id)

@@ -4,31 +4,26 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import Field, StrictInt
 
+from api.schemas import Schema
 from store.models import CheckState
 
 Verdict = Literal["holds", "violated", "conforms", "does_not_conform", "failed", "cancelled"]
 
 
-class _Described(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class ModelCheckIn(_Described):
+class ModelCheckIn(Schema):
     """Either `spec`, with constants, or `connection`, whose steps under a controller are followed."""
 
     spec: Annotated[str | None, Field(max_length=80, description="a specification of GET /v1/specs")] = None
     configuration: Annotated[
         str | None, Field(max_length=80, description="of the spec, to start from; default: its first")
     ] = None
-    constants: Annotated[
-        dict[str, StrictInt],
-        Field(
-            max_length=32,
-            description="of the spec; GET /v1/specs tells their ranges, and for others the configuration's values hold",
-        ),
-    ] = {}
+    constants: dict[str, StrictInt] = Field(
+        default_factory=dict,
+        max_length=32,
+        description="of the spec; GET /v1/specs tells their ranges, and for others the configuration's values hold",
+    )
     connection: Annotated[
         uuid.UUID | None,
         Field(description="instead of a spec: the connection whose steps are held against the controller's own"),
@@ -44,7 +39,7 @@ class ModelCheckIn(_Described):
     seconds_max: Annotated[float | None, Field(gt=0, description="how long TLC may run; default 300")] = None
 
 
-class ModelCheckOut(_Described):
+class ModelCheckOut(Schema):
     id: uuid.UUID
     spec: str
     configuration: str | None
@@ -84,7 +79,7 @@ class ModelCheckOut(_Described):
     seconds: float | None
 
 
-class Covered(_Described):
+class Covered(Schema):
     action: str
     place: str
     """Module, line and column."""
@@ -92,7 +87,7 @@ class Covered(_Described):
     """How often it led to a state."""
 
 
-class Step(_Described):
+class Step(Schema):
     number: int
     action: str
     """What led to this state."""
@@ -102,7 +97,7 @@ class Step(_Described):
     """The state that follows the last one again, and so for ever."""
 
 
-class SubflowState(_Described):
+class SubflowState(Schema):
     """Windows in segments."""
 
     path: int
@@ -114,14 +109,14 @@ class SubflowState(_Described):
     rtt_s: float | None
 
 
-class ControllerState(_Described):
+class ControllerState(Schema):
     initial_slow_start: bool
     alpha: float
     con_ssthresh: float
     subflows: list[SubflowState]
 
 
-class SubflowAllowed(_Described):
+class SubflowAllowed(Schema):
     path: int
     cwnd: tuple[float, float]
     """Least and most, segments."""
@@ -129,7 +124,7 @@ class SubflowAllowed(_Described):
     coupled: bool
 
 
-class Allowed(_Described):
+class Allowed(Schema):
     """One of the states that the specification allows after this step."""
 
     initial_slow_start: bool
@@ -137,7 +132,7 @@ class Allowed(_Described):
     subflows: list[SubflowAllowed]
 
 
-class DetectedSet(_Described):
+class DetectedSet(Schema):
     """A set whose members a decision waits on."""
 
     set: int
@@ -145,7 +140,7 @@ class DetectedSet(_Described):
     seen: list[int]
 
 
-class DetectedSubflow(_Described):
+class DetectedSubflow(Schema):
     path: int
     set: int
     """0: in none."""
@@ -161,19 +156,19 @@ class DetectedSubflowNow(DetectedSubflow):
     srtt_s: float | None
 
 
-class DetectorState(_Described):
+class DetectorState(Schema):
     """Of a detector of shared bottlenecks."""
 
     subflows: list[DetectedSubflowNow]
     sets: list[DetectedSet]
 
 
-class DetectorAllowed(_Described):
+class DetectorAllowed(Schema):
     subflows: list[DetectedSubflow]
     sets: list[DetectedSet]
 
 
-class StepRefused(_Described):
+class StepRefused(Schema):
     """The first step that the specification does not allow, as `rewindow specs trace --json` tells it."""
 
     event: int

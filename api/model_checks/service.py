@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, tuple_, update
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
-from api import pages
-from api.errors import BadRequest, NotFound, TooMany, Unavailable, Unprocessable
+from api.errors import NotFound, TooMany, Unavailable, Unprocessable
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
-from api.pages import Page
+from api.pages import Keyset, Page
 from api.security import Caller
 from store import jobs
 from store.models import Capture, CheckState, Connection, Job, JobKind, ModelCheck, SpecRecord, State
@@ -23,6 +21,7 @@ SECONDS = 300.0
 WAITING_MAX = 20
 """Of one team: the others want to be served too."""
 WAITING = (CheckState.queued, CheckState.running)
+_NEWEST_FIRST = Keyset((ModelCheck.created_at, ModelCheck.id), descending=True)
 _LONG = {"coverage", "counterexample", "counterexample_states", "first_violation"}
 
 
@@ -86,18 +85,7 @@ async def find(
         query = query.where(ModelCheck.state == state)
     if connection is not None:
         query = query.where(ModelCheck.connection_id == connection, ModelCheck.capture_id.is_not(None))
-    if cursor:
-        at, last = pages.decode(cursor, 2)
-        try:
-            key = (datetime.fromisoformat(at), uuid.UUID(last))
-        except ValueError as e:
-            raise BadRequest("the cursor is not one of ours") from e
-        query = query.where(tuple_(ModelCheck.created_at, ModelCheck.id) < key)
-    query = query.order_by(ModelCheck.created_at.desc(), ModelCheck.id.desc()).limit(limit + 1)
-    rows = (await session.scalars(_without_long(query))).all()
-    items = [_out(c) for c in rows[:limit]]
-    more = len(rows) > limit
-    return Page(items=items, next_cursor=pages.encode(items[-1].created_at.isoformat(), items[-1].id) if more else None)
+    return await _NEWEST_FIRST.page(session, _without_long(query), cursor, limit, lambda row: _out(row.ModelCheck))
 
 
 async def latest(session: AsyncSession, caller: Caller) -> list[ModelCheckOut]:

@@ -4,18 +4,18 @@ import uuid
 from datetime import datetime
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 from sqlalchemy import select
 
 from api.model_checks.schemas import ModelCheckOut, Verdict
 from api.model_checks.service import latest
+from api.schemas import Schema
 from api.security import Reader, Session
 from store.models import SpecRecord
 
 router = APIRouter(prefix="/v1/specs", tags=["specs"])
 
 
-class ConstantOut(BaseModel):
+class ConstantOut(Schema):
     """An integer, or how many members a set has."""
 
     min: int
@@ -23,7 +23,7 @@ class ConstantOut(BaseModel):
     meaning: str
 
 
-class PinnedOut(BaseModel):
+class PinnedOut(Schema):
     """What TLC finds with the configuration's own constants."""
 
     violates: str | None
@@ -33,7 +33,7 @@ class PinnedOut(BaseModel):
     """Of the counterexample."""
 
 
-class LastOut(BaseModel):
+class LastOut(Schema):
     """The team's last check that ended."""
 
     id: uuid.UUID
@@ -44,7 +44,7 @@ class LastOut(BaseModel):
     finished_at: datetime
 
 
-class ConfigurationOut(BaseModel):
+class ConfigurationOut(Schema):
     name: str
     shows: str | None
     suite: str
@@ -57,7 +57,7 @@ class ConfigurationOut(BaseModel):
     last: LastOut | None
 
 
-class SpecOut(BaseModel):
+class SpecOut(Schema):
     name: str
     title: str
     windows: str | None
@@ -68,7 +68,7 @@ class SpecOut(BaseModel):
     """Algorithms whose steps on a connection can be held against it: POST /v1/model-checks with `connection`."""
 
 
-class Specs(BaseModel):
+class Specs(Schema):
     specs: list[SpecOut]
 
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, Field
 from sqlalchemy import func, select, update
 
 from api.errors import NotFound, Unprocessable
+from api.schemas import Schema
 from api.security import Admin, Caller, Reader, Session
 from store.models import Team, Token
 from store.tokens import new_token, token_hash
@@ -16,12 +17,12 @@ from store.tokens import new_token, token_hash
 router = APIRouter(prefix="/v1/teams", tags=["teams"])
 
 
-class TeamOut(BaseModel):
+class TeamOut(Schema):
     id: uuid.UUID
     name: str
 
 
-class TokenOut(BaseModel):
+class TokenOut(Schema):
     id: uuid.UUID
     name: str
     scopes: list[str]
@@ -30,9 +31,16 @@ class TokenOut(BaseModel):
     revoked_at: datetime | None
 
 
-class TokenIn(BaseModel):
+Scope = Literal["read", "write", "admin"]
+
+
+def _only_read() -> list[Scope]:
+    return ["read"]
+
+
+class TokenIn(Schema):
     name: Annotated[str, Field(min_length=1, max_length=100)]
-    scopes: list[Literal["read", "write", "admin"]] = ["read"]
+    scopes: list[Scope] = Field(default_factory=_only_read)
     expires_at: AwareDatetime | None = None
 
 

@@ -158,90 +158,74 @@ static uint32_t largest_payload(struct talk t)
 	return largest;
 }
 
-static void check_scoreboard(const struct rw_sender *s, int whole)
+static void check_scoreboard(const struct rw_reconstruction *r, int whole)
 {
-	CHECK(s->count <= s->room && s->room <= s->capacity);
-	CHECK(s->capacity == 0 ? !s->segment : s->first + s->room == s->segment + s->capacity);
-	CHECK(s->count <= s->segments_max);
-	CHECK(s->budget->used == OTHERS_SEGMENTS + s->capacity && s->budget->used <= s->budget->most);
-	CHECK(rw_seq_diff(s->next, s->una) >= 0);
-	CHECK(s->sacked_out <= s->count && s->lost_out <= s->count && s->retrans_out <= s->count);
-	CHECK(s->count > 0 || s->una == s->next);
-	CHECK(rw_seq_diff(s->highest_sack, s->una) >= 0 && rw_seq_diff(s->next, s->highest_sack) >= 0);
-	CHECK(s->state < RW_SENDER_CWR || rw_seq_diff(s->next, s->high) >= 0);
-	CHECK(rw_in_flight(s) <= 2 * s->count);
-	if (!whole)
-		return;
-	uint32_t sacked = 0, lost = 0, again = 0, expected = s->una;
-	for (uint32_t i = 0; i < s->count; i++) {
-		const struct rw_segment *g = rw_segment_at(s, i);
-		CHECK(g->start == expected && rw_seq_diff(g->end, g->start) > 0);
-		CHECK((g->bits & (RW_SEGMENT_SACKED | RW_SEGMENT_LOST)) != (RW_SEGMENT_SACKED | RW_SEGMENT_LOST));
-		CHECK(!(g->bits & RW_SEGMENT_RETRANSMITTED) || g->bits & RW_SEGMENT_EVER);
-		sacked += !!(g->bits & RW_SEGMENT_SACKED);
-		lost += !!(g->bits & RW_SEGMENT_LOST);
-		again += !!(g->bits & RW_SEGMENT_RETRANSMITTED);
-		expected = g->end;
-	}
-	CHECK(expected == s->next);
-	CHECK(lost == s->lost_out && again == s->retrans_out);
-	CHECK(s->sack ? sacked == s->sacked_out : sacked == 0);
-	CHECK(!s->sack || rw_in_flight(s) == s->count + again - sacked - lost);
+	const struct rw_sender *s = &r->tcp;
+	const struct rw_scoreboard *b = &s->board;
+	CHECK(b->capacity == 0 ? !b->segment : b->first + b->room == b->segment + b->capacity);
+	CHECK(b->budget->used == OTHERS_SEGMENTS + b->capacity && b->budget->used <= b->budget->most);
+	CHECK(b->sacked_out <= b->count && b->lost_out <= b->count && b->retrans_out <= b->count);
+	CHECK(rw_sender_in_flight(s) <= 2 * b->count);
+	CHECK(!s->sack || rw_sender_in_flight(s) == b->count + b->retrans_out - b->sacked_out - b->lost_out);
+	rw_sender_check(s);
+	if (whole)
+		rw_scoreboard_check(b, s->sack);
 }
 
-static void check_clock(const struct rw_sender *s)
+static void check_clock(const struct rw_reconstruction *r)
 {
-	uint64_t rto = rw_sender_rto_ns(s);
+	const struct rw_round_trip *rtt = &r->tcp.rtt;
+	uint64_t rto = rw_sender_rto_ns(&r->tcp);
 	CHECK(rto >= 200000000 && rto <= 120000000000);
-	CHECK((s->srtt_ns == 0) == (s->rtt_samples == 0));
-	CHECK(s->rtt_min_ns <= s->srtt_ns || s->rtt_samples == 0);
-	CHECK(s->reorder_steps >= 1);
-	CHECK(s->segment_bytes > 0);
+	CHECK((rtt->srtt_ns == 0) == (r->rtt_samples.count == 0));
+	CHECK(rtt->least_ns <= rtt->srtt_ns || r->rtt_samples.count == 0);
 }
 
-static void check_events(const struct rw_sender *s, const struct rw_events *events, const struct rw_sender *before,
-			 const struct rw_packet *p)
+static void check_events(const struct rw_reconstruction *r, const struct rw_events *events,
+			 const struct rw_reconstruction *before, const struct rw_packet *p)
 {
+	const struct rw_sender *s = &r->tcp;
 	CHECK(events->count <= 3);
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
 		CHECK(e->time_ns == p->time_ns);
-		CHECK(e->state == (i ? events->event[i - 1].state_after : before->state));
+		CHECK(e->state == (i ? events->event[i - 1].state_after : before->tcp.state));
 		CHECK(e->state_after <= RW_SENDER_LOSS);
 		CHECK(e->kind != RW_EVENT_SEND || e->segments ||
 		      e->reducing); /* none: a packet told of data never seen */
 		CHECK(i + 1 < events->count || e->state_after == s->state);
-		CHECK(e->kind != RW_EVENT_ACK || e->in_flight == rw_in_flight(s));
+		CHECK(e->kind != RW_EVENT_ACK || e->in_flight == rw_sender_in_flight(s));
 	}
 }
 
-static void check_ack(const struct rw_sender *s, const struct rw_event *e, const struct rw_sender *before,
-		      const struct rw_packet *p)
+static void check_ack(const struct rw_reconstruction *r, const struct rw_event *e,
+		      const struct rw_reconstruction *before, const struct rw_packet *p)
 {
-	int32_t beyond = rw_seq_diff(p->ack, before->next);
-	uint32_t mss = before->segment_bytes, unseen = beyond > 0 ? ((uint32_t)beyond + mss - 1) / mss : 0;
-	CHECK(e->kind == RW_EVENT_ACK && e->ack == p->ack && e->una == (before->started ? before->una : p->ack));
+	const struct rw_sender *s = &r->tcp, *was = &before->tcp;
+	int32_t beyond = rw_seq_diff(p->ack, was->next);
+	uint32_t mss = was->segment_bytes, unseen = beyond > 0 ? ((uint32_t)beyond + mss - 1) / mss : 0;
+	CHECK(e->kind == RW_EVENT_ACK && e->ack == p->ack && e->una == (before->started ? was->una : p->ack));
 	CHECK(e->una_advanced == (s->una != e->una) && e->acked_bytes == s->una - e->una);
 	CHECK(e->acked_bytes <= RW_SEQUENCE_JUMP_MAX);
-	CHECK(e->in_flight_before == rw_in_flight(before) && e->packets_out_before == before->count);
+	CHECK(e->in_flight_before == rw_sender_in_flight(was) && e->packets_out_before == was->board.count);
 	CHECK(e->in_flight_bytes_before <= 1u << 31);
 	/* Nothing is delivered twice; without SACK a duplicate ACK stands for one segment. */
-	CHECK(e->delivered <=
-	      before->count - (s->sack ? before->sacked_out : 0) + unseen + !s->sack + (s->dsacked - before->dsacked));
+	CHECK(e->delivered <= was->board.count - (s->sack ? was->board.sacked_out : 0) + unseen + !s->sack +
+				  (s->dsacked - was->dsacked));
 	CHECK(!s->sack || !(e->flags & RW_ACK_RAISES) || e->delivered || e->una_advanced);
 }
 
-static void check_end(struct rw_sender *s)
+static void check_end(struct rw_reconstruction *r)
 {
-	uint32_t median = rw_sender_rtt_quantile_us(s, 50), p95 = rw_sender_rtt_quantile_us(s, 95);
+	uint32_t median = rw_reconstruction_rtt_quantile_us(r, 50), p95 = rw_reconstruction_rtt_quantile_us(r, 95);
 	CHECK(median <= p95);
-	CHECK(s->rtt_samples == 0 || s->rtt_min_ns / 1000 <= median);
-	rw_sender_unseen_retransmissions(s);
-	rw_sender_paced(s);
-	rw_sender_retire(s);
-	CHECK(rw_sender_rtt_quantile_us(s, 50) == median && rw_sender_rtt_quantile_us(s, 95) == p95);
-	rw_sender_close(s);
-	CHECK(s->budget->used == OTHERS_SEGMENTS);
+	CHECK(r->rtt_samples.count == 0 || r->tcp.rtt.least_ns / 1000 <= median);
+	rw_reconstruction_unseen_retransmissions(r);
+	rw_reconstruction_paced(r);
+	rw_reconstruction_retire(r);
+	CHECK(rw_reconstruction_rtt_quantile_us(r, 50) == median && rw_reconstruction_rtt_quantile_us(r, 95) == p95);
+	rw_reconstruction_close(r);
+	CHECK(r->tcp.board.budget->used == OTHERS_SEGMENTS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -255,32 +239,32 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		t.edge[i] = h.isn;
 	source->payload_max = largest_payload(t);
 	struct rw_budget budget = {OTHERS_SEGMENTS, OTHERS_SEGMENTS + h.budget};
-	struct rw_sender s, before;
-	rw_sender_open(&s, &h.flow, h.vantage, h.send_times, h.segments_max, &budget);
+	struct rw_reconstruction r, before;
+	rw_reconstruction_open(&r, &h.flow, h.vantage, h.send_times, h.segments_max, &budget);
 	struct rw_oddity_counts oddities = {0};
 	struct rw_events events;
 	struct rw_packet p;
 	int acks;
 	while (read_packet(&t, &p, &acks)) {
 		if (t.packets == h.exhausted)
-			s.work = UINT32_MAX;
-		before = s;
+			r.tcp.board.work = UINT32_MAX;
+		before = r;
 		if (acks) {
-			rw_sender_acked(&s, &p, &events, &oddities);
+			rw_reconstruction_acked(&r, &p, &events, &oddities);
 			CHECK(events.count == 1);
 			if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)
-				check_ack(&s, &events.event[0], &before, &p);
+				check_ack(&r, &events.event[0], &before, &p);
 		} else {
-			rw_sender_identify(&s, &p);
-			CHECK(rw_sender_sent(&s, &p, &events, &oddities) == 0);
+			rw_reconstruction_identify(&r, &p);
+			CHECK(rw_reconstruction_sent(&r, &p, &events, &oddities) == 0);
 		}
 		if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)
-			check_events(&s, &events, &before, &p);
+			check_events(&r, &events, &before, &p);
 		oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] = 0;
-		check_scoreboard(&s, s.count <= COUNTED_ALWAYS || t.packets % 64 == 0);
-		check_clock(&s);
+		check_scoreboard(&r, r.tcp.board.count <= COUNTED_ALWAYS || t.packets % 64 == 0);
+		check_clock(&r);
 	}
-	check_scoreboard(&s, 1);
-	check_end(&s);
+	check_scoreboard(&r, 1);
+	check_end(&r);
 	return 0;
 }

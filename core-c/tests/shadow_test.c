@@ -40,8 +40,8 @@ static uint32_t reduced(uint32_t ssthresh, uint32_t prior, uint32_t delivered, u
 {
 	newreno(prior, (uint64_t)ssthresh << 16);
 	shadow.path[0].prior_cwnd_q16 = (uint64_t)prior << 16;
-	shadow.path[0].prr_delivered = delivered;
-	shadow.path[0].prr_out = out;
+	shadow.path[0].prr.delivered = delivered;
+	shadow.path[0].prr.out = out;
 	struct rw_shadow_row row;
 	rw_shadow_event(&shadow, 0, &e, 100000000, &row);
 	return cwnd();
@@ -52,7 +52,7 @@ static void proportional_rate_reduction(void **state)
 {
 	(void)state;
 	assert_int_equal(reduced(10, 20, 4, 2, ack(15, 1, 0, 0)), 16); /* newreno/prr-proportional */
-	assert_int_equal(shadow.path[0].prr_delivered, 5);
+	assert_int_equal(shadow.path[0].prr.delivered, 5);
 	assert_int_equal(reduced(10, 20, 12, 8, ack(6, 1, 0, 1)), 10);  /* newreno/prr-ssrb: a safe ACK adds one */
 	assert_int_equal(reduced(10, 20, 12, 11, ack(6, 1, 2, 1)),
 			 8);  /* newreno/prr-ssrb-lost: not when it showed new losses */

@@ -1,256 +1,26 @@
-// The REST API as the page uses it. The token stays in this browser and never stands in an address.
-export interface Capture {
-  id: string;
-  filename: string;
-  bytes: number;
-  tags: Record<string, string>;
-  state: "queued" | "running" | "done" | "failed";
-  stage: string;
-  progress: number;
-  error: string | null;
-  created_at: string;
-  connections: number | null;
-  summary: Summary | null;
-  fairness?: Fairness[];
-}
+// The REST API as the page uses it. The types are the API's own: `make types` writes openapi.ts. The token stays in this
+// browser and never stands in an address.
+import type { paths } from "./openapi";
+import type * as schemas from "./openapi";
 
-export interface Summary {
-  packets: number;
-  tcp_packets: number;
-  duration_s: number;
-  link_types: string[];
-  vantage: string;
-  quality?: Quality; // captures analysed before it was judged have none
-  bottlenecks?: Bottlenecks; // captures analysed before flows were compared have none
-}
-
-/** How bottlenecks were found, and of how many flows it is not known which one they cross. */
-export interface Bottlenecks {
-  method: string;
-  undecided: number;
-  not_judged: number;
-}
-
-export type Verdict = "good" | "limited" | "poor";
-
-export interface Quality {
-  verdict: Verdict;
-  findings: {
-    what: string;
-    count: number;
-    since_s: number | null;
-    packet: number | null;
-    unreliable: string[];
-    meaning: string;
-  }[];
-}
-
-export interface Fairness {
-  bottleneck: string;
-  method: string;
-  connections: number[];
-  kinds: string[];
-  goodput_bps: number[];
-  jain: number;
-  mptcp_to_tcp_ratio: number | null;
-  declared: boolean;
-  verdict: Verdict;
-}
-
-export interface Connection {
-  id: string;
-  capture_id: string;
-  number: number;
-  kind: string;
-  version: number | null;
-  token: string | null;
-  bytes: number;
-  goodput_bps: number | null;
-  completion_s: number | null;
-  retransmitted_packets: number;
-  first_ns: number;
-  rows: number;
-  subflow_count: number;
-  quality: string[];
-  verdict: Verdict;
-  unreliable: string[];
-}
-
-export interface Subflow {
-  number: number;
-  src: string;
-  sport: number;
-  dst: string;
-  dport: number;
-  bytes: number;
-  packets: number;
-  retransmitted_packets: number;
-  spurious_retransmissions: number;
-  rtt_min_us: number | null;
-  rtt_median_us: number | null;
-  rtt_p95_us: number | null;
-  goodput_bps: number | null;
-  ece_acks: number;
-  timeouts: number;
-  fast_retransmits: number;
-  vantage: string;
-  sender_algorithm: string;
-  sender_match: number | null;
-  quality: string[];
-  verdict: Verdict;
-  unreliable: string[];
-}
-
-export interface Replay {
-  id: string;
-  label: string;
-  algorithm: string;
-  state: Capture["state"];
-  error: string | null;
-  windows: { subflow: number; mean: number; max: number; last: number }[] | null;
-}
-
-export interface Conformance {
-  steps: number;
-  violations: number;
-  first: { algorithm: string; property: string; step: string; path: number; row: number; time_ns: number } | null;
-}
-
-export interface ConnectionDetail extends Connection {
-  conformance: Conformance | null; // analysed before steps were checked: none
-  capture_filename: string;
-  subflows: Subflow[];
-  replays: Replay[];
-}
-
-export interface Series {
-  first_ns: string;
-  last_ns: string;
-  lines: {
-    subflow: number;
-    algorithm: string;
-    rows: number;
-    time_ns: number[];
-    cwnd: number[];
-    ssthresh: (number | null)[];
-  }[];
-  marks: { subflow: number; kind: string; count: number; time_ns: number[] }[];
-}
-
-export interface Algorithm {
-  name: string;
-  kind: string;
-  formula: string;
-  source: string;
-  options: { name: string; default: string; values: string; reason: string }[];
-}
-
-export interface Constant {
-  min: number;
-  max: number;
-  meaning: string;
-}
-
-export interface Configuration {
-  name: string;
-  shows: string | null;
-  suite: string;
-  flags: string[];
-  properties: string[];
-  constants: Record<string, number>;
-  pinned: { violates: string | null; distinct: number; depth: number | null; states: number | null };
-  last: { id: string; verdict: CheckVerdict; violated: string | null; constants: Record<string, number>; as_pinned: boolean | null } | null;
-}
-
-export interface Spec {
-  name: string;
-  title: string;
-  windows: string | null;
-  constants: Record<string, Constant>;
-  configurations: Configuration[];
-  controllers: string[]; // whose steps on a connection can be held against it
-}
-
-export type CheckVerdict = "holds" | "violated" | "conforms" | "does_not_conform" | "failed" | "cancelled";
-
-export interface ModelCheck {
-  id: string;
-  spec: string;
-  configuration: string | null; // a connection's steps have none
-  constants: Record<string, number>;
-  algorithm: string | null; // whose steps on which connection
-  connection: string | null;
-  connection_number: number | null;
-  capture_filename: string | null;
-  events: number | null;
-  followed: number | null;
-  pieces: number | null;
-  pieces_followed: number | null;
-  seconds_max: number;
-  state: "queued" | "running" | "done" | "failed" | "cancelled";
-  verdict: CheckVerdict | null;
-  violated: string | null;
-  as_pinned: boolean | null;
-  error: string | null;
-  created_at: string;
-  generated: number | null;
-  distinct: number | null;
-  queued: number | null;
-  depth: number | null;
-  seconds: number | null;
-}
-
-export interface Step {
-  number: number;
-  action: string;
-  state: Record<string, unknown>;
-  back_to: number | null;
-}
-
-/** Windows in segments. */
-export interface ControllerState {
-  initial_slow_start: boolean;
-  alpha: number;
-  subflows: { path: number; cwnd: number; ssthresh: number | null; coupled: boolean; rtt_s: number | null }[];
-}
-
-/** A state that the specification allows: windows and alpha as intervals. */
-export interface Allowed {
-  initial_slow_start: boolean;
-  alpha: [number, number];
-  subflows: { path: number; cwnd: [number, number]; ssthresh: [number, number] | null; coupled: boolean }[];
-}
-
-/** Of a detector of shared bottlenecks. asked_by: whose echo a decision waits on; seen: by that decision. */
-export interface DetectorState {
-  subflows: { path: number; set: number; state: string; asked_by: number | null; seen: number[]; srtt_s?: number | null }[];
-  sets: { set: number; asked_by: number | null; seen: number[] }[];
-}
-
-export interface StepRefused {
-  event: number;
-  row: number;
-  step: string;
-  path: number;
-  acked_segments: number;
-  before: ControllerState | DetectorState | null;
-  expected: (Allowed | DetectorState)[];
-  found: ControllerState | DetectorState;
-  why: string;
-}
-
-export interface ModelCheckDetail extends ModelCheck {
-  first_violation: StepRefused | null;
-  coverage: { action: string; place: string; taken: number }[] | null;
-  counterexample: Step[] | null;
-  counterexample_states: number | null;
-  windows: string | null;
-}
-
-export interface Page<T> {
-  items: T[];
-  next_cursor: string | null;
-}
+export type Capture = schemas.CaptureOut;
+export type CaptureDetail = schemas.CaptureDetail;
+export type ConnectionQuality = schemas.ConnectionQuality;
+export type Connection = schemas.ConnectionOut;
+export type ConnectionDetail = schemas.ConnectionDetail;
+export type Verdict = Connection["verdict"];
+export type Series = schemas.SeriesOut;
+export type Algorithm = schemas.AlgorithmOut;
+export type Spec = schemas.SpecOut;
+export type CheckVerdict = NonNullable<ModelCheck["verdict"]>;
+export type ModelCheck = schemas.ModelCheckOut;
+export type ModelCheckDetail = schemas.ModelCheckDetail;
+export type Step = schemas.Step;
+export type StepRefused = schemas.StepRefused;
+export type ControllerState = schemas.ControllerState;
+export type Allowed = schemas.Allowed;
+export type DetectorState = schemas.DetectorState;
+export type DetectorAllowed = schemas.DetectorAllowed;
 
 export class Refused extends Error {
   constructor(
@@ -274,44 +44,70 @@ async function refusal(response: Response): Promise<Refused> {
   return new Refused(response.status, problem.detail ?? response.statusText);
 }
 
-async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
-  const headers = { Authorization: `Bearer ${token.get()}`, ...init.headers };
-  const response = await fetch(path, { ...init, headers });
+type Method = "get" | "post" | "delete";
+type Json<T> = T extends { content: { "application/json": infer Body } } ? Body : undefined;
+type Succeeded<R> = Json<R[keyof R & (200 | 201 | 202 | 204)]>;
+type Answer<P extends keyof paths, M extends Method> = paths[P][M] extends { responses: infer R } ? Succeeded<R> : never;
+type InPath<P extends keyof paths, M extends Method> = paths[P][M] extends { parameters: { path: infer T } } ? T : Record<string, never>;
+// Whatever the type of a parameter, in an address it is text.
+type InQuery<P extends keyof paths, M extends Method> = paths[P][M] extends { parameters: { query?: infer T } }
+  ? { [K in keyof T]?: T[K] | string }
+  : never;
+type InBody<P extends keyof paths, M extends Method> = paths[P][M] extends {
+  requestBody: { content: { "application/json": infer T } };
+}
+  ? T
+  : never;
+
+interface Asked<P extends keyof paths, M extends Method> {
+  path?: InPath<P, M>;
+  query?: InQuery<P, M>;
+  body?: InBody<P, M>;
+}
+
+// Parameters that are undefined are left out.
+function address(template: string, path: object, query: object): string {
+  const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String((path as Record<string, unknown>)[name])));
+  const given = Object.entries(query).filter(([, v]) => v !== undefined && v !== null);
+  const text = new URLSearchParams(given.map(([k, v]) => [k, String(v)])).toString();
+  return text ? `${filled}?${text}` : filled;
+}
+
+async function ask<P extends keyof paths, M extends Method>(
+  method: M,
+  template: P,
+  { path = {} as InPath<P, M>, query = {} as InQuery<P, M>, body }: Asked<P, M> = {},
+): Promise<Answer<P, M>> {
+  const headers: Record<string, string> = { Authorization: `Bearer ${token.get()}` };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const response = await fetch(address(template, path as object, query as object), {
+    method: method.toUpperCase(),
+    headers,
+    body: body === undefined ? null : JSON.stringify(body),
+  });
   if (!response.ok) throw await refusal(response);
-  return response.status === 204 ? (undefined as T) : response.json();
+  return response.status === 204 ? (undefined as Answer<P, M>) : response.json();
 }
 
 export const api = {
-  team: () => ask<{ id: string; name: string }>("/v1/teams/me"),
-  captures: (cursor?: string) => ask<Page<Capture>>(`/v1/captures${cursor ? `?cursor=${cursor}` : ""}`),
-  capture: (id: string) => ask<Capture>(`/v1/captures/${id}`),
-  remove: (id: string) => ask<void>(`/v1/captures/${id}`, { method: "DELETE" }),
-  connections: (id: string, cursor?: string) =>
-    ask<Page<Connection>>(`/v1/captures/${id}/connections?limit=100${cursor ? `&cursor=${cursor}` : ""}`),
-  connection: (id: string) => ask<ConnectionDetail>(`/v1/connections/${id}`),
-  series: (id: string, query: URLSearchParams) => ask<Series>(`/v1/connections/${id}/series?${query}`),
-  algorithms: () => ask<{ algorithms: Algorithm[] }>("/v1/algorithms"),
-  replay: (id: string, algorithm: string, options: Record<string, string>) =>
-    ask<Replay>(`/v1/connections/${id}/replays`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ algorithm, options }),
-    }),
-  specs: () => ask<{ specs: Spec[] }>("/v1/specs"),
-  modelChecks: (cursor?: string) => ask<Page<ModelCheck>>(`/v1/model-checks?limit=20${cursor ? `&cursor=${cursor}` : ""}`),
-  checksOf: (connection: string) => ask<Page<ModelCheck>>(`/v1/model-checks?limit=50&connection=${connection}`),
-  modelCheck: (id: string) => ask<ModelCheckDetail>(`/v1/model-checks/${id}`),
-  cancelModelCheck: (id: string) => ask<ModelCheckDetail>(`/v1/model-checks/${id}/cancel`, { method: "POST" }),
-  askModelCheck: (
-    wanted:
-      | { spec: string; configuration: string; constants: Record<string, number>; seconds_max: number }
-      | { connection: string; algorithm: string },
-  ) =>
-    ask<ModelCheck>("/v1/model-checks", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(wanted),
-    }),
+  team: () => ask("get", "/v1/teams/me"),
+  captures: (cursor?: string) => ask("get", "/v1/captures", { query: { cursor } }),
+  capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
+  remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
+  connections: (capture_id: string, cursor?: string) =>
+    ask("get", "/v1/captures/{capture_id}/connections", { path: { capture_id }, query: { limit: 100, cursor } }),
+  connection: (connection_id: string) => ask("get", "/v1/connections/{connection_id}", { path: { connection_id } }),
+  series: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/series", "get">) =>
+    ask("get", "/v1/connections/{connection_id}/series", { path: { connection_id }, query }),
+  algorithms: () => ask("get", "/v1/algorithms"),
+  replay: (connection_id: string, algorithm: string, options: Record<string, string>) =>
+    ask("post", "/v1/connections/{connection_id}/replays", { path: { connection_id }, body: { algorithm, options } }),
+  specs: () => ask("get", "/v1/specs"),
+  modelChecks: (cursor?: string) => ask("get", "/v1/model-checks", { query: { limit: 20, cursor } }),
+  checksOf: (connection: string) => ask("get", "/v1/model-checks", { query: { limit: 50, connection } }),
+  modelCheck: (check_id: string) => ask("get", "/v1/model-checks/{check_id}", { path: { check_id } }),
+  cancelModelCheck: (check_id: string) => ask("post", "/v1/model-checks/{check_id}/cancel", { path: { check_id } }),
+  askModelCheck: (wanted: schemas.ModelCheckIn) => ask("post", "/v1/model-checks", { body: wanted }),
 };
 
 // XMLHttpRequest, because fetch cannot tell how much of an upload has gone.

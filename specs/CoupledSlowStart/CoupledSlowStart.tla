@@ -230,9 +230,7 @@ Undo(s) ==
     /\ s \in Live
     /\ before[s] # Nothing
     /\ cwnd' = [cwnd EXCEPT ![s] = Max(cwnd[s], before[s][1])]
-    /\ ssthresh' = [ssthresh EXCEPT ![s] = CASE before[s][3] = LeftSince -> cwnd'[s]
-                                              [] before[s][3] = Uncoupled -> OwnSsthresh
-                                              [] OTHER -> Max(ssthresh[s], before[s][2])]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = IF before[s][3] = LeftSince THEN cwnd'[s] ELSE Max(ssthresh[s], before[s][2])]
     /\ initial' = [initial EXCEPT ![s] = @ \/ before[s][3] = Uncoupled]
     /\ conInitial' = (conInitial \/ before[s][3] = Uncoupled)
     /\ before' = [before EXCEPT ![s] = Nothing]
@@ -384,7 +382,7 @@ NoReentry == [][ /\ ~conInitial => ~conInitial' \/ \E s \in Undone : initial'[s]
 \* A loss that was none leaves nothing behind: who was coupled is, or has the threshold that the others left with.
 UndoIsWhole ==
     [][ \A s \in Undone :
-          /\ before[s][3] = Uncoupled => initial'[s] /\ ssthresh'[s] = OwnSsthresh
+          /\ before[s][3] = Uncoupled => initial'[s] /\ ssthresh'[s] >= OwnSsthresh
           /\ before[s][3] = LeftSince => ssthresh'[s] = cwnd'[s]
           /\ cwnd'[s] >= before[s][1] ]_vars
 

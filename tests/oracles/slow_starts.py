@@ -124,7 +124,6 @@ class Css(Lia):
         if was.others_left:
             p.ssthresh = p.cwnd
         elif was.coupled:
-            p.ssthresh = self.own
             self.initial_ss = True
             self.outside.discard(r)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -18,6 +19,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 import rewindow
+from api.connections.schemas import SeriesOut
 from tests.conftest import CAPTURES, make_token
 
 SAMPLE = CAPTURES / "mptcp-ecn.pcap"
@@ -100,6 +102,7 @@ def test_series_json(analysed: dict[str, Any], client: TestClient) -> None:
     assert {(line["algorithm"], line["subflow"]) for line in whole["lines"]} == {
         ("tccc", 0), ("tccc", 1), ("uncoupled", 0), ("uncoupled", 1),
     }  # fmt: skip
+    SeriesOut.model_validate(whole, strict=True, extra="forbid")  # it is not rendered by way of its schema
     for line in whole["lines"]:
         assert len(line["cwnd"]) == len(line["time_ns"]) == len(line["ssthresh"]) < line["rows"]
         assert line["time_ns"] == sorted(line["time_ns"])
@@ -162,8 +165,8 @@ def test_replay_with_options(analysed: dict[str, Any], client: TestClient, run_j
 
 
 def test_algorithms(client: TestClient) -> None:
-    names = [a["name"] for a in client.get("/v1/algorithms").json()["algorithms"]]
-    assert names == [a.name for a in rewindow.algorithms()]
+    told = client.get("/v1/algorithms").json()["algorithms"]
+    assert told == [{**a.as_json(), "options": list(a.as_json()["options"])} for a in rewindow.algorithms()]
 
 
 @pytest.mark.parametrize(
@@ -326,6 +329,24 @@ def test_pages_neither_skip_nor_repeat(client: TestClient) -> None:
     for bad in ("nonsense", "WyJhIl0", "WzEsMl0", "%00", "WyJhIiwiYiJd"):
         assert_problem(client.get(f"/v1/captures?cursor={bad}"), 400, "cursor")
     assert_problem(client.get("/v1/captures?limit=0"), 422, "limit")
+
+
+def cursor_of(*parts: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def test_each_list_knows_its_own_cursors(analysed: dict[str, Any], client: TestClient) -> None:
+    url = f"/v1/captures/{analysed['id']}/connections"
+    first = client.get(url, params={"limit": 1}).json()
+    second = client.get(url, params={"limit": 1, "cursor": first["next_cursor"]}).json()
+    assert [c["number"] for c in first["items"] + second["items"]] == [0, 1]
+    assert second["next_cursor"] is None
+    assert client.get(url, params={"cursor": cursor_of("1")}).json() == {"items": [], "next_cursor": None}
+    for bad in (cursor_of("-1"), cursor_of(str(2**63)), cursor_of("1.5"), cursor_of(), cursor_of("1", "2")):
+        assert_problem(client.get(url, params={"cursor": bad}), 400, "cursor")
+    assert_problem(client.get("/v1/captures", params={"cursor": first["next_cursor"]}), 400, "cursor")
+    for time in ("2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00", "yesterday"):
+        assert_problem(client.get("/v1/captures", params={"cursor": cursor_of(time, str(uuid.uuid4()))}), 400, "cursor")
 
 
 def test_events_end_with_the_result(analysed: dict[str, Any], client: TestClient) -> None:

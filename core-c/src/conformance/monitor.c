@@ -21,13 +21,13 @@ struct step {
 	const struct rw_word_places *at;
 	const struct rw_snapshot *before, *after;
 	const struct rw_transition *transition;
-	uint32_t violated;
+	uint64_t violated;
 };
 
 static void require(struct step *s, int holds, enum rw_check check)
 {
 	if (!holds)
-		s->violated |= (uint32_t)1 << check;
+		s->violated |= (uint64_t)1 << check;
 }
 
 static double segments(uint64_t q16) { return (double)q16 / 65536; }
@@ -455,13 +455,7 @@ static void check_state(struct step *s)
 /* A verdict of this step: the subflow shares its bottleneck with no other (TCCC IV.D). */
 static int is_separated(const struct step *s, uint32_t path)
 {
-	const rw_transition_path *p = &s->after->path[path];
-	if (s->transition->kind != RW_TRANSITION_SETS || !is_control(s, "tccc+") || p->group_state != RW_GROUP_FINAL)
-		return 0;
-	for (uint32_t i = 0; i < s->after->paths; i++)
-		if (p->group && i != path && s->after->path[i].live && s->after->path[i].group == p->group)
-			return 0;
-	return 1;
+	return s->transition->kind == RW_TRANSITION_SETS && s->at->verdicts && rw_shares_with_nobody(s->after, path);
 }
 
 /* What any step may not do: only its own subflow transitions, and what has ended does not begin again. */
@@ -522,7 +516,7 @@ int rw_is_monitored(const struct rw_control *control)
 	return 0;
 }
 
-uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control,
+uint64_t rw_monitor(const struct rw_connection *c, const struct rw_control *control,
 		    const struct rw_word_places *places, const struct rw_snapshot *before,
 		    const struct rw_transition *transition, const struct rw_snapshot *after)
 {
@@ -618,7 +612,7 @@ static void check_sets(struct step *s, const struct rw_detector_snapshot *b, con
 }
 
 /* A controller goes by the sets that its detector has found, and by no others. */
-uint32_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct rw_snapshot *after)
+uint64_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct rw_snapshot *after)
 {
 	struct step s = {.after = after};
 	for (uint32_t i = 0; i < after->paths; i++) {
@@ -669,7 +663,7 @@ static void check_noted(struct step *s, uint8_t was, uint8_t is, uint8_t seen_be
 			RW_CHECK_ONLY_NOTED);
 }
 
-uint32_t rw_monitor_detector(const struct rw_detector_snapshot *before, const struct rw_transition *transition,
+uint64_t rw_monitor_detector(const struct rw_detector_snapshot *before, const struct rw_transition *transition,
 			     const struct rw_detector_snapshot *after)
 {
 	struct step s = {.transition = transition};

@@ -329,7 +329,6 @@ RW_INLINE void css_undo(struct rw_connection *c, uint32_t path)
 	if (left == LEFT_ALONE) {
 		css_clear_words(p);
 		p->initial = 1;
-		p->ssthresh_q16 = css_own_ssthresh_q16(c);
 		c->word[WORD_INITIAL_SS] = 1;
 	} else if (left == LEFT_BEFORE_EXIT) {
 		p->ssthresh_q16 = p->cwnd_q16;

@@ -8,12 +8,11 @@
 #define RW_FLOW_H
 
 #include "packet.h"
+#include "sequence.h"
 
 #define RW_FLOW_NONE UINT32_MAX
 
 struct rw_flow;
-
-static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a - b); }
 
 /* Seldom is a TCP timestamp clock (RFC 7323) other than this: Linux, BSD and Windows count milliseconds. */
 #define RW_CLOCK_TICK_NS 1000000ll

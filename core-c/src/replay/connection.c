@@ -66,7 +66,7 @@ static void detect_join(rw_replay *r, const struct rw_flow *f, const struct live
 		struct told told = {r, f->connection, w};
 		struct rw_detect_sink sink = sink_of(&told);
 		rw_detect_advance(w, time_ns, &sink);
-		rw_detect_join(w, l->slot, l->sender.srtt_ns, &sink);
+		rw_detect_join(w, l->slot, l->sender.tcp.rtt.srtt_ns, &sink);
 		rw_add_set(r, f, w->which, time_ns, &w->state->path[l->slot]);
 	}
 }
@@ -164,9 +164,9 @@ RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, str
 		return;
 	}
 	lc->slots_used |= (uint8_t)(1 << l->slot);
-	rw_add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.srtt_ns / 1000));
+	rw_add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.tcp.rtt.srtt_ns / 1000));
 	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
-		rw_shadow_join(rw_connection_shadow(r, f->connection, k), l->slot, l->sender.srtt_ns);
+		rw_shadow_join(rw_connection_shadow(r, f->connection, k), l->slot, l->sender.tcp.rtt.srtt_ns);
 	lc->closing = 0;
 	detect_join(r, f, l, time_ns);
 }
@@ -232,7 +232,7 @@ RW_ASIDE int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
 		struct rw_shadow *shadow = rw_connection_shadow(r, connection, k);
 		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
 			if (in_slot[slot])
-				rw_shadow_join(shadow, slot, in_slot[slot]->sender.srtt_ns);
+				rw_shadow_join(shadow, slot, in_slot[slot]->sender.tcp.rtt.srtt_ns);
 	}
 	return 0;
 }
@@ -243,7 +243,7 @@ RW_ASIDE void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct 
 		return;
 	struct live_connection *lc = &r->live_connection[f->connection];
 	l->left = 1;
-	rw_sender_retire(&l->sender);
+	rw_reconstruction_retire(&l->sender);
 	if (l->slot != NO_SLOT) {
 		rw_add_mark(r, f, time_ns, RW_MARK_LEAVE, 0);
 		detect_leave(r, f, l->slot, time_ns);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "rw_ways.h"
 #include "state.h"
 
 #define BATCH_ROWS 16384
@@ -208,7 +209,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	size_t shadow_bytes = rw_shadow_bytes(rw_connection_paths(r, f->connection));
 	for (uint32_t k = 0; k < r->choices; k++, shadow += shadow_bytes) {
 		struct rw_shadow_row row;
-		rw_shadow_ack((struct rw_shadow *)(void *)shadow, e, &ack, l->sender.srtt_ns, &row);
+		rw_shadow_ack((struct rw_shadow *)(void *)shadow, e, &ack, l->sender.tcp.rtt.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
 		c->cwnd_q16[k][i] = row.cwnd_q16;
 		c->ssthresh_q16[k][i] = row.ssthresh_q16;
@@ -245,7 +246,7 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 	if (compares_subflows && !lc->detect && rw_connection_open_detectors(r, f->connection, e->time_ns))
 		return 1;
 	if (lc->detect)
-		rw_connection_detect(r, f->connection, l->slot, e, l->sender.srtt_ns);
+		rw_connection_detect(r, f->connection, l->slot, e, l->sender.tcp.rtt.srtt_ns);
 	if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
 		return 1;
 	l->ready = !r->shared_bottlenecks && !compares_subflows && !lc->detect;
@@ -254,7 +255,7 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 		return 0;
 	}
 	for (uint32_t k = 0; k < r->choices; k++)
-		rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.srtt_ns, NULL);
+		rw_shadow_event(rw_connection_shadow(r, f->connection, k), l->slot, e, l->sender.tcp.rtt.srtt_ns, NULL);
 	return 0;
 }
 
@@ -264,7 +265,7 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 		return 0;
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
-		if (l->ready && e->kind == RW_EVENT_ACK && !(e->steps & ~RW_STEP_RAISE))
+		if (RW_SHORT_WAY(l->ready) && e->kind == RW_EVENT_ACK && !(e->steps & ~RW_STEP_RAISE))
 			add_row(r, l->flow, l, e);
 		else if (apply_event(r, number, l, e))
 			return 1;
@@ -279,7 +280,7 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 static uint64_t handshake_rtt_ns(const struct rw_flow *f, const struct live *l, const struct rw_packet *p)
 {
 	int32_t ticks = rw_seq_diff(p->ts_value, l->syn_value);
-	if (l->sender.ticks && f->source == f->initiator && p->has_timestamps && l->syn_value && ticks > 0 &&
+	if (l->sender.ticks.counts && f->source == f->initiator && p->has_timestamps && l->syn_value && ticks > 0 &&
 	    ticks * RW_CLOCK_TICK_NS < p->time_ns - l->syn_ns)
 		return (uint64_t)ticks * RW_CLOCK_TICK_NS;
 	return (uint64_t)(p->time_ns - l->syn_ns);
@@ -291,9 +292,9 @@ static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from
 {
 	int source_opens = f->source == f->initiator, beside = l->sender.vantage <= RW_VANTAGE_SENDER;
 	*ready = 0;
-	if (!beside && f->handshake && !l->sender.srtt_ns && p->time_ns == f->established_ns && l->syns == 1 &&
+	if (!beside && f->handshake && !l->sender.tcp.rtt.srtt_ns && p->time_ns == f->established_ns && l->syns == 1 &&
 	    l->syn_acks == 1)
-		rw_sender_rtt(&l->sender, handshake_rtt_ns(f, l, p));
+		rw_reconstruction_rtt(&l->sender, handshake_rtt_ns(f, l, p));
 	if (p->flags & RW_TCP_SYN) {
 		if (p->flags & RW_TCP_ACK) {
 			if (l->syn_acks < 255)
@@ -301,7 +302,7 @@ static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from
 			l->syn_ack_ns = p->time_ns;
 			if (source_opens && !from_source && !l->established) {
 				if (l->syns == 1 && beside)
-					rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ns));
+					rw_reconstruction_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ns));
 				*ready = 1;
 			}
 		} else {
@@ -316,7 +317,7 @@ static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from
 	if (l->established || (f->handshake && p->time_ns < f->syn_ack_ns))
 		return;
 	if (beside && f->handshake && !source_opens && !from_source && l->syn_acks == 1)
-		rw_sender_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ack_ns));
+		rw_reconstruction_rtt(&l->sender, (uint64_t)(p->time_ns - l->syn_ack_ns));
 	*ready = 1;
 }
 
@@ -330,7 +331,7 @@ static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 	l->flow = f;
 	l->packets_left = f->side[0].packets + f->side[1].packets;
 	l->slot = NO_SLOT;
-	rw_sender_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
+	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
 	l->source = f->source;
 	r->live[number] = l;
 	return l;
@@ -366,18 +367,18 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 	if (ready)
 		rw_connection_establish(r, f, l, p->time_ns);
 	if (from_source) {
-		if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, f, p)))
+		if (rw_reconstruction_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, f, p)))
 			return 1;
 		l->fin |= !!(p->flags & RW_TCP_FIN);
 	} else {
 		/* The packet that completes a handshake is no row: nothing was outstanding. */
-		int completes = ready && f->handshake && p->payload_bytes == 0 && l->sender.count == 0;
+		int completes = ready && f->handshake && p->payload_bytes == 0 && l->sender.tcp.board.count == 0;
 		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes)
-			rw_sender_acked(&l->sender, p, &events, &r->oddities);
+			rw_reconstruction_acked(&l->sender, p, &events, &r->oddities);
 	}
 	if (events.count && apply(r, number, l, &events))
 		return 1;
-	if (p->flags & RW_TCP_RST || (l->fin && l->sender.count == 0))
+	if (p->flags & RW_TCP_RST || (l->fin && l->sender.tcp.board.count == 0))
 		rw_connection_leave(r, f, l, p->time_ns);
 	return 0;
 }
@@ -390,8 +391,9 @@ static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, i
 	events.count = 0;
 	if (!from_source) {
 		if (p->flags & RW_TCP_ACK)
-			rw_sender_acked(&l->sender, p, &events, &r->oddities);
-	} else if (rw_sender_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, l->flow, p))) {
+			rw_reconstruction_acked(&l->sender, p, &events, &r->oddities);
+	} else if (rw_reconstruction_sent(&l->sender, p, &events, &r->oddities) ||
+		   (p->mptcp.seen && cover(r, l->flow, p))) {
 		return 1;
 	}
 	return events.count && apply(r, number, l, &events);
@@ -411,7 +413,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 		l->ce_packets += p->ecn == RW_ECN_CE;
 	if (l->left)
 		return from_source && p->mptcp.seen ? cover(r, l->flow, p) : 0;
-	if (!l->established || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) ||
+	if (!RW_SHORT_WAY(l->established) || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) ||
 	    p->time_ns == l->flow->established_ns)
 		return replay_edge(r, number, l, from_source, p);
 	return replay_middle(r, number, l, from_source, p);
@@ -428,7 +430,7 @@ static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 	struct live *l = r->live[number];
 	rw_outcome_of(l, &r->outcome[number]);
 	r->outcome[number].over = 1;
-	rw_sender_close(&l->sender);
+	rw_reconstruction_close(&l->sender);
 	free(l);
 	r->live[number] = NULL;
 	if (r->lookahead)
@@ -474,7 +476,7 @@ static RW_ASIDE int replay_packet(rw_replay *r, struct rw_noted *noted)
 		return 1;
 	int from_source = noted->side == l->source;
 	if (l->sender.identification.asked && from_source && !l->left)
-		rw_sender_identify(&l->sender, p);
+		rw_reconstruction_identify(&l->sender, p);
 	if (replay_captured(r, number, l, from_source, p))
 		return 1;
 	l->under_way = l->established && !l->fin && !l->left && !l->sender.identification.asked &&
@@ -489,7 +491,7 @@ static inline int replay_under_way(rw_replay *r, struct rw_noted *noted, int *fa
 {
 	struct rw_packet *p = &noted->packet;
 	struct live *l = noted->flow == RW_FLOW_NONE ? NULL : r->live[noted->flow];
-	if (!l || !l->under_way || noted->copy || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST))
+	if (!l || !RW_SHORT_WAY(l->under_way) || noted->copy || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST))
 		return 0;
 	int64_t now = p->time_ns + l->set_back_ns;
 	if (now < l->last_ns || l->packets_left == 1)
@@ -617,7 +619,7 @@ void rw_replay_close(rw_replay *r)
 		return;
 	for (uint32_t i = 0; r->live && i < r->survey.flows; i++)
 		if (r->live[i]) {
-			rw_sender_close(&r->live[i]->sender);
+			rw_reconstruction_close(&r->live[i]->sender);
 			free(r->live[i]->window);
 			free(r->live[i]);
 		}

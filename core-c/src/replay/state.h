@@ -42,7 +42,7 @@ struct live {
 	int64_t last_ns, syn_ns, syn_ack_ns;
 	uint32_t syn_value; /* the clock of its sender's timestamps, or 0 */
 	int64_t set_back_ns; /* how far the capture's clock was */
-	struct rw_sender sender;
+	struct rw_reconstruction sender;
 	uint64_t rows, full_rows;
 	struct window *window;
 	uint32_t ce_packets;

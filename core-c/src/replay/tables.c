@@ -17,10 +17,11 @@ enum rw_vantage rw_vantage_of(const struct rw_flow *f)
 
 void rw_outcome_of(const struct live *l, struct outcome *o)
 {
-	const struct rw_sender *s = &l->sender;
+	const struct rw_reconstruction *s = &l->sender;
+	const struct rw_sender *tcp = &s->tcp;
 	*o = (struct outcome){
 	    .bytes = s->bytes,
-	    .retransmitted_packets = s->retransmitted_packets + rw_sender_unseen_retransmissions(s),
+	    .retransmitted_packets = tcp->retransmitted + rw_reconstruction_unseen_retransmissions(s),
 	    .retransmitted_bytes = s->retransmitted_bytes,
 	    .unseen_bytes = s->unseen_bytes,
 	    .acks = s->acks,
@@ -30,18 +31,18 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	    .first_data_ns = s->first_data_ns,
 	    .last_advance_ns = s->last_advance_ns,
 	    .first_unseen_ns = s->first_unseen_ns,
-	    .spurious = s->spurious > UINT32_MAX ? UINT32_MAX : (uint32_t)s->spurious,
+	    .spurious = tcp->spurious > UINT32_MAX ? UINT32_MAX : (uint32_t)tcp->spurious,
 	    .ece_acks = (uint32_t)s->ece_acks,
 	    .ce_packets = l->ce_packets,
-	    .fast_retransmits = (uint32_t)s->fast_retransmits,
-	    .timeouts = (uint32_t)s->timeouts,
-	    .rtt_samples = (uint32_t)s->rtt_samples,
-	    .rtt_min_us = rw_to_us(s->rtt_min_ns),
-	    .rtt_median_us = rw_sender_rtt_quantile_us(s, 50),
-	    .rtt_p95_us = rw_sender_rtt_quantile_us(s, 95),
+	    .fast_retransmits = (uint32_t)tcp->fast_retransmits,
+	    .timeouts = (uint32_t)tcp->timeouts,
+	    .rtt_samples = (uint32_t)s->rtt_samples.count,
+	    .rtt_min_us = rw_to_us(tcp->rtt.least_ns),
+	    .rtt_median_us = rw_reconstruction_rtt_quantile_us(s, 50),
+	    .rtt_p95_us = rw_reconstruction_rtt_quantile_us(s, 95),
 	    .crowded_out = l->crowded_out,
 	    .gave_up = s->gave_up,
-	    .paced = (uint8_t)rw_sender_paced(s),
+	    .paced = (uint8_t)rw_reconstruction_paced(s),
 	    .seen = 1,
 	};
 }

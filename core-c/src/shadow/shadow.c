@@ -1,4 +1,5 @@
 #include "shadow.h"
+#include "rw_ways.h"
 
 #include <string.h>
 
@@ -9,17 +10,31 @@ enum { KEEPS_WINDOWS = 2 };
 enum { DOUBLINGS = 4 };
 
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
-static uint32_t segments(uint64_t q16) { return q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(q16 >> 16); }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
-/* A recorded flight may be larger than any window. */
-static uint64_t window_of(uint64_t n) { return n < RW_CWND_MAX_Q16 >> 16 ? n << 16 : RW_CWND_MAX_Q16; }
 
-void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
+static void tell(const struct rw_shadow *s, const struct rw_transition *transition)
 {
-	if (s->observer) {
-		struct rw_transition transition = {kind, (uint8_t)path, acked_segments};
-		s->observer->stepped(s->observer, s, &transition);
-	}
+	if (s->observer)
+		s->observer->stepped(s->observer, s, transition);
+}
+
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path)
+{
+	struct rw_transition transition = {.kind = kind, .path = (uint8_t)path};
+	tell(s, &transition);
+}
+
+/* A step that an ACK causes. */
+static void stepped_by(const struct rw_shadow *s, uint8_t kind, const struct rw_ack *ack)
+{
+	struct rw_transition transition = {.kind = kind,
+					   .path = (uint8_t)ack->path,
+					   .acked_segments = ack->acked_segments,
+					   .marked_segments = ack->marked_segments,
+					   .una = ack->una,
+					   .next = ack->next,
+					   .rtt_ns = ack->rtt_ns};
+	tell(s, &transition);
 }
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
@@ -71,7 +86,7 @@ void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
 	if (s->control->join)
 		s->control->join(s->connection, path);
-	rw_shadow_stepped(s, RW_TRANSITION_JOIN, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_JOIN, path);
 }
 
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
@@ -79,7 +94,7 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	if (s->control->leave)
 		s->control->leave(s->connection, path);
 	s->connection->path[path].live = 0;
-	rw_shadow_stepped(s, RW_TRANSITION_LEAVE, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_LEAVE, path);
 }
 
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
@@ -94,19 +109,21 @@ void rw_shadow_regrouped(struct rw_shadow *s, uint32_t first_path)
 {
 	if (s->control->regrouped)
 		s->control->regrouped(s->connection);
-	rw_shadow_stepped(s, RW_TRANSITION_SETS, first_path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_SETS, first_path);
 }
 
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
 	sample(s, ack, srtt_ns);
-	rw_shadow_stepped(s, RW_TRANSITION_RTT, ack->path, 0);
+	stepped_by(s, RW_TRANSITION_RTT, ack);
 }
 
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack)
 {
-	if (s->control->delivered)
-		s->control->delivered(s->connection, ack);
+	if (!s->control->delivered)
+		return;
+	s->control->delivered(s->connection, ack);
+	stepped_by(s, RW_TRANSITION_DELIVERED, ack);
 }
 
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
@@ -115,22 +132,14 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
 	s->control->ack(s->connection, ack);
-	rw_shadow_stepped(s, RW_TRANSITION_ACK, ack->path, ack->acked_segments);
+	stepped_by(s, RW_TRANSITION_ACK, ack);
 }
 
 /* The controller is told of growth that it may not have. */
 static RW_ASIDE void withhold(struct rw_shadow *s, const struct rw_ack *ack)
 {
 	s->control->withheld(s->connection, ack);
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path, 0);
-}
-
-/* Linux's tcp_current_ssthresh: what an undo restores at least. */
-static uint64_t current_ssthresh(const struct rw_path *p)
-{
-	/* Whole segments, as there: half and a quarter are each rounded down. */
-	uint64_t three_quarters = (p->cwnd_q16 >> 17 << 16) + (p->cwnd_q16 >> 18 << 16);
-	return p->ssthresh_q16 == RW_SSTHRESH_UNSET ? RW_SSTHRESH_UNSET : larger(p->ssthresh_q16, three_quarters);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path);
 }
 
 static void end_interval(struct rw_path *p)
@@ -144,9 +153,9 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	h->prior_ssthresh_q16 = current_ssthresh(p);
+	h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 	h->prior_cwnd_q16 = p->cwnd_q16;
-	h->prr_delivered = h->prr_out = 0;
+	h->prr = (struct rw_prr){0, 0};
 	p->cwnd_cnt = 0;
 	end_interval(p);
 	if (marked && s->control->ece)
@@ -157,7 +166,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
 	}
-	rw_shadow_stepped(s, marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path, 0);
+	rw_shadow_stepped(s, marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path);
 }
 
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
@@ -166,7 +175,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	struct rw_shadow_path *h = &s->path[path];
 	h->adrift = 0;
 	if (new_episode) {
-		h->prior_ssthresh_q16 = current_ssthresh(p);
+		h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 		h->prior_cwnd_q16 = p->cwnd_q16;
 		end_interval(p);
 		if (s->control->timeout)
@@ -174,10 +183,10 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 		else
 			s->control->loss(s->connection, path);
 	}
-	p->cwnd_q16 = window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
+	p->cwnd_q16 = rw_window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
 	p->cwnd_rem_q40 = 0;
 	p->cwnd_cnt = 0;
-	rw_shadow_stepped(s, new_episode ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, new_episode ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path);
 }
 
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
@@ -197,14 +206,6 @@ uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sende
 	}
 }
 
-/* Growth to twice what was in flight is allowed in slow start (RFC 7661's concern; Linux tcp_is_cwnd_limited). */
-static int window_limits(const struct rw_path *p, const struct rw_shadow_path *h)
-{
-	if (h->limited)
-		return 1;
-	return p->cwnd_q16 < p->ssthresh_q16 && p->cwnd_q16 >> 16 < 2ull * h->packets_out_max;
-}
-
 /* More was sent at once than the usual initial window: the host's or the route's is larger, whatever grows it. */
 static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t initial)
 {
@@ -214,32 +215,21 @@ static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t i
 	h->initial_window = initial;
 	if (!untouched)
 		return;
-	p->cwnd_q16 = window_of(initial);
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
-}
-
-/* RFC 2861: half of the window for each timeout, but not below the initial one. */
-static uint64_t after_idle(const struct rw_shadow_path *h, uint64_t cwnd_q16, uint32_t timeouts)
-{
-	uint64_t floor = window_of(h->initial_window);
-	if (cwnd_q16 < floor)
-		floor = cwnd_q16;
-	for (uint32_t i = 0; i < timeouts && i < 40 && cwnd_q16 > floor; i++)
-		cwnd_q16 = cwnd_q16 >> 17 << 16;
-	return larger(cwnd_q16, floor);
+	p->cwnd_q16 = rw_window_of(initial);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
 static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t timeouts, uint32_t times)
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	h->restart_segments = segments(p->cwnd_q16);
+	h->restart_segments = rw_window_segments(p->cwnd_q16);
 	h->restart_ssthresh_q16 = p->ssthresh_q16;
 	for (uint32_t i = 0; i < times; i++) {
-		p->ssthresh_q16 = current_ssthresh(p);
-		p->cwnd_q16 = after_idle(h, p->cwnd_q16, timeouts);
+		p->ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
+		p->cwnd_q16 = rw_window_after_idle(p->cwnd_q16, h->initial_window, timeouts);
 	}
-	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path);
 }
 
 /*
@@ -255,23 +245,24 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	h->restart_segments = 0;
 	/* The flight of another window, or of one that nothing has filled yet. */
 	if (!before || !kernel_mode(s) ||
-	    (!h->limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
+	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
 		return;
-	while (e->first_flight_full && segments(next) > flight && after_idle(h, next, 1) < next)
-		next = after_idle(h, next, 1);
-	if (segments(next) == flight)
+	while (e->first_flight_full && rw_window_segments(next) > flight &&
+	       rw_window_after_idle(next, h->initial_window, 1) < next)
+		next = rw_window_after_idle(next, h->initial_window, 1);
+	if (rw_window_segments(next) == flight)
 		p->cwnd_q16 = next;
-	if (flight > segments(p->cwnd_q16) + segments(p->cwnd_q16) / 4) {
-		uint64_t once = after_idle(h, window_of(before), 1);
-		int kept = flight > segments(once);
-		p->cwnd_q16 = kept ? window_of(before) : once;
+	if (flight > rw_window_segments(p->cwnd_q16) + rw_window_segments(p->cwnd_q16) / 4) {
+		uint64_t once = rw_window_after_idle(rw_window_of(before), h->initial_window, 1);
+		int kept = flight > rw_window_segments(once);
+		p->cwnd_q16 = kept ? rw_window_of(before) : once;
 		if (kept)
 			p->ssthresh_q16 = h->restart_ssthresh_q16;
 		h->kept += (uint8_t)kept;
-	} else if (flight == segments(p->cwnd_q16)) {
+	} else if (flight == rw_window_segments(p->cwnd_q16)) {
 		h->kept = 0;
 	}
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
 /* Nothing has ended its first slow start: no threshold has been set, or it is the one that it began with. */
@@ -286,14 +277,14 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 	struct rw_shadow_path *h = &s->path[path];
 	if (e->first_flight_is == RW_FLIGHT_UNSEEN) {
 		h->adrift = (uint8_t)kernel_mode(s);
-		h->usage_next = e->next_before;
+		h->use.until = e->next_before;
 	} else if (e->first_flight_is == RW_FLIGHT_RESTARTED) {
 		check_restart(s, path, e);
 	} else if (e->first_flight_is == RW_FLIGHT_SECOND) {
 		h->initial_window = e->first_flight;
-		if (in_first_slow_start(p, h) && segments(p->cwnd_q16) > e->in_flight_before) {
-			p->cwnd_q16 = window_of(e->in_flight_before);
-			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		if (in_first_slow_start(p, h) && rw_window_segments(p->cwnd_q16) > e->in_flight_before) {
+			p->cwnd_q16 = rw_window_of(e->in_flight_before);
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 		}
 	} else if (e->first_flight > h->initial_window) {
 		begin_larger(s, path, e->first_flight);
@@ -304,10 +295,10 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t flight)
 {
 	struct rw_path *p = &s->connection->path[path];
-	if (segments(p->cwnd_q16) < flight)
-		p->cwnd_q16 = window_of(flight);
+	if (rw_window_segments(p->cwnd_q16) < flight)
+		p->cwnd_q16 = rw_window_of(flight);
 	p->ssthresh_q16 = p->cwnd_q16;
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
 /*
@@ -322,8 +313,8 @@ static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint
 	if (p->cwnd_q16 == (uint64_t)s->path[path].initial_window << 16) {
 		begin_larger(s, path, flight);
 	} else {
-		p->cwnd_q16 = window_of(flight);
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		p->cwnd_q16 = rw_window_of(flight);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 }
 
@@ -350,8 +341,8 @@ static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struc
 	/* For less than another burst a sender may wait. */
 	if (!doubles(h, e) || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
 		return 0;
-	p->cwnd_q16 = window_of(e->in_flight_before);
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	p->cwnd_q16 = rw_window_of(e->in_flight_before);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	return 1;
 }
 
@@ -361,12 +352,12 @@ static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	if (p->ssthresh_q16 == RW_SSTHRESH_UNSET) {
-		if (!h->limited)
+		if (!h->use.limited)
 			begin_larger_later(s, path, e->in_flight_before);
 	} else if (s->control->resume && s->losses == RW_LOSSES_RECORDED && p->cwnd_q16 >= p->ssthresh_q16 &&
 		   doubles(h, e) && s->control->resume(s->connection, path)) {
-		p->cwnd_q16 = window_of(e->in_flight_before);
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		p->cwnd_q16 = rw_window_of(e->in_flight_before);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 }
 
@@ -385,46 +376,25 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	}
 	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
 	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
-		limited = cwnd - flight <= (e->bursts                                             ? cwnd / 3
-					    : e->whole_before && e->sent_before > 1 && h->limited ? 1
-												  : 0);
+		limited = cwnd - flight <= (e->bursts                                                 ? cwnd / 3
+					    : e->whole_before && e->sent_before > 1 && h->use.limited ? 1
+												      : 0);
 	else if (flight > cwnd + 1 && e->steps & RW_STEP_RAISE && !h->prior_cwnd_q16)
 		see_larger(s, path, e);
 	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before && !e->starved &&
 	    e->room && !e->bursts && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
 		limited = see_doubling(s, path, e);
-	if (!e->sent_before && !limited)
-		return;
-	if (rw_seq_diff(e->una, h->usage_next) >= 0 || limited ||
-	    (!h->limited && e->packets_out_before > h->packets_out_max)) {
-		h->limited = (uint8_t)limited;
-		h->packets_out_max = e->packets_out_before;
-		h->usage_next = e->next_before;
-	}
+	if (e->sent_before || limited)
+		rw_window_used(&h->use, limited, e->packets_out_before, e->una, e->next_before);
 }
 
-/* Proportional rate reduction as Linux does it (RFC 6937). */
-static void prr(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
+static void reduce_rate(struct rw_path *p, struct rw_shadow_path *h, const struct rw_event *e)
 {
+	struct rw_prr_ack ack = {e->in_flight, e->delivered, e->newly_lost, e->una_advanced};
 	if (e->delivered == 0 || h->prior_cwnd_q16 == 0)
 		return;
-	int64_t ssthresh = segments(p->ssthresh_q16), flight = e->in_flight, delta = ssthresh - flight, send;
-	h->prr_delivered += e->delivered;
-	if (delta < 0) {
-		int64_t prior = segments(h->prior_cwnd_q16);
-		send = prior ? (ssthresh * h->prr_delivered + prior - 1) / prior - h->prr_out : 0;
-	} else {
-		send = (int64_t)h->prr_delivered - h->prr_out;
-		if (send < e->delivered)
-			send = e->delivered;
-		if (e->una_advanced && e->newly_lost == 0)
-			send++;
-		if (send > delta)
-			send = delta;
-	}
-	if (send < (h->prr_out ? 0 : 1))
-		send = h->prr_out ? 0 : 1;
-	p->cwnd_q16 = window_of((uint64_t)(flight + send));
+	uint32_t ssthresh = rw_window_segments(p->ssthresh_q16), prior = rw_window_segments(h->prior_cwnd_q16);
+	p->cwnd_q16 = rw_window_of(rw_prr_window(&h->prr, ssthresh, prior, &ack));
 }
 
 int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
@@ -438,7 +408,7 @@ int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
 	h->prior_ssthresh_q16 = 0;
 	if (s->control->undo)
 		s->control->undo(s->connection, path);
-	rw_shadow_stepped(s, RW_TRANSITION_UNDO, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_UNDO, path);
 	return 1;
 }
 
@@ -448,7 +418,7 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	struct rw_shadow_path *h = &s->path[path];
 	int kernel = kernel_mode(s);
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR | RW_STEP_TAIL_LOSS))
-		h->spared = s->losses == RW_LOSSES_REACHED && segments(p->cwnd_q16) < e->in_flight_before;
+		h->spared = s->losses == RW_LOSSES_REACHED && rw_window_segments(p->cwnd_q16) < e->in_flight_before;
 	if (h->spared) {
 		/* Until the episode is over; a window that does not change has nothing to undo either. */
 		h->spared = e->state_after >= RW_SENDER_CWR;
@@ -458,18 +428,18 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	if (e->steps & RW_STEP_TAIL_LOSS) {
 		rw_shadow_reduce(s, path, 0);
 		p->cwnd_q16 = p->ssthresh_q16;
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 	if (e->steps & RW_STEP_UNDO)
 		rw_shadow_undo(s, path);
 	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
 		p->cwnd_q16 = p->ssthresh_q16;
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR)) {
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
 		/* In the capture's first round trip what was sent before it looks lost. */
-		if (rw_seq_diff(e->una, h->usage_next) > 0)
+		if (rw_seq_diff(e->una, h->use.until) > 0)
 			h->adrift = 0;
 	}
 	if (e->steps & RW_STEP_NO_UNDO)
@@ -477,11 +447,11 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
 	if (recovering != p->recovering) {
 		p->recovering = recovering;
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 	if (e->steps & RW_STEP_REDUCE && kernel) {
-		prr(p, h, e);
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		reduce_rate(p, h, e);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 }
 
@@ -501,10 +471,11 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	if (ack->rtt_ns | ack->rtt_newest_ns)
 		rw_shadow_rtt(s, ack, srtt_ns);
 	/* Most ACKs have none: growth is below. */
-	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
+	int nothing = !(e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR);
+	if (!RW_SHORT_WAY(nothing))
 		apply_steps(s, path, e);
-	int allowed =
-	    s->gate == RW_GATE_OWN ? window_limits(p, h) : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	int allowed = s->gate == RW_GATE_OWN ? rw_window_may_grow(&h->use, p->cwnd_q16, p->ssthresh_q16)
+					     : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
 		rw_shadow_raise(s, ack);
 	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
@@ -522,7 +493,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	switch (e->kind) {
 	case RW_EVENT_SEND:
 		if (e->reducing)
-			h->prr_out += e->segments;
+			h->prr.out += e->segments;
 		if (e->idle_timeouts && h->kept < KEEPS_WINDOWS)
 			restart_after_idle(s, path, e->idle_timeouts, e->idle_restarts);
 		if (e->quiet_ns && s->control->idle)
@@ -534,7 +505,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		h->spared = 0;
 		if (p->recovering) {
 			p->recovering = 0;
-			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 		}
 		break;
 	case RW_EVENT_RECOVERY:

@@ -14,6 +14,7 @@
 #include "events.h"
 #include "rewindow.h"
 #include "rw_control.h"
+#include "window.h"
 
 enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
 enum rw_losses { RW_LOSSES_RECORDED, RW_LOSSES_REACHED };
@@ -28,8 +29,9 @@ struct rw_settings {
 struct rw_shadow_path {
 	uint64_t prior_cwnd_q16;
 	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
-	uint32_t prr_delivered, prr_out;
-	uint32_t packets_out_max, usage_next, initial_window;
+	struct rw_prr prr;
+	struct rw_window_use use;
+	uint32_t initial_window;
 	uint32_t restart_segments;      /* the window that an idle time reduced, until that flight is acknowledged */
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
@@ -37,7 +39,6 @@ struct rw_shadow_path {
 	uint8_t doublings;              /* how many ACKs in turn set free twice what they delivered */
 	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
 	uint8_t kept; /* how many idle times in turn it was seen to outlast */
-	uint8_t limited;
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
 };
 
@@ -47,7 +48,9 @@ struct rw_shadow;
 struct rw_transition {
 	uint8_t kind; /* rw_transition_kind */
 	uint8_t path;
-	uint32_t acked_segments;
+	/* Of the ACK that caused it, as struct rw_ack has them; 0 in other steps. */
+	uint32_t acked_segments, marked_segments, una, next;
+	uint64_t rtt_ns;
 };
 
 /* Is told of every step after the controller has made it (conformance/recorder.c). */
@@ -99,7 +102,7 @@ void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t stat
 /* After all of one decision: first_path is one of those that it changed. */
 void rw_shadow_regrouped(struct rw_shadow *s, uint32_t first_path);
 /* Tells the observer of a step (rw_transition_kind) that the controller has made. */
-void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path);
 
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);

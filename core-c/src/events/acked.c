@@ -1,0 +1,274 @@
+/* Packets to the sender: what an ACK led to, and what it tells of the time before. */
+#include "reconstruction.h"
+#include "rw_ways.h"
+
+/* RFC 6928, segments. */
+#define INITIAL_WINDOW 10
+/* So many ACKs in turn that freed room while nothing was sent: the sender had nothing to send. */
+#define QUIET_ACKS 3
+#define QUIET_ACKS_COUNTED 255
+
+/*
+ * The echoed timestamp tells which transmission arrived (RFC 7323 4.1), in the sender's ticks, at least one. 0: its clock says
+ * nothing.
+ */
+static uint64_t echoed_round_trip(const struct rw_tick_clock *clock, const struct rw_packet *p)
+{
+	if (!clock->started || !p->has_timestamps || rw_seq_diff(p->ts_echo, clock->first) < 0 ||
+	    rw_seq_diff(p->ts_echo, clock->last) > 0 || p->time_ns < clock->first_ns)
+		return 0;
+	int64_t ticks = (p->time_ns - clock->first_ns) / RW_CLOCK_TICK_NS - (int64_t)(p->ts_echo - clock->first);
+	return (uint64_t)(ticks > 1 ? ticks : 1) * RW_CLOCK_TICK_NS;
+}
+
+static uint32_t window_bytes(const struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	return (uint32_t)p->window << r->peer_scale;
+}
+
+/* What limited the sender since the ACK before. */
+static uint16_t limits(const struct rw_reconstruction *r)
+{
+	const struct rw_sender *s = &r->tcp;
+	if (r->sent_since == 0 && s->window_bytes != UINT32_MAX &&
+	    s->next - s->una + s->segment_bytes > s->window_bytes)
+		return RW_ACK_RWND_LIMITED;
+	return r->quiet_acks >= QUIET_ACKS ? RW_ACK_APP_LIMITED : 0;
+}
+
+/*
+ * New marks. RFC 3168: a flag, which says that some packet was marked: 1. RFC 9768 3.2.2: a count modulo 8, but not by
+ * an ACK that was overtaken.
+ */
+static uint8_t new_marks(struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	if (!r->accurate_ecn)
+		return (p->flags & RW_TCP_ECE) != 0;
+	if (rw_seq_diff(p->ack, r->tcp.una) < 0)
+		return 0;
+	uint8_t count =
+	    (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
+	uint8_t more = (count - r->ce_counter) & 7;
+	r->ce_counter = count;
+	return more;
+}
+
+static void see_unseen(struct rw_reconstruction *r, int64_t now_ns, uint32_t bytes)
+{
+	r->unseen_bytes += bytes;
+	if (!r->first_unseen_ns)
+		r->first_unseen_ns = now_ns;
+}
+
+/* The ACK covers data that the capture never showed. */
+static RW_ASIDE void see_beyond(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t bytes,
+				struct rw_oddity_counts *oddities)
+{
+	if (bytes == 1 && r->window_probe) {
+		r->bytes++; /* the window had opened meanwhile */
+		return;
+	}
+	see_unseen(r, p->time_ns, bytes);
+	rw_oddity_add(oddities, RW_ODDITY_UNSEEN_DATA, p->file, p->offset);
+}
+
+/*
+ * What the first ACK of a flight that shows its window tells. still_sacked: segments that are SACKed and not acknowledged, after
+ * the ACK.
+ */
+static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e, uint32_t delivered,
+				uint32_t still_sacked)
+{
+	int beside = r->vantage <= RW_VANTAGE_SENDER && !r->corrected; /* where it is not known, it is taken for that */
+	int more = !e->starved && e->room,
+	    all = e->whole_before && more && e->state == RW_SENDER_OPEN && still_sacked == 0;
+	uint8_t flight = r->flight;
+	r->flight = RW_FLIGHT_NONE;
+	e->first_flight_is = flight;
+	if (flight == RW_FLIGHT_INITIAL && !r->handshake) {
+		e->first_flight_is = RW_FLIGHT_UNSEEN;
+		e->first_flight = (uint32_t)beside; /* its first part is not known */
+	} else if (flight == RW_FLIGHT_INITIAL) {
+		e->first_flight = r->initial;
+		if (beside && all && r->initial < INITIAL_WINDOW && e->in_flight_before == r->initial) {
+			r->flight = RW_FLIGHT_SECOND;
+			r->first_acked = delivered;
+			r->first_sequence = e->ack;
+		}
+	} else if (flight == RW_FLIGHT_SECOND && all && e->in_flight_before == r->initial + r->first_acked) {
+		/* As large as slow start allows, of whole segments, at once: the window was as small as it looked. */
+		e->first_flight = r->initial;
+		e->first_flight_full = 1;
+	} else if (flight == RW_FLIGHT_RESTARTED && beside) {
+		e->first_flight = e->in_flight_before;
+		e->first_flight_full = r->mapped && more && !rw_reconstruction_paced(r);
+	}
+}
+
+/* The event of an ACK, and what it tells of the time before. */
+static struct rw_event *begin_ack(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out)
+{
+	const struct rw_sender *s = &r->tcp;
+	struct rw_event *e = rw_events_add(r, out, RW_EVENT_ACK, p->time_ns);
+	e->ack = p->ack;
+	e->in_flight_before = rw_sender_in_flight(s);
+	e->packets_out_before = s->board.count;
+	e->next_before = s->next;
+	e->sent_before = r->sent_since;
+	e->whole_before = r->whole && !r->corrected;
+	uint64_t flight_bytes = (uint64_t)e->in_flight_before * s->segment_bytes;
+	uint32_t span = s->next - s->una;
+	e->starved = r->mapped && rw_seq_diff(r->mapping_end, s->next) < (int32_t)s->segment_bytes;
+	e->room = span + s->segment_bytes <= s->window_bytes;
+	if (r->bursts && e->room)
+		e->room = (s->window_bytes - span) / s->segment_bytes;
+	e->in_flight_bytes_before = s->board.sacked_out + s->board.lost_out == 0 ? span
+				    : flight_bytes > UINT32_MAX                  ? UINT32_MAX
+										 : (uint32_t)flight_bytes;
+	e->flags = (uint16_t)(limits(r) | (r->retransmitted_since ? RW_ACK_RETRANSMIT : 0));
+	r->acks++;
+	r->last_ack_ns = p->time_ns;
+	r->sent_since = 0;
+	r->retransmitted_since = 0;
+	return e;
+}
+
+static void count_advance(struct rw_reconstruction *r, int64_t now_ns)
+{
+	r->last_advance_ns = now_ns;
+	if (r->quiet_acks < QUIET_ACKS_COUNTED)
+		r->quiet_acks++;
+}
+
+/* How many whole segments the ACK covers, where it tells a sender that nothing has happened to nothing else. 0: it is another. */
+static inline uint32_t whole_segments_acked(const struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	return p->sack_count || r->accurate_ecn || p->flags & RW_TCP_ECE ? 0
+									 : rw_sender_plain_segments(&r->tcp, p->ack);
+}
+
+/* What acked_otherwise() does with such an ACK, and no more. */
+static void acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments,
+			struct rw_events *out)
+{
+	struct rw_sender *s = &r->tcp;
+	struct rw_event *e = begin_ack(r, p, out);
+	s->window_bytes = window_bytes(r, p);
+	struct rw_plain_answer answer = rw_sender_acknowledge_plain(s, p->ack, segments, p->time_ns);
+	rw_rtt_samples_add(&r->rtt_samples, answer.rtt_ns);
+	e->rtt_ns = answer.rtt_ns;
+	e->rtt_newest_ns = answer.rtt_newest_ns;
+	e->una_advanced = 1;
+	if (e->una == r->first_sequence)
+		see_flight(r, e, segments, 0);
+	e->acked_bytes = p->ack - e->una;
+	r->window_probe = 0;
+	e->delivered = segments;
+	e->steps = RW_STEP_RAISE;
+	e->flags |= RW_ACK_RAISES;
+	e->in_flight = s->board.count;
+	count_advance(r, p->time_ns);
+	e->state_after = s->state;
+	if (!r->steady)
+		rw_settle(r);
+}
+
+static struct rw_sender_ack ack_of(const struct rw_reconstruction *r, const struct rw_packet *p, uint8_t marks)
+{
+	struct rw_sender_ack ack = {
+	    .time_ns = p->time_ns,
+	    .ack = p->ack,
+	    .window_bytes = window_bytes(r, p),
+	    .ts_echo = p->ts_echo,
+	    .has_timestamp = p->has_timestamps,
+	    .carries_data = p->payload_bytes != 0,
+	    .ece = marks != 0,
+	    .sacks = p->sack_count,
+	    .echo_rtt_ns = echoed_round_trip(&r->ticks, p),
+	};
+	for (uint8_t k = 0; k < p->sack_count; k++)
+		ack.sack[k] = (struct rw_range){p->sack_start[k], p->sack_end[k]};
+	return ack;
+}
+
+/* What the ACK did to the sender, as an event tells it. */
+static void describe_answer(struct rw_event *e, const struct rw_sender *s, const struct rw_sender_answer *answer)
+{
+	e->in_flight = rw_sender_in_flight(s);
+	if (answer->ignored)
+		return;
+	e->una_advanced = answer->advanced;
+	e->acked_bytes = s->una - e->una;
+	e->rtt_ns = answer->rtt_ns;
+	e->rtt_newest_ns = answer->rtt_newest_ns;
+	e->delivered = answer->delivered;
+	e->newly_lost = answer->newly_lost;
+	e->steps = answer->steps;
+	e->flags |=
+	    (uint16_t)((answer->duplicate ? RW_ACK_DUP : 0) | (answer->steps & RW_STEP_RAISE ? RW_ACK_RAISES : 0));
+}
+
+/* What the reconstruction learns from the answer. */
+static void follow_answer(struct rw_reconstruction *r, const struct rw_packet *p, const struct rw_event *e,
+			  const struct rw_sender_answer *answer, struct rw_oddity_counts *oddities)
+{
+	if (answer->unseen_bytes)
+		see_unseen(r, p->time_ns, answer->unseen_bytes);
+	if (answer->beyond_bytes)
+		see_beyond(r, p, answer->beyond_bytes, oddities);
+	if (answer->rtt_ns && !answer->rtt_by_echo)
+		rw_rtt_samples_add(&r->rtt_samples, answer->rtt_ns);
+	if (!answer->advanced)
+		return;
+	r->window_probe = 0;
+	r->last_advance_ns = e->time_ns;
+	if (r->tcp.state < RW_SENDER_CWR)
+		count_advance(r, e->time_ns);
+}
+
+static RW_ASIDE void acked_otherwise(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+				     struct rw_oddity_counts *oddities)
+{
+	struct rw_sender *s = &r->tcp;
+	if (!r->started)
+		rw_reconstruction_start(r, p->ack);
+	if (s->untimed && p->has_timestamps && !r->echo_ns) {
+		r->echo_value = p->ts_value;
+		r->echo_ns = p->time_ns;
+	}
+	struct rw_event *e = begin_ack(r, p, out);
+	uint8_t marks = new_marks(r, p);
+	r->ece_acks += marks != 0;
+	e->flags |= (uint16_t)((marks ? RW_ACK_ECE : 0) | (p->sack_count ? RW_ACK_SACK : 0));
+	uint64_t recoveries = s->fast_retransmits;
+	struct rw_sender_ack ack = ack_of(r, p, marks);
+	struct rw_sender_answer answer;
+	rw_sender_acknowledge(s, &ack, &answer);
+	describe_answer(e, s, &answer);
+	if (answer.ignored)
+		return;
+	if (e->una == r->first_sequence && (answer.advanced || !r->handshake))
+		see_flight(r, e, answer.delivered, answer.still_sacked);
+	/* A flag is repeated until it is answered: all that such an ACK covers counts. */
+	if (marks)
+		e->marked = r->accurate_ecn && marks < answer.delivered ? marks : answer.delivered;
+	if (s->fast_retransmits != recoveries)
+		r->recovery_ns = p->time_ns;
+	follow_answer(r, p, e, &answer, oddities);
+}
+
+void rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+			     struct rw_oddity_counts *oddities)
+{
+	out->count = 0;
+	r->packets++;
+	if (rw_reconstruction_too_much_work(r))
+		rw_reconstruction_give_up(r, p, r->tcp.next, oddities);
+	uint32_t segments = whole_segments_acked(r, p);
+	if (RW_SHORT_WAY(segments)) {
+		acked_plain(r, p, segments, out);
+		return;
+	}
+	acked_otherwise(r, p, out, oddities);
+	rw_settle_events(r, out);
+}

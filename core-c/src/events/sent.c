@@ -1,0 +1,479 @@
+/* Packets of the sender: new data, retransmissions and why they left, and what of it the capture shows. */
+#include "reconstruction.h"
+#include "rw_ways.h"
+
+#define MS 1000000ll
+/* A hole filled so soon was reordered on the way to the capture, not retransmitted. */
+#define CAPTURE_REORDER_NS (3 * MS)
+#define GAP_SEGMENTS_FREE 4096
+/* Packets of one burst follow each other faster. */
+#define BURST_GAP_NS (MS / 20)
+/* What waits longer was not set free by the same ACK. */
+#define LATE_NS (2 * MS)
+/* Clocks of two hosts drift apart by less: 100 us in a second. */
+#define CLOCK_DRIFT 10000
+/* MPTCP hands a subflow as many bytes at once before anything leaves. */
+#define SCHEDULED_MOST 65428
+#define PACED_FLIGHT_MIN 4
+#define PACED_SENDS_MIN 50
+
+/* Timers fire on ticks of the host's clock: nine tenths of one have passed when it may have fired. */
+static int64_t nearly(uint64_t timer_ns) { return (int64_t)timer_ns / 10 * 9; }
+
+static struct rw_transmission transmission_of(const struct rw_reconstruction *r, const struct rw_packet *p,
+					      uint32_t start, uint32_t end)
+{
+	return (struct rw_transmission){
+	    .start = start,
+	    .end = end,
+	    .time_ns = p->time_ns,
+	    .sent_ns = r->burst_ns,
+	    .ts_value = p->ts_value,
+	    .has_timestamp = p->has_timestamps,
+	};
+}
+
+static void add_timeout(struct rw_reconstruction *r, int64_t now_ns, struct rw_events *out)
+{
+	struct rw_event *e = rw_events_add(r, out, RW_EVENT_TIMEOUT, now_ns);
+	e->new_episode = (uint8_t)rw_sender_time_out(&r->tcp, now_ns);
+	e->in_flight = rw_sender_in_flight(&r->tcp);
+}
+
+/* RACK's reordering timer fired. What left again then was lost, whatever RACK says of it. */
+static void add_recovery(struct rw_reconstruction *r, int64_t now_ns, uint32_t start, uint32_t end,
+			 struct rw_events *out)
+{
+	struct rw_sender *s = &r->tcp;
+	struct rw_event *e = rw_events_add(r, out, RW_EVENT_RECOVERY, now_ns);
+	e->in_flight_before = rw_sender_in_flight(s);
+	rw_sender_detect_losses(s, now_ns);
+	for (uint32_t i = rw_scoreboard_find(&s->board, start); i < s->board.count; i++) {
+		struct rw_segment *g = rw_segment_at(&s->board, i);
+		if (rw_seq_diff(g->start, end) >= 0)
+			break;
+		rw_scoreboard_lose(&s->board, g);
+	}
+	if (rw_sender_enter_recovery(s))
+		e->steps = RW_STEP_RECOVERY;
+	e->delivered = 1; /* Linux reduces by one segment when the timer starts recovery */
+	e->steps |= RW_STEP_REDUCE;
+	e->in_flight = rw_sender_in_flight(s);
+}
+
+enum why_sent_again { BY_RECOVERY, BY_TIMEOUT, BY_PROBE, BY_REORDERING_TIMER };
+
+/* Why did data up to `end` leave again? By the time since the sender's timer was set. */
+static enum why_sent_again why_sent_again(const struct rw_reconstruction *r, const struct rw_packet *p, uint32_t end)
+{
+	const struct rw_sender *s = &r->tcp;
+	int64_t now = p->time_ns, waited = now - s->timer_ns, timeout = nearly(rw_sender_rto_ns(s));
+	int head = rw_seq_diff(p->sequence, s->una) <= 0, tail = rw_seq_diff(end, s->next) >= 0;
+	if (s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS) {
+		/* Where retransmissions are lost before they are captured, this may be the first one of the head to be seen. */
+		int repeated = rw_segment_at(&s->board, 0)->bits & RW_SEGMENT_RETRANSMITTED;
+		int silent = now - r->last_ack_ns >= timeout;
+		return head && (repeated || silent) && waited >= timeout ? BY_TIMEOUT : BY_RECOVERY;
+	}
+	if (tail && s->sack && !s->probe.outstanding && s->backoff == 0 &&
+	    waited >= nearly(rw_sender_probe_timeout_ns(s)) && s->board.lost_out == 0)
+		return BY_PROBE;
+	return head && waited >= timeout ? BY_TIMEOUT : BY_REORDERING_TIMER;
+}
+
+/*
+ * A sender in recovery sends a segment again at once. One that waits, twice in turn, until the same number has been SACKed has
+ * that for its threshold, not RFC 5681's three.
+ */
+static RW_ASIDE void learn_threshold(struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	struct rw_sender *s = &r->tcp;
+	int later = r->beside && s->sack && s->state == RW_SENDER_RECOVERY && p->time_ns - r->recovery_ns > LATE_NS &&
+		    r->last_ack_ns > r->recovery_ns && p->time_ns - r->last_ack_ns < RW_PROMPT_NS &&
+		    s->board.sacked_out > s->rack.reordering;
+	uint32_t waited_for = later ? s->board.sacked_out : 0;
+	r->recovery_ns = 0;
+	if (waited_for && waited_for == r->waited_for && waited_for <= RW_REORDERING_MAX)
+		s->threshold = s->rack.reordering = waited_for;
+	r->waited_for = waited_for;
+}
+
+static void sent_again(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end,
+		       struct rw_events *out)
+{
+	struct rw_sender *s = &r->tcp;
+	uint32_t mss = s->segment_bytes, bytes = end - start;
+	uint32_t segments = (bytes + mss - 1) / mss;
+	s->retransmitted += segments ? segments : 1;
+	r->retransmitted_bytes += bytes;
+	s->last_send_ns = p->time_ns;
+	if (s->board.count == 0 || rw_seq_diff(end, s->una) <= 0)
+		return; /* all of it was acknowledged */
+	enum why_sent_again why = why_sent_again(r, p, end);
+	if (why == BY_TIMEOUT)
+		add_timeout(r, p->time_ns, out);
+	else if (why == BY_REORDERING_TIMER)
+		add_recovery(r, p->time_ns, p->sequence, end, out);
+	if (r->recovery_ns)
+		learn_threshold(r, p);
+	struct rw_transmission again = transmission_of(r, p, start, end);
+	uint32_t marked = why == BY_PROBE ? rw_sender_probe(s, &again) : rw_sender_resend(s, &again);
+	r->retransmitted_since = 1;
+	if (!rw_sender_reducing(s))
+		return;
+	struct rw_event *e = rw_events_add(r, out, RW_EVENT_SEND, p->time_ns);
+	e->segments = marked;
+	e->reducing = 1;
+}
+
+/* Cuts segment i to what lies in [start, end), where that is less. */
+static enum rw_scoreboard_status cut_out(struct rw_scoreboard *b, uint32_t *i, uint32_t start, uint32_t end)
+{
+	enum rw_scoreboard_status status = RW_SCOREBOARD_OK;
+	if (rw_seq_diff(start, rw_segment_at(b, *i)->start) > 0) {
+		status = rw_scoreboard_cut(b, *i, start);
+		*i += !status;
+	}
+	if (!status && rw_seq_diff(end, rw_segment_at(b, *i)->end) < 0)
+		status = rw_scoreboard_cut(b, *i, end);
+	return status;
+}
+
+/* What a packet filled of the capture's holes: how much, up to where, and whether so soon that it was only reordered. */
+struct filling {
+	uint32_t bytes, end;
+	uint8_t reordered;
+};
+
+/* Below the highest byte seen: holes of the capture filled, or a retransmission. */
+static enum rw_scoreboard_status fill_holes(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start,
+					    uint32_t end, struct filling *filling)
+{
+	struct rw_scoreboard *b = &r->tcp.board;
+	/* A packet with a lower number than one before it, sooner than a round trip could bring a retransmission. */
+	int64_t reorder_ns = CAPTURE_REORDER_NS, least_ns = (int64_t)r->tcp.rtt.least_ns;
+	if (p->overtaken && least_ns > reorder_ns)
+		reorder_ns = least_ns;
+	*filling = (struct filling){.reordered = 1};
+	for (uint32_t i = rw_scoreboard_find(b, start); i < b->count; i++) {
+		b->work++;
+		if (rw_seq_diff(rw_segment_at(b, i)->start, end) >= 0)
+			break;
+		if (!(rw_segment_at(b, i)->bits & RW_SEGMENT_UNSEEN))
+			continue;
+		enum rw_scoreboard_status status = cut_out(b, &i, start, end);
+		if (status)
+			return status;
+		struct rw_segment *g = rw_segment_at(b, i);
+		filling->bytes += g->end - g->start;
+		filling->end = g->end;
+		filling->reordered &= p->time_ns - g->sent_ns < reorder_ns;
+		g->bits &= (uint8_t)~RW_SEGMENT_UNSEEN;
+	}
+	filling->reordered &= filling->bytes > 0;
+	return RW_SCOREBOARD_OK;
+}
+
+/*
+ * All that one ACK sets free carries the time at which its sender began to send, however long it took to hand each
+ * packet on: RACK compares such times.
+ */
+static void see_burst(struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	int64_t last_send_ns = r->tcp.last_send_ns;
+	int more = last_send_ns > r->last_ack_ns && p->time_ns - last_send_ns < BURST_GAP_NS &&
+		   r->burst_ns - r->last_ack_ns < RW_PROMPT_NS;
+	if (!r->beside || !more)
+		r->burst_ns = p->time_ns;
+}
+
+/* Without dividing for what most packets carry. */
+static uint32_t whole_segments(uint32_t bytes, uint32_t mss) { return bytes <= mss ? bytes == mss : bytes / mss; }
+
+/*
+ * Linux reduces an idle window for each buffer that it puts into an empty queue. TCP sends the first at once; MPTCP hands
+ * a subflow up to SCHEDULED_MOST bytes before anything leaves, a mapping for each buffer. One that is as long as whole
+ * segments allow had another one behind it; that there were more happens, and does not show.
+ */
+static uint32_t buffers_queued(const struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	int full =
+	    p->mptcp.seen && p->mptcp.dss_mapping && p->mptcp.data_length + r->tcp.segment_bytes >= SCHEDULED_MOST;
+	return full ? 2 : 1;
+}
+
+/*
+ * MPTCP gives a subflow data buffer by buffer, a mapping for each. One that was sent in part waits for room in the window, or
+ * with less than a segment left for what is in flight (Nagle, RFC 9293 3.7.4).
+ */
+static void see_mapping(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start)
+{
+	const struct rw_mptcp *m = &p->mptcp;
+	int mapped = m->seen && m->dss_mapping && m->data_length;
+	if (mapped && (!r->mapped || (uint32_t)m->data_sequence != r->mapping)) {
+		r->mapping = (uint32_t)m->data_sequence;
+		r->mapping_end = start + m->data_length;
+	}
+	r->mapped = (uint8_t)mapped;
+}
+
+static void see_flight(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments)
+{
+	/* Later there may be a tail loss probe among them. */
+	if (r->flight == RW_FLIGHT_INITIAL && r->handshake &&
+	    p->time_ns - r->first_data_ns <= (int64_t)r->tcp.rtt.srtt_ns)
+		r->initial += segments;
+	if (r->flight == RW_FLIGHT_SECOND && p->time_ns - r->last_ack_ns > RW_PROMPT_NS)
+		r->flight = RW_FLIGHT_NONE; /* the application sent it, not the ACK */
+}
+
+/* The sender's data is outstanding up to `end`: first what the capture misses before `start`, then what it has. */
+static enum rw_scoreboard_status append(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start,
+					uint32_t end, uint32_t *segments, uint32_t *unseen)
+{
+	struct rw_sender *s = &r->tcp;
+	struct rw_transmission seen = transmission_of(r, p, start, end);
+	if (rw_seq_diff(start, s->next) > 0) {
+		struct rw_transmission missing = {.start = s->next,
+						  .end = start,
+						  .time_ns = p->time_ns,
+						  .sent_ns = p->time_ns,
+						  .ts_value = p->ts_value,
+						  .unseen = 1};
+		enum rw_scoreboard_status status = rw_sender_send(s, &missing, unseen);
+		if (status)
+			return status;
+		r->identification.holes += *unseen;
+	}
+	return rw_sender_send(s, &seen, segments);
+}
+
+static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end,
+		    struct rw_events *out, struct rw_oddity_counts *oddities)
+{
+	struct rw_sender *s = &r->tcp;
+	uint32_t mss = s->segment_bytes, segments = 0, unseen = 0, gap = start - s->next;
+	uint32_t gap_segments = whole_segments(gap, mss);
+	uint64_t wanted = (uint64_t)s->board.count + gap_segments + whole_segments(end - start, mss) + 2;
+	int64_t last_send_ns = s->last_send_ns;
+	/* A gap may be long, but not made of much more than was ever seen: it would cost memory that no packet paid for. */
+	int imagined = gap_segments > GAP_SEGMENTS_FREE + 4 * r->segments_seen;
+	if (imagined || wanted > s->board.segments_max || end - s->una > RW_SEQUENCE_JUMP_MAX ||
+	    rw_reconstruction_too_much_work(r)) {
+		rw_reconstruction_give_up(r, p, end, oddities);
+		return 0;
+	}
+	uint32_t idle = p->payload_bytes ? rw_sender_idle_timeouts(s, p->time_ns) : 0;
+	enum rw_scoreboard_status status = append(r, p, start, end, &segments, &unseen);
+	if (status == RW_SCOREBOARD_FULL)
+		rw_reconstruction_give_up(r, p, end, oddities);
+	if (status)
+		return status == RW_SCOREBOARD_NO_MEMORY;
+	r->segments_seen += segments;
+	see_mapping(r, p, start);
+	if (idle) {
+		r->flight = RW_FLIGHT_RESTARTED;
+		r->first_sequence = s->una;
+	} else if (s->una == r->first_sequence) {
+		see_flight(r, p, segments);
+	}
+	if (end - start > mss)
+		r->bursts = 1;
+	uint64_t quiet = last_send_ns && rw_sender_in_flight(s) <= segments ? (uint64_t)(p->time_ns - last_send_ns) : 0;
+	int reducing = rw_sender_reducing(s);
+	const struct rw_segment *last = segments ? rw_segment_at(&s->board, s->board.count - 1) : NULL;
+	r->whole = last && last->end - last->start >= mss;
+	r->sent_since += segments + unseen;
+	r->quiet_acks = 0;
+	if (segments + unseen == 0 || (!quiet && !idle && !reducing))
+		return 0; /* no window is any different for it */
+	struct rw_event *e = rw_events_add(r, out, RW_EVENT_SEND, p->time_ns);
+	e->quiet_ns = quiet;
+	e->segments = segments + unseen;
+	e->idle_timeouts = idle;
+	e->idle_restarts = buffers_queued(r, p);
+	e->reducing = (uint8_t)reducing;
+	return 0;
+}
+
+/* Beside the receiver, an RTT is the time from a timestamp value leaving to its echo arriving (RFC 7323 4.1). */
+static void echo_sample(struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	if (!r->tcp.untimed || !p->has_timestamps || !r->echo_ns)
+		return;
+	int32_t later = rw_seq_diff(p->ts_echo, r->echo_value);
+	if (later == 0)
+		rw_reconstruction_rtt(r, (uint64_t)(p->time_ns - r->echo_ns));
+	if (later >= 0)
+		r->echo_ns = 0; /* taken, or passed over: the next value is followed */
+}
+
+/* Data that follows neither an ACK nor other data was let go by a timer, or by the application. */
+static void see_pace(struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	if (r->tcp.board.count < PACED_FLIGHT_MIN || r->tcp.state != RW_SENDER_OPEN)
+		return;
+	r->sends++;
+	r->timed_sends += p->time_ns - r->last_ack_ns > RW_PROMPT_NS && p->time_ns - r->tcp.last_send_ns > RW_PROMPT_NS;
+}
+
+int rw_reconstruction_paced(const struct rw_reconstruction *r)
+{
+	return r->sends >= PACED_SENDS_MIN && r->timed_sends * 5 > r->sends && !r->corrected;
+}
+
+/* SYNs take a sequence number and may carry data (TCP Fast Open). Returns where that data begins. */
+static uint32_t see_syn(struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	/* One without and one with ACK are sent when both sides open at once (RFC 9293 3.5): neither again. */
+	uint8_t kind = p->flags & RW_TCP_ACK ? 2 : 1;
+	r->tcp.retransmitted += r->syns & kind ? 1 : 0;
+	r->syns |= kind;
+	if (!r->started)
+		rw_reconstruction_start(r, p->sequence + 1);
+	return p->sequence + 1;
+}
+
+/* A packet without data tells how far its sender has got: what the capture misses of that was lost on the way. */
+static int sent_nothing(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+			struct rw_oddity_counts *oddities)
+{
+	uint32_t ahead = p->sequence - r->tcp.next;
+	int told =
+	    r->started && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->sequence - r->tcp.una <= r->tcp.window_bytes;
+	if (!told || !ahead || ahead > RW_SEQUENCE_JUMP_MAX)
+		return 0;
+	return sent_new(r, p, p->sequence, p->sequence, out, oddities);
+}
+
+static int sent_data(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end,
+		     struct rw_events *out, struct rw_oddity_counts *oddities)
+{
+	struct rw_sender *s = &r->tcp;
+	int fin = !!(p->flags & RW_TCP_FIN); /* it has a sequence number, and is no data */
+	if (rw_seq_diff(start, s->next) < 0) {
+		uint32_t old_end = rw_seq_diff(end, s->next) < 0 ? end : s->next;
+		/* A keep-alive repeats one byte below what was acknowledged (RFC 9293 3.8.4). */
+		if (p->payload_bytes <= 1 && rw_seq_diff(old_end, s->una) <= 0 && !fin)
+			return 0;
+		struct filling filling;
+		enum rw_scoreboard_status status = fill_holes(r, p, start, old_end, &filling);
+		if (status == RW_SCOREBOARD_FULL)
+			rw_reconstruction_give_up(r, p, s->next, oddities);
+		if (status)
+			return status == RW_SCOREBOARD_NO_MEMORY;
+		r->bytes += filling.bytes - (uint32_t)(fin && filling.bytes && filling.end == end);
+		if (!filling.reordered)
+			sent_again(r, p, start, old_end, out);
+		start = old_end;
+	}
+	if (rw_seq_diff(end, start) <= 0)
+		return 0;
+	r->bytes += end - start - (uint32_t)fin;
+	return sent_new(r, p, start, end, out, oddities);
+}
+
+static int sent(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+		struct rw_oddity_counts *oddities)
+{
+	uint32_t start = p->sequence, bytes = p->payload_bytes + !!(p->flags & RW_TCP_FIN);
+	if (p->flags & RW_TCP_SYN) {
+		start = see_syn(r, p);
+		if (p->payload_bytes == 0)
+			return 0;
+	}
+	if (bytes == 0)
+		return sent_nothing(r, p, out, oddities);
+	if (!r->started)
+		rw_reconstruction_start(r, start);
+	struct rw_sender *s = &r->tcp;
+	/* A byte at a closed window asks for an answer (RFC 9293 3.8.6.1): no data yet, and when it is repeated no loss. */
+	if (p->payload_bytes == 1 && s->board.count == 0 && start == s->una && s->window_bytes == 0) {
+		r->window_probe = 1;
+		return 0;
+	}
+	if (rw_seq_diff(start, s->next) < -RW_SEQUENCE_JUMP_MAX)
+		return 0;
+	if (p->payload_bytes) {
+		rw_sender_cut_by(s, rw_reconstruction_segment_bytes(r, p));
+		r->segment_header = p->tcp_header_bytes;
+		if (!r->first_data_ns)
+			r->first_data_ns = p->time_ns;
+	}
+	see_pace(r, p);
+	see_burst(r, p);
+	echo_sample(r, p);
+	return sent_data(r, p, start, start + bytes, out, oddities);
+}
+
+/*
+ * Is it what most packets are: a segment that follows the last one, of a sender that nothing has happened to, with others
+ * in flight?
+ */
+static inline int goes_on(const struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	return p->sequence == r->tcp.next && p->tcp_header_bytes == r->segment_header &&
+	       !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) && r->steady && rw_sender_continues(&r->tcp, p->payload_bytes);
+}
+
+/* What sent() does with such a packet, and no more. */
+static inline void send_next(struct rw_reconstruction *r, const struct rw_packet *p)
+{
+	uint32_t start = r->tcp.next;
+	see_pace(r, p);
+	see_burst(r, p);
+	echo_sample(r, p);
+	r->bytes += p->payload_bytes;
+	rw_sender_continue(&r->tcp, p->payload_bytes, p->time_ns, r->burst_ns, p->ts_value);
+	r->segments_seen++;
+	if (p->mptcp.seen | r->mapped)
+		see_mapping(r, p, start);
+	r->whole = p->payload_bytes == r->tcp.segment_bytes;
+	r->sent_since++;
+	r->quiet_acks = 0;
+}
+
+/*
+ * A packet leaves within the tick that it names: the earliest in their ticks tell when those begin. Clocks of a host and
+ * of who captures drift apart.
+ */
+static void follow_ticks(struct rw_tick_clock *clock, const struct rw_packet *p)
+{
+	if (!clock->counts || !p->has_timestamps)
+		return;
+	if (!clock->started) {
+		clock->started = 1;
+		clock->first = p->ts_value;
+		clock->first_ns = p->time_ns;
+		clock->seen_ns = p->time_ns;
+	}
+	int64_t began = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, clock->first) * RW_CLOCK_TICK_NS;
+	int64_t passed = p->time_ns - clock->seen_ns;
+	clock->first_ns += passed > 0 ? passed / CLOCK_DRIFT : 0;
+	clock->seen_ns = p->time_ns;
+	clock->last = p->ts_value;
+	if (began < clock->first_ns)
+		clock->first_ns = began;
+}
+
+static RW_ASIDE int sent_otherwise(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+				   struct rw_oddity_counts *oddities)
+{
+	int failed = sent(r, p, out, oddities);
+	rw_settle_events(r, out);
+	return failed;
+}
+
+int rw_reconstruction_sent(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+			   struct rw_oddity_counts *oddities)
+{
+	out->count = 0;
+	r->packets++;
+	if (rw_reconstruction_too_much_work(r))
+		rw_reconstruction_give_up(r, p, r->tcp.next, oddities);
+	follow_ticks(&r->ticks, p);
+	if (!RW_SHORT_WAY(goes_on(r, p)))
+		return sent_otherwise(r, p, out, oddities);
+	send_next(r, p);
+	return 0;
+}

@@ -1,0 +1,226 @@
+/* What leaves the sender: new data, retransmissions, probes; and the timers that let them go. */
+#include "sender.h"
+
+#include <string.h>
+
+#include "bytes.h"
+
+#define MS 1000000ull
+/* RFC 8985 7.2: the probe waits two round trips and, in Linux, 2 ms. */
+#define PROBE_SLACK_NS (2 * MS)
+
+enum { BACKOFF_COUNTED = 15, IDLE_TIMEOUTS_MAX = 64 };
+
+void rw_sender_open(struct rw_sender *s, uint32_t segment_bytes, int sack, uint32_t segments_max,
+		    struct rw_budget *budget)
+{
+	memset(s, 0, sizeof *s);
+	s->board.segments_max = segments_max;
+	s->board.budget = budget;
+	s->segment_bytes = s->board.typical_bytes = segment_bytes;
+	s->sack = (uint8_t)sack;
+	s->threshold = s->rack.reordering = RW_DUPLICATE_ACKS;
+	s->rack.window_steps = 1;
+	s->window_bytes = UINT32_MAX;
+}
+
+void rw_sender_close(struct rw_sender *s)
+{
+	rw_scoreboard_close(&s->board);
+	s->seen_sacks = s->backoff = 0;
+}
+
+void rw_sender_start(struct rw_sender *s, uint32_t sequence)
+{
+	s->una = s->next = s->high = s->highest_sack = s->rtt.sequence = sequence;
+}
+
+void rw_sender_forget(struct rw_sender *s, uint32_t sequence)
+{
+	rw_scoreboard_clear(&s->board);
+	s->una = s->next = s->high = s->highest_sack = sequence;
+	s->state = RW_SENDER_OPEN;
+	s->probe.outstanding = s->undo.possible = 0;
+	s->seen_sacks = s->backoff = 0;
+}
+
+enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments)
+{
+	uint32_t start = sent->start, before = *segments;
+	while (rw_seq_diff(sent->end, start) > 0) {
+		uint32_t stop = sent->end - start > s->segment_bytes ? start + s->segment_bytes : sent->end;
+		struct rw_segment g = {start, stop, sent->sent_ns, sent->ts_value,
+				       sent->unseen ? RW_SEGMENT_UNSEEN : 0};
+		enum rw_scoreboard_status status = rw_scoreboard_append(&s->board, &g);
+		if (status)
+			return status;
+		start = stop;
+		(*segments)++;
+	}
+	s->next = sent->end;
+	if (sent->unseen)
+		return RW_SCOREBOARD_OK;
+	if (s->board.count == *segments - before || s->timer_ns == 0)
+		s->timer_ns = sent->time_ns;
+	s->last_send_ns = sent->time_ns;
+	rw_sender_check(s);
+	return RW_SCOREBOARD_OK;
+}
+
+/* Segments [start, end) are in flight again. A probe asks for an answer: it adds nothing to what is in flight. */
+static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmission *sent, int probe)
+{
+	uint32_t segments = 0;
+	int losing = s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS;
+	for (uint32_t i = rw_scoreboard_find(&s->board, sent->start); i < s->board.count; i++) {
+		struct rw_segment *g = rw_segment_at(&s->board, i);
+		s->board.work++;
+		if (rw_seq_diff(g->start, sent->end) >= 0)
+			break;
+		segments++;
+		if (!(g->bits & RW_SEGMENT_SACKED) && !probe) {
+			if (g->bits & RW_SEGMENT_RETRANSMITTED || (losing && !(g->bits & RW_SEGMENT_LOST)))
+				rw_scoreboard_lose(&s->board, g);
+			if (!(g->bits & RW_SEGMENT_RETRANSMITTED)) {
+				g->bits |= RW_SEGMENT_RETRANSMITTED;
+				s->board.retrans_out++;
+			}
+		}
+		g->bits |= RW_SEGMENT_EVER;
+		g->sent_ns = sent->sent_ns;
+		g->ts_value = sent->ts_value;
+	}
+	return segments;
+}
+
+/*
+ * Segments leave again as long as they may be now: one that carries SACK blocks for the other direction is shorter than it was.
+ * What is cut off goes with the next segment. Without room to cut, the segments stay as they were.
+ */
+static RW_ASIDE void recut(struct rw_sender *s, uint32_t start, uint32_t end)
+{
+	struct rw_scoreboard *b = &s->board;
+	uint32_t i = rw_scoreboard_find(b, start);
+	if (i < b->count && rw_seq_diff(start, rw_segment_at(b, i)->start) > 0) {
+		if (rw_scoreboard_cut(b, i, start))
+			return;
+		i++;
+	}
+	uint32_t last = i;
+	while (last < b->count && rw_seq_diff(rw_segment_at(b, last)->end, end) < 0)
+		last++;
+	b->work += last - i;
+	if (last == b->count || rw_seq_diff(rw_segment_at(b, last)->start, end) >= 0)
+		return;
+	if (rw_segment_at(b, last)->end != end && rw_scoreboard_cut(b, last, end))
+		return;
+	for (; last > i && rw_segment_at(b, last)->bits == rw_segment_at(b, last - 1)->bits; last--)
+		rw_scoreboard_join(b, last - 1);
+	/* Duplicate ACKs are no more than the segments that they can stand for. */
+	if (!s->sack && b->sacked_out > b->count - b->lost_out)
+		b->sacked_out = b->count - b->lost_out;
+}
+
+uint32_t rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sent)
+{
+	uint32_t bytes = sent->end - sent->start;
+	int is_head = rw_seq_diff(sent->start, s->una) <= 0;
+	if (bytes && bytes <= s->segment_bytes)
+		recut(s, sent->start, sent->end);
+	uint32_t segments = mark_retransmitted(s, sent, 0);
+	if (!s->undo.has_retransmit_ts && sent->has_timestamp) {
+		s->undo.retransmit_ts = sent->ts_value;
+		s->undo.has_retransmit_ts = 1;
+	}
+	if (s->undo.retransmits < 0)
+		s->undo.retransmits = 0;
+	if (s->undo.retransmits < RW_SEQUENCE_JUMP_MAX)
+		s->undo.retransmits += (int32_t)segments;
+	if (is_head || s->state != RW_SENDER_RECOVERY)
+		s->timer_ns = sent->time_ns;
+	rw_sender_check(s);
+	return segments;
+}
+
+uint32_t rw_sender_probe(struct rw_sender *s, const struct rw_transmission *sent)
+{
+	s->probe.outstanding = s->probe.retransmitted = 1;
+	s->probe.high = s->next;
+	uint32_t segments = mark_retransmitted(s, sent, 1);
+	if (rw_seq_diff(sent->start, s->una) <= 0 || s->state != RW_SENDER_RECOVERY)
+		s->timer_ns = sent->time_ns;
+	rw_sender_check(s);
+	return segments;
+}
+
+/* From here on a reduction may prove unnecessary. */
+static void allow_undo(struct rw_sender *s)
+{
+	s->undo.possible = 1;
+	s->undo.mark = s->una;
+	s->undo.retransmits = s->board.retrans_out ? (int32_t)s->board.retrans_out : -1;
+}
+
+int rw_sender_enter_recovery(struct rw_sender *s)
+{
+	int reduce = !rw_sender_reducing(s);
+	allow_undo(s);
+	if (reduce) {
+		s->high = s->next;
+		s->probe.outstanding = 0;
+	}
+	s->state = RW_SENDER_RECOVERY;
+	s->fast_retransmits++;
+	return reduce;
+}
+
+/* The whole window is lost, but for what RACK says was sent too recently; never the head. */
+static void lose_at_timeout(struct rw_sender *s, int64_t now_ns)
+{
+	for (uint32_t i = 0; i < s->board.count; i++) {
+		struct rw_segment *g = rw_segment_at(&s->board, i);
+		s->board.work++;
+		if (i > 0 && s->sack && (int64_t)s->rack.rtt_ns > now_ns - g->sent_ns)
+			continue;
+		rw_scoreboard_lose(&s->board, g);
+	}
+}
+
+int rw_sender_time_out(struct rw_sender *s, int64_t now_ns)
+{
+	int undisturbed = s->state < RW_SENDER_RECOVERY;
+	if (!s->sack)
+		s->board.sacked_out = 0; /* what duplicate ACKs stood for is lost as well */
+	int new_episode = s->state <= RW_SENDER_DISORDER || rw_seq_diff(s->high, s->una) <= 0 ||
+			  (s->state == RW_SENDER_LOSS && s->backoff == 0);
+	lose_at_timeout(s, now_ns);
+	if (new_episode)
+		allow_undo(s);
+	if (s->state <= RW_SENDER_DISORDER && s->board.sacked_out >= s->threshold && s->rack.reordering > s->threshold)
+		s->rack.reordering = s->threshold;
+	s->f_rto = undisturbed || s->backoff > 0;
+	s->state = RW_SENDER_LOSS;
+	s->high = s->next;
+	s->probe.outstanding = 0;
+	if (s->backoff < BACKOFF_COUNTED)
+		s->backoff++;
+	s->timeouts++;
+	rw_sender_check(s);
+	return new_episode;
+}
+
+uint64_t rw_sender_probe_timeout_ns(const struct rw_sender *s)
+{
+	uint64_t probe = 2 * s->rtt.srtt_ns + PROBE_SLACK_NS, rto = rw_sender_rto_ns(s);
+	return probe < rto ? probe : rto;
+}
+
+uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns)
+{
+	if (s->board.count || !s->last_send_ns)
+		return 0;
+	int64_t quiet = now_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
+	return quiet > rto ? (uint32_t)(quiet / rto < IDLE_TIMEOUTS_MAX ? quiet / rto : IDLE_TIMEOUTS_MAX) : 0;
+}
+
+void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns) { rw_round_trip_sample(&s->rtt, rtt_ns, s->una, s->next); }

@@ -1,0 +1,113 @@
+"""The API says truly what it answers, and the dashboard's types are made from that."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+import rewindow
+from rewindow.findings.connections import Connection, Subflow
+from store import models
+from tests.service.test_api import SAMPLE, Run, mptcp, upload
+
+DASHBOARD = Path(__file__).parents[2] / "dashboard"
+
+LOOSE = {
+    "Step.state": "the values of a specification's variables, whatever they are",
+}
+"""Fields whose content no schema describes, and why."""
+
+
+def document() -> dict[str, Any]:
+    done = subprocess.run([sys.executable, "-m", "api.openapi"], capture_output=True, check=True, cwd=DASHBOARD.parent)
+    return dict(json.loads(done.stdout))
+
+
+def test_the_dashboards_types_are_those_of_the_api(tmp_path: Path) -> None:
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(document()))
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    script = json.loads((DASHBOARD / "package.json").read_text())["scripts"]["types"]
+    command = ["node_modules/.bin/openapi-typescript", str(path), *script.split()[2:], "--check"]
+    done = subprocess.run(command, cwd=DASHBOARD, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"run `make types`: {done.stdout}{done.stderr}"
+
+
+def anything(schema: Any) -> bool:
+    """Does this schema allow any value?"""
+    if not isinstance(schema, dict):
+        return True
+    if any(anything(s) for s in schema.get("anyOf", [])) or ("items" in schema and anything(schema["items"])):
+        return True
+    if schema.get("type") == "object" and "properties" not in schema:
+        return anything(schema.get("additionalProperties", True))
+    return not schema.keys() & {"type", "$ref", "anyOf", "enum", "const"}
+
+
+def test_every_field_has_a_type() -> None:
+    schemas = document()["components"]["schemas"]
+    assert {
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, its in schema.get("properties", {}).items()
+        if anything(its)
+    } == LOOSE.keys()
+
+
+def test_every_answer_has_a_schema() -> None:
+    for path, methods in document()["paths"].items():
+        for method, operation in methods.items():
+            for status, response in operation["responses"].items():
+                if status.startswith("2") and status != "204":
+                    for media_type, content in response["content"].items():
+                        assert not anything(content["schema"]), (method, path, media_type)
+
+
+def test_what_the_library_finds_is_what_the_api_tells(client: TestClient, run_jobs: Run) -> None:
+    capture = upload(client)
+    run_jobs()
+    told = client.get(f"/v1/captures/{capture['id']}").json()
+    with rewindow.open(SAMPLE) as opened, opened.stream(["newreno"], bottlenecks=True) as replay:
+        replay.run()
+        summary, connections = replay.summary(), replay.connections()
+    found = json.loads(json.dumps(dataclasses.asdict(summary)))
+    told["summary"].pop("connection_quality")
+    assert {**told["summary"], "bottlenecks": None} == {**found, "bottlenecks": None}
+    detail = client.get(f"/v1/connections/{mptcp(client, told)['id']}").json()
+    connection = next(c for c in connections if c.kind == "mptcp")
+    same(detail, connection, {"id", "subflows"})
+    for mine, theirs in zip(detail["subflows"], connection.subflows, strict=True):
+        same(mine, theirs, {"sender_algorithm"})
+        assert mine["number"] == theirs.id
+        assert (mine["sender_algorithm"], mine["sender_match"]) == (
+            theirs.sender_algorithm.name, theirs.sender_algorithm.match,
+        )  # fmt: skip
+
+
+def same(told: dict[str, Any], found: Any, besides: set[str]) -> None:
+    for name in told.keys() & {f.name for f in dataclasses.fields(found)} - besides:
+        assert told[name] == getattr(found, name), name
+
+
+NOT_KEPT = {
+    Connection: {"subflows", "fallback", "checksum", "fast_closed"},
+    Subflow: {
+        "id", "first_ns", "last_ns", "reverse_bytes", "reverse_packets", "acks", "unseen_bytes",
+        "mss_bytes", "handshake_rtt_us", "backup", "replayed", "bottleneck", "bottleneck_state",
+    },
+}  # fmt: skip
+"""Fields of the library's results that are no columns of their own: the service keeps them elsewhere, or not."""
+
+
+def test_a_new_field_of_the_library_is_kept_or_named_here() -> None:
+    for found, table in ((Connection, models.Connection), (Subflow, models.Subflow)):
+        fields = {f.name for f in dataclasses.fields(found)}
+        columns = {c.name for c in table.__table__.columns}
+        assert fields - columns == NOT_KEPT[found]
