@@ -86,24 +86,36 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 	}
 	rw_rack_delivered(s, g, w->ack->time_ns);
 	g->bits |= RW_SEGMENT_SACKED;
+	g->sacked_to = g->end;
 	b->sacked_out++;
 	w->answer->delivered++;
 	w->data_sacked = 1;
 }
 
+/*
+ * Segments that lie within [start, end) are SACKed. Of a run that was SACKed before only the first segment is looked at: it
+ * remembers how far the run goes.
+ */
 static void sack_range(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
 {
-	for (uint32_t i = rw_scoreboard_find(&s->board, start); i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
-		s->board.work++;
-		if (rw_seq_diff(g->end, end) > 0)
-			break;
-		if (rw_seq_diff(g->start, start) >= 0)
-			sack_segment(s, w, g);
+	struct rw_scoreboard *b = &s->board;
+	struct rw_segment *run = NULL; /* everything from it to c is SACKed */
+	struct rw_cursor c = rw_scoreboard_find(b, start);
+	while (c.at && rw_seq_diff(c.at->end, end) <= 0) {
+		struct rw_segment *g = c.at;
+		b->work++;
+		if (rw_seq_diff(g->start, start) < 0) {
+			c = rw_cursor_next(b, c);
+			continue;
+		}
+		run = run ? run : g;
+		sack_segment(s, w, g);
+		run->sacked_to = g->sacked_to;
+		c = g->sacked_to == g->end ? rw_cursor_next(b, c) : rw_scoreboard_find(b, g->sacked_to);
 	}
 }
 
-/* Only what the ACK before did not say already, or a large window would be walked at every ACK. */
+/* Only what the ACK before did not say already. */
 static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
 {
 	for (uint8_t k = 0; k < s->seen_sacks; k++) {
@@ -111,8 +123,8 @@ static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t star
 		if (rw_seq_diff(seen.start, start) >= 0 && rw_seq_diff(seen.end, end) <= 0) {
 			sack_range(s, w, start, seen.start);
 			/* A segment across the old edge was not covered whole before. */
-			uint32_t i = rw_scoreboard_find(&s->board, seen.end);
-			uint32_t from = i < s->board.count ? rw_segment_at(&s->board, i)->start : seen.end;
+			const struct rw_segment *edge = rw_scoreboard_find(&s->board, seen.end).at;
+			uint32_t from = edge ? edge->start : seen.end;
 			if (rw_seq_diff(from, seen.end) > 0)
 				from = seen.end;
 			start = rw_seq_diff(from, start) > 0 ? from : start;
@@ -147,8 +159,8 @@ static void see_duplicate(struct rw_sender *s, struct ack_work *w, struct rw_ran
 		count_spurious(&s->undo, range.end, segments);
 		return;
 	}
-	for (uint32_t i = rw_scoreboard_find(&s->board, range.start); i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
+	for (struct rw_cursor c = rw_scoreboard_find(&s->board, range.start); c.at; c = rw_cursor_next(&s->board, c)) {
+		const struct rw_segment *g = c.at;
 		s->board.work++;
 		if (rw_seq_diff(g->end, range.end) > 0)
 			break;
@@ -183,9 +195,14 @@ static void read_sacks(struct rw_sender *s, struct ack_work *w)
 		}
 		if (rw_seq_diff(range.start, s->una) < 0)
 			continue;
-		sack_new_part(s, w, range.start, range.end);
-		kept[keep++] = range;
+		/* In sequence order, as the kernel reads them: RACK and the round trip follow the last and the first of them. */
+		uint8_t at = keep++;
+		for (; at && rw_seq_diff(range.start, kept[at - 1].start) < 0; at--)
+			kept[at] = kept[at - 1];
+		kept[at] = range;
 	}
+	for (uint8_t k = 0; k < keep; k++)
+		sack_new_part(s, w, kept[k].start, kept[k].end);
 	for (uint8_t k = 0; k < keep; k++)
 		if (rw_seq_diff(kept[k].end, s->highest_sack) > 0)
 			s->highest_sack = kept[k].end;
@@ -230,15 +247,15 @@ static void acknowledge_segment(struct rw_sender *s, struct ack_work *w, const s
 /* Takes acknowledged segments off the scoreboard. */
 static void drop_acknowledged(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 {
-	while (s->board.count) {
-		struct rw_segment *g = rw_segment_at(&s->board, 0);
+	struct rw_segment *g;
+	while ((g = rw_scoreboard_head(&s->board))) {
 		if (rw_seq_diff(g->end, ack) > 0) {
 			if (rw_seq_diff(g->start, ack) < 0)
 				g->start = ack;
 			break;
 		}
 		acknowledge_segment(s, w, g);
-		rw_scoreboard_drop(&s->board, 1);
+		rw_scoreboard_drop_head(&s->board);
 	}
 }
 
@@ -263,11 +280,17 @@ static void advance(struct rw_sender *s, struct ack_work *w)
 		s->highest_sack = s->una;
 }
 
-/* RFC 6582: without SACK, each duplicate ACK stands for one segment that was delivered. */
+/*
+ * RFC 6582: without SACK, each duplicate ACK stands for one segment that was delivered. At the end of an episode they do not: they
+ * may answer what was sent again.
+ */
 static void count_duplicate(struct rw_sender *s, struct ack_work *w)
 {
 	struct rw_scoreboard *b = &s->board;
-	if (w->answer->duplicate && b->sacked_out + (b->lost_out ? b->lost_out : 1) < b->count) {
+	int ends = s->state >= RW_SENDER_RECOVERY && w->una_before == s->high;
+	if (ends && !w->answer->advanced) {
+		b->sacked_out = 0;
+	} else if (w->answer->duplicate && b->sacked_out + (b->lost_out ? b->lost_out : 1) < b->count) {
 		b->sacked_out++;
 		w->answer->delivered++;
 	} else if (w->answer->advanced) {
@@ -325,19 +348,25 @@ static int may_undo(const struct rw_sender *s, const struct ack_work *w)
 	return s->undo.possible && (s->undo.retransmits == 0 || echoes_before_retransmission(s, w->ack));
 }
 
-/* find_lost: what is marked lost was not. */
-static void undo(struct rw_sender *s, struct ack_work *w, int find_lost)
+static void undo(struct rw_sender *s, struct ack_work *w)
 {
-	for (uint32_t i = 0; find_lost && i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
+	w->answer->steps |= RW_STEP_UNDO;
+	s->undo.possible = 0;
+}
+
+/* Nothing is marked lost any more: what is, RACK finds anew. */
+static void find_lost(struct rw_sender *s, struct ack_work *w)
+{
+	int any = s->board.lost_out > 0;
+	for (struct rw_cursor c = rw_cursor_from(&s->board, 0); s->board.lost_out; c = rw_cursor_next(&s->board, c)) {
 		s->board.work++;
-		if (g->bits & RW_SEGMENT_LOST) {
-			g->bits &= (uint8_t)~RW_SEGMENT_LOST;
+		if (c.at->bits & RW_SEGMENT_LOST) {
+			c.at->bits &= (uint8_t)~RW_SEGMENT_LOST;
 			s->board.lost_out--;
 		}
 	}
-	w->answer->steps |= RW_STEP_UNDO;
-	s->undo.possible = 0;
+	if (any && rw_rack_restart(s) != RW_SCOREBOARD_OK)
+		w->answer->no_memory = 1;
 }
 
 /* A tail loss probe repaired a loss when the ACK passes it without a DSACK (RFC 8985 7.4). */
@@ -362,10 +391,8 @@ static void lose_head_without_sack(struct rw_sender *s, const struct ack_work *w
 {
 	int begins = s->state < RW_SENDER_RECOVERY && s->board.sacked_out >= s->rack.reordering;
 	int goes_on = s->state == RW_SENDER_RECOVERY && w->answer->advanced;
-	if (!(begins || goes_on) || s->board.count == 0)
-		return;
-	struct rw_segment *head = rw_segment_at(&s->board, 0);
-	if (!(head->bits & RW_SEGMENT_RETRANSMITTED))
+	struct rw_segment *head = rw_scoreboard_head(&s->board);
+	if ((begins || goes_on) && head && !(head->bits & RW_SEGMENT_RETRANSMITTED))
 		rw_scoreboard_lose(&s->board, head);
 }
 
@@ -400,6 +427,20 @@ static void recover(struct rw_sender *s, const struct ack_work *w)
 		w->answer->steps |= RW_STEP_NO_UNDO;
 }
 
+/*
+ * All that was sent before the episode is acknowledged, and nothing beyond. Without SACK duplicate ACKs may still come for what
+ * was sent again: the sender waits for an ACK of newer data (RFC 6582 3.2). Returns whether it does.
+ */
+static int waits_for_newer(struct rw_sender *s)
+{
+	if (s->sack || s->una != s->high)
+		return 0;
+	/* What is sent again from here on belongs to another loss: RFC 3522 compares with its timestamp. */
+	if (!s->board.retrans_out)
+		s->undo.has_retransmit_ts = 0;
+	return 1;
+}
+
 /* The loss episode is over: the sender goes on as in RW_SENDER_OPEN. */
 static void end_loss(struct rw_sender *s, struct ack_work *w)
 {
@@ -409,7 +450,8 @@ static void end_loss(struct rw_sender *s, struct ack_work *w)
 
 static void undo_timeout(struct rw_sender *s, struct ack_work *w)
 {
-	undo(s, w, 1);
+	find_lost(s, w);
+	undo(s, w);
 	s->f_rto = 0;
 	end_loss(s, w);
 }
@@ -434,7 +476,9 @@ static int process_loss(struct rw_sender *s, struct ack_work *w)
 	if (!recovered)
 		return 0;
 	if (may_undo(s, w))
-		undo(s, w, 0);
+		undo(s, w);
+	if (waits_for_newer(s))
+		return 0;
 	s->undo.possible = 0;
 	end_loss(s, w);
 	return 1;
@@ -449,9 +493,8 @@ static int end_episode(struct rw_sender *s, struct ack_work *w)
 	} else if (s->state == RW_SENDER_RECOVERY) {
 		int undone = may_undo(s, w);
 		if (undone)
-			undo(s, w, 0);
-		/* Without SACK duplicate ACKs may still come for what was sent again: wait for one beyond (RFC 6582). */
-		if (!s->sack && s->una == s->high)
+			undo(s, w);
+		if (waits_for_newer(s))
 			return 1;
 		if (!undone && s->undo.possible)
 			w->answer->steps |= RW_STEP_EXIT;
@@ -468,10 +511,11 @@ static void process_recovery(struct rw_sender *s, struct ack_work *w)
 		note_reordering(s, w->una_before);
 		if (s->board.retrans_out)
 			return;
-		undo(s, w, 1);
+		find_lost(s, w);
+		undo(s, w);
 		reopen(s);
 	} else if (s->undo.possible && s->undo.retransmits == 0) {
-		undo(s, w, 0);
+		undo(s, w);
 		try_open(s, w);
 	}
 	identify_loss(s, w);
@@ -496,7 +540,7 @@ static void react(struct rw_sender *s, struct ack_work *w)
 	if (s->state == RW_SENDER_LOSS)
 		over = process_loss(s, w);
 	else if (s->state <= RW_SENDER_DISORDER && s->undo.possible && s->undo.retransmits == 0)
-		undo(s, w, 0);
+		undo(s, w);
 	identify_loss(s, w);
 	if (!over && !w->retransmission_lost)
 		return;
@@ -506,12 +550,27 @@ static void react(struct rw_sender *s, struct ack_work *w)
 		try_open(s, w);
 }
 
+/*
+ * RFC 6298 5.3. A SACK restarts the timer only with data that left no later than the head did last: SACKs of newer data would
+ * put off for ever the timeout of a retransmission that was lost.
+ */
 static void restart_timer(struct rw_sender *s, const struct ack_work *w)
 {
+	int sacked_older = w->data_sacked && w->first_sacked_ns && s->board.count &&
+			   w->first_sacked_ns <= rw_scoreboard_head(&s->board)->sent_ns;
 	if (w->answer->advanced)
 		s->backoff = 0;
-	if (w->answer->data_acked || w->data_sacked)
+	if (w->answer->data_acked || sacked_older)
 		s->timer_ns = w->ack->time_ns;
+}
+
+/* Is the receiver's window another one? A duplicate ACK that offers less takes nothing back: it is older, or still a duplicate. */
+static int takes_window(const struct rw_sender *s, const struct rw_sender_ack *ack)
+{
+	if (ack->window_bytes == s->window_bytes)
+		return 0;
+	return rw_seq_diff(ack->ack, s->una) > 0 || ack->carries_data || ack->window_bytes > s->window_bytes ||
+	       ack->window_bytes == 0;
 }
 
 void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack, struct rw_sender_answer *answer)
@@ -521,11 +580,12 @@ void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack,
 			     .una_before = s->una,
 			     .highest_before = s->board.sacked_out ? s->highest_sack : s->una};
 	int32_t ahead = rw_seq_diff(ack->ack, s->una);
-	int window_update = s->window_bytes != UINT32_MAX && ack->window_bytes != s->window_bytes;
+	int window_update = s->window_bytes != UINT32_MAX && takes_window(s, ack);
 	int outstanding = s->board.count > 0 || rw_seq_diff(ack->ack, s->next) > 0;
 	uint32_t losses_before = s->board.losses;
 	memset(answer, 0, sizeof *answer);
-	s->window_bytes = ack->window_bytes;
+	if (s->window_bytes == UINT32_MAX || window_update)
+		s->window_bytes = ack->window_bytes;
 	if (ahead < 0 || ahead > RW_SEQUENCE_JUMP_MAX) {
 		answer->ignored = 1;
 		return;
