@@ -149,6 +149,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 	h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 	h->prior_cwnd_q16 = p->cwnd_q16;
 	h->prr = (struct rw_prr){0, 0};
+	h->restart_segments = 0;
 	p->cwnd_cnt = 0;
 	end_interval(p);
 	if (marked && s->control->ece)
@@ -167,6 +168,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	h->adrift = 0;
+	h->restart_segments = 0;
 	if (new_episode) {
 		h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 		h->prior_cwnd_q16 = p->cwnd_q16;
@@ -225,6 +227,22 @@ static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t time
 	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path);
 }
 
+/* A flight after an idle time is larger than the window that was reduced for it: that was done less often, or not at all. */
+static RW_ASIDE void outlast(struct rw_shadow *s, uint32_t path, uint32_t flight)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	uint64_t before_q16 = rw_window_of(h->restart_segments);
+	uint64_t once_q16 = rw_window_after_idle(before_q16, h->initial_window, 1);
+	int kept = flight > rw_window_segments(once_q16);
+	p->cwnd_q16 = larger(p->cwnd_q16, kept ? before_q16 : once_q16);
+	if (kept)
+		p->ssthresh_q16 = h->restart_ssthresh_q16;
+	h->kept += (uint8_t)kept;
+	h->restart_segments = 0;
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
+}
+
 /*
  * How often MPTCP halved a window after an idle time depends on how much it queued before it sent; some hosts keep theirs.
  * The flight shows it: no window is smaller, and one that ended it was no larger.
@@ -235,27 +253,37 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	struct rw_shadow_path *h = &s->path[path];
 	uint32_t flight = e->first_flight, before = h->restart_segments;
 	uint64_t next = p->cwnd_q16;
-	h->restart_segments = 0;
-	/* The flight of another window, or of one that nothing has filled yet. */
-	if (!before || !kernel_mode(s) ||
-	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
+	if (!before)
 		return;
+	/* The flight of another window, or of one that nothing has filled yet. */
+	if (!kernel_mode(s) ||
+	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1)) {
+		h->restart_segments = 0;
+		return;
+	}
 	while (e->first_flight_full && rw_window_segments(next) > flight &&
 	       rw_window_after_idle(next, h->initial_window, 1) < next)
 		next = rw_window_after_idle(next, h->initial_window, 1);
 	if (rw_window_segments(next) == flight)
 		p->cwnd_q16 = next;
 	if (flight > rw_window_segments(p->cwnd_q16) + rw_window_segments(p->cwnd_q16) / 4) {
-		uint64_t once = rw_window_after_idle(rw_window_of(before), h->initial_window, 1);
-		int kept = flight > rw_window_segments(once);
-		p->cwnd_q16 = kept ? rw_window_of(before) : once;
-		if (kept)
-			p->ssthresh_q16 = h->restart_ssthresh_q16;
-		h->kept += (uint8_t)kept;
-	} else if (flight == rw_window_segments(p->cwnd_q16)) {
-		h->kept = 0;
+		outlast(s, path, flight);
+		return;
 	}
+	if (flight == rw_window_segments(p->cwnd_q16))
+		h->kept = 0;
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
+}
+
+/* A later flight may show it too, until slow start has brought the window back. Returns the window in segments. */
+static RW_ASIDE uint64_t check_later_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	const struct rw_path *p = &s->connection->path[path];
+	if (p->cwnd_q16 >= p->ssthresh_q16)
+		s->path[path].restart_segments = 0;
+	else if (e->state == RW_SENDER_OPEN && e->in_flight_before > rw_window_segments(p->cwnd_q16) + 1)
+		outlast(s, path, e->in_flight_before);
+	return rw_window_segments(p->cwnd_q16);
 }
 
 static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
@@ -355,6 +383,8 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	struct rw_shadow_path *h = &s->path[path];
 	uint64_t cwnd = p->cwnd_q16 >> 16;
 	uint32_t flight = e->in_flight_before;
+	if (h->restart_segments && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
+		cwnd = check_later_flight(s, path, e);
 	int limited = flight >= cwnd;
 	if (h->adrift) {
 		if (e->state < RW_SENDER_CWR)

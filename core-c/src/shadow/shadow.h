@@ -32,11 +32,12 @@ struct rw_shadow_path {
 	struct rw_prr prr;
 	struct rw_window_use use;
 	uint32_t initial_window;
-	uint32_t restart_segments;      /* the window that an idle time reduced, until that flight is acknowledged */
+	uint32_t
+	    restart_segments; /* the window that an idle time reduced, as long as flights may show that it was not */
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
-	uint8_t doublings;              /* how many ACKs in turn set free twice what they delivered */
+	uint8_t doublings; /* how many ACKs in turn set free twice what they delivered */
 	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
 	uint8_t kept; /* how many idle times in turn it was seen to outlast */
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
