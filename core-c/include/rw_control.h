@@ -138,6 +138,9 @@ struct rw_control {
 	    struct rw_connection *c,
 	    uint32_t path); /* slow start ended by less than clocks tell, and its sender went on: 1, so does it */
 	uint32_t (*phase)(const struct rw_connection *c, uint32_t path);
+	/* How long a tick of the kernel's clock is, where the controller counts those; null: it does not. Ticks begin at
+	   multiples of it in rw_ack's time_ns, as far as their phase is known. */
+	uint64_t (*tick_ns)(const struct rw_connection *c);
 };
 
 /* The registry (list.c): every controller once, ended by a null. */
