@@ -121,7 +121,10 @@ static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t star
 	for (uint8_t k = 0; k < s->seen_sacks; k++) {
 		struct rw_range seen = s->seen_sack[k];
 		if (rw_seq_diff(seen.start, start) >= 0 && rw_seq_diff(seen.end, end) <= 0) {
-			sack_range(s, w, start, seen.start);
+			if (seen.start != start)
+				sack_range(s, w, start, seen.start);
+			else if (seen.end == end)
+				return;
 			/* A segment across the old edge was not covered whole before. */
 			const struct rw_segment *edge = rw_scoreboard_find(&s->board, seen.end).at;
 			uint32_t from = edge ? edge->start : seen.end;
