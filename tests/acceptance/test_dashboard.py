@@ -271,7 +271,7 @@ def test_a_connection_is_held_against_its_specification(
     wait_for("the other text", asked)
     table = page.get_by_test_id("violation")
     expect(table).to_have_count(1)
-    expect(page.get_by_text("is no step of CoupledSlowStart")).to_contain_text("loss")
+    expect(page.get_by_text("CoupledSlowStart does not allow event")).to_contain_text("loss")
     differing = table.locator("[data-testid=violation-row]").filter(has=page.locator(".differs"))
     expect(differing).to_have_count(1)
     expect(differing).to_contain_text("cwnd")
