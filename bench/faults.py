@@ -1,10 +1,11 @@
 # ruff: noqa: E501
 """Faults sown into the C controllers, and what finds them: `make faults`.
 
-Each fault is one exact change of core-c/src/control, or of SB-CC's detector. The core is compiled once, for a fault what
-it changes again; then random sequences of joins, ACKs, marks, losses, timeouts,
-undone ones and closes drive it, and the monitor and TLC look at every step. Prints the table of docs/conformance.md;
-exits 1 when one is not found.
+Each fault is one exact change of core-c/src/control, of SB-CC's detector or of the shadow that drives them. The core is
+compiled once, and for each fault the files that it changes are compiled again. Then random sequences of joins, ACKs,
+marks, losses, timeouts, undone reductions and closes drive it, and the monitor and TLC look at every step. The monitor
+looks at the committed captures under each fault as well. Prints the table of docs/conformance.md; exits 1 when a fault
+is not found.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rewindow.controllers.steps import Step
@@ -30,7 +31,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 SOURCE = CHECKOUT / "core-c" / "src"
 CHANGEABLE = (
     "control/css.c", "control/tccc.c", "control/tccc_plus.c", "control/sbcc.c", "bottleneck/sbcc.c", "shadow/detect.c",
+    "shadow/shadow.c",
 )  # fmt: skip
+CAPTURES = CHECKOUT / "tests" / "captures"
+MPTCP = ("recurrences", "ecn", "two-subflows", "three-subflows", "receiver-side")
 ALGORITHMS = ("css", "tccc", "tccc+", "sbcc")
 SEQUENCES = 12
 STEPS = 120
@@ -54,13 +58,50 @@ class Fault:
 _CSS = "control/coupled_slow_start.h"
 _ACA = "control/aggressive_avoidance.h"
 _FIXED = "control/fixed_point.h"
+_TCCC = "control/tccc.c"
 _SBCC = "control/sbcc.c"
 _DETECTOR = "bottleneck/sbcc.c"
 _DETECT = "shadow/detect.c"
+_SHADOW = "shadow/shadow.c"
+_WINDOW = "sender/window.c"
 _OF_FILE = {
-    _CSS: ALGORITHMS[:3], _ACA: ALGORITHMS[1:3], _SBCC: ALGORITHMS[3:], _DETECTOR: ALGORITHMS[3:], _DETECT: ALGORITHMS[3:],
+    _CSS: ALGORITHMS[:3], _ACA: ALGORITHMS[1:3], _TCCC: ALGORITHMS[1:2], _SBCC: ALGORITHMS[3:], _DETECTOR: ALGORITHMS[3:], _DETECT: ALGORITHMS[3:],
 }  # fmt: skip
+RECURRENCES = (
+    Fault("coupled RTT by an eighth of each sample", _CSS, "(*r + ack->rtt_ns) / 2", "(7 * *r + ack->rtt_ns) / 8"),
+    Fault("coupled RTT is the last sample", _CSS, "(*r + ack->rtt_ns) / 2", "ack->rtt_ns"),
+    Fault("coupled RTT begins with half a sample", _CSS, "/ 2 : ack->rtt_ns;", "/ 2 : ack->rtt_ns / 2;"),
+    Fault("a closed subflow has the smallest RTT", _CSS, "		if (c->path[i].live && c->path[i].word[PATH_RTT_NS])\n			least", "		if (c->path[i].word[PATH_RTT_NS])\n			least"),
+    Fault("a closed subflow's window counts", _CSS, "		if (i != path && c->path[i].live)\n			total", "		if (i != path)\n			total"),
+    Fault("the last close keeps alpha", _CSS, "		c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16; /* whoever comes next is the first */\n", ""),
+    Fault("an undo does not couple again", _CSS, "		p->initial = 1;\n		c->word[WORD_INITIAL_SS] = 1;\n", ""),
+    Fault("an undo couples again after the exit", _CSS, "			p->left_initial = LEFT_BEFORE_EXIT;\n", ""),
+    Fault("an undo leaves the others' exit out", _CSS, "		p->ssthresh_q16 = p->cwnd_q16;\n	}\n	p->left_initial", "	}\n	p->left_initial"),
+    Fault("a timeout decreases by equation 8", _TCCC, ".timeout = aca_timeout,", ".timeout = tccc_loss,"),
+    Fault("an undo leaves the window", _SHADOW, "	p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);\n", ""),
+    Fault("an undo leaves the threshold", _SHADOW, "	p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);\n", ""),
+    Fault("an undo gives back half the window as threshold", _WINDOW, "(cwnd_q16 >> 17 << 16) + (cwnd_q16 >> 18 << 16)", "(cwnd_q16 >> 17 << 16)"),
+    Fault("a timeout leaves two segments", _SHADOW, "(uint64_t)in_flight + 1 : 1);", "(uint64_t)in_flight + 1 : 2);"),
+    Fault("a further timeout reduces again", _SHADOW, "	if (new_episode) {\n		h->prior", "	if (new_episode || !new_episode) {\n		h->prior"),
+    Fault("a timeout ends no interval of the flight", _SHADOW, "		end_interval(p);\n		if (s->control->timeout)", "		if (s->control->timeout)"),
+    Fault("the largest flight of all time", _SHADOW, "	p->flight_max_q16 = 0;\n}", "}"),
+    Fault("an idle time leaves the threshold", _SHADOW, "		p->ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);\n", ""),
+    Fault("an idle time takes the initial window too", _WINDOW, "floor = rw_window_of(initial_segments);", "floor = rw_window_of(initial_segments / 2);"),
+    Fault("a place that is taken again keeps what it was", _SHADOW, "	memset(p, 0, sizeof *p);\n", ""),
+    Fault("beta by a sixteenth of each window", _SBCC, "enum { GAIN_BITS = 3 };", "enum { GAIN_BITS = 4 };"),
+    Fault("beta is the share of the last window", _SBCC, "beta - (beta >> GAIN_BITS) + (rw_min64(marked_q32, BETA_ONE_Q32) >> GAIN_BITS);", "0 * beta + rw_min64(marked_q32, BETA_ONE_Q32);"),
+    Fault("T over all windows", _SBCC, "		p->word[PATH_DELIVERED] = p->word[PATH_MARKED] = 0;\n", ""),
+    Fault("T of the segments without a mark", _SBCC, "+= ack->marked_segments;", "+= ack->acked_segments - ack->marked_segments;"),
+    Fault("T counts ACKs, not segments", _SBCC, "	p->word[PATH_MARKED] += ack->marked_segments;", "	p->word[PATH_MARKED] += ack->marked_segments != 0;"),
+    Fault("a window of data ends with each ACK", _SBCC, "SEEN | ack->next;", "SEEN | ack->una;"),
+    Fault("a window of data ends one ACK late", _SBCC, "(uint32_t)p->word[PATH_ROUND]) < 0)", "(uint32_t)p->word[PATH_ROUND]) <= 0)"),
+    Fault("beta goes on where a set begins", _SBCC, "    .grouped = sbcc_begin,\n", ""),
+    Fault("beta moves outside of a set", _SBCC, "	if (!rw_final_group(p))\n		return;\n", ""),
+    Fault("a subflow that joins has no beta", _SBCC, "    .begin = sbcc_begin,\n", ""),
+)  # fmt: skip
+"""In what goes on over many steps, each of which the capture mptcp-recurrences.pcap shows."""
 FAULTS = (
+    *RECURRENCES,
     Fault("exit at the rate, not above it", _CSS, "rtt_min_ns) > css_con_ssthresh_q16(c) << 11", "rtt_min_ns) >= css_con_ssthresh_q16(c) << 11"),
     Fault("exit one segment late", _CSS, "> css_con_ssthresh_q16(c) << 11", "> (css_con_ssthresh_q16(c) + RW_Q16_ONE) << 11"),
     Fault("exit one segment early", _CSS, "> css_con_ssthresh_q16(c) << 11", "> (css_con_ssthresh_q16(c) - RW_Q16_ONE) << 11"),
@@ -237,6 +278,7 @@ class Workshop:
         self.binding = folder / "_core.o"
         python = f"-I{sysconfig.get_path('include')}"
         self._compile(folder, "-c", str(builds[0] / "_core.c"), "-o", str(self.binding), python)
+        self._cores: dict[str, Path] = {}
         self._logs: dict[tuple[str, int], list[tuple[str, list[Step]]]] = {}
         self._objects: dict[str, Path] = {}
         """Of each file of core-c/src, without a fault."""
@@ -259,6 +301,12 @@ class Workshop:
 
     def core(self, fault: Fault | None) -> Path:
         """An extension module with this fault; without, the controllers as they are."""
+        name = fault.name if fault else ""
+        if name not in self._cores:
+            self._cores[name] = self._build(fault)
+        return self._cores[name]
+
+    def _build(self, fault: Fault | None) -> Path:
         place = Path(tempfile.mkdtemp(dir=self.folder))
         objects = dict(self._objects)
         if fault:
@@ -285,14 +333,33 @@ class Workshop:
         return self._logs[key]
 
     def _run(self, fault: Fault | None, sequences: int) -> list[tuple[str, list[Step]]]:
-        command = [sys.executable, "-m", "bench.faults", "--core", str(self.core(fault)), "--sequences", str(sequences)]
-        command += fault.algorithms if fault else ALGORITHMS
-        done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True)
-        found: list[tuple[str, list[Step]]] = pickle.loads(done.stdout)
+        found: list[tuple[str, list[Step]]] = self._in_a_process(fault, "--sequences", str(sequences))
         return found
 
+    def on_captures(self, fault: Fault | None, captures: Sequence[str]) -> Counter[str]:
+        """Properties that the monitor finds violated on these committed captures under this fault, and by how many steps."""
+        found: Counter[str] = self._in_a_process(fault, "--captures", ",".join(captures))
+        return found
 
-def _run_with(core: str, sequences: int, algorithms: Sequence[str]) -> None:
+    def _in_a_process(self, fault: Fault | None, *what: str) -> Any:
+        command = [sys.executable, "-m", "bench.faults", "--core", str(self.core(fault)), *what]
+        command += fault.algorithms if fault else ALGORITHMS
+        return pickle.loads(subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def captured(captures: Sequence[str], algorithms: Sequence[str]) -> Counter[str]:
+    """What the monitor finds on committed captures."""
+    import rewindow
+
+    found: Counter[str] = Counter()
+    for capture in captures:
+        path = str(CAPTURES / f"mptcp-{capture}.pcap")
+        with rewindow.open(path) as opened, opened.stream(list(algorithms), monitor=True, transitions=True) as replay:
+            found.update(name for step in replay.steps() for name in step.violated)
+    return found
+
+
+def _run_with(core: str, captures: str | None, sequences: int, algorithms: Sequence[str]) -> None:
     """In the process of its own: that extension module instead of the installed one."""
     import importlib.util
 
@@ -302,7 +369,8 @@ def _run_with(core: str, sequences: int, algorithms: Sequence[str]) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules["rewindow._core"] = module
     spec.loader.exec_module(module)
-    sys.stdout.buffer.write(pickle.dumps(random_logs(sequences, algorithms)))
+    found = captured(captures.split(","), algorithms) if captures else random_logs(sequences, algorithms)
+    sys.stdout.buffer.write(pickle.dumps(found))
 
 
 # Who notices
@@ -335,30 +403,36 @@ def tlc_notices(of: Sequence[Sequence[tuple[str, list[Step]]]]) -> list[Counter[
     return found
 
 
-def _rows(sequences: int) -> Iterator[tuple[Fault | None, Counter[str], Counter[str]]]:
+def _rows(sequences: int) -> Iterator[tuple[Fault | None, Counter[str], Counter[str], Counter[str]]]:
     with tempfile.TemporaryDirectory(prefix="rewindow-faults-") as folder:
         workshop = Workshop(Path(folder))
         faults = [None, *FAULTS]
         logs = [workshop.logs(f, sequences) for f in faults]
-        yield from zip(faults, map(monitor_notices, logs), tlc_notices(logs), strict=True)
+        captures = [workshop.on_captures(f, MPTCP) for f in faults]
+        yield from zip(faults, map(monitor_notices, logs), captures, tlc_notices(logs), strict=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.faults", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sequences", type=int, default=SEQUENCES, help="random ones of each algorithm")
     parser.add_argument("--core", help=argparse.SUPPRESS)
+    parser.add_argument("--captures", help=argparse.SUPPRESS)
     parser.add_argument("algorithm", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.core:
-        _run_with(args.core, args.sequences, args.algorithm)
+        _run_with(args.core, args.captures, args.sequences, args.algorithm)
         return 0
     missed = 0
-    print("| fault | file | monitor | TLC |\n|---|---|---|---|")
-    for fault, monitor, tlc in _rows(args.sequences):
-        properties = ", ".join(sorted(monitor, key=lambda name: (-monitor[name], name))[:3]) or "-"
+    print("| fault | file | monitor | monitor, captures | TLC |\n|---|---|---|---|---|")
+    for fault, monitor, captures, tlc in _rows(args.sequences):
+        properties, on_captures = (
+            ", ".join(sorted(found, key=lambda name: (-found[name], name))[:3]) or "-" for found in (monitor, captures)
+        )
         sequences = ", ".join(f"{a} {n}/{args.sequences}" for a, n in sorted(tlc.items())) or "-"
-        missed += bool(monitor or tlc) if fault is None else not (monitor or tlc)
-        print(f"| {fault.name if fault else '(none)'} | {fault.file if fault else ''} | {properties} | {sequences} |")
+        noticed = bool(monitor or captures or tlc)
+        missed += noticed if fault is None else not noticed
+        name, file = (fault.name, fault.file) if fault else ("(none)", "")
+        print(f"| {name} | {file} | {properties} | {on_captures} | {sequences} |")
     return 1 if missed else 0
 
 

@@ -41,7 +41,7 @@ step "fuzz seeds are made" python core-c/fuzz/seed.py build/seeds
 for target in capture packet flow events bottleneck shadow replay; do
 	inputs=build/seeds/$target
 	[ ! -d core-c/fuzz/regressions/$target ] || inputs="$inputs core-c/fuzz/regressions/$target"
-	[ $target != replay ] || inputs="$inputs core-c/tests/regressions"
+	[ $target != replay ] || inputs="$inputs core-c/tests/regressions build/seeds/captures"
 	step "fuzz regressions of $target, under sanitizers" sh -c "
 		build/Debug/fuzz/${target}_fuzz $inputs >build/test.log 2>&1 || { tail -n 40 build/test.log; exit 1; }"
 done

@@ -143,7 +143,7 @@ static void extract(const uint8_t *data, size_t size, uint32_t link_type)
 	close(out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static uint64_t run(const uint8_t *data, size_t size)
 {
 	uint32_t link_type = UINT32_MAX;
 	struct records alone = {0};
@@ -151,5 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_merged(data, size, &alone);
 	if (link_type <= UINT16_MAX)
 		extract(data, size, link_type);
-	return 0;
+	return fuzz_fold(alone.in_order, alone.count);
 }
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_both_ways(run, data, size); }

@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "rw_ways.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CHECK(condition) ((condition) ? (void)0 : fuzz_fail(__FILE__, __LINE__, #condition))
@@ -43,6 +45,23 @@ static inline uint64_t fuzz_fold_bytes(uint64_t sum, const void *bytes, size_t n
 	for (size_t i = 0; i < n; i++)
 		sum = fuzz_fold(sum, p[i]);
 	return sum;
+}
+
+/*
+ * Runs an input in the short ways and, where the build has the switch (rw_ways.h), once more in the long way: what comes
+ * out, as one number, must be the same.
+ */
+static inline int fuzz_both_ways(uint64_t (*run)(const uint8_t *data, size_t size), const uint8_t *data, size_t size)
+{
+	uint64_t sum = run(data, size);
+#ifdef REWINDOW_BOTH_WAYS
+	rw_long_way = 1;
+	CHECK(run(data, size) == sum);
+	rw_long_way = 0;
+#else
+	(void)sum;
+#endif
+	return 0;
 }
 
 #endif

@@ -93,12 +93,22 @@ static struct rw_packet announced(const struct rw_packet *p)
 	return q;
 }
 
+static uint64_t fold_packet(uint64_t sum, enum rw_parse got, const struct rw_packet *p)
+{
+	sum = fuzz_fold(sum, got);
+	if (got != RW_PARSE_TCP)
+		return sum;
+	struct rw_packet q = announced(p);
+	return fuzz_fold_bytes(sum, &q, sizeof q);
+}
+
 /* The records that come before, and the last one, as one reader sees them. */
-static void parse_all(struct rw_bytes b, struct rw_record r, uint8_t before, uint32_t more_on_wire)
+static uint64_t parse_all(struct rw_bytes b, struct rw_record r, uint8_t before, uint32_t more_on_wire)
 {
 	struct rw_fragments *fragments = rw_fragments_open();
 	struct rw_oddity_counts oddities = {0};
 	struct rw_packet p;
+	uint64_t sum = 0;
 	int64_t step_ns = before & 128 ? 20000000000 : 1000; /* that waits too long, the third time */
 	CHECK(fragments);
 	for (uint64_t left = before % (BEFORE_MAX + 1) + 1; left > 0; left--) {
@@ -114,16 +124,19 @@ static void parse_all(struct rw_bytes b, struct rw_record r, uint8_t before, uin
 			got = rw_packet_next(&r, &p, fragments, &oddities);
 			if (got == RW_PARSE_TCP)
 				check_packet(&r, &p);
+			sum = fold_packet(sum, got, &p);
 			CHECK(++frames <= r.captured_bytes / 14 + 1);
 		}
 		if (got == RW_PARSE_TCP)
 			check_packet(&r, &p);
+		sum = fold_packet(sum, got, &p);
 	}
 	CHECK(rw_fragments_lost(fragments) <= oddities.count[RW_ODDITY_IP_FRAGMENT]);
 	rw_fragments_close(fragments);
+	return fuzz_fold_bytes(sum, &oddities, sizeof oddities);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static uint64_t run(const uint8_t *data, size_t size)
 {
 	struct rw_bytes b = rw_bytes_of(data, size);
 	uint16_t link_type = link_type_of(rw_bytes_u16(&b));
@@ -131,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t more_on_wire = (uint32_t)longer * longer * 20;
 	struct rw_packet packet, again;
 	struct rw_record r = {.time_ns = 7, .file = 1, .interface = 2, .offset = 3, .link_type = link_type};
-	parse_all(b, r, before, more_on_wire);
+	uint64_t sum = parse_all(b, r, before, more_on_wire);
 	for (uint32_t i = before % (BEFORE_MAX + 1); i > 0; i--)
 		rw_bytes_take(&b, rw_bytes_u16(&b));
 	const uint8_t *last = b.at;
@@ -164,5 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		free(bytes);
 	}
-	return 0;
+	return fold_packet(sum, got, &packet);
 }
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_both_ways(run, data, size); }

@@ -1,4 +1,7 @@
-"""Seeds for the fuzz targets, cut from our own captures: `seed.py FOLDER` fills a folder for each target."""
+"""
+Seeds for the fuzz targets, cut from our own captures: `seed.py FOLDER` fills a folder for each target. The folder
+`captures` has whole captures, for the comparison of short ways with the long one.
+"""
 
 from __future__ import annotations
 
@@ -484,8 +487,37 @@ def bottleneck_seeds() -> Iterator[bytes]:
     yield bytes([8, 12]) + b"".join(bytes([flow[0], i * 7 % 64]) + flow[2:] for i in range(12))
 
 
+def without_mptcp(record: Record) -> Record:
+    """An IPv4 packet without its MPTCP options: plain TCP, of most packets with timestamps alone."""
+    time_ns, data, wire = record
+    if data[0] != 0x45 or data[9] != 6:
+        return record
+    header, options, at = (data[32] >> 4) * 4, b"", 40
+    while at < 20 + header and data[at]:
+        length = 1 if data[at] == 1 else data[at + 1]
+        options += b"" if data[at] == 30 else data[at : at + length]
+        at += length
+    options += b"\x01" * (-len(options) % 4)
+    less = header - 20 - len(options)
+    ip = data[:2] + struct.pack(">H", struct.unpack_from(">H", data, 2)[0] - less) + data[4:20]
+    tcp = data[20:32] + bytes([(20 + len(options)) // 4 << 4]) + data[33:40]
+    return time_ns, ip + tcp + options + data[20 + header :], wire - less
+
+
+def whole_captures(folder: Path) -> None:
+    """The committed captures as they are, and as plain TCP in Ethernet with microseconds."""
+    ethernet = bytes(12) + b"\x08\x00"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in CAPTURES:
+        plain = [without_mptcp(record) for record in read_pcap(path)]
+        frames = [(time_ns, ethernet + data, wire + 14) for time_ns, data, wire in plain]
+        (folder / path.name).write_bytes(path.read_bytes())
+        (folder / f"plain-{path.name}").write_bytes(pcap(frames, nano=False, link=1))
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
+    whole_captures(folder / "captures")
     seeds = {"capture": capture_seeds, "packet": packet_seeds, "flow": flow_seeds, "events": events_seeds,
              "bottleneck": bottleneck_seeds, "shadow": shadow_seeds, "replay": replay_seeds}  # fmt: skip
     for target, make in seeds.items():

@@ -2,16 +2,16 @@
  * rewindow: replays captures of TCP and Multipath TCP and computes, at every ACK, the window that each congestion
  * controller would have chosen.
  *
- *   rw_replay_open     reads the captures once: flows, connections, direction, vantage point
+ *   rw_replay_open     reads the captures once: flows, connections, direction, capture point
  *   rw_replay_next     a batch of rows, as columns that stay valid until the next call; 0 rows and 0 marks: the end
- *   rw_replay_summary, rw_replay_connection, rw_replay_subflow: who they are from the start, complete after the end
+ *   rw_replay_summary, rw_replay_connection, rw_replay_subflow: identities are known from the start, counts after the end
  *   rw_replay_close
  *
  *   rw_controller_*    drives one controller by hand, the same code
- *   rw_hand_detector_*         drives one detector of shared bottlenecks by hand
+ *   rw_hand_detector_* drives one detector of shared bottlenecks by hand
  *   rw_scheduling_*    asks one packet scheduler for a decision
  *
- * No global state: replays in different threads never meet. Every function that can fail returns an rw_status and
+ * No global state: replays in different threads share nothing. Every function that can fail returns an rw_status and
  * fills an rw_error. This text, without its preprocessor lines, is the cffi cdef.
  */
 #ifndef REWINDOW_H
@@ -41,29 +41,29 @@ typedef struct rw_error {
 	char reason[232];
 } rw_error;
 
-/* What was wrong with a capture; it is read on where that is possible. */
+/* What was wrong with a capture. Reading goes on where that is possible. */
 typedef enum rw_oddity {
 	RW_ODDITY_CUT_CAPTURE,        /* the file ends inside a record */
-	RW_ODDITY_SECOND_HEADER,      /* another pcap file stands behind: read on */
+	RW_ODDITY_SECOND_HEADER,      /* another pcap file follows in the same file; it is read too */
 	RW_ODDITY_CORRUPT_RECORD,     /* an impossible record: nothing after it can be read */
 	RW_ODDITY_BAD_BLOCK,          /* a pcapng block whose fields contradict its length */
 	RW_ODDITY_BAD_TIMESTAMP,
 	RW_ODDITY_BACKWARD_TIMESTAMP, /* a record earlier than the one before it */
-	RW_ODDITY_LATE_RECORD,        /* stands behind a later one of another interface of its file: put before it */
+	RW_ODDITY_LATE_RECORD,        /* it stood behind a later record of another interface, and was put before it */
 	RW_ODDITY_NO_TIMESTAMP,       /* a simple packet block */
 	RW_ODDITY_UNKNOWN_INTERFACE,  /* a packet of an interface that was not described */
 	RW_ODDITY_TOO_MANY_INTERFACES,
 	RW_ODDITY_UNKNOWN_LINK_TYPE,
-	RW_ODDITY_COMPRESSED_PPP, /* PPP with compressed TCP headers (RFC 1144) or several packets in a frame (RFC 3153): passed over */
-	RW_ODDITY_DROPPED_PACKETS, /* that the capturing system says it missed (pcapng interface statistics) */
-	RW_ODDITY_TRUNCATED_HEADER, /* cut by the snap length, or shorter than its protocol needs */
-	RW_ODDITY_BAD_LENGTH, /* a header length that cannot be */
-	RW_ODDITY_BAD_OPTION_LENGTH, /* a TCP option or extension header that cannot be */
-	RW_ODDITY_IP_FRAGMENT, /* of a TCP segment; put together */
-	RW_ODDITY_LOST_FRAGMENT, /* a segment whose fragments were not all seen: passed over */
-	RW_ODDITY_CAPTURED_TWICE, /* a frame that passed the capture before, of a flow where that is the rule: passed over */
-	RW_ODDITY_UNSEEN_DATA, /* acknowledged, but never in the capture */
-	RW_ODDITY_UNMATCHED_JOIN, /* MP_JOIN whose connection is not in the capture */
+	RW_ODDITY_COMPRESSED_PPP, /* PPP with compressed TCP headers (RFC 1144) or several packets in a frame (RFC 3153): skipped */
+	RW_ODDITY_DROPPED_PACKETS, /* packets that the capturing system says it missed (pcapng interface statistics) */
+	RW_ODDITY_TRUNCATED_HEADER, /* a header cut by the snap length, or shorter than its protocol needs */
+	RW_ODDITY_BAD_LENGTH, /* an impossible header length */
+	RW_ODDITY_BAD_OPTION_LENGTH, /* an impossible length of a TCP option or extension header */
+	RW_ODDITY_IP_FRAGMENT, /* a fragment of a TCP segment; it is reassembled */
+	RW_ODDITY_LOST_FRAGMENT, /* a segment with missing fragments: skipped */
+	RW_ODDITY_CAPTURED_TWICE, /* a second copy of a frame, in a flow whose frames were captured twice: skipped */
+	RW_ODDITY_UNSEEN_DATA, /* data that was acknowledged but is not in the capture */
+	RW_ODDITY_UNMATCHED_JOIN, /* an MP_JOIN whose connection is not in the capture */
 	RW_ODDITY_NO_HANDSHAKE, /* a flow that began before the capture */
 	RW_ODDITY_TOO_MANY_SUBFLOWS, /* more live subflows than a controller has places: not replayed */
 	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit: not tracked */
@@ -80,11 +80,11 @@ typedef enum rw_ecn_mode {
 	RW_ECN_ACCURATE /* RFC 9768 */
 } rw_ecn_mode;
 
-/* How it is known when the data sender sent. */
+/* Where the times come from at which the data sender sent. */
 typedef enum rw_send_times {
-	RW_SEND_TIMES_CAPTURED, /* it was captured then */
+	RW_SEND_TIMES_CAPTURED, /* the times of capture */
 	RW_SEND_TIMES_TIMESTAMPS, /* TCP's timestamps name the millisecond (RFC 7323) */
-	RW_SEND_TIMES_ROUND_TRIP /* a shortest round trip before it was captured: queues are not counted */
+	RW_SEND_TIMES_ROUND_TRIP /* one shortest round trip before the capture; does not show queues */
 } rw_send_times;
 
 /* One controller to replay: its name and "option=value" strings. */
@@ -102,8 +102,9 @@ typedef struct rw_limits {
 	uint32_t total_segments; /* of all subflows together [8388608] */
 	uint32_t monitor; /* 1: each step of a controller with a specification is checked against its properties [0] */
 	uint32_t transitions; /* 1: batches carry those steps [0] */
-	uint32_t copies; /* of the files, the last ones hold records of those before, decoded: not counted twice [0] */
-	uint32_t detectors; /* of shared bottlenecks that are run, each once; beside them, what controllers need [0] */
+	uint32_t
+	    copies; /* how many files, at the end, hold decoded copies of earlier files' records; not counted twice [0] */
+	uint32_t detectors; /* how many `detector` has; those that the controllers need run anyway [0] */
 	const rw_choice *detector; /* their names and options */
 	uint32_t
 	    journal_kib; /* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
@@ -122,11 +123,11 @@ typedef enum rw_ack_flag {
 	RW_ACK_RAISES = 64 /* the sender's state let a window grow on this ACK */
 } rw_ack_flag;
 
-/* What happened to a subflow between or at ACKs. */
+/* What happened to a subflow, at an ACK or between two. */
 typedef enum rw_mark {
 	RW_MARK_JOIN, /* established */
 	RW_MARK_LEAVE,
-	RW_MARK_FAST_RETRANSMIT, /* entered recovery */
+	RW_MARK_FAST_RETRANSMIT, /* recovery began */
 	RW_MARK_TIMEOUT, /* retransmission timeout */
 	RW_MARK_ECE, /* entered CWR */
 	RW_MARK_TAIL_LOSS, /* a probe (RFC 8985 TLP) had repaired a loss: one reduction, at once */
@@ -148,6 +149,7 @@ typedef enum rw_transition_kind {
 	RW_TRANSITION_IDLE, /* restart after an idle period, or decay of a window that was not used */
 	RW_TRANSITION_MACHINERY, /* rate reduction, or the end of a recovery, in mode=kernel */
 	RW_TRANSITION_SETS, /* a detector changed its set or the state of that */
+	RW_TRANSITION_DELIVERED, /* segments arrived; of a controller with a beta only, which counts the marked ones */
 	/* Steps of the controller's own detector. */
 	RW_TRANSITION_DETECTOR_JOIN,
 	RW_TRANSITION_DETECTOR_LEAVE,
@@ -192,6 +194,13 @@ typedef enum rw_check {
 	RW_CHECK_JUDGED_AS_SEEN,
 	RW_CHECK_ONLY_NOTED,
 	RW_CHECK_COUPLED_VERIFIED,
+	RW_CHECK_COUPLED_RTT,
+	RW_CHECK_BETA_AS_MARKED,
+	RW_CHECK_UNDO_GIVES_BACK,
+	RW_CHECK_PEAK_OF_FLIGHT,
+	RW_CHECK_JOINS_ANEW,
+	RW_CHECK_MACHINERY_SPARES,
+	RW_CHECK_IDLE_KEEPS,
 	RW_CHECK_COUNT
 } rw_check;
 
@@ -214,9 +223,13 @@ typedef struct rw_transition_path {
 typedef struct rw_transition_row {
 	int64_t time_ns;
 	uint64_t row; /* rows of the whole replay before which, or at which, it happened */
-	uint32_t connection, acked_segments;
-	uint32_t violated; /* a bit for each rw_check, with `monitor` */
+	uint64_t violated; /* a bit for each rw_check, with `monitor` */
+	uint32_t connection;
 	uint32_t mss_bytes; /* that the controller turns byte thresholds into segments with */
+	/* Of the ACK that caused the step; 0 in other steps. */
+	uint64_t rtt_ns; /* its sample; 0: none */
+	uint32_t acked_segments, marked_segments;
+	uint32_t una, next; /* sequence numbers: acknowledged by it, and next to be sent */
 	uint8_t choice, kind, path, initial_ss;
 	uint8_t set_asked[4], set_seen[4]; /* the same of each set */
 	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
@@ -261,25 +274,25 @@ typedef struct rw_batch {
 	const rw_transition_row *transition;
 } rw_batch;
 
-/* What is known of a flow's bottleneck when all flows of the captures are compared. */
+/* What the comparison of all flows says about a flow's bottleneck. */
 typedef enum rw_bottleneck_state {
 	RW_BOTTLENECK_NOT_ASKED,
-	RW_BOTTLENECK_NOT_JUDGED, /* too little data, or too many flows have more */
-	RW_BOTTLENECK_UNDECIDED, /* with no other flow it had enough intervals in common */
-	RW_BOTTLENECK_ALONE, /* none of the flows that it could be compared with shares it */
+	RW_BOTTLENECK_NOT_JUDGED, /* the flow has too little data, or too many flows have more */
+	RW_BOTTLENECK_UNDECIDED, /* it had too few intervals in common with every other flow */
+	RW_BOTTLENECK_ALONE, /* no flow that it was compared with shares its bottleneck */
 	RW_BOTTLENECK_SHARED
 } rw_bottleneck_state;
 
 typedef struct rw_subflow_row {
 	uint32_t connection, id;
-	uint32_t file, interface; /* that its first packet was captured on */
+	uint32_t file, interface; /* where its first packet was captured */
 	uint8_t family; /* 4 or 6 */
 	uint8_t src[16], dst[16]; /* src sent more data; an IPv4 address takes the first four bytes */
 	uint16_t sport, dport;
 	uint8_t vantage;
 	uint8_t send_times; /* rw_send_times */
 	uint8_t ecn; /* rw_ecn_mode */
-	uint8_t window_too_large; /* more was unacknowledged than is kept track of */
+	uint8_t window_too_large; /* more was unacknowledged than the core tracks */
 	uint8_t cut; /* the snap length cut options other than MPTCP's */
 	uint8_t copied; /* its frames were captured more than once */
 	uint8_t paced; /* much of its data left on a timer, not on an ACK or with other data */
@@ -298,7 +311,7 @@ typedef struct rw_subflow_row {
 	uint64_t rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us, handshake_rtt_us;
 	int64_t first_ns, last_ns; /* first and last packet */
-	int64_t first_unseen_ns; /* when data was first acknowledged that is not in the capture; 0: never */
+	int64_t first_unseen_ns; /* when data that is not in the capture was first acknowledged; 0: never */
 	int64_t first_data_ns, last_ack_ns; /* first payload of src, last ACK that advanced; 0: none */
 	uint32_t replayed; /* rows of this subflow carry windows */
 	uint32_t bottleneck; /* flows with the same number share one; 0: see bottleneck_state */
@@ -316,12 +329,12 @@ typedef struct rw_connection_row {
 	int64_t first_ns, last_ns, last_ack_ns;
 } rw_connection_row;
 
-/* The window of one controller on one subflow, over its rows: after each ACK. */
+/* The window of one controller on one subflow, over the rows of that subflow. Windows are those after each ACK. */
 typedef struct rw_window_row {
 	uint64_t rows;
 	uint64_t sum_q16, most_q16, last_q16;
-	/* How well it explains the sender: of the ACKs before which the sender filled its window, how many found a flight
-	   of exactly the controller's, how many one within a segment of it, and how many a larger one. */
+	/* How well the window explains the sender. full_rows: ACKs before which the sender had filled its window. Of these, at how
+	   many the flight was exactly this window, within one segment of it, and larger by more than one. */
 	uint64_t full_rows, matched, near, exceeded;
 	uint64_t
 	    first_exceeded_record; /* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
@@ -336,7 +349,7 @@ typedef struct rw_summary {
 	uint64_t link_type_packets[16];
 	uint8_t vantage;
 	uint64_t oddity[RW_ODDITY_COUNT];
-	/* The first of each: bytes into its file, its record there from 1 on, when. */
+	/* The first of each: its offset in its file, its record number there from 1 on, its time. */
 	uint64_t oddity_offset[RW_ODDITY_COUNT], oddity_record[RW_ODDITY_COUNT];
 	int64_t oddity_ns[RW_ODDITY_COUNT];
 	uint32_t oddity_file[RW_ODDITY_COUNT];
@@ -352,15 +365,15 @@ rw_status rw_replay_next(rw_replay *replay, rw_batch *batch, rw_error *error);
 /* Offset reached and sum of the files' sizes, for progress. */
 void rw_replay_progress(const rw_replay *replay, uint64_t *done_bytes, uint64_t *total_bytes);
 void rw_replay_summary(const rw_replay *replay, rw_summary *summary);
-/* How many there are. */
+/* Sizes of the two tables. */
 uint32_t rw_replay_connections(const rw_replay *replay);
 uint32_t rw_replay_subflows(const rw_replay *replay);
-/* One of them; all 0 beyond the last. The subflows of a connection stand together. */
+/* One row of a table; all 0 beyond the last. The subflows of a connection follow one another. */
 void rw_replay_connection(const rw_replay *replay, uint32_t connection, rw_connection_row *row);
 void rw_replay_subflow(const rw_replay *replay, uint32_t subflow, rw_subflow_row *row);
 /* subflow: its place in the table; choice: in the order chosen. All 0 without a row. */
 void rw_replay_window(const rw_replay *replay, uint32_t subflow, uint32_t choice, rw_window_row *row);
-/* What the monitor found on a connection under a choice; first_row: rows of the whole replay before it. */
+/* What the monitor found on a connection under a choice. first_row: how many rows of the replay came before the first violation. */
 typedef struct rw_violation_row {
 	uint64_t count, first_row;
 	int64_t first_ns;
@@ -368,7 +381,7 @@ typedef struct rw_violation_row {
 } rw_violation_row;
 
 void rw_replay_violations(const rw_replay *replay, uint32_t connection, uint32_t choice, rw_violation_row *row);
-/* Steps that the monitor has checked: of all, of one connection. */
+/* How many steps the monitor has checked: in all, and on one connection. */
 uint64_t rw_replay_monitored(const rw_replay *replay);
 uint64_t rw_replay_monitored_of(const rw_replay *replay, uint32_t connection);
 void rw_replay_close(rw_replay *replay);
@@ -384,7 +397,7 @@ const char *rw_oddity_name(uint32_t oddity);
 const char *rw_mark_name(uint32_t mark);
 const char *rw_phase_name(uint32_t phase);
 const char *rw_transition_name(uint32_t kind);
-/* As specs/ call it. */
+/* The property's name in specs/. */
 const char *rw_check_name(uint32_t check);
 const char *rw_vantage_name(uint32_t vantage);
 const char *rw_send_times_name(uint32_t send_times);
@@ -410,7 +423,7 @@ uint32_t rw_algorithm_count(void);
 void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info);
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info);
 
-/* Detectors of shared bottlenecks: described as controllers are. */
+/* Detectors of shared bottlenecks, described in the same form as controllers. */
 uint32_t rw_detector_count(void);
 void rw_detector_describe(uint32_t index, rw_algorithm_info *info);
 void rw_detector_option(uint32_t index, uint32_t option, rw_option_info *info);
@@ -430,36 +443,35 @@ typedef struct rw_path_state {
 
 rw_status rw_controller_open(rw_controller **controller, const rw_choice *choice, uint32_t mss_bytes, rw_error *error);
 void rw_controller_close(rw_controller *controller);
-/* Places a path as it stands, without a join. path: its number from then on. */
+/* Adds a path in this state, without a join. path: receives its number. */
 rw_status rw_controller_place(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
 rw_status rw_controller_join(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
 /* RW_ERROR_BAD_VALUE for a path that is not live. */
 rw_status rw_controller_leave(rw_controller *controller, uint32_t path, rw_error *error);
-/* In place of a time: the controller's detector is not told. */
+/* Given as a time: the controller's detector learns nothing of the call. */
 #define RW_TIME_UNKNOWN INT64_MIN
-/* marked_segments: of those acked. rtt_ns: 0 without a sample. time_ns: when, on any clock, which does not go back. */
+/* marked_segments: how many of the acked ones ECN marked. rtt_ns: 0: no sample. time_ns: on any clock that does not go back. */
 rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t acked_segments, uint32_t marked_segments,
 			    uint64_t rtt_ns, int64_t time_ns, rw_error *error);
 rw_status rw_controller_loss(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
 rw_status rw_controller_ece(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
-/* The last loss, ECN echo or timeout was none; RW_ERROR_BAD_VALUE where nothing is left to undo. */
+/* The last loss, ECN echo or timeout proved spurious. RW_ERROR_BAD_VALUE: there is nothing to undo. */
 rw_status rw_controller_undo(rw_controller *controller, uint32_t path, rw_error *error);
 /* Time passes for its detector. */
 void rw_controller_advance(rw_controller *controller, int64_t time_ns);
-/* From now on every step is checked (algorithms with a specification only) and kept. */
+/* From now on every step is kept, and checked where the algorithm has a specification. */
 void rw_controller_observe(rw_controller *controller);
-/* The steps since then, valid until the next one. */
+/* The steps since rw_controller_observe, valid until the next step. */
 const rw_transition_row *rw_controller_transitions(const rw_controller *controller, uint64_t *count);
 /*
- * The monitor on steps that were written down: sets `violated` of each. They are one connection's under one controller,
- * which was opened before the first. RW_ERROR_BAD_VALUE for an algorithm without a specification and for a row that no
- * step can be (its path or kind out of range).
+ * Runs the monitor on recorded steps and sets `violated` of each. The steps are one connection's under one controller, from the
+ * first step on. RW_ERROR_BAD_VALUE: the algorithm has no specification, or a row's path or kind is out of range.
  */
 rw_status rw_monitor_rows(const rw_choice *choice, rw_transition_row *rows, uint64_t count, rw_error *error);
 rw_status rw_controller_path(const rw_controller *controller, uint32_t path, rw_path_state *state, uint32_t *phase,
 			     rw_error *error);
-/* A value of the algorithm's own: an integer of 64 bits. */
+/* One word of the algorithm's own state, an integer of 64 bits. */
 typedef struct rw_word_info {
 	const char *name;
 	uint8_t of_path; /* one for each path, not one for the connection */
@@ -489,20 +501,20 @@ typedef enum rw_hand_detector_event {
 	RW_HAND_DETECTOR_TIMEOUT
 } rw_hand_detector_event;
 
-rw_status rw_hand_detector_open(rw_hand_detector **watch, const rw_choice *choice, rw_error *error);
-void rw_hand_detector_close(rw_hand_detector *watch);
+rw_status rw_hand_detector_open(rw_hand_detector **detector, const rw_choice *choice, rw_error *error);
+void rw_hand_detector_close(rw_hand_detector *detector);
 /* srtt_ns: 0, none yet. path: its number from then on. */
-rw_status rw_hand_detector_join(rw_hand_detector *watch, int64_t time_ns, uint64_t srtt_ns, uint32_t *path,
+rw_status rw_hand_detector_join(rw_hand_detector *detector, int64_t time_ns, uint64_t srtt_ns, uint32_t *path,
 				rw_error *error);
-rw_status rw_hand_detector_leave(rw_hand_detector *watch, uint32_t path, int64_t time_ns, rw_error *error);
-rw_status rw_hand_detector_congestion(rw_hand_detector *watch, uint32_t path, uint32_t event, int64_t time_ns,
+rw_status rw_hand_detector_leave(rw_hand_detector *detector, uint32_t path, int64_t time_ns, rw_error *error);
+rw_status rw_hand_detector_congestion(rw_hand_detector *detector, uint32_t path, uint32_t event, int64_t time_ns,
 				      rw_error *error);
 /* delay_ns: 0 without a sample. srtt_ns: 0, smoothed from the samples (RFC 6298's gain). */
-rw_status rw_hand_detector_delivery(rw_hand_detector *watch, uint32_t path, uint32_t delivered_segments,
+rw_status rw_hand_detector_delivery(rw_hand_detector *detector, uint32_t path, uint32_t delivered_segments,
 				    uint32_t lost_segments, uint64_t delay_ns, uint64_t srtt_ns, int64_t time_ns,
 				    rw_error *error);
-void rw_hand_detector_advance(rw_hand_detector *watch, int64_t time_ns);
-rw_status rw_hand_detector_path(const rw_hand_detector *watch, uint32_t path, rw_hand_detector_row *row,
+void rw_hand_detector_advance(rw_hand_detector *detector, int64_t time_ns);
+rw_status rw_hand_detector_path(const rw_hand_detector *detector, uint32_t path, rw_hand_detector_row *row,
 				rw_error *error);
 
 typedef struct rw_statistic_info {
@@ -510,9 +522,9 @@ typedef struct rw_statistic_info {
 	uint8_t fraction_bits;
 } rw_statistic_info;
 
-/* Signed numbers that the detector decides by. index counts from 0; the name is null after the last. */
-void rw_hand_detector_statistic_describe(const rw_hand_detector *watch, uint32_t index, rw_statistic_info *info);
-rw_status rw_hand_detector_statistic(const rw_hand_detector *watch, uint32_t index, uint32_t path, int64_t *value,
+/* The signed numbers that the detector decides by. index counts from 0; the name is null after the last. */
+void rw_hand_detector_statistic_describe(const rw_hand_detector *detector, uint32_t index, rw_statistic_info *info);
+rw_status rw_hand_detector_statistic(const rw_hand_detector *detector, uint32_t index, uint32_t path, int64_t *value,
 				     rw_error *error);
 
 /* Statistics of one flow (RFC 8382). */
@@ -523,10 +535,10 @@ typedef struct rw_flow_statistics {
 	uint8_t group; /* out: equal numbers share a bottleneck; 0: not congested */
 } rw_flow_statistics;
 
-/* What the detector sbd makes of such statistics, of 64 flows at most. */
+/* Groups at most 64 flows by such statistics, as the detector sbd does. */
 rw_status rw_sbd_group_flows(const rw_choice *choice, rw_flow_statistics *flow, uint32_t flows, rw_error *error);
 
-/* Packet schedulers: what they decide from, counted in segments. Fields as in rw_scheduler.h, which explains them. */
+/* The input of a packet scheduler, counted in segments. rw_scheduler.h explains the fields. */
 typedef struct rw_subflow_view {
 	uint64_t cwnd_q16;
 	uint64_t ssthresh_q16; /* all ones: not set */
@@ -538,7 +550,7 @@ typedef struct rw_subflow_view {
 	uint8_t group; /* 0: none */
 } rw_subflow_view;
 
-/* A piece of the data that no subflow has been given. */
+/* A span of data that no subflow has. */
 typedef struct rw_span_view {
 	uint64_t first, segments;
 	uint32_t sent_on; /* a bit for each subflow that carried it before */
@@ -561,7 +573,7 @@ typedef struct rw_decision_row {
 	uint64_t cwnd_q16[8], ssthresh_q16[8];
 } rw_decision_row;
 
-/* What a faster subflow is predicted to send; all 0 for one that is not faster. */
+/* The prediction for a faster subflow; all 0 for a subflow that is not faster. */
 typedef struct rw_forward_row {
 	uint64_t rounds_q24, m_q24, segments_q24;
 } rw_forward_row;
@@ -582,8 +594,8 @@ void rw_scheduling_close(rw_scheduling *scheduling);
 /* RW_ERROR_BAD_VALUE where a number is out of its range, or spans overlap. */
 rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_view *view, rw_decision_row *decision,
 			     rw_error *error);
-/* skipped: segments that this subflow leaves to the faster; each: 8. RW_ERROR_BAD_VALUE also where a scheduler predicts
-   nothing. */
+/* skipped: segments that this subflow leaves to faster ones. each: 8 rows. RW_ERROR_BAD_VALUE also where the scheduler makes no
+   predictions. */
 rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sending_view *view, uint32_t subflow,
 				rw_forward_row *each, uint64_t *skipped, rw_error *error);
 

@@ -13,15 +13,16 @@
 
 #define RW_MAX_SPANS 16
 #define RW_NO_SUBFLOW UINT32_MAX
-/* The most that one subflow is predicted to send, in segments; the sum for seven fits into 64 bits with 24 behind the point. */
+/* Upper bound of one subflow's prediction, in segments; the sum of seven fits into 64 bits with 24 fractional bits. */
 #define RW_FORWARD_MAX ((uint64_t)1 << 37)
 
 /* One subflow as a scheduler sees it. */
 struct rw_sender_subflow {
 	uint64_t cwnd_q16; /* 1 to 2^20 segments */
 	uint64_t ssthresh_q16; /* RW_SSTHRESH_UNSET until set */
-	uint64_t srtt_ns; /* 0 before the first sample: it comes after those that have one */
-	uint64_t since_penalty_ns; /* since its window was halved for holding up the others; UINT64_MAX: never */
+	uint64_t srtt_ns; /* 0 before the first sample; such a subflow is chosen after those with a sample */
+	uint64_t
+	    since_penalty_ns; /* time since its window was halved because it held up the others; UINT64_MAX: never */
 	uint64_t beta_q32; /* its congestion degree, where a set couples it (SB-CC paper eq. 1): 0 to 1 */
 	uint32_t in_flight; /* segments */
 	uint32_t queued; /* given to it and not sent yet, segments */
@@ -32,15 +33,15 @@ struct rw_sender_subflow {
 	uint8_t group; /* the final set of subflows behind one bottleneck that it is in; 0: none */
 };
 
-/* Data that no subflow has been given, in one piece. */
+/* A contiguous span of data that no subflow has yet. */
 struct rw_span {
 	uint64_t first; /* data sequence, in segments */
 	uint64_t segments;
-	uint32_t sent_on; /* a bit for each subflow that carried it before: not 0 where it goes again */
+	uint32_t sent_on; /* a bit for each subflow that carried it before; 0: it is new */
 };
 
 struct rw_send_queue {
-	/* In the order of the data, without overlaps. Between them stands what slower subflows have been given. */
+	/* In the order of the data, without overlaps. The data between two spans was given to slower subflows. */
 	struct rw_span span[RW_MAX_SPANS];
 	uint32_t spans;
 	uint32_t oldest_sent_on; /* a bit for each subflow that carried the oldest unacknowledged segment */
@@ -52,13 +53,13 @@ struct rw_send_queue {
 struct rw_sending {
 	int64_t option[RW_MAX_OPTIONS]; /* values in the order of the scheduler's option table */
 	uint32_t subflows; /* at most RW_MAX_PATHS */
-	uint32_t previous; /* that the decision before chose; RW_NO_SUBFLOW: none */
+	uint32_t previous; /* the subflow of the previous decision; RW_NO_SUBFLOW: none */
 	struct rw_sender_subflow subflow[RW_MAX_PATHS];
 	struct rw_send_queue queue;
 };
 
 enum rw_decision_kind {
-	RW_DECISION_WAIT = 0, /* nobody sends until something changes */
+	RW_DECISION_WAIT = 0, /* no subflow sends until something changes */
 	RW_DECISION_SEND = 1,
 	RW_DECISION_REINJECT = 2 /* the oldest unacknowledged segment, once more, to open the receive window */
 };
@@ -67,12 +68,12 @@ struct rw_decision {
 	uint32_t kind; /* enum rw_decision_kind */
 	uint32_t subflow; /* RW_NO_SUBFLOW: none */
 	uint64_t first; /* data sequence */
-	uint64_t segments; /* from there on */
-	uint64_t skipped; /* segments of the queue before it that are left to faster subflows */
+	uint64_t segments; /* how many from `first` on */
+	uint64_t skipped; /* segments before `first` that are left to faster subflows */
 	uint32_t penalized; /* a bit for each subflow whose window is to be halved: rw_penalize */
 };
 
-/* What a faster subflow is predicted to send while a segment of a slower one is on its way. */
+/* The prediction for a faster subflow: what it sends while a segment of a slower subflow is under way. */
 struct rw_forward {
 	uint64_t rounds_q24; /* of its round trips */
 	uint64_t m_q24; /* round trips for one segment of window: 1 or more; saturates */
@@ -86,7 +87,7 @@ struct rw_scheduler {
 	const char *deviations; /* from the print, and why; "none" first where there are none */
 	const struct rw_option *options; /* ends with a null name */
 	void (*pick)(const struct rw_sending *s, struct rw_decision *d);
-	/* Optional: how many segments subflow j leaves to faster ones. each: RW_MAX_PATHS, all 0 for those that are not. */
+	/* Optional: how many segments subflow j leaves to faster subflows. each: RW_MAX_PATHS rows, all 0 for a subflow that is not faster. */
 	uint64_t (*forward)(const struct rw_sending *s, uint32_t j, struct rw_forward *each);
 };
 

@@ -44,6 +44,9 @@ class Step:
     seen alone; `path` of a judge_set is the set, from 0 on. asked: 1 + the path whose ECE a decision waits on, 0 where
     none waits; seen: by that decision, a bit for each path. set_asked, set_seen: the same of the decisions on sets.
 
+    rtt_ns (0: no sample), acked_segments, marked_segments, una and next are of the ACK that caused the step, and 0 in
+    other steps.
+
     violated: the properties that the step violates, where the monitor looked.
     con_ssthresh_q16: 0 where it is estimated.
     """
@@ -63,6 +66,10 @@ class Step:
     paths: tuple[PathState | None, ...]
     set_asked: tuple[int, ...] = (0, 0, 0, 0)
     set_seen: tuple[int, ...] = (0, 0, 0, 0)
+    rtt_ns: int = 0
+    marked_segments: int = 0
+    una: int = 0
+    next: int = 0
 
 
 def _path(p: Any) -> PathState | None:
@@ -92,6 +99,10 @@ def step_of(row: Any) -> Step:
         paths=tuple(_path(row.paths[i]) for i in range(8)),
         set_asked=tuple(row.set_asked),
         set_seen=tuple(row.set_seen),
+        rtt_ns=row.rtt_ns,
+        marked_segments=row.marked_segments,
+        una=row.una,
+        next=row.next,
     )
 
 
@@ -101,6 +112,7 @@ def _row(step: Step) -> dict[str, Any]:
         "kind": KINDS.index(step.kind), "path": step.path, "acked_segments": step.acked_segments,
         "initial_ss": step.initial_ss, "alpha_q32": step.alpha_q32, "con_ssthresh_q16": step.con_ssthresh_q16,
         "mss_bytes": step.mss_bytes, "set_asked": step.set_asked, "set_seen": step.set_seen,
+        "rtt_ns": step.rtt_ns, "marked_segments": step.marked_segments, "una": step.una, "next": step.next,
     }  # fmt: skip
     row["paths"] = [
         {

@@ -16,7 +16,7 @@ LOSSES = ("retransmissions", "windows")
 
 @dataclass(frozen=True)
 class Kind:
-    """verdict: of a capture or subflow that has it. unreliable: results that rest on what is missing or wrong."""
+    """verdict: of a capture or subflow with this finding. unreliable: the results that it makes unreliable."""
 
     verdict: str
     unreliable: tuple[str, ...]
@@ -25,54 +25,64 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     # of the whole capture
-    "cut_capture": Kind(LIMITED, ("completion",), "the file ends inside a record: what came before is analysed"),
-    "second_header": Kind(GOOD, (), "captures that were put one behind the other in one file: read on"),
-    "corrupt_record": Kind(POOR, ("completion",), "an impossible record: nothing after it can be read"),
-    "bad_block": Kind(LIMITED, (), "a block that contradicts its own length: passed over, or read as far as it goes"),
-    "bad_timestamp": Kind(LIMITED, TIMES, "a time that cannot be: taken for the time of the record before"),
-    "backward_timestamp": Kind(LIMITED, TIMES, "records out of the order of their times"),
-    "late_record": Kind(GOOD, (), "records behind later ones of another interface were put before them"),
-    "no_timestamp": Kind(POOR, (*TIMES, "goodput", "completion"), "packets without a time of their own"),
-    "unknown_interface": Kind(LIMITED, LOSSES, "packets of an interface that was not described were passed over"),
-    "too_many_interfaces": Kind(LIMITED, LOSSES, "packets of further interfaces were passed over"),
-    "unknown_link_type": Kind(LIMITED, (), "packets of a link type that nothing here decodes were passed over"),
-    "compressed_ppp": Kind(
-        LIMITED, LOSSES, "PPP with compressed headers, or several packets in a frame, was passed over"
-    ),
-    "dropped_packets": Kind(LIMITED, (*LOSSES, "in_flight"), "packets that the capturing system says it missed"),
-    "truncated_header": Kind(LIMITED, (*LOSSES, "grouping"), "headers cut by the snap length: options are missing"),
-    "bad_length": Kind(LIMITED, LOSSES, "packets whose lengths contradict each other were passed over"),
-    "bad_option_length": Kind(LIMITED, ("windows",), "options that contradict their length were passed over"),
-    "ip_fragment": Kind(GOOD, (), "segments in IP fragments were put together"),
-    "lost_fragment": Kind(LIMITED, LOSSES, "segments whose fragments were not all captured were passed over"),
+    "cut_capture": Kind(LIMITED, ("completion",), "the file ends inside a record; everything before it was analysed"),
+    "second_header": Kind(GOOD, (), "the file holds several captures, one after the other; all were read"),
+    "corrupt_record": Kind(POOR, ("completion",), "an impossible record; nothing after it can be read"),
+    "bad_block": Kind(LIMITED, (), "a block contradicts its own length; it was skipped, or read as far as it goes"),
+    "bad_timestamp": Kind(LIMITED, TIMES, "an impossible time; the time of the record before was used"),
+    "backward_timestamp": Kind(LIMITED, TIMES, "records are not in the order of their times"),
+    "late_record": Kind(GOOD, (), "records stood behind later records of another interface; they were sorted"),
+    "no_timestamp": Kind(POOR, (*TIMES, "goodput", "completion"), "packets have no time of their own"),
+    "unknown_interface": Kind(LIMITED, LOSSES, "packets of an interface without a description were skipped"),
+    "too_many_interfaces": Kind(LIMITED, LOSSES, "packets of further interfaces were skipped"),
+    "unknown_link_type": Kind(LIMITED, (), "packets of an unknown link type were skipped"),
+    "compressed_ppp": Kind(LIMITED, LOSSES, "PPP packets with compressed headers, or several in a frame, were skipped"),
+    "dropped_packets": Kind(LIMITED, (*LOSSES, "in_flight"), "the capturing system says that it missed packets"),
+    "truncated_header": Kind(LIMITED, (*LOSSES, "grouping"), "the snap length cut headers; options are missing"),
+    "bad_length": Kind(LIMITED, LOSSES, "packets whose lengths contradict each other were skipped"),
+    "bad_option_length": Kind(LIMITED, ("windows",), "options that contradict their length were skipped"),
+    "ip_fragment": Kind(GOOD, (), "segments in IP fragments were reassembled"),
+    "lost_fragment": Kind(LIMITED, LOSSES, "segments with missing fragments were skipped"),
     # of flows
     "captured_twice": Kind(GOOD, (), "frames that were captured more than once are counted once"),
-    "unseen_data": Kind(LIMITED, (*LOSSES, "in_flight"), "data was acknowledged that the capture does not have"),
-    "unmatched_join": Kind(LIMITED, ("grouping",), "a subflow whose connection is not in the capture"),
-    "no_handshake": Kind(LIMITED, (*WINDOWS, "grouping"), "began before the capture: its window then is not known"),
-    "too_many_subflows": Kind(LIMITED, ("windows",), "more subflows at once than a controller has places for"),
+    "unseen_data": Kind(LIMITED, (*LOSSES, "in_flight"), "data was acknowledged that is not in the capture"),
+    "unmatched_join": Kind(LIMITED, ("grouping",), "a subflow joined a connection that is not in the capture"),
+    "no_handshake": Kind(
+        LIMITED, (*WINDOWS, "grouping"), "the flow began before the capture; its window at that time is unknown"
+    ),
+    "too_many_subflows": Kind(
+        LIMITED, ("windows",), "more subflows were alive at once than a controller has places for"
+    ),
     "window_too_large": Kind(POOR, (*LOSSES, "in_flight"), "more unacknowledged data than is kept track of"),
     "one_direction": Kind(POOR, (*TIMES, "retransmissions", "in_flight"), "only one direction was captured"),
-    "not_closed": Kind(GOOD, ("completion",), "goes on after the capture's end"),
-    "vantage_receiver": Kind(GOOD, (), "captured beside the receiver"),
+    "not_closed": Kind(GOOD, ("completion",), "the flow goes on after the capture's end"),
+    "vantage_receiver": Kind(GOOD, (), "captured at the receiver"),
     "vantage_middle": Kind(GOOD, (), "captured between sender and receiver"),
-    "vantage_unknown": Kind(LIMITED, (*TIMES, "in_flight"), "where it was captured is not known: taken for the sender"),
-    "send_times_estimated": Kind(GOOD, (), "when data was sent is told from TCP timestamps, to a millisecond"),
+    "vantage_unknown": Kind(
+        LIMITED, (*TIMES, "in_flight"), "the capture point is unknown; it was treated as the sender"
+    ),
+    "send_times_estimated": Kind(GOOD, (), "send times come from TCP timestamps, to a millisecond"),
     "send_times_coarse": Kind(
         LIMITED,
         WINDOWS,
-        "when data was sent is told to a millisecond: not much less than a round trip or the time between packets",
+        "send times are known to a millisecond, and round trips or the gaps between packets are hardly longer",
     ),
     "send_times_shifted": Kind(
-        LIMITED, TIMES, "when data was sent is told by a constant round trip: queues on the way are not seen"
+        LIMITED, TIMES, "send times are one constant round trip before the capture; queues on the way do not show"
     ),
-    "send_times_unknown": Kind(POOR, (*TIMES, "in_flight"), "captured away from the sender, with no clue to its clock"),
+    "send_times_unknown": Kind(
+        POOR, (*TIMES, "in_flight"), "captured away from the sender, and nothing tells of the sender's clock"
+    ),
     "queued_at_sender": Kind(GOOD, (), "a queue on the sender's host held data before it was captured"),
     "window_exceeded": Kind(
-        LIMITED, ("windows",), "more was in flight than the window that its sender seems to have: it has another"
+        LIMITED,
+        ("windows",),
+        "more was in flight than the window of the algorithm that the sender seems to run, so it ran another window",
     ),
     "window_unmatched": Kind(
-        LIMITED, ("windows",), "the window of what its sender seems to run is mostly another than what was in flight"
+        LIMITED,
+        ("windows",),
+        "the window of the algorithm that the sender seems to run mostly differs from what was in flight",
     ),
     "not_replayed": Kind(LIMITED, ("windows",), "no controller was replayed on it"),
 }
@@ -85,9 +95,10 @@ _POOR_UNSEEN = 1 / 20
 
 @dataclass
 class Finding:
-    """One thing that is wrong. since_s: after the capture's start. packet: the record, from 1 on. None: not known.
+    """One thing that is wrong.
 
-    file: of several captures that are one observation, which one the packet is in, from 0 on.
+    since_s: seconds after the capture's start; packet: its number in the file, from 1 on. Both are None where unknown.
+    file: the index, from 0 on, of the capture that has the packet.
     """
 
     what: str

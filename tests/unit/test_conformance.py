@@ -17,6 +17,7 @@ from rewindow.conformance import checks, shared_bottleneck, step_logs
 from rewindow.controllers.steps import KINDS, UNSET, monitored
 from rewindow.core import Choice
 from tests.packets import Trace
+from tests.recurrences import script
 from tests.unit.test_senders import RTT, ack, segment
 
 CAPTURES = Path(__file__).parent.parent / "captures"
@@ -50,15 +51,21 @@ def first_violation(choice, steps):
 
 def test_recorded_steps_conform():
     logs = []
-    for name, choices in (("two-subflows", (0,)), ("three-subflows", (1, 3)), ("ecn", (0, 1, 2, 3))):
+    captures = (
+        ("two-subflows", (0,)), ("three-subflows", (1, 3)), ("ecn", (0, 1, 2, 3)), ("recurrences", (0, 1, 2, 3)),
+    )  # fmt: skip
+    for name, choices in captures:
         of = {}
         for step in steps_of(CAPTURES / f"mptcp-{name}.pcap"):
             of.setdefault((step.connection, step.choice), []).append(step)
         logs += [(choice, steps[:6000]) for (_, choice), steps in of.items() if choice in choices]
     kinds = Counter(s.kind for _, steps in logs for s in steps)
-    assert len(logs) == 14
-    assert all(kinds[k] for k in ("join", "ack", "rtt", "loss", "ece", "leave", "machinery", "idle", "sets"))
-    assert all(kinds[k] for k in ("detector_join", "detector_ece", "judge_subflow", "judge_set", "detector_end"))
+    assert len(logs) == 22
+    assert all(kinds[k] for k in ("join", "ack", "rtt", "loss", "ece", "timeout", "undo", "leave", "machinery", "idle"))
+    assert all(
+        kinds[k]
+        for k in ("delivered", "sets", "detector_join", "detector_ece", "judge_subflow", "judge_set", "detector_end")
+    )
     for verdict, (_, steps) in zip(judged(logs), logs, strict=True):
         assert verdict.conforms, verdict.as_json()
         assert verdict.events == len(steps)
@@ -304,21 +311,109 @@ def test_who_joins_under_a_decision_is_not_asked():
     assert verdict.conforms, verdict.first_violation.as_json()
 
 
-def test_what_only_the_specification_sees():
-    """By design: what an undo gives back, and an idle sender keeps, is remembered by the machine; the monitor looks at
-    one step alone. What differs there is found by TLC only."""
+def test_what_an_undo_gives_back_and_an_idle_time_leaves():
+    """Both remember what the window was before: the monitor, and the specification."""
     log = [s for s in steps_of(CAPTURES / "mptcp-two-subflows.pcap") if (s.connection, s.choice) == (1, 1)]
     at = next(i for i, s in enumerate(log) if s.kind == "loss")
     step = log[at]
     undone = own(step, cwnd_q16=50 << 16, ssthresh_q16=60 << 16)
     idle = own(step, cwnd_q16=step.paths[step.path].cwnd_q16 // 7)
-    logs = [
-        [*log[: at + 1], replace(undone, kind="undo", acked_segments=0)],
-        [*log[: at + 1], replace(idle, kind="idle", acked_segments=0)],
+    for kind, wrong, name in (("undo", undone, "UndoGivesBack"), ("idle", idle, "IdleKeeps")):
+        steps = [*log[: at + 1], replace(wrong, kind=kind, acked_segments=0)]
+        (verdict,) = judged([(1, steps)])
+        event, violated = first_violation(1, steps)
+        assert verdict.first_violation.event == event == at + 1
+        assert name in violated
+
+
+# What goes on over many steps
+
+
+@pytest.fixture(scope="module")
+def recurrences():
+    """Of each choice, the first connection's steps."""
+    of = {}
+    for step in steps_of(CAPTURES / "mptcp-recurrences.pcap"):
+        if step.connection == 0:
+            of.setdefault(step.choice, []).append(step)
+    return of
+
+
+def test_the_capture_of_recurrences_is_what_its_script_writes():
+    assert (CAPTURES / "mptcp-recurrences.pcap").read_bytes() == script().bytes()
+
+
+def test_the_capture_of_recurrences_has_all_of_them(recurrences):
+    css, sbcc = recurrences[0], recurrences[SBCC]
+    pairs = list(itertools.pairwise(css))
+    undone = [(b, s) for b, s in pairs if s.kind == "undo"]
+    assert [(b.initial_ss, s.initial_ss, s.paths[s.path].initial) for b, s in undone] == [
+        (True, True, True),  # coupled again
+        (False, False, False),  # the connection left while the reduction could still be undone
+        (False, False, False),  # of a timeout, in congestion avoidance
     ]
-    for steps_, verdict in zip(logs, judged([(1, x) for x in logs]), strict=True):
-        assert first_violation(1, steps_) is None or steps_[-1].kind == "idle"
-        assert verdict.first_violation.event == at + 1
+    left = [(s.initial_ss, sum(p is not None for p in s.paths)) for s in css if s.kind == "leave"]
+    assert left == [(True, 2), (False, 2), (False, 1), (False, 0)]
+    assert Counter(s.path for s in css if s.kind == "join")[2] == 2, "a place is taken again"
+    assert len({p.coupled_rtt_ns // 10_000_000 for p in css[-400].paths if p}) > 1, "round trips differ"
+    assert sum(s.kind == "timeout" for s in css) == 2
+    assert any(s.kind == "machinery" and s.paths[s.path].cwnd_q16 == 65536 for s in css), "a further timeout"
+    windows = [(b, s) for b, s in itertools.pairwise(sbcc) if s.kind == "delivered" and b.paths != s.paths]
+    assert len(windows) > 20, "windows of data in a final set"
+    assert any(0 < p.beta_q32 < 1 << 32 for s in sbcc for p in s.paths if p)
+
+
+def changed_by(step, name, change):
+    return own(step, **{name: getattr(step.paths[step.path], name) + change})
+
+
+@pytest.mark.parametrize(
+    ("choice", "kind", "name", "change", "check"),
+    [
+        (1, "rtt", "coupled_rtt_ns", 2, "CoupledRttSmoothed"),
+        (1, "rtt", "coupled_rtt_ns", -2, "CoupledRttSmoothed"),
+        (1, "undo", "cwnd_q16", 1, "UndoGivesBack"),
+        (1, "undo", "ssthresh_q16", -1, "UndoGivesBack"),
+        (1, "loss", "flight_peak_q16", 1, "PeakOfFlight"),
+        (1, "timeout", "flight_peak_q16", -1, "PeakOfFlight"),
+        (1, "machinery", "ssthresh_q16", 1, "MachinerySpares"),
+        (1, "idle", "ssthresh_q16", 1, "IdleKeeps"),
+        (SBCC, "delivered", "beta_q32", 4, "BetaAsMarked"),
+        (SBCC, "delivered", "beta_q32", -4, "BetaAsMarked"),
+        (SBCC, "ack", "beta_q32", 4, "BetaAsMarked"),
+        (SBCC, "sets", "beta_q32", -4, "BetaAsMarked"),
+    ],
+)
+def test_the_monitor_follows_recurrences_to_the_unit(recurrences, choice, kind, name, change, check):
+    """The least change beyond the tolerance, at the last step of a kind, which rests on the most steps before it."""
+    steps = recurrences[choice]
+
+    def applies(before, step):
+        p = step.paths[step.path]
+        moved = before.paths != step.paths or kind not in ("sets", "delivered")
+        return step.kind == kind and p is not None and getattr(p, name) < 1 << 60 and moved
+
+    at = max(i for i in range(1, len(steps)) if applies(steps[i - 1], steps[i]))
+    assert first_violation(choice, steps) is None
+    event, violated = first_violation(choice, [*steps[:at], changed_by(steps[at], name, change)])
+    assert (event, check in violated) == (at, True), violated
+
+
+def test_marks_and_windows_of_data_are_counted(recurrences):
+    """One marked segment less, or the end of a window one segment later, and beta is not what the monitor finds."""
+    steps = recurrences[SBCC]
+    marked = max(
+        i for i, s in enumerate(steps) if s.kind == "delivered" and s.marked_segments and s.paths[s.path].set_state == 2
+    )
+    wrong = replace(steps[marked], marked_segments=0)
+    event, violated = first_violation(SBCC, [*steps[:marked], wrong, *steps[marked + 1 :]])
+    assert event >= marked
+    assert violated == ("BetaAsMarked",)
+    moves = max(
+        i for i in range(1, len(steps)) if steps[i].kind == "delivered" and steps[i].paths != steps[i - 1].paths
+    )
+    early = replace(steps[moves], una=steps[moves].una - 100_000)
+    assert first_violation(SBCC, [*steps[:moves], early]) == (moves, ("BetaAsMarked",))
 
 
 def test_a_subflow_joins_once():
@@ -456,13 +551,17 @@ ONLY_TLC_FINDS = {
 
 @pytest.mark.parametrize("fault", [f for f in faults.FAULTS if f.name not in ONLY_TLC_FINDS], ids=lambda f: f.name)
 def test_monitor_finds_fault(workshop, fault):
-    assert faults.monitor_notices(workshop.logs(fault, faults.SEQUENCES))
+    if fault in faults.RECURRENCES:
+        assert workshop.on_captures(fault, ["recurrences"])
+    else:
+        assert faults.monitor_notices(workshop.logs(fault, faults.SEQUENCES))
 
 
 def test_monitor_finds_nothing_in_the_controllers_as_they_are(workshop):
     logs = workshop.logs(None, 12)
     assert sum(len(steps) for _, steps in logs) > 4000
     assert not faults.monitor_notices(logs)
+    assert not workshop.on_captures(None, faults.MPTCP)
 
 
 def test_tlc_finds_faults(workshop):

@@ -2,16 +2,16 @@
  * DWC's grouping by coinciding losses and delays, as far as SB-CC (I, II) and its ns-3 port describe it.
  *
  *   at a loss on r, k is correlated if it lost in the observation window, or srtt_k > max - fraction (max - min)
- *   r and the correlated ones are a set; members of r's set that are not correlated leave it
+ *   r and the correlated subflows are a set; members of r's set that are not correlated leave it
  *
- * Decided at the loss itself, so that a window falls with its set. Nothing is missed by not waiting for the future half of
- * the window: what loses later looks back at r over the longer of the two windows. Only the leaving of a member that loses
- * within srtt/2 after r shows: it is taken back at its own loss.
+ * The detector decides at the loss itself, so that a window falls with its set. It need not wait for the future half of the
+ * window: a subflow that loses later looks back at r over the longer of the two windows. One difference shows: a member that
+ * loses within srtt/2 after r leaves the set, and comes back at its own loss.
  */
 #include "rw_bottleneck.h"
 
 enum { DELAY_FRACTION, MEMORY_S, COUNT_ECE };
-enum { PARTS = 10 }; /* of the memory, dropped one at a time */
+enum { PARTS = 10 }; /* of the memory; the oldest part is dropped at once */
 
 static const struct rw_option dwc_options[] = {
     {"delay_fraction", "0 to 1", "0.3",
@@ -29,7 +29,7 @@ static const struct rw_statistic dwc_statistics[] = {
     {"rtt_min", "ns", 0}, {"rtt_max", "ns", 0}, {"threshold", "ns", 0}, {0}};
 
 struct range {
-	uint64_t part, least_ns, most_ns; /* part 0: nothing yet */
+	uint64_t part, least_ns, most_ns; /* part 0: no sample yet */
 };
 
 struct dwc_path {
@@ -45,7 +45,7 @@ struct dwc {
 
 static struct dwc *dwc_of(struct rw_detection *d) { return (struct dwc *)(void *)d; }
 
-/* Which tenth of the memory it is, counted from the beginning of time; never 0. */
+/* The number of the memory's tenth that this time lies in; never 0. */
 static uint64_t part_now(const struct rw_detection *d)
 {
 	uint64_t part_ns = ((uint64_t)d->option[MEMORY_S] * 1000000000u >> 16) / PARTS;
@@ -112,7 +112,7 @@ static void set_path(struct rw_detected_path *p, uint8_t set)
 	p->state = set ? RW_GROUP_FINAL : RW_GROUP_MONITOR;
 }
 
-/* A set of one is none. */
+/* Dissolves a set with one member. */
 static void drop_single(struct rw_detection *d)
 {
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
@@ -130,7 +130,7 @@ static void dwc_leave(struct rw_detection *d, uint32_t path)
 	drop_single(d);
 }
 
-/* The set's own number if it has one, else the lowest that is free. */
+/* The number of the set, or the lowest free number for a new set. */
 static uint8_t number_for(const struct rw_detection *d, uint32_t path)
 {
 	uint32_t used = 1;

@@ -2,12 +2,13 @@
  * SB-CC's detector in two stages (SB-CC paper III.A.1, Algorithm 1, Fig. 2 and 3).
  *
  *   monitor    an ECE on r: each other monitored subflow with an event in its observation window joins r in a set
- *   judgement  the next ECE on a member: every other member had an event in its window and nobody outside: final; else monitor
- *   final      every ECE on a member asks the same again
+ *   judgement  the next ECE on a member: if every other member had an event in its window, and no outsider had: final;
+ *              else monitor
+ *   final      every ECE on a member begins the same judgement again
  *
- * The window of the observed subflow is w/2 packets to each side in print; here srtt/2, which is as long. Its future half
- * must have passed, for every subflow, before a decision. An event is a loss or a run of ECEs: RFC 3168's receivers repeat
- * the echo for a whole round trip, and that is one event.
+ * In print the observation window of a subflow is w/2 packets to each side; here it is srtt/2, which is as long. A decision
+ * waits until the future half has passed for every subflow. An event is a loss or a run of ECEs: RFC 3168's receivers
+ * repeat the echo for a whole round trip, and that run is one event.
  */
 #include "rw_bottleneck.h"
 
@@ -25,14 +26,14 @@ static const struct rw_statistic sbcc_statistics[] = {{0}};
 struct sbcc_path {
 	int64_t ece_ns, event_ns; /* the last ECE; the last event */
 	uint8_t had_ece;
-	uint8_t recent;           /* the last event has not been found older than the past half of the window */
-	struct rw_judgement alone; /* of a monitored path */
+	uint8_t recent; /* the last event was still inside the past half of the window when it was last looked at */
+	struct rw_judgement alone; /* the judgement of a monitored path */
 };
 
 struct sbcc {
 	struct rw_detection common;
 	struct sbcc_path path[RW_MAX_PATHS];
-	struct rw_judgement set[RW_SETS_MAX]; /* of set 1 and so on */
+	struct rw_judgement set[RW_SETS_MAX]; /* set[0] is the judgement of set 1 */
 };
 
 static struct sbcc *sbcc_of(struct rw_detection *d) { return (struct sbcc *)(void *)d; }
@@ -82,13 +83,13 @@ static void sbcc_leave(struct rw_detection *d, uint32_t path)
 		dissolve(d, set);
 }
 
-/* Is what happened on a path `ago` inside the half of its window? */
+/* Does an event that long ago lie inside the past half of the path's window? */
 static int in_window(const struct rw_detection *d, uint32_t path, int64_t ago_ns)
 {
 	return ago_ns <= (int64_t)(d->path[path].srtt_ns / 2);
 }
 
-/* A half that was found over stays over, though the round trip grows: what was too old once is not young again. */
+/* A half that was found over stays over, even if the round trip grows: an old event must not become recent again. */
 static void fade(struct rw_detection *d)
 {
 	struct sbcc *s = sbcc_of(d);
@@ -123,7 +124,7 @@ static void note(const struct rw_detection *d, struct rw_judgement *j, uint32_t 
 {
 	uint8_t bit = (uint8_t)(1 << path);
 	if (!j->waits || !(j->open & bit))
-		return; /* whoever joins later is not asked about */
+		return; /* a path that joins later is not part of the judgement */
 	if (in_window(d, path, d->now_ns - j->since_ns))
 		j->seen |= bit;
 	else
@@ -156,7 +157,7 @@ static void sbcc_congestion(struct rw_detection *d, uint32_t path, enum rw_conge
 		begin(d, j, path);
 }
 
-/* A new set of the trigger and the monitored paths among those seen. */
+/* A new set: the trigger, and each monitored path that had an event. */
 static void judge_alone(struct rw_detection *d, uint32_t trigger)
 {
 	struct sbcc *s = sbcc_of(d);
@@ -203,7 +204,7 @@ static const struct rw_judgement *sbcc_judgement(const struct rw_detection *d, u
 	return place < RW_MAX_PATHS ? &s->path[place].alone : &s->set[(place - RW_MAX_PATHS) % RW_SETS_MAX];
 }
 
-/* What happens when a judgement is due still counts: due before `until`, not at it. */
+/* An event at the very time of `until` still counts, so only judgements due before it are taken. */
 static int sbcc_decide(struct rw_detection *d, int64_t until_ns)
 {
 	struct sbcc *s = sbcc_of(d);

@@ -3,11 +3,12 @@
  *
  *   every T: E = mean delay; skew = sum(below - above)/samples, var = sum|delay - E before|/samples, freq = crossings of
  *   mean +- p_v var per interval, loss = lost/(lost + delivered), over the last N intervals
- *   congested: skew < c_s, or < c_h if it was so before, or loss > p_l; congested flows are sorted and cut at gaps, by freq,
+ *   congested: skew < c_s, or < c_h if it was congested before, or loss > p_l; congested flows are sorted and cut at gaps, by freq,
  *   var, then loss or skew
  *   together: in at least TOGETHER of the last OBSERVATIONS groupings
  *
- * grouping=correlation asks instead whether the intervals' means rise and fall together: intervals are of one clock here.
+ * grouping=correlation asks instead whether the means of two flows' intervals rise and fall together. It can, because all
+ * intervals here are of one clock.
  */
 #include "sbd.h"
 
@@ -51,7 +52,7 @@ static uint32_t whole(const int64_t *option, uint32_t which) { return (uint32_t)
 static uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 static uint32_t fewer(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Signed, rounded towards zero: BPF divides unsigned numbers only. */
+/* A signed quotient, rounded towards zero: BPF divides unsigned numbers only. */
 static int64_t ratio_q16(int64_t a, uint32_t b)
 {
 	uint64_t size = (uint64_t)(a < 0 ? -a : a) * 65536 / b;
@@ -68,7 +69,7 @@ void rw_sbd_clear(struct rw_sbd_flow *f)
 
 void rw_sbd_add(struct rw_sbd_flow *f, uint64_t delay_ns, uint32_t delivered, uint32_t lost)
 {
-	/* Far more than an interval has, so that sums stay within 64 bits. */
+	/* Far more samples than an interval has; keeps sums within 64 bits. */
 	f->delivered = fewer(f->delivered, 1 << 30) + fewer(delivered, 1 << 30);
 	f->lost = fewer(f->lost, 1 << 30) + fewer(lost, 1 << 30);
 	if (delay_ns == 0 || f->samples == 1 << 22)
@@ -84,7 +85,7 @@ void rw_sbd_add(struct rw_sbd_flow *f, uint64_t delay_ns, uint32_t delivered, ui
 	f->above += delay_ns > f->base_ns;
 }
 
-/* The intervals that count now: the last N. i: 0 is the newest. */
+/* One of the last N intervals; i: 0 is the newest. */
 static uint32_t remembered(const struct rw_sbd_flow *f, const int64_t *option)
 {
 	return fewer(f->count, whole(option, RW_SBD_N));
@@ -102,7 +103,7 @@ int rw_sbd_close(struct rw_sbd_flow *f, const int64_t *option, uint32_t number)
 	uint64_t sum = 0;
 	uint32_t first = f->count == 0, n;
 	if (!first && number - ago(f, 0)->number > whole(option, RW_SBD_N)) {
-		f->count = 0; /* it rested for longer than is remembered */
+		f->count = 0; /* the flow was idle for longer than N intervals */
 		first = 1;
 	}
 	struct rw_sbd_interval *i = &f->interval[f->next % RW_SBD_INTERVALS];
@@ -134,7 +135,7 @@ void rw_sbd_summarise(const struct rw_sbd_flow *f, const int64_t *option, struct
 	for (uint32_t k = 0; k < RW_SBD_INTERVALS && k < n; k++) {
 		const struct rw_sbd_interval *i = ago(f, k);
 		sum += i->mean_ns;
-		mad += i->mad_ns >> 6; /* 50 times 2^22 samples of 2^40 are too much otherwise */
+		mad += i->mad_ns >> 6; /* 50 intervals with 2^22 samples of 2^40 ns would overflow */
 		samples += i->samples;
 		balance += i->balance;
 		delivered += i->delivered;
@@ -163,7 +164,7 @@ int rw_sbd_is_bottleneck(const struct rw_sbd_statistics *s, const int64_t *optio
 
 enum key { BY_FREQ, BY_VAR, BY_LAST };
 
-/* What flows are sorted by, as a number that is not negative. */
+/* The key that flows are sorted by, shifted so that it is not negative. */
 static uint64_t key_of(const struct rw_sbd_statistics *s, enum key key, int lossy)
 {
 	switch (key) {
@@ -189,7 +190,7 @@ static int is_gap(uint64_t large, uint64_t small, enum key key, int lossy, const
 	}
 }
 
-/* Cuts each group where, in the order of a key, two neighbours are too far apart. */
+/* Cuts each group between two neighbours, in the order of a key, that are too far apart. */
 static void cut(const struct rw_sbd_statistics *s, uint32_t n, const int64_t *option, enum key key, uint8_t *group)
 {
 	uint8_t order[RW_SBD_FLOWS], cuts = 0, before = 0;
@@ -231,7 +232,7 @@ void rw_sbd_group(const struct rw_sbd_statistics *s, uint32_t n, const int64_t *
 	cut(s, n, option, BY_LAST, group);
 }
 
-/* The intervals of a and b with one number, newest first; 0 when there are no more. */
+/* Finds the next pair of intervals of a and b with the same number, newest first; 0: there is none. */
 static int common(const struct rw_sbd_flow *a, const struct rw_sbd_flow *b, uint32_t na, uint32_t nb, uint32_t *i,
 		  uint32_t *k)
 {
@@ -244,7 +245,7 @@ static int common(const struct rw_sbd_flow *a, const struct rw_sbd_flow *b, uint
 	return 0;
 }
 
-/* So many bits that 2^24 is not reached; even. */
+/* How many bits, an even number, to shift right so that the value is below 2^24. */
 static uint32_t excess(uint64_t x)
 {
 	uint32_t bits = 0;
@@ -285,14 +286,14 @@ int rw_sbd_correlated(const struct rw_sbd_flow *a, const struct rw_sbd_flow *b, 
 /* The connection's detector. */
 
 struct pair {
-	uint16_t together; /* by the last observations, the newest lowest */
+	uint16_t together; /* a bit for each of the last observations; the lowest is the newest */
 	uint8_t observed;
 };
 
 struct sbd {
 	struct rw_detection common;
 	int64_t start_ns;
-	uint32_t number; /* of the interval under way */
+	uint32_t number; /* of the current interval */
 	uint8_t began;
 	struct rw_sbd_flow flow[RW_MAX_PATHS];
 	struct pair pair[RW_MAX_PATHS][RW_MAX_PATHS]; /* the first index is the lower */
@@ -318,14 +319,14 @@ static int decided_together(const struct rw_detection *d, const struct pair *p)
 	return p->observed >= whole(d->option, RW_SBD_OBSERVATIONS) && n >= whole(d->option, RW_SBD_TOGETHER);
 }
 
-/* Sets are what pairs connect; a set's number is that of its lowest place. */
+/* Paths that pairs connect are a set; its number is that of its lowest path. */
 static void decide_sets(struct rw_detection *d)
 {
 	struct sbd *s = sbd_of(d);
 	uint8_t lowest[RW_MAX_PATHS];
 	for (uint8_t i = 0; i < RW_MAX_PATHS; i++)
 		lowest[i] = i;
-	/* The lowest place passes on along a chain of seven at most. */
+	/* The lowest number travels along a chain of at most seven pairs. */
 	for (uint32_t round = 0; round < RW_MAX_PATHS; round++)
 		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 			for (uint32_t k = i + 1; k < RW_MAX_PATHS; k++) {
@@ -398,7 +399,7 @@ static void sbd_delivery(struct rw_detection *d, const struct rw_delivery *a)
 	rw_sbd_add(&sbd_of(d)->flow[a->path], a->delay_ns, a->delivered_segments, a->lost_segments);
 }
 
-/* An interval's end belongs to the next. Intervals in which nothing was measured are passed over at once. */
+/* The end of an interval belongs to the next one. Empty intervals are skipped in one step. */
 static int sbd_decide(struct rw_detection *d, int64_t until_ns)
 {
 	struct sbd *s = sbd_of(d);

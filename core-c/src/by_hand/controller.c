@@ -9,10 +9,10 @@
 
 struct rw_controller {
 	struct rw_shadow *shadow;
-	struct rw_detect *detect; /* null: it has no use for sets */
-	uint8_t own_detector;     /* its place + 1 where it is the one that the controller was made with */
-	uint32_t acked[RW_MAX_PATHS]; /* segments so far, in place of sequence numbers */
-	struct rw_recorder recorder;  /* when somebody looks */
+	struct rw_detect *detect; /* null: the controller does not use sets */
+	uint8_t own_detector;     /* the detector's place + 1 if it is the controller's own */
+	uint32_t acked[RW_MAX_PATHS]; /* segments acknowledged so far, in place of sequence numbers */
+	struct rw_recorder recorder;  /* used after rw_controller_observe */
 	struct rw_recording by;
 	struct rw_transition_log log;
 	struct rw_violations violations;
@@ -69,7 +69,7 @@ static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct r
 
 static void sets_complete(void *to, uint32_t first_path)
 {
-	rw_shadow_stepped(((rw_controller *)to)->shadow, RW_TRANSITION_SETS, first_path, 0);
+	rw_shadow_stepped(((rw_controller *)to)->shadow, RW_TRANSITION_SETS, first_path);
 }
 
 static void stepped(void *to, uint8_t kind, uint32_t path)
@@ -134,12 +134,12 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
 	if (join)
-		rw_shadow_stepped(c->shadow, RW_TRANSITION_JOIN, i, 0);
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_JOIN, i);
 	struct rw_detect_sink sink = {set_changed, sets_complete, join ? stepped : NULL, c};
 	if (c->detect)
 		rw_detect_join(c->detect, i, state->srtt_ns, &sink);
 	if (!join && c->shadow->observer)
-		rw_controller_observe(c); /* what is placed was there before */
+		rw_controller_observe(c); /* the path was there before the first step */
 	*path = i;
 	return RW_OK;
 }
@@ -159,7 +159,7 @@ static int is_live(const rw_controller *c, uint32_t path)
 	return path < RW_MAX_PATHS && c->shadow->connection->path[path].live;
 }
 
-/* Fewer than two are no set: who would be left alone. In a replay its detector dissolves it; by hand there may be none. */
+/* Dissolves a set with fewer than two members. In a replay the detector does that; by hand there may be no detector. */
 static void dissolve(rw_controller *c, uint32_t path)
 {
 	const struct rw_connection *connection = c->shadow->connection;
@@ -173,7 +173,7 @@ static void dissolve(rw_controller *c, uint32_t path)
 		return;
 	rw_shadow_set(c->shadow, path, 0, RW_GROUP_MONITOR);
 	rw_shadow_set(c->shadow, last, 0, RW_GROUP_MONITOR);
-	rw_shadow_stepped(c->shadow, RW_TRANSITION_SETS, path, 0);
+	rw_shadow_stepped(c->shadow, RW_TRANSITION_SETS, path);
 }
 
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
@@ -198,7 +198,7 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 	if (marked_segments > acked_segments)
 		return rw_bad_value(error, "more segments marked than acked");
 	c->acked[path] += acked_segments;
-	/* A whole window is in flight: what ends a round trip is the ACK of what was next at its beginning. */
+	/* Assume that a whole window is in flight: a round trip ends with the ACK of the segment that was next at its beginning. */
 	uint32_t next = c->acked[path] + (uint32_t)(c->shadow->connection->path[path].cwnd_q16 >> 16);
 	struct rw_ack ack = {
 	    path,           acked_segments, rtt_ns,         rtt_ns, time_ns == RW_TIME_UNKNOWN ? 0 : time_ns,
@@ -228,7 +228,7 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t tim
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
 	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
 		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
-		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path);
 	}
 	return RW_OK;
 }
@@ -277,7 +277,7 @@ rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_stat
 	return RW_OK;
 }
 
-/* Names that mean something in the mode that was chosen. */
+/* The words whose names are valid in the chosen mode. */
 static const struct rw_word_name *word_at(const rw_controller *c, uint32_t index)
 {
 	const struct rw_word_name *w = c->shadow->control->words;

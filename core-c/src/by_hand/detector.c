@@ -10,7 +10,7 @@ struct rw_hand_detector {
 	struct rw_detect *detect;
 };
 
-/* By hand nobody is told: the caller asks. */
+/* By hand nothing is reported: the caller asks. */
 static void changed(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now)
 {
 	(void)to, (void)time_ns, (void)path, (void)now;

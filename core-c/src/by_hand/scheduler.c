@@ -1,4 +1,4 @@
-/* Packet schedulers, asked by hand: names, options and numbers are checked here, so that a scheduler need not. */
+/* Packet schedulers, asked by hand. Names, options and numbers are checked here, so that a scheduler need not check them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ struct rw_scheduling {
 _Static_assert(sizeof((rw_sending_view *)0)->subflow / sizeof(rw_subflow_view) == RW_MAX_PATHS, "as many subflows");
 _Static_assert(sizeof((rw_sending_view *)0)->span / sizeof(rw_span_view) == RW_MAX_SPANS, "as many spans");
 
-/* Far beyond any data, so that sums of two do not wrap. */
+/* Beyond any real data, and small enough that sums of two do not wrap. */
 #define SEGMENTS_MAX ((uint64_t)1 << 60)
 /* A thousand seconds: beyond any round trip. */
 #define RTT_MAX_NS 1000000000000ull

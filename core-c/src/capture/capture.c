@@ -6,6 +6,7 @@
 
 #include "bytes.h"
 #include "format.h"
+#include "rw_ways.h"
 
 /* What a file that we do not read most likely is, so that its owner knows what to do. */
 static const char *foreign_format(const uint8_t *p, size_t n)
@@ -89,7 +90,7 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	enum { HEADER = 16, PREFETCH_AHEAD = 1024 /* some records on: memory takes longer than one is worked on */ };
 	size_t have = c->in.filled - c->in.start;
 	const uint8_t *h = rw_input_at(&c->in);
-	if (!c->plain || have < HEADER)
+	if (!RW_SHORT_WAY(c->plain) || have < HEADER)
 		return 0;
 	uint32_t seconds = __builtin_bswap32(rw_load_u32(h)), fraction = __builtin_bswap32(rw_load_u32(h + 4));
 	uint32_t captured = __builtin_bswap32(rw_load_u32(h + 8)), wire = __builtin_bswap32(rw_load_u32(h + 12));
@@ -255,7 +256,7 @@ static RW_ASIDE int next_merged(struct rw_observation *o, struct rw_record *reco
 
 int rw_observation_next(struct rw_observation *o, struct rw_record *record, rw_error *error)
 {
-	if (!o->alone)
+	if (!RW_SHORT_WAY(o->alone != NULL))
 		return next_merged(o, record, error);
 	return next_plain(o->alone, record) ? 1 : next_of_format(o->alone, record, error);
 }

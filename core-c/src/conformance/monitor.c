@@ -21,13 +21,13 @@ struct step {
 	const struct rw_word_places *at;
 	const struct rw_snapshot *before, *after;
 	const struct rw_transition *transition;
-	uint32_t violated;
+	uint64_t violated;
 };
 
 static void require(struct step *s, int holds, enum rw_check check)
 {
 	if (!holds)
-		s->violated |= (uint32_t)1 << check;
+		s->violated |= (uint64_t)1 << check;
 }
 
 static double segments(uint64_t q16) { return (double)q16 / 65536; }
@@ -449,7 +449,7 @@ int rw_is_monitored(const struct rw_control *control)
 	return 0;
 }
 
-uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control,
+uint64_t rw_monitor(const struct rw_connection *c, const struct rw_control *control,
 		    const struct rw_word_places *places, const struct rw_snapshot *before,
 		    const struct rw_transition *transition, const struct rw_snapshot *after)
 {
@@ -545,7 +545,7 @@ static void check_sets(struct step *s, const struct rw_detector_snapshot *b, con
 }
 
 /* A controller goes by the sets that its detector has found, and by no others. */
-uint32_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct rw_snapshot *after)
+uint64_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct rw_snapshot *after)
 {
 	struct step s = {.after = after};
 	for (uint32_t i = 0; i < after->paths; i++) {
@@ -596,7 +596,7 @@ static void check_noted(struct step *s, uint8_t was, uint8_t is, uint8_t seen_be
 			RW_CHECK_ONLY_NOTED);
 }
 
-uint32_t rw_monitor_detector(const struct rw_detector_snapshot *before, const struct rw_transition *transition,
+uint64_t rw_monitor_detector(const struct rw_detector_snapshot *before, const struct rw_transition *transition,
 			     const struct rw_detector_snapshot *after)
 {
 	struct step s = {.transition = transition};

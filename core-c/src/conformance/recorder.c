@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void count(struct rw_recorder *o, const struct rw_transition *transition, int64_t time_ns, uint32_t violated)
+static void count(struct rw_recorder *o, const struct rw_transition *transition, int64_t time_ns, uint64_t violated)
 {
 	struct rw_recording *by = o->by;
 	struct rw_violations *v = by->violations(by->owner, o->connection, o->choice);
@@ -16,7 +16,7 @@ static void count(struct rw_recorder *o, const struct rw_transition *transition,
 	if (v->count == 0) {
 		v->first_row = by->row;
 		v->first_ns = time_ns;
-		v->first_check = (uint8_t)__builtin_ctz(violated);
+		v->first_check = (uint8_t)__builtin_ctzll(violated);
 		v->first_transition = transition->kind;
 		v->first_path = transition->path;
 	}
@@ -25,7 +25,7 @@ static void count(struct rw_recorder *o, const struct rw_transition *transition,
 
 /* A row with what every step has; null when memory is used up. */
 static rw_transition_row *new_row(struct rw_recorder *o, const struct rw_transition *transition, int64_t time_ns,
-				  uint32_t violated)
+				  uint64_t violated)
 {
 	struct rw_transition_log *log = o->by->log;
 	if (log->count == log->room) {
@@ -46,13 +46,17 @@ static rw_transition_row *new_row(struct rw_recorder *o, const struct rw_transit
 	r->choice = o->choice;
 	r->kind = transition->kind;
 	r->path = transition->path;
+	r->rtt_ns = transition->rtt_ns;
 	r->acked_segments = transition->acked_segments;
+	r->marked_segments = transition->marked_segments;
+	r->una = transition->una;
+	r->next = transition->next;
 	r->violated = violated;
 	return r;
 }
 
 static void write_down(struct rw_recorder *o, uint32_t mss_bytes, const struct rw_transition *transition,
-		       const struct rw_snapshot *snapshot, uint32_t violated)
+		       const struct rw_snapshot *snapshot, uint64_t violated)
 {
 	rw_transition_row *r = new_row(o, transition, o->by->now_ns, violated);
 	if (!r)
@@ -65,7 +69,7 @@ static void write_down(struct rw_recorder *o, uint32_t mss_bytes, const struct r
 }
 
 static void write_detector_down(struct rw_recorder *o, const struct rw_transition *transition, int64_t time_ns,
-				const struct rw_detector_snapshot *snapshot, uint32_t violated)
+				const struct rw_detector_snapshot *snapshot, uint64_t violated)
 {
 	rw_transition_row *r = new_row(o, transition, time_ns, violated);
 	if (!r)
@@ -94,16 +98,25 @@ static void stepped(struct rw_observer *observer, const struct rw_shadow *s, con
 {
 	struct rw_recorder *o = (struct rw_recorder *)observer;
 	struct rw_snapshot *before = &o->snapshot[o->turn], *now = &o->snapshot[!o->turn];
-	uint32_t violated = 0;
+	uint64_t violated = 0, coupled_rtt_ns = before->path[transition->path].coupled_rtt_ns;
+	if (transition->kind == RW_TRANSITION_DELIVERED && o->places.beta < 0)
+		return; /* nothing of it is in a snapshot */
 	if (o->monitored)
 		count_step(o);
 	/* Every other step is one of these. */
 	if (transition->kind == RW_TRANSITION_RTT && !o->by->log &&
-	    rw_snapshot_update_times(s->connection, &o->places, transition->path, before))
+	    rw_snapshot_update_times(s->connection, &o->places, transition->path, before)) {
+		if (o->monitored)
+			violated = rw_monitor_rtt(&o->places, coupled_rtt_ns, transition,
+						  before->path[transition->path].coupled_rtt_ns);
+		if (violated)
+			count(o, transition, o->by->now_ns, violated);
 		return;
+	}
 	rw_snapshot_take(s->connection, &o->places, now);
 	if (o->monitored) {
 		violated = rw_monitor(s->connection, s->control, &o->places, before, transition, now);
+		violated |= rw_monitor_recurrences(&o->memory, s->connection, &o->places, before, transition, now);
 		if (o->detector)
 			violated |= rw_monitor_told(&o->detected[o->detected_turn], now);
 		if (violated)
@@ -118,9 +131,9 @@ void rw_recorder_detector_step(struct rw_recorder *o, const struct rw_detect *de
 {
 	static const struct rw_detector_snapshot none;
 	struct rw_detector_snapshot *before = &o->detected[o->detected_turn], *now = &o->detected[!o->detected_turn];
-	const struct rw_transition transition = {kind, (uint8_t)path, 0};
+	const struct rw_transition transition = {.kind = kind, .path = (uint8_t)path};
 	int64_t time_ns = detect->state->now_ns;
-	uint32_t violated = 0;
+	uint64_t violated = 0;
 	rw_detector_snapshot_take(detect, now);
 	if (kind == RW_TRANSITION_DETECTOR_END)
 		*now = none;
@@ -153,6 +166,7 @@ void rw_recorder_attach(struct rw_recorder *o, struct rw_recording *by, struct r
 	o->monitored = by->monitor && rw_is_monitored(s->control);
 	o->turn = o->detected_turn = o->detector = 0;
 	memset(o->detected, 0, sizeof o->detected);
+	memset(&o->memory, 0, sizeof o->memory);
 	rw_snapshot_take(s->connection, &o->places, &o->snapshot[0]);
 	s->observer = &o->observer;
 }
@@ -194,6 +208,7 @@ rw_status rw_monitor_rows(const rw_choice *choice, rw_transition_row *rows, uint
 	struct rw_connection c = {.paths = RW_MAX_PATHS};
 	struct rw_snapshot before, after;
 	struct rw_detector_snapshot known = {0}, then;
+	struct rw_memory memory = {0};
 	memcpy(c.option, settings.option, sizeof c.option);
 	if (control->open)
 		control->open(&c);
@@ -202,7 +217,13 @@ rw_status rw_monitor_rows(const rw_choice *choice, rw_transition_row *rows, uint
 		rw_transition_row *r = &rows[i];
 		if (r->kind >= RW_TRANSITION_COUNT || r->path >= RW_MAX_PATHS)
 			return rw_bad_value(error, "a row is no step");
-		const struct rw_transition transition = {r->kind, r->path, r->acked_segments};
+		const struct rw_transition transition = {.kind = r->kind,
+							 .path = r->path,
+							 .acked_segments = r->acked_segments,
+							 .marked_segments = r->marked_segments,
+							 .una = r->una,
+							 .next = r->next,
+							 .rtt_ns = r->rtt_ns};
 		if (rw_is_of_detector(r->kind)) {
 			read_detector_back(r, &then);
 			r->violated = rw_monitor_detector(&known, &transition, &then);
@@ -212,6 +233,7 @@ rw_status rw_monitor_rows(const rw_choice *choice, rw_transition_row *rows, uint
 		c.mss_bytes = r->mss_bytes;
 		read_back(r, &after);
 		r->violated = rw_monitor(&c, control, &places, &before, &transition, &after);
+		r->violated |= rw_monitor_recurrences(&memory, &c, &places, &before, &transition, &after);
 		if (rw_own_detector(control, &settings))
 			r->violated |= rw_monitor_told(&known, &after);
 		before = after;

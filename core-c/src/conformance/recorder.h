@@ -2,7 +2,7 @@
 #ifndef RW_RECORDER_H
 #define RW_RECORDER_H
 
-#include "snapshot.h"
+#include "recurrences.h"
 
 /* Rows of the log between two batches. */
 struct rw_transition_log {
@@ -23,6 +23,7 @@ struct rw_recorder {
 	struct rw_word_places places;
 	struct rw_snapshot snapshot[2]; /* before a step and after it take turns */
 	struct rw_detector_snapshot detected[2]; /* the same of its detector */
+	struct rw_memory memory; /* the monitor's */
 	uint8_t turn, detected_turn;
 	uint8_t detector; /* its place + 1, where its steps are this log's; 0: none's */
 	uint64_t *steps; /* where the monitor counts its connection's; null: nowhere */

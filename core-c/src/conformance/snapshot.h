@@ -47,13 +47,13 @@ int rw_is_of_detector(uint32_t kind);
  * The properties of specs/ on one step: a bit of enum rw_check for each that it violates. Where the arithmetic of a
  * window is checked, the bounds are those of tests/unit/test_controllers.py.
  */
-uint32_t rw_monitor(const struct rw_connection *c, const struct rw_control *control,
+uint64_t rw_monitor(const struct rw_connection *c, const struct rw_control *control,
 		    const struct rw_word_places *places, const struct rw_snapshot *before,
 		    const struct rw_transition *transition, const struct rw_snapshot *after);
 /* On a step of a controller, against what its own detector has found by then. */
-uint32_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct rw_snapshot *after);
+uint64_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct rw_snapshot *after);
 /* And on one step of a detector. */
-uint32_t rw_monitor_detector(const struct rw_detector_snapshot *before, const struct rw_transition *transition,
+uint64_t rw_monitor_detector(const struct rw_detector_snapshot *before, const struct rw_transition *transition,
 			     const struct rw_detector_snapshot *after);
 
 #endif

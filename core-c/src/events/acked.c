@@ -1,5 +1,6 @@
 /* Packets to the sender: what an ACK led to, and what it tells of the time before. */
 #include "reconstruction.h"
+#include "rw_ways.h"
 
 /* RFC 6928, segments. */
 #define INITIAL_WINDOW 10
@@ -264,7 +265,7 @@ void rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet
 	if (rw_reconstruction_too_much_work(r))
 		rw_reconstruction_give_up(r, p, r->tcp.next, oddities);
 	uint32_t segments = whole_segments_acked(r, p);
-	if (segments) {
+	if (RW_SHORT_WAY(segments)) {
 		acked_plain(r, p, segments, out);
 		return;
 	}

@@ -1,5 +1,6 @@
 /* Packets of the sender: new data, retransmissions and why they left, and what of it the capture shows. */
 #include "reconstruction.h"
+#include "rw_ways.h"
 
 #define MS 1000000ll
 /* A hole filled so soon was reordered on the way to the capture, not retransmitted. */
@@ -471,7 +472,7 @@ int rw_reconstruction_sent(struct rw_reconstruction *r, const struct rw_packet *
 	if (rw_reconstruction_too_much_work(r))
 		rw_reconstruction_give_up(r, p, r->tcp.next, oddities);
 	follow_ticks(&r->ticks, p);
-	if (!goes_on(r, p))
+	if (!RW_SHORT_WAY(goes_on(r, p)))
 		return sent_otherwise(r, p, out, oddities);
 	send_next(r, p);
 	return 0;

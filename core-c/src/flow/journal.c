@@ -1,4 +1,5 @@
 #include "journal.h"
+#include "rw_ways.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -354,7 +355,7 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 			      (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
 			      (value | echo) >> STAMP_BITS | n->copy;
-	if (unexpected || has_mapping(&p->mptcp)) {
+	if (!RW_SHORT_WAY(!unexpected) || has_mapping(&p->mptcp)) {
 		write_long(j, n);
 		return 0;
 	}

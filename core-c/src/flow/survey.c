@@ -5,6 +5,7 @@
 #include "flow.h"
 #include "hash.h"
 #include "journal.h"
+#include "rw_ways.h"
 
 int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 {
@@ -216,7 +217,8 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, 
 	struct rw_flow *f = &s->flow[n->flow];
 	struct rw_flow_side *from = &f->side[n->side];
 	f->last_ns = p->time_ns;
-	enum rw_copy copy = rw_copies_see(s->copies, n->flow, n->side, p, see_data(from, p));
+	int fresh = see_data(from, p);
+	enum rw_copy copy = rw_copies_see(s->copies, n->flow, n->side, p, RW_SHORT_WAY(fresh));
 	n->copy = copy != RW_COPY_NONE;
 	if (copy) {
 		from->copies++;
@@ -224,7 +226,7 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, 
 			return RW_SURVEY_OK;
 		from->nameless_acks += !p->payload_bytes && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
 	}
-	if (p->flags & (RW_TCP_SYN | RW_TCP_CUT) || !f->established_ns)
+	if (!RW_SHORT_WAY(!(p->flags & (RW_TCP_SYN | RW_TCP_CUT)) && f->established_ns))
 		see_handshake(f, n->side, p);
 	if (p->mptcp.seen)
 		see_mptcp(f, n->side, p);

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "flow.h"
+#include "rw_ways.h"
 
 #define FIRST_CAPACITY 64
 /* A SYN that was late on the way comes sooner after the end. */
@@ -160,7 +161,7 @@ static void remember(struct rw_flow_recent *recent, const struct rw_packet *p, u
 const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *x, const struct rw_packet *p)
 {
 	const struct rw_flow_recent *recent = recent_of(x, p);
-	return is_recent(recent, p) ? recent : NULL;
+	return RW_SHORT_WAY(is_recent(recent, p)) ? recent : NULL;
 }
 
 RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next,
@@ -201,7 +202,7 @@ uint32_t rw_flow_index_find(struct rw_flow_index *x, const struct rw_flow *flows
 			    uint64_t record, int *side)
 {
 	struct rw_flow_recent *recent = recent_of(x, p);
-	if (is_recent(recent, p)) {
+	if (RW_SHORT_WAY(is_recent(recent, p))) {
 		uint32_t next = flows[recent->flow].next_same;
 		if (next == RW_FLOW_NONE || flows[next].first_record > record) {
 			*side = recent->side;

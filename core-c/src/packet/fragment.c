@@ -1,19 +1,20 @@
 /*
- * Fragments of IPv4 (RFC 791, 815) and IPv6 (RFC 8200 4.5) that carry TCP: the first has the header, all have the length.
- * Where the first is too small for it (RFC 1858 calls that an attack), the header is put together as well.
+ * Fragments of IPv4 (RFC 791, 815) and IPv6 (RFC 8200 4.5) that carry TCP. The first fragment has the TCP header, and all
+ * fragments together give the length. A first fragment that is too small for the header (RFC 1858 calls it an attack) is
+ * joined with the others until the header is whole.
  */
 #include <stdlib.h>
 
 #include "packet.h"
 
-/* A power of two. More datagrams at once are in fragments only where somebody made it so. */
+/* How many datagrams may be incomplete at once, a power of two. More of them are an attack. */
 #define PLACES 256
 #define PROBES 8
 #define DATAGRAM_MAX 65535
-/* Holes that a datagram may have for a while. */
+/* Holes that an incomplete datagram may have. */
 #define RANGES 8
 #define TCP_HEADER_MAX 60
-/* What hosts wait for the rest (RFC 791 3.2). */
+/* How long hosts wait for the missing fragments (RFC 791 3.2). */
 #define WAIT_NS 30000000000ll
 
 struct range {
@@ -22,10 +23,10 @@ struct range {
 
 struct datagram {
 	uint8_t used, family, has_head;
-	uint8_t marked; /* congestion was experienced by any of them (RFC 3168 5.3) */
-	uint8_t in_parts; /* the TCP header does not end in the first one */
+	uint8_t marked; /* one of the fragments carried CE (RFC 3168 5.3) */
+	uint8_t in_parts; /* the TCP header does not end in the first fragment */
 	uint8_t header[TCP_HEADER_MAX];
-	uint64_t header_known; /* a bit for each byte */
+	uint64_t header_known; /* a bit for each byte of the header that was seen */
 	uint8_t source[16], destination[16];
 	uint32_t identification;
 	uint32_t total; /* bytes after the IP header; 0: the last fragment was not seen */
@@ -74,7 +75,7 @@ static void give_up(struct rw_fragments *f, struct datagram *d)
 	d->used = 0;
 }
 
-/* The datagram of a fragment: the one under way, a free place, or the place of the oldest nearby. */
+/* The place of a fragment's datagram: its own place, a free one, or the place of the oldest datagram nearby. */
 static struct datagram *datagram_of(struct rw_fragments *f, const struct rw_packet *p, uint32_t identification)
 {
 	size_t n = p->family == 4 ? 4 : 16;
@@ -102,7 +103,7 @@ static struct datagram *datagram_of(struct rw_fragments *f, const struct rw_pack
 	return choice;
 }
 
-/* Unites [start, end) with what is there. 0: more holes than a datagram has. */
+/* Adds [start, end) to the bytes that were seen. 0: the datagram would have too many holes. */
 static int cover(struct datagram *d, uint32_t start, uint32_t end)
 {
 	uint32_t kept = 0;
@@ -130,7 +131,7 @@ static void keep_header(struct datagram *d, struct rw_bytes b, uint32_t offset)
 	}
 }
 
-/* Does a TCP header that begins here end after so many bytes? */
+/* Does a TCP header that begins here end within so many bytes? */
 static int header_ends_beyond(struct rw_bytes b, uint32_t wire)
 {
 	rw_bytes_skip(&b, 12);
@@ -143,14 +144,14 @@ enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t
 	struct rw_packet *packet = p->packet;
 	struct rw_fragments *f = p->fragments;
 	rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT);
-	if (wire > DATAGRAM_MAX || offset + wire > DATAGRAM_MAX) /* no jumbogram comes in parts (RFC 2675) */
+	if (wire > DATAGRAM_MAX || offset + wire > DATAGRAM_MAX) /* a jumbogram is never fragmented (RFC 2675) */
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	if (!f->place && !(f->place = calloc(PLACES, sizeof *f->place)))
-		return RW_PARSE_OTHER; /* counted, and passed over */
-	if (wire < rw_bytes_left(&b)) /* what follows is a trailer of the link's */
+		return RW_PARSE_OTHER; /* counted, and skipped */
+	if (wire < rw_bytes_left(&b)) /* the rest is a trailer of the link layer */
 		b = rw_bytes_take(&b, wire);
 	int in_parts = offset == 0 && more && header_ends_beyond(b, wire);
-	/* The header is read before a place is taken: a fragment without one is not the beginning of anything. */
+	/* Read the header before taking a place: a first fragment without a TCP header begins nothing. */
 	if (offset == 0 && !in_parts && rw_parse_tcp(p, b, wire) != RW_PARSE_TCP)
 		return RW_PARSE_OTHER;
 	struct datagram *d = datagram_of(f, packet, identification);
@@ -184,7 +185,7 @@ enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t
 	struct rw_packet whole = d->head;
 	if (d->marked)
 		whole.ecn = RW_ECN_CE;
-	whole.time_ns = packet->time_ns; /* when its receiver has it */
+	whole.time_ns = packet->time_ns; /* the time when the receiver has all of it */
 	whole.offset = packet->offset;
 	whole.payload_bytes = d->total - whole.tcp_header_bytes;
 	*packet = whole;

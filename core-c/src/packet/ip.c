@@ -1,6 +1,6 @@
 /*
- * IPv4 (RFC 791) and IPv6 (RFC 8200) with its extension headers, jumbograms (RFC 2675) and BIG TCP. The addresses of a
- * packet are those of TCP's pseudo-header: the last address of a route and the home address, where these are given.
+ * IPv4 (RFC 791) and IPv6 (RFC 8200) with its extension headers, jumbograms (RFC 2675) and BIG TCP. The addresses
+ * of a packet are those of TCP's pseudo-header: the last address of a source route, and a mobile node's home address.
  */
 #include "packet.h"
 
@@ -27,7 +27,7 @@ enum {
 #define ETHER_MPLS 0x8847
 #define EXTENSIONS_MAX 16
 
-/* More IP within IP than any network carries. */
+/* No network nests IP in IP deeper. */
 #define DEPTH_MAX 8
 
 static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint8_t protocol)
@@ -59,7 +59,7 @@ static enum rw_parse parse_protocol(struct rw_parser *p, struct rw_bytes b, uint
 		return rw_parse_ethernet(p, b, wire);
 	case PROTOCOL_L2TP:
 		return rw_parse_l2tpv3(p, b, wire);
-	case PROTOCOL_PIM: { /* RFC 7761 4.9.3: a register has the packet that a source sent */
+	case PROTOCOL_PIM: { /* RFC 7761 4.9.3: a register carries the packet of the multicast source */
 		uint8_t version_and_type = rw_bytes_u8(&b);
 		rw_bytes_skip(&b, 7);
 		return version_and_type == 0x21 ? rw_parse_ip(p, b, wire > 8 ? wire - 8 : 0) : RW_PARSE_OTHER;
@@ -87,14 +87,14 @@ static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t
 	memcpy(packet->source, h + 12, 4);
 	memcpy(packet->destination, h + 16, 4);
 	if (total == 0)
-		total = wire; /* segmentation offload leaves it empty above 64 KiB */
+		total = wire; /* segmentation offload leaves the length 0 above 64 KiB */
 	if (header < 20 || total < header)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	rw_bytes_skip(&b, header - 20);
 	if (fragment & 0x3fff && protocol == PROTOCOL_TCP)
 		return rw_parse_fragment(p, b, total - header, packet->identification, (fragment & 0x1fffu) * 8,
 					 fragment >> 13 & 1);
-	/* The first fragment of anything else may be a tunnel's: it has the inner headers, which say their own lengths. */
+	/* The first fragment of another protocol may be a tunnel's. It has the inner headers, with their own lengths. */
 	if (fragment & 0x1fff)
 		return RW_PARSE_OTHER;
 	return parse_protocol(p, b, total - header, protocol);
@@ -116,8 +116,8 @@ static uint32_t jumbo_length(struct rw_bytes options)
 }
 
 /*
- * Where the packet goes in the end: source routes (type 0, RFC 2460: the last address), mobile nodes (2, RFC 6275: the
- * only one), segment routing (4, RFC 8754: the first). b: what follows the header's length.
+ * The final destination: source routes (type 0, RFC 2460: the last address), mobile nodes (2, RFC 6275: the only one),
+ * segment routing (4, RFC 8754: the first). b: the bytes after the header's length.
  */
 static void see_route(struct rw_bytes b, struct rw_packet *packet)
 {
@@ -133,7 +133,7 @@ static void see_route(struct rw_bytes b, struct rw_packet *packet)
 		memcpy(packet->destination, last, 16);
 }
 
-/* RFC 6275 6.3: who the packet is from, away from home. */
+/* RFC 6275 6.3: the home address of the mobile node that sent the packet. */
 static void see_home(struct rw_bytes options, struct rw_packet *packet)
 {
 	enum { PAD1 = 0, HOME_ADDRESS = 0xc9 };
@@ -197,7 +197,7 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 			uint16_t place = rw_bytes_u16(&b);
 			uint32_t identification = rw_bytes_u32(&b);
 			length = 8;
-			/* Offset or more-fragments; without both it is an atomic fragment, RFC 6946. */
+			/* An offset, or more fragments follow; with neither it is an atomic fragment (RFC 6946). */
 			if (place & 0xfff9 && next == PROTOCOL_TCP && !b.short_read && payload >= 8)
 				return rw_parse_fragment(p, b, payload - 8, identification, place & 0xfff8u, place & 1);
 			if (place & 0xfff8)

@@ -1,5 +1,6 @@
 /* Link layers. Numbers: the tcpdump group's link-layer header types. */
 #include "packet.h"
+#include "rw_ways.h"
 
 enum link_type {
 	LINK_NULL = 0,
@@ -80,9 +81,9 @@ enum ether_type {
 	ETHER_LENGTH_MAX = 1500
 };
 
-/* More nested tags than any network carries. */
+/* No network nests more tags. */
 #define TAGS_MAX 8
-/* Ethernet in labels in Ethernet, without IP between them, ends too. */
+/* The bound for Ethernet in MPLS in Ethernet without IP between them. */
 #define LAYERS_MAX 16
 
 static uint32_t less(uint32_t wire, uint32_t n) { return wire > n ? wire - n : 0; }
@@ -95,7 +96,7 @@ int rw_looks_like_ethernet(struct rw_bytes b, size_t at)
 				 type == ETHER_MPLS || type == ETHER_PPPOE_SESSION);
 }
 
-/* Is there an IP header whose length can be? Of one that is cut, the beginning. */
+/* Does an IP header with a possible length begin here? A header that is cut is judged by its beginning. */
 static int looks_like_ip(struct rw_bytes b, uint32_t wire)
 {
 	uint16_t first = rw_bytes_u16(&b), second = rw_bytes_u16(&b), third = rw_bytes_u16(&b);
@@ -104,7 +105,7 @@ static int looks_like_ip(struct rw_bytes b, uint32_t wire)
 	return first >> 12 == 6 && third + 40u <= wire;
 }
 
-/* Labels (RFC 3032), then IP, or Ethernet with or without a control word (RFC 4448): nothing says which. */
+/* MPLS labels (RFC 3032), then IP, or Ethernet with or without a control word (RFC 4448). No field says which. */
 static enum rw_parse parse_mpls(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	enum { CONTROL_WORD = 4 };
@@ -126,7 +127,7 @@ static enum rw_parse parse_mpls(struct rw_parser *p, struct rw_bytes b, uint32_t
 	return rw_parse_ip(p, b, wire);
 }
 
-/* IEEE 802.1AE, as long as it is not encrypted: the type that follows, 0 for none. */
+/* IEEE 802.1AE (MACsec) without encryption. Returns the Ethernet type that follows; 0: none. */
 static uint16_t parse_macsec(struct rw_bytes *b, uint32_t *wire)
 {
 	enum { ENCRYPTED = 0x08, CHANGED = 0x04, CHANNEL = 0x20 };
@@ -138,7 +139,7 @@ static uint16_t parse_macsec(struct rw_bytes *b, uint32_t *wire)
 	return control & (ENCRYPTED | CHANGED) ? 0 : type;
 }
 
-/* Arista's switches put a time into frames: a kind, its form, and 48 or 64 bits. The type that follows. */
+/* Arista's switches put a time into frames: a kind, its form, and 48 or 64 bits. Returns the Ethernet type that follows. */
 static uint16_t parse_arista(struct rw_bytes *b, uint32_t *wire)
 {
 	enum { FORM_48_BITS = 0x20 };
@@ -235,7 +236,7 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 	return RW_PARSE_OTHER;
 }
 
-/* BSD loopback: the address family in the writer's byte order; AF_INET6 differs between systems, so IP tells. */
+/* BSD loopback: the address family in the writer's byte order. AF_INET6 differs between systems, so IP's version decides. */
 static enum rw_parse parse_null(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	uint32_t family = rw_bytes_u32(&b);
@@ -252,7 +253,7 @@ static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
 {
 	enum { HEADER = 4, PAYLOAD = 9 };
 	rw_bytes_skip(&b, HEADER);
-	b.swapped = 1; /* little-endian, where that makes sense */
+	b.swapped = 1; /* little-endian where that gives a possible length */
 	while (rw_bytes_left(&b) >= 4) {
 		struct rw_bytes start = b;
 		uint16_t length = rw_bytes_u16(&b), type = rw_bytes_u16(&b);
@@ -301,7 +302,7 @@ static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct 
 #define AVS_VERSION_1 0x80211001
 #define AVS_VERSION_2 0x80211002
 
-/* What a receiver says of an 802.11 frame, in a header with its length: Prism's in the writer's byte order, AVS. */
+/* A receiver's header before an 802.11 frame, with its own length: Prism's in the writer's byte order, or AVS. */
 static enum rw_parse parse_receiver(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	enum { HEADER_MAX = 0xffff };
@@ -394,8 +395,8 @@ static RW_ASIDE enum rw_parse parse_any(const struct rw_record *record, struct r
 }
 
 /*
- * What most records are, and nothing else: IPv4 without options in Ethernet, whole, with TCP whose options are timestamps
- * or none. 0: another, which parse_any tells of.
+ * The short way for what most records are: a whole packet of IPv4 without options in Ethernet, with TCP whose options are
+ * timestamps or none. 0: the record is something else, for parse_any.
  */
 static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 {
@@ -409,7 +410,7 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 	uint32_t length = first >> 16 & 0xffff, header = rw_tcp_header_bytes(tcp);
 	if (first >> 40 != (ETHER_IPV4 << 8 | 0x45) || (second >> 32 & 0x3fff00ff) != 6 || length < 20 + header)
 		return 0;
-	/* Family, header and whether there are timestamps; no other option: the rest of these eight bytes is 0. */
+	/* Family, header length and timestamps; there is no other option, so the rest of these eight bytes is 0. */
 	uint64_t stamps = 0, kinds = rw_field(4, 0, 1) | rw_field(20, 2, 1);
 	if (header == 32) {
 		const uint8_t *options = rw_bytes_view(&b, 12);
@@ -451,7 +452,7 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 			      struct rw_oddity_counts *oddities)
 {
 	begin(record, packet);
-	if (parse_plain(record, packet))
+	if (RW_SHORT_WAY(parse_plain(record, packet)))
 		return RW_PARSE_TCP;
 	without_options(packet);
 	return parse_any(record, packet, fragments, oddities);

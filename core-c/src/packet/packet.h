@@ -1,4 +1,4 @@
-/* One record -> one TCP packet. Stateless, but for the fragments of one. */
+/* One record -> one TCP packet. The only state is that of incomplete datagrams. */
 #ifndef RW_PACKET_H
 #define RW_PACKET_H
 
@@ -39,7 +39,7 @@ enum rw_mptcp_subtype {
 
 enum { RW_SACK_MAX = 4 };
 
-/* What a packet's MPTCP options said; `seen` has a bit for each subtype that was well formed. */
+/* What a packet's MPTCP options say; `seen` has a bit for each subtype that was well formed. */
 struct rw_mptcp {
 	uint16_t seen;
 	uint8_t version;           /* of MP_CAPABLE */
@@ -49,7 +49,7 @@ struct rw_mptcp {
 	uint8_t dss_data_ack, dss_mapping, dss_data_fin, dss_wide; /* wide: the DSN has 64 bits */
 	uint8_t has_join_token;
 	uint8_t prio_backup,
-	    prio_elsewhere; /* elsewhere: of the subflow with an address, not of this one (RFC 6824 3.3.8) */
+	    prio_elsewhere; /* prio_elsewhere: MP_PRIO names another subflow's address (RFC 6824 3.3.8) */
 	uint32_t join_token;
 	uint64_t key[2];           /* sender's, receiver's */
 	uint64_t data_ack, data_sequence;
@@ -65,41 +65,42 @@ struct rw_packet {
 	uint16_t source_port, destination_port;
 	uint32_t interface;
 	uint16_t identification; /* IPv4; else 0 */
-	uint8_t overtaken; /* set by those who follow these numbers: one that was sent after it came before it */
-	/* From here on 24 bytes that mostly follow from the packet before it (journal.c); all of them are set. */
+	uint8_t
+	    overtaken; /* a packet that was sent after this one was captured before it; set by who follows the identifications */
+	/* These 24 bytes mostly follow from the packet before (journal.c). All of them are always set. */
 	uint32_t sequence, ack;
-	uint32_t payload_bytes; /* as sent, whatever was captured */
+	uint32_t payload_bytes; /* on the wire, however much was captured */
 	uint16_t flags;
 	uint16_t window;
 	uint8_t family; /* 4 or 6 */
 	uint8_t ecn;
 	uint8_t tcp_header_bytes;
-	/* Options. What these do not announce is not set, but for the timestamps, which are 0. */
+	/* Options. A field is set only where the option was there; the timestamps are 0 without it. */
 	uint8_t has_timestamps, sack_permitted, has_window_scale, sack_count, option_mss;
 	uint8_t window_scale;
 	uint16_t mss;
 	uint32_t ts_value, ts_echo;
 	uint32_t sack_start[RW_SACK_MAX], sack_end[RW_SACK_MAX];
-	struct rw_mptcp mptcp; /* without a bit of `seen` nothing else in it is set */
+	struct rw_mptcp mptcp; /* where `seen` is 0, no other field is set */
 };
 
-/* Several: an aggregate of frames, one or more of them with TCP; rw_packet_next has them. */
+/* RW_PARSE_SEVERAL: an aggregate of frames, at least one of them with TCP; rw_packet_next returns them. */
 enum rw_parse { RW_PARSE_OTHER = 0, RW_PARSE_TCP = 1, RW_PARSE_SEVERAL = 2 };
 
-/* Datagrams that came in parts and frames that came in one, as one reader of a capture has seen them. Null: out of memory. */
+/* One reader's incomplete datagrams and rest of an aggregate. Null: out of memory. */
 struct rw_fragments;
 struct rw_fragments *rw_fragments_open(void);
 void rw_fragments_close(struct rw_fragments *fragments);
-/* How many were never complete. */
+/* How many datagrams were never complete. */
 uint64_t rw_fragments_lost(const struct rw_fragments *fragments);
 
 /*
- * Oddities are counted; anything that is not a whole TCP header is RW_PARSE_OTHER. A segment in fragments is the packet of
- * the record that completes it.
+ * Counts oddities. A record without a whole TCP header is RW_PARSE_OTHER. A fragmented segment is the packet of the record that
+ * completes it.
  */
 enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			      struct rw_oddity_counts *oddities);
-/* After RW_PARSE_SEVERAL, the next TCP packet of the same record, whose bytes are still there. RW_PARSE_OTHER: no more. */
+/* After RW_PARSE_SEVERAL: the next TCP packet of the same record, whose bytes must still be valid. RW_PARSE_OTHER: no more. */
 enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			     struct rw_oddity_counts *oddities);
 
@@ -109,8 +110,8 @@ struct rw_parser {
 	struct rw_packet *packet;
 	struct rw_fragments *fragments;
 	struct rw_oddity_counts *oddities;
-	uint8_t depth; /* IP headers so far: tunnels in tunnels end */
-	uint8_t layers; /* Ethernet types so far */
+	uint8_t depth; /* IP headers so far; bounds tunnels in tunnels */
+	uint8_t layers; /* Ethernet types so far; bounds Ethernet in Ethernet */
 };
 
 static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity which)
@@ -119,7 +120,7 @@ static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity whi
 	return RW_PARSE_OTHER;
 }
 
-/* Two NOPs and the head of a timestamps option. */
+/* Two NOPs, and kind and length of a timestamps option. */
 #define RW_TIMESTAMPS_ALONE 0x0101080au
 
 _Static_assert(offsetof(struct rw_packet, destination_port) == offsetof(struct rw_packet, source_port) + 2 &&
@@ -132,7 +133,7 @@ _Static_assert(offsetof(struct rw_packet, destination_port) == offsetof(struct r
 		   offsetof(struct rw_packet, ts_echo) == offsetof(struct rw_packet, ts_value) + 4,
 	       "fields that are stored at once");
 
-/* The 20 bytes that every TCP header has. */
+/* Reads the 20 bytes that every TCP header has. */
 static inline void rw_parse_tcp_fixed(struct rw_packet *packet, const uint8_t *h, uint32_t payload_bytes)
 {
 	uint32_t bits = rw_load_u32(h + 12), ports = rw_load_u32(h);
@@ -156,27 +157,27 @@ static inline uint8_t rw_tcp_header_bytes(const uint8_t *h) { return (uint8_t)((
 enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint16_t type);
 enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_llc(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
-/* What is left of an aggregate, for rw_packet_next. */
+/* The rest of an aggregate, for rw_packet_next. */
 struct rw_aggregate {
 	struct rw_bytes rest;
 	uint32_t wire;
 };
 struct rw_aggregate *rw_aggregate_of(struct rw_fragments *fragments);
-/* The next frame of an aggregate that has TCP. */
+/* The aggregate's next frame with TCP. */
 enum rw_parse rw_parse_aggregate(struct rw_parser *p);
-/* Padded: the header is filled up to a multiple of four bytes. Swapped: so are its first two. */
+/* padded: the header is padded to a multiple of four bytes. swapped: its first two bytes are swapped. */
 enum rw_wireless { RW_WIRELESS_PLAIN = 0, RW_WIRELESS_PADDED = 1, RW_WIRELESS_SWAPPED = 2 };
 enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t wire, enum rw_wireless form);
 enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
-/* What is behind an L2TPv3 header, or a session over IP. */
+/* The content of an L2TPv3 session, over UDP or IP. */
 enum rw_parse rw_parse_l2tpv3(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
-/* Does an Ethernet header with something known in it stand so far on? */
+/* Does an Ethernet header with a known type begin at this offset? */
 int rw_looks_like_ethernet(struct rw_bytes b, size_t at);
 enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_ip(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
 enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire);
-/* A fragment of TCP from byte `offset` on; b and wire: what follows the IP header. */
+/* A fragment of TCP from byte `offset` on. b and wire: the bytes after the IP header, captured and on the wire. */
 enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint32_t identification,
 				uint32_t offset, int more);
 /* The content of one option of kind 30, after kind and length. 0: malformed. */

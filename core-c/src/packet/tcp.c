@@ -1,5 +1,6 @@
 /* TCP (RFC 9293) and its options. */
 #include "packet.h"
+#include "rw_ways.h"
 
 enum {
 	OPTION_END = 0,
@@ -12,7 +13,7 @@ enum {
 	OPTION_MPTCP = 30
 };
 
-/* Twice the largest segment that offloading makes (512 KiB). */
+/* Twice the largest segment that segmentation offload makes (512 KiB). */
 #define PAYLOAD_MAX (1u << 20)
 
 static void parse_sack(struct rw_bytes b, struct rw_packet *packet)
@@ -24,7 +25,7 @@ static void parse_sack(struct rw_bytes b, struct rw_packet *packet)
 	}
 }
 
-/* 0: the list of options contradicts itself. last: the kind of the one that was read last, in part perhaps. */
+/* 0: the list of options contradicts itself. last: the kind of the option that was read last, perhaps only in part. */
 static int parse_options(struct rw_bytes b, struct rw_packet *packet, uint8_t *last)
 {
 	while (rw_bytes_left(&b)) {
@@ -95,8 +96,8 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	packet->tcp_header_bytes = header;
 	uint32_t length = header - 20u;
 	struct rw_bytes options = rw_bytes_take(&b, length);
-	/* The first option of most packets, as most stacks lay it out (RFC 7323, appendix A). */
-	if (rw_bytes_left(&options) >= 12 && rw_load_u32(options.at) == RW_TIMESTAMPS_ALONE) {
+	/* Most stacks put timestamps first, in this form (RFC 7323, appendix A). */
+	if (RW_SHORT_WAY(rw_bytes_left(&options) >= 12) && rw_load_u32(options.at) == RW_TIMESTAMPS_ALONE) {
 		rw_store_fields(packet, offsetof(struct rw_packet, ts_value), rw_load_fields(options.at + 4));
 		packet->has_timestamps = 1;
 		rw_bytes_skip(&options, 12);
@@ -107,7 +108,7 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	options.short_read = 0;
 	uint8_t last = OPTION_END;
 	int good = parse_options(options, packet, &last);
-	if (cut && last != OPTION_MPTCP && !packet->sack_count) /* stacks put MPTCP's last */
+	if (cut && last != OPTION_MPTCP && !packet->sack_count) /* stacks put MPTCP options last */
 		packet->flags |= RW_TCP_CUT;
 	if (cut || !good)
 		rw_parse_odd(p, cut ? RW_ODDITY_TRUNCATED_HEADER : RW_ODDITY_BAD_OPTION_LENGTH);

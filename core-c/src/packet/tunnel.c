@@ -1,5 +1,5 @@
 /*
- * What carries Ethernet, PPP or IP inside something else: LLC/SNAP (RFC 1042), 802.11, PPP (RFC 1661), GRE (RFC 2784,
+ * Encapsulations of Ethernet, PPP or IP: LLC/SNAP (RFC 1042), 802.11, PPP (RFC 1661), GRE (RFC 2784,
  * 2890, 2637) and mirrored frames in it (draft-foschiano-erspan), VXLAN (RFC 7348) and its generic protocol extension
  * (draft-ietf-nvo3-vxlan-gpe), GENEVE (RFC 8926), GTP-U (3GPP TS 29.281), L2TP (RFC 2661, 3931), Teredo (RFC 4380), LISP
  * (RFC 9300), CAPWAP (RFC 5415), MPLS in UDP (RFC 7510), TZSP. The innermost TCP is the packet.
@@ -116,12 +116,15 @@ enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t
 	return RW_PARSE_SEVERAL;
 }
 
-/* IEEE 802.11-2020 9.3.2.2: addresses and a length, LLC, and padding up to four bytes. One in another goes on in its place. */
+/*
+ * Subframes of an A-MSDU (IEEE 802.11-2020 9.3.2.2): addresses, a length, LLC, and padding to four bytes. An aggregate
+ * inside a subframe takes the place of the outer one.
+ */
 enum rw_parse rw_parse_aggregate(struct rw_parser *p)
 {
 	enum { SUBFRAME_BYTES = 14 };
 	struct rw_aggregate *a = rw_aggregate_of(p->fragments);
-	while (a->wire >= SUBFRAME_BYTES) { /* less: a frame check sequence */
+	while (a->wire >= SUBFRAME_BYTES) { /* a shorter rest is a frame check sequence */
 		const uint8_t *h = rw_bytes_view(&a->rest, SUBFRAME_BYTES);
 		if (!h) {
 			a->wire = 0;
@@ -137,12 +140,12 @@ enum rw_parse rw_parse_aggregate(struct rw_parser *p)
 		if (got == RW_PARSE_TCP)
 			return RW_PARSE_TCP;
 		if (got == RW_PARSE_OTHER && cut)
-			a->wire = 0; /* counted, and nothing more is there */
+			a->wire = 0; /* the record has no more bytes; the cut is counted */
 	}
 	return RW_PARSE_OTHER;
 }
 
-/* Does a PPP header with IP behind it stand so far on? */
+/* Does a PPP header with IP in it begin at this offset? */
 static int looks_like_ppp(struct rw_bytes b, size_t at)
 {
 	rw_bytes_skip(&b, at);
@@ -158,8 +161,8 @@ static int looks_like_ppp(struct rw_bytes b, size_t at)
 }
 
 /*
- * RFC 1990: PPP in several links. What begins a packet has its headers, and they say its length; what goes on has none. The
- * number has 24 bits, or 12 where both sides agreed on it.
+ * Multilink PPP (RFC 1990). The fragment that begins a packet has the packet's headers, which say its length; the others are
+ * skipped. The sequence number has 24 bits, or 12 where both sides agreed on that.
  */
 static enum rw_parse parse_multilink(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
@@ -182,7 +185,7 @@ enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		protocol = rw_bytes_u8(&b);
 		header = 3;
 	}
-	if (!(protocol & 1)) { /* the last octet of a protocol number is odd: one alone is a compressed one */
+	if (!(protocol & 1)) { /* a protocol number ends in an odd octet; an odd first octet is a compressed number */
 		protocol = (uint16_t)(protocol << 8 | rw_bytes_u8(&b));
 		header++;
 	}
@@ -193,13 +196,13 @@ enum rw_parse rw_parse_ppp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		return rw_parse_ether_type(p, b, wire, ETHER_MPLS);
 	if (protocol == PPP_MULTILINK)
 		return parse_multilink(p, b, wire);
-	/* RFC 1144, whose first one of a connection says TCP by the connection's number; RFC 3153. */
+	/* RFC 1144: the first packet of a connection has the connection's number in place of the protocol TCP. RFC 3153. */
 	if (protocol == PPP_COMPRESSED_TCP || protocol == PPP_UNCOMPRESSED_TCP || protocol == PPP_MULTIPLEXED)
 		return rw_parse_odd(p, RW_ODDITY_COMPRESSED_PPP);
 	return protocol == PPP_IPV4 || protocol == PPP_IPV6 ? rw_parse_ip(p, b, wire) : RW_PARSE_OTHER;
 }
 
-/* A mirrored frame. Type I has no header, type II one of 8 bytes, type III one of 12 and at times 8 more. */
+/* ERSPAN. Type I has no header, type II has 8 bytes, type III has 12 bytes and an optional 8 more. */
 static enum rw_parse parse_erspan(struct rw_parser *p, struct rw_bytes b, uint32_t wire, int with_header)
 {
 	enum { FRAME_IP = 2 };
@@ -313,7 +316,7 @@ static enum rw_parse parse_vxlan_gpe(struct rw_parser *p, struct rw_bytes b, uin
 	return flags & 8 ? rw_parse_ethernet(p, b, wire) : RW_PARSE_OTHER;
 }
 
-/* Does Ethernet stand so far on, and IP behind it where it says so? */
+/* Does an Ethernet header begin at this offset, and IP behind it if its type says IP? */
 static int looks_like_frame(struct rw_bytes b, size_t at)
 {
 	if (!rw_looks_like_ethernet(b, at))
@@ -325,8 +328,8 @@ static int looks_like_frame(struct rw_bytes b, size_t at)
 }
 
 /*
- * RFC 3931: a session, then a cookie of 0, 4 or 8 bytes and a sublayer of 0 or 4, then Ethernet or PPP: what both sides agreed
- * on when it was set up. Session 0 is what they say for that.
+ * L2TPv3 (RFC 3931): a session number, a cookie of 0, 4 or 8 bytes, a sublayer of 0 or 4, then Ethernet or PPP. Both sides agreed
+ * on these lengths when they set the session up, and the capture need not show that. Session 0 carries control messages.
  */
 enum rw_parse rw_parse_l2tpv3(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
@@ -363,7 +366,7 @@ static enum rw_parse parse_l2tp(struct rw_parser *p, struct rw_bytes b, uint32_t
 	return rw_parse_ppp(p, b, less(wire, header));
 }
 
-/* IPv6, perhaps behind an indication of its origin. What is behind authentication is a question to a server. */
+/* Teredo: IPv6, perhaps behind an origin indication. A packet with authentication is a request to a server. */
 static enum rw_parse parse_teredo(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	enum { ORIGIN_BYTES = 8 };
@@ -386,12 +389,12 @@ static enum rw_parse parse_capwap(struct rw_parser *p, struct rw_bytes b, uint32
 	wire = less(wire, header);
 	if (!(bits & WIRELESS))
 		return rw_parse_ethernet(p, b, wire);
-	/* Cisco's swap the bytes that tell a data frame: version 0, type 2. */
+	/* Cisco's access points swap the first two bytes of a data frame (version 0, type 2). */
 	int swapped = rw_bytes_left(&b) > 1 && (b.at[0] & 15) != 8 && (b.at[1] & 15) == 8;
 	return rw_parse_wireless(p, b, wire, swapped ? RW_WIRELESS_SWAPPED : RW_WIRELESS_PLAIN);
 }
 
-/* Frames that a sniffer sends on: tags until one that ends them, then the frame. */
+/* TZSP, frames that a sniffer forwards: tags up to an end tag, then the frame. */
 static enum rw_parse parse_tzsp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
 	enum {
@@ -444,7 +447,7 @@ enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	default:
 		break;
 	}
-	/* These answer from their own ports to any. */
+	/* Servers of these protocols answer from their own port to any port. */
 	switch (source == PORT_GTP_U || source == PORT_L2TP || source == PORT_TEREDO || source == PORT_CAPWAP
 		    ? source
 		    : destination) {

@@ -124,6 +124,7 @@ const char *rw_transition_name(uint32_t kind)
 	    [RW_TRANSITION_IDLE] = "idle",
 	    [RW_TRANSITION_MACHINERY] = "machinery",
 	    [RW_TRANSITION_SETS] = "sets",
+	    [RW_TRANSITION_DELIVERED] = "delivered",
 	    [RW_TRANSITION_DETECTOR_JOIN] = "detector_join",
 	    [RW_TRANSITION_DETECTOR_LEAVE] = "detector_leave",
 	    [RW_TRANSITION_DETECTOR_ECE] = "detector_ece",
@@ -169,6 +170,13 @@ const char *rw_check_name(uint32_t check)
 	    [RW_CHECK_JUDGED_AS_SEEN] = "JudgedAsSeen",
 	    [RW_CHECK_ONLY_NOTED] = "OnlyNoted",
 	    [RW_CHECK_COUPLED_VERIFIED] = "CoupledVerified",
+	    [RW_CHECK_COUPLED_RTT] = "CoupledRttSmoothed",
+	    [RW_CHECK_BETA_AS_MARKED] = "BetaAsMarked",
+	    [RW_CHECK_UNDO_GIVES_BACK] = "UndoGivesBack",
+	    [RW_CHECK_PEAK_OF_FLIGHT] = "PeakOfFlight",
+	    [RW_CHECK_JOINS_ANEW] = "JoinsAnew",
+	    [RW_CHECK_MACHINERY_SPARES] = "MachinerySpares",
+	    [RW_CHECK_IDLE_KEEPS] = "IdleKeeps",
 	};
 	return NAME_OF(names, check);
 }

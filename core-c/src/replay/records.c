@@ -1,4 +1,5 @@
 /* The first pass: every record of the captures, and what there is to say of them as a whole. */
+#include "rw_ways.h"
 #include "state.h"
 
 /* Sixteen million packets of long transfers; with many flows less. */
@@ -17,7 +18,7 @@ static RW_ASIDE void count_link_type(rw_summary *s, uint32_t link_type)
 	s->link_type_packets[i]++;
 }
 
-/* The first record, and those that are not later than all before. */
+/* The time of any record. */
 static RW_ASIDE void count_time(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
 {
 	rw_summary *s = &r->summary;
@@ -25,6 +26,8 @@ static RW_ASIDE void count_time(rw_replay *r, const struct rw_record *record, in
 		s->first_ns = s->last_ns = record->time_ns;
 	if (record->time_ns < s->first_ns)
 		s->first_ns = record->time_ns;
+	if (record->time_ns > s->last_ns)
+		s->last_ns = record->time_ns;
 	if (record->time_ns < previous_ns)
 		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
 }
@@ -35,7 +38,8 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 	r->oddities.now_ns = record->time_ns;
 	s->bytes += record->wire_bytes;
 	s->records++;
-	if (s->records > 1 && record->time_ns > s->last_ns)
+	/* Most records are later than all before, or of the same microsecond as the one before. */
+	if (RW_SHORT_WAY(s->records > 1) && record->time_ns >= s->last_ns)
 		s->last_ns = record->time_ns;
 	else
 		count_time(r, record, previous_ns);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "rw_ways.h"
 #include "state.h"
 
 #define BATCH_ROWS 16384
@@ -264,7 +265,7 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 		return 0;
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
-		if (l->ready && e->kind == RW_EVENT_ACK && !(e->steps & ~RW_STEP_RAISE))
+		if (RW_SHORT_WAY(l->ready) && e->kind == RW_EVENT_ACK && !(e->steps & ~RW_STEP_RAISE))
 			add_row(r, l->flow, l, e);
 		else if (apply_event(r, number, l, e))
 			return 1;
@@ -412,7 +413,7 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 		l->ce_packets += p->ecn == RW_ECN_CE;
 	if (l->left)
 		return from_source && p->mptcp.seen ? cover(r, l->flow, p) : 0;
-	if (!l->established || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) ||
+	if (!RW_SHORT_WAY(l->established) || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) ||
 	    p->time_ns == l->flow->established_ns)
 		return replay_edge(r, number, l, from_source, p);
 	return replay_middle(r, number, l, from_source, p);
@@ -490,7 +491,7 @@ static inline int replay_under_way(rw_replay *r, struct rw_noted *noted, int *fa
 {
 	struct rw_packet *p = &noted->packet;
 	struct live *l = noted->flow == RW_FLOW_NONE ? NULL : r->live[noted->flow];
-	if (!l || !l->under_way || noted->copy || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST))
+	if (!l || !RW_SHORT_WAY(l->under_way) || noted->copy || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST))
 		return 0;
 	int64_t now = p->time_ns + l->set_back_ns;
 	if (now < l->last_ns || l->packets_left == 1)

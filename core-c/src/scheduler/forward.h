@@ -1,9 +1,9 @@
 /*
- * Forward prediction, which fps and sbfps share: subflow j skips what all faster subflows will send while j's next
- * segment is on its way, so that everything arrives in order.
+ * Forward prediction, which fps and sbfps share: subflow j skips the data that all faster subflows will send
+ * while j's next segment is under way, so that all data arrives in order.
  *
  * SEQ2 = SEQ1 + floor(M), M = sum of M_r over the faster subflows in use. Skipped segments are counted among those that
- * nobody has been given: a faster subflow will not send what a slower one already has.
+ * no subflow has: a faster subflow will not send what a slower one already has.
  */
 #ifndef RW_FORWARD_H
 #define RW_FORWARD_H
@@ -21,7 +21,7 @@ enum { FORWARD_HORIZON };
 	 0,                                                                                                                \
 	 0}
 
-/* More than what the divisions round off, 2^-17 of a segment: an M that is whole is not taken for less. */
+/* More than the rounding error of the divisions (2^-17 of a segment), so that a whole M is not rounded down. */
 #define RW_FORWARD_ROUNDING_Q24 128
 
 RW_INLINE int rw_is_faster(const struct rw_sending *s, uint32_t r, uint32_t j)
@@ -29,7 +29,7 @@ RW_INLINE int rw_is_faster(const struct rw_sending *s, uint32_t r, uint32_t j)
 	return s->subflow[r].srtt_ns != 0 && s->subflow[r].srtt_ns < rw_order_of(&s->subflow[j]);
 }
 
-/* Twice the time for which r's sending is predicted. r is faster than j; a j without a sample is as slow as can be. */
+/* Twice the time for which r's sending is predicted. r is faster than j; a j without a sample counts as the slowest. */
 RW_INLINE uint64_t rw_horizon_ns(const struct rw_sending *s, uint32_t j, uint32_t r)
 {
 	uint64_t rtt = rw_min64(rw_order_of(&s->subflow[j]), INT64_MAX);
@@ -48,7 +48,7 @@ RW_INLINE int rw_starts_slowly(const struct rw_sender_subflow *f)
 	return !f->recovering && f->cwnd_q16 < f->ssthresh_q16;
 }
 
-/* The windows of the whole rounds: doubling up to ssthresh, then one segment more each (FPS). */
+/* The sum of the windows of the whole rounds: they double up to ssthresh, then grow by one segment (FPS). */
 RW_INLINE void rw_whole_rounds(const struct rw_sending *s, uint32_t j, uint32_t r, struct rw_forward *f)
 {
 	const struct rw_sender_subflow *p = &s->subflow[r];
@@ -56,13 +56,13 @@ RW_INLINE void rw_whole_rounds(const struct rw_sending *s, uint32_t j, uint32_t 
 	uint64_t rounds = rw_horizon_ns(s, j, r) / (rw_min64(p->srtt_ns, INT64_MAX) * 2);
 	f->rounds_q24 = rw_min64(rounds, RW_FORWARD_MAX) << 24;
 	f->m_q24 = 1 << 24;
-	/* From 1 segment, 38 doublings exceed the most. */
+	/* From 1 segment, 38 doublings exceed RW_FORWARD_MAX. */
 	for (int i = 0; i < 38 && rounds && sum_q16 < most_q16 && rw_starts_slowly(p) && w < p->ssthresh_q16; i++) {
 		sum_q16 += w;
 		w = rw_min64(2 * w, p->ssthresh_q16);
 		rounds--;
 	}
-	rounds = rw_min64(rounds, (uint64_t)1 << 20); /* beyond, the sum of 1, 2, 3 ... exceeds the most */
+	rounds = rw_min64(rounds, (uint64_t)1 << 20); /* more rounds exceed RW_FORWARD_MAX anyway */
 	if (sum_q16 < most_q16)
 		sum_q16 += rw_min64(rounds * w + (rounds * (rounds ? rounds - 1 : 0) / 2 << 16), most_q16);
 	f->segments_q24 = rw_min64(sum_q16, most_q16) << 8;
@@ -85,7 +85,7 @@ RW_INLINE uint64_t rw_forward_sum(const struct rw_sending *s, uint32_t j, struct
 	return rw_min64((sum_q24 + RW_FORWARD_ROUNDING_Q24) >> 24, s->queue.buffer_segments);
 }
 
-/* The fastest with room that finds data behind what is left to those before it; without, it waits. */
+/* The fastest subflow with room that finds data behind what is left to faster ones. There may be none: then nobody sends. */
 RW_INLINE void rw_forward_pick(const struct rw_sending *s, struct rw_decision *d, rw_predict *predict)
 {
 	uint32_t in_use = rw_subflows_in_use(s), passed = 0;

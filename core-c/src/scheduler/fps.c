@@ -1,5 +1,5 @@
 /*
- * Forward prediction scheduling (Mirani et al., VTC 2010, as the SB-CC paper II.C sums it up).
+ * Forward prediction scheduling (Mirani et al., VTC 2010, as the SB-CC paper II.C summarises it).
  *
  *   M_r = the windows of the floor((R_j/2)/R_r) whole rounds: w, doubled up to ssthresh, then w + 1 each
  */

@@ -1,12 +1,12 @@
 /*
  * Lowest RTT first, as the out-of-tree MPTCP kernel scheduled (LowRTT in the SB-CC paper II.C).
  *
- *   of the subflows in use whose windows have room: the lowest srtt; it fills its window from the queue's front
- *   receive window full, data waits: the oldest segment goes once more, on the subflow that would be next, if each that
- *     carried it has more than 4 times its srtt or one has a window of at most 4 segments; slower subflows that carried
- *     it are halved, each at most once in its srtt
+ *   the subflow in use with the lowest srtt, among those whose windows have room, fills its window from the queue's front
+ *   receive window full and data waits: the subflow that would be next sends the oldest segment again, if every subflow
+ *     that carried it has more than 4 times the srtt, or one of these has a window of at most 4 segments; the windows of
+ *     slower subflows that carried it are halved, each at most once in its srtt
  *
- * Choices where the sources leave one: a subflow in loss state counts as unavailable, so that a backup may send.
+ * The sources leave one thing open: here a subflow in loss state counts as unavailable, so that a backup may send.
  */
 #include "sending.h"
 
@@ -20,7 +20,7 @@ static const struct rw_option minrtt_options[] = {
      RW_OPTION_CHOICE, 0, 0},
     {0}};
 
-/* carried: a bit for each subflow that had the segment before. */
+/* carried: a bit for each subflow that carried the segment before. */
 static uint32_t next_subflow(const struct rw_sending *s, uint32_t in_use, uint32_t carried)
 {
 	uint32_t best = RW_NO_SUBFLOW;

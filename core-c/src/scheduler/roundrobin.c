@@ -1,6 +1,6 @@
 /*
- * Round robin (SB-CC paper II.C): the subflows in use take turns, `quantum` segments each; one whose window is full is
- * passed over.
+ * Round robin (SB-CC paper II.C): the subflows in use take turns, `quantum` segments each; a subflow with a full
+ * window is skipped.
  */
 #include "sending.h"
 
@@ -15,7 +15,7 @@ static void roundrobin_pick(const struct rw_sending *s, struct rw_decision *d)
 {
 	uint32_t in_use = rw_subflows_in_use(s), n = rw_subflow_count(s);
 	rw_wait(d);
-	/* Without a previous one the first is next. */
+	/* Without a previous subflow, the first is next. */
 	uint32_t i = s->previous < n ? s->previous : n - 1;
 	for (uint32_t turn = 0; turn < n; turn++) {
 		i = i + 1 < n ? i + 1 : 0;

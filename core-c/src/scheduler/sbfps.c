@@ -4,8 +4,9 @@
  *   M_r = rounds/2 (2 w_r + rounds/m_r - 1), rounds = (R_j/2)/R_r
  *   m_r = max(W/(a w_r), 1) within a set, W = sum w_k, a = beta_r W max(w_k/R_k^2) / (sum w_k/R_k)^2; else 1
  *
- * Where print and text differ: the maximum of eq. 7, not Algorithm 3 line 6; only subflows that are
- * faster than j; fractions of rounds are kept and M is rounded down once. In slow start: fps. A set of one is none.
+ * Where the paper's print and text differ, this file takes the maximum of eq. 7, not Algorithm 3 line 6, and counts only
+ * subflows that are faster than j. It keeps fractions of rounds and rounds M down once. In slow start it is fps. A set with
+ * one member couples nothing.
  */
 #include "forward.h"
 
@@ -51,7 +52,7 @@ static void predict(const struct rw_sending *s, uint32_t j, uint32_t r, struct r
 	uint64_t horizon = rw_horizon_ns(s, j, r), rtt = rw_min64(p->srtt_ns, INT64_MAX);
 	uint64_t growth = growth_q62(s, r), most_q24 = RW_FORWARD_MAX << 24;
 	uint64_t rounds_q40 = rw_multiply_divide(horizon, (uint64_t)1 << 39, rtt);
-	/* rounds (2 w - 1)/2 with 24 bits behind the point, in one division */
+	/* rounds (2 w - 1)/2 with 24 fractional bits, in one division */
 	uint64_t flat_q24 = rw_multiply_divide(horizon, ((rw_predicted_window_q16(p) << 1) - RW_Q16_ONE) << 6, rtt);
 	uint64_t grown_q40 = rw_multiply_divide(rounds_q40, growth, ONE_Q62);
 	uint64_t rising_q24 = rw_multiply_divide(rounds_q40, grown_q40, (uint64_t)1 << 57);

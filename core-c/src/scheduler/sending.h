@@ -14,7 +14,7 @@ RW_INLINE uint32_t rw_span_count(const struct rw_send_queue *q)
 	return q->spans < RW_MAX_SPANS ? q->spans : RW_MAX_SPANS;
 }
 
-/* A full window is no reason against it: that passes with the next ACK. */
+/* A subflow with a full window can send too: the next ACK makes room. */
 RW_INLINE int rw_can_send(const struct rw_sender_subflow *f) { return f->established && !f->lost; }
 
 /* The subflows in use: those that can send; backups only when no other can. One bit for each. */
@@ -31,7 +31,7 @@ RW_INLINE uint32_t rw_subflows_in_use(const struct rw_sending *s)
 	return active ? active : backups;
 }
 
-/* Segments that its window leaves room for, beyond what is queued below. */
+/* Segments that the window has room for, beyond those already queued on the subflow. */
 RW_INLINE uint64_t rw_space(const struct rw_sender_subflow *f)
 {
 	uint64_t window = f->cwnd_q16 >> 16, used = (uint64_t)f->in_flight + f->queued;
@@ -40,7 +40,7 @@ RW_INLINE uint64_t rw_space(const struct rw_sender_subflow *f)
 
 RW_INLINE uint64_t rw_order_of(const struct rw_sender_subflow *f) { return f->srtt_ns ? f->srtt_ns : UINT64_MAX; }
 
-/* A segment goes twice on one subflow only after it went on all. */
+/* A subflow carries a segment a second time only after every subflow carried it. */
 RW_INLINE int rw_may_carry(uint32_t sent_on, uint32_t in_use, uint32_t i)
 {
 	return !(sent_on >> i & 1) || (in_use & ~sent_on) == 0;
@@ -62,8 +62,8 @@ RW_INLINE int rw_window_is_full(const struct rw_send_queue *q)
 }
 
 /*
- * Gives subflow i at most `most` segments of one span, from the `skip`-th segment on that nobody has been given.
- * 0: there are none, the receive window ends before them, or it must not carry them.
+ * Gives subflow i at most `most` segments of one span, from the `skip`-th segment on that no subflow has. Returns how many.
+ * 0: there are none, the receive window ends before them, or this subflow must not carry them.
  */
 RW_INLINE int rw_take(const struct rw_sending *s, uint32_t in_use, uint32_t i, uint64_t skip, uint64_t most,
 		      struct rw_decision *d)

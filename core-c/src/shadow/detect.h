@@ -8,11 +8,14 @@
 
 enum { RW_DETECTORS_MAX = 8 };
 
-/* Told of every change of a path's set or state, then that one decision's are complete: a set is never told in part. */
+/*
+ * Receives a detector's changes: `changed` for each path whose set or state changed, then `complete` once for the decision, so
+ * that nobody sees half of a set.
+ */
 struct rw_detect_sink {
 	void (*changed)(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now);
 	void (*complete)(void *to, uint32_t first_path);
-	/* And before that of every step of the detector itself (rw_transition_kind); null: nobody looks. */
+	/* Called before these, for every step of the detector itself (rw_transition_kind). Null: not wanted. */
 	void (*stepped)(void *to, uint8_t kind, uint32_t path);
 	void *to;
 };
@@ -22,13 +25,13 @@ struct rw_detect {
 	const struct rw_detector *detector;
 	struct rw_detection *state;
 	uint8_t which; /* its place in the registry */
-	uint8_t set[RW_MAX_PATHS], group_state[RW_MAX_PATHS]; /* as told last */
+	uint8_t set[RW_MAX_PATHS], group_state[RW_MAX_PATHS]; /* as reported last */
 };
 
 /* option: in the order of the detector's table. Null: out of memory. */
 struct rw_detect *rw_detect_open(uint32_t which, const int64_t *option, int64_t now_ns);
 void rw_detect_close(struct rw_detect *w);
-/* Time passes; it never goes back. Whatever was due is decided. Before each of the others. */
+/* Time passes to now_ns, which never goes back; decisions that became due are taken. Call it before each of the others. */
 void rw_detect_advance(struct rw_detect *w, int64_t now_ns, const struct rw_detect_sink *sink);
 void rw_detect_join(struct rw_detect *w, uint32_t path, uint64_t srtt_ns, const struct rw_detect_sink *sink);
 void rw_detect_leave(struct rw_detect *w, uint32_t path, const struct rw_detect_sink *sink);
@@ -36,7 +39,7 @@ void rw_detect_congestion(struct rw_detect *w, uint32_t path, enum rw_congestion
 			  const struct rw_detect_sink *sink);
 /* srtt_ns: after the sample. */
 void rw_detect_delivery(struct rw_detect *w, const struct rw_delivery *delivery, uint64_t srtt_ns);
-/* All that an event of a sender tells. */
+/* Tells the detector everything that an event of a sender says. */
 void rw_detect_event(struct rw_detect *w, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     const struct rw_detect_sink *sink);
 

@@ -13,7 +13,7 @@ const struct rw_control *rw_control_find(const char *name)
 	return NULL;
 }
 
-/* Options of the shadow around every controller, behind the controller's own. */
+/* Options of the shadow. They follow the controller's own options. */
 static const struct rw_option shadow_options[] = {
     {"gate", "auto|own|observed", "auto",
      "what lets a window grow: own, this window having limited the flight; observed, the "
@@ -28,7 +28,7 @@ static const struct rw_option shadow_options[] = {
     {0}};
 enum { SHADOW_GATE, SHADOW_LOSSES, SHADOW_DETECTOR, SHADOW_OPTIONS };
 
-/* A controller that has no use for sets has no detector to choose: the last one. */
+/* A controller that does not use sets lacks the last option, the choice of a detector. */
 static uint32_t shadow_option_count(const struct rw_control *control)
 {
 	return control->detector ? SHADOW_OPTIONS : SHADOW_DETECTOR;

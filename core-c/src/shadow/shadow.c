@@ -1,4 +1,5 @@
 #include "shadow.h"
+#include "rw_ways.h"
 
 #include <string.h>
 
@@ -11,12 +12,29 @@ enum { DOUBLINGS = 4 };
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments)
+static void tell(const struct rw_shadow *s, const struct rw_transition *transition)
 {
-	if (s->observer) {
-		struct rw_transition transition = {kind, (uint8_t)path, acked_segments};
-		s->observer->stepped(s->observer, s, &transition);
-	}
+	if (s->observer)
+		s->observer->stepped(s->observer, s, transition);
+}
+
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path)
+{
+	struct rw_transition transition = {.kind = kind, .path = (uint8_t)path};
+	tell(s, &transition);
+}
+
+/* A step that an ACK causes. */
+static void stepped_by(const struct rw_shadow *s, uint8_t kind, const struct rw_ack *ack)
+{
+	struct rw_transition transition = {.kind = kind,
+					   .path = (uint8_t)ack->path,
+					   .acked_segments = ack->acked_segments,
+					   .marked_segments = ack->marked_segments,
+					   .una = ack->una,
+					   .next = ack->next,
+					   .rtt_ns = ack->rtt_ns};
+	tell(s, &transition);
 }
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
@@ -68,7 +86,7 @@ void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
 	if (s->control->join)
 		s->control->join(s->connection, path);
-	rw_shadow_stepped(s, RW_TRANSITION_JOIN, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_JOIN, path);
 }
 
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
@@ -76,7 +94,7 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	if (s->control->leave)
 		s->control->leave(s->connection, path);
 	s->connection->path[path].live = 0;
-	rw_shadow_stepped(s, RW_TRANSITION_LEAVE, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_LEAVE, path);
 }
 
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state)
@@ -90,13 +108,15 @@ void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t stat
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
 	sample(s, ack, srtt_ns);
-	rw_shadow_stepped(s, RW_TRANSITION_RTT, ack->path, 0);
+	stepped_by(s, RW_TRANSITION_RTT, ack);
 }
 
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack)
 {
-	if (s->control->delivered)
-		s->control->delivered(s->connection, ack);
+	if (!s->control->delivered)
+		return;
+	s->control->delivered(s->connection, ack);
+	stepped_by(s, RW_TRANSITION_DELIVERED, ack);
 }
 
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
@@ -105,14 +125,14 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
 	s->control->ack(s->connection, ack);
-	rw_shadow_stepped(s, RW_TRANSITION_ACK, ack->path, ack->acked_segments);
+	stepped_by(s, RW_TRANSITION_ACK, ack);
 }
 
 /* The controller is told of growth that it may not have. */
 static RW_ASIDE void withhold(struct rw_shadow *s, const struct rw_ack *ack)
 {
 	s->control->withheld(s->connection, ack);
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path);
 }
 
 static void end_interval(struct rw_path *p)
@@ -139,7 +159,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
 	}
-	rw_shadow_stepped(s, marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path, 0);
+	rw_shadow_stepped(s, marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path);
 }
 
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode)
@@ -159,7 +179,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	p->cwnd_q16 = rw_window_of(kernel_mode(s) ? (uint64_t)in_flight + 1 : 1);
 	p->cwnd_rem_q40 = 0;
 	p->cwnd_cnt = 0;
-	rw_shadow_stepped(s, new_episode ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, new_episode ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path);
 }
 
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state)
@@ -189,7 +209,7 @@ static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t i
 	if (!untouched)
 		return;
 	p->cwnd_q16 = rw_window_of(initial);
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
 static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t timeouts, uint32_t times)
@@ -202,7 +222,7 @@ static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t time
 		p->ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 		p->cwnd_q16 = rw_window_after_idle(p->cwnd_q16, h->initial_window, timeouts);
 	}
-	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path);
 }
 
 /*
@@ -235,7 +255,7 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	} else if (flight == rw_window_segments(p->cwnd_q16)) {
 		h->kept = 0;
 	}
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
 static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
@@ -251,7 +271,7 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 		h->initial_window = e->first_flight;
 		if (p->ssthresh_q16 == RW_SSTHRESH_UNSET && rw_window_segments(p->cwnd_q16) > e->in_flight_before) {
 			p->cwnd_q16 = rw_window_of(e->in_flight_before);
-			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 		}
 	} else if (e->first_flight > h->initial_window) {
 		begin_larger(s, path, e->first_flight);
@@ -265,7 +285,7 @@ static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t 
 	if (rw_window_segments(p->cwnd_q16) < flight)
 		p->cwnd_q16 = rw_window_of(flight);
 	p->ssthresh_q16 = p->cwnd_q16;
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
 /*
@@ -281,7 +301,7 @@ static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint
 		begin_larger(s, path, flight);
 	} else {
 		p->cwnd_q16 = rw_window_of(flight);
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 }
 
@@ -309,7 +329,7 @@ static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struc
 	if (!doubles(h, e) || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
 		return 0;
 	p->cwnd_q16 = rw_window_of(e->in_flight_before);
-	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	return 1;
 }
 
@@ -324,7 +344,7 @@ static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct
 	} else if (s->control->resume && s->losses == RW_LOSSES_RECORDED && p->cwnd_q16 >= p->ssthresh_q16 &&
 		   doubles(h, e) && s->control->resume(s->connection, path)) {
 		p->cwnd_q16 = rw_window_of(e->in_flight_before);
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 }
 
@@ -375,7 +395,7 @@ int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
 	h->prior_ssthresh_q16 = 0;
 	if (s->control->undo)
 		s->control->undo(s->connection, path);
-	rw_shadow_stepped(s, RW_TRANSITION_UNDO, path, 0);
+	rw_shadow_stepped(s, RW_TRANSITION_UNDO, path);
 	return 1;
 }
 
@@ -395,13 +415,13 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	if (e->steps & RW_STEP_TAIL_LOSS) {
 		rw_shadow_reduce(s, path, 0);
 		p->cwnd_q16 = p->ssthresh_q16;
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 	if (e->steps & RW_STEP_UNDO)
 		rw_shadow_undo(s, path);
 	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
 		p->cwnd_q16 = p->ssthresh_q16;
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR)) {
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
@@ -414,11 +434,11 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	uint8_t recovering = e->state_after == RW_SENDER_CWR || e->state_after == RW_SENDER_RECOVERY;
 	if (recovering != p->recovering) {
 		p->recovering = recovering;
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 	if (e->steps & RW_STEP_REDUCE && kernel) {
 		reduce_rate(p, h, e);
-		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 }
 
@@ -438,7 +458,8 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	if (ack->rtt_ns | ack->rtt_newest_ns)
 		rw_shadow_rtt(s, ack, srtt_ns);
 	/* Most ACKs have none: growth is below. */
-	if (e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR)
+	int nothing = !(e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR);
+	if (!RW_SHORT_WAY(nothing))
 		apply_steps(s, path, e);
 	int allowed = s->gate == RW_GATE_OWN ? rw_window_may_grow(&h->use, p->cwnd_q16, p->ssthresh_q16)
 					     : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
@@ -471,7 +492,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		h->spared = 0;
 		if (p->recovering) {
 			p->recovering = 0;
-			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path, 0);
+			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 		}
 		break;
 	case RW_EVENT_RECOVERY:

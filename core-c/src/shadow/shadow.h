@@ -48,7 +48,9 @@ struct rw_shadow;
 struct rw_transition {
 	uint8_t kind; /* rw_transition_kind */
 	uint8_t path;
-	uint32_t acked_segments;
+	/* Of the ACK that caused it, as struct rw_ack has them; 0 in other steps. */
+	uint32_t acked_segments, marked_segments, una, next;
+	uint64_t rtt_ns;
 };
 
 /* Is told of every step after the controller has made it (conformance/recorder.c). */
@@ -98,7 +100,7 @@ static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_even
 /* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
 /* Tells the observer of a step (rw_transition_kind) that the controller has made. */
-void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path, uint32_t acked_segments);
+void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path);
 
 /* The machinery's own moves, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
