@@ -66,7 +66,7 @@ def alive(pid: int) -> bool:
 
 
 def _other_user() -> tuple[int, int] | None:
-    """The user and group to run PostgreSQL as, because it refuses to run as root; None when this process is not root."""
+    """The user and group to run PostgreSQL as, because it refuses root; None when this process is not root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
