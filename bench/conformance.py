@@ -22,7 +22,7 @@ from rewindow import specs
 from rewindow.conformance import checks
 from rewindow.controllers.steps import Step
 from rewindow.core import Choice
-from rewindow.replays.replay import SENDER_CANDIDATES
+from rewindow.findings.senders import SENDER_CANDIDATES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "conformance"

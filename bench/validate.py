@@ -18,7 +18,8 @@ from pathlib import Path
 
 import rewindow
 from bench import bottlenecks
-from rewindow.replays.replay import SENDER_CANDIDATES, Result
+from rewindow.findings.senders import SENDER_CANDIDATES
+from rewindow.replays.replay import Result
 
 DOCUMENT = Path(__file__).parent.parent / "docs/validation.md"
 

@@ -19,7 +19,8 @@ import rewindow
 from rewindow.core import Choice
 from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
 from rewindow.findings.fairness import METHODS
-from rewindow.replays.replay import SENDER_CANDIDATES, Batch, Replay
+from rewindow.findings.senders import SENDER_CANDIDATES
+from rewindow.replays.replay import Batch, Replay
 from rewindow.reports import analysis, exports, registries
 
 if TYPE_CHECKING:
@@ -130,12 +131,12 @@ def _analyze(args: argparse.Namespace) -> int:
                 exports.write_series(path, replay.schema, _progress(replay))
         else:
             replay.run(_show_progress)
-        summary, connections = replay.summary(), replay.each_connection()
+        summary, tables = replay.summary(), replay.tables()
         if args.json:
             windows, violations = replay.windows(labels), replay.violations()
-            analysis.write_analysis(sys.stdout, summary, connections, tally, windows, violations)
+            analysis.write_analysis(sys.stdout.buffer, summary, tables, tally, windows, violations)
             return DONE
-        print(analysis.analysis_text(summary, connections, tally))
+        print(analysis.analysis_text(summary, tables, tally))
         if labels:
             print("\n" + analysis.windows_text(replay.windows(labels)))
         violations_text = analysis.violations_text(replay.violations())

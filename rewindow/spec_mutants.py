@@ -170,11 +170,31 @@ def chosen_of(every: Sequence[Mutant], sample: int | None, wanted: Callable[[Mut
 
 @dataclass
 class _Baseline:
-    """The specification itself under a judge: how long it takes, how many states it has."""
+    """The specification itself under a judge: how long it takes, how many states it has.
+
+    archive: TLC's classes as Java has loaded them, so that the next run begins sooner.
+    """
 
     seconds: float
     generated: int
     distinct: int
+    archive: Path
+
+    @property
+    def java_options(self) -> list[str]:
+        return [f"-XX:SharedArchiveFile={self.archive}", "-Xlog:disable"]
+
+
+def _baseline(manifest: specs.Manifest, name: str, tlc: Path, stop: threading.Event, folder: Path) -> _Baseline:
+    """Runs the specification itself. SpecUnreadable when a property is violated: it could not tell mutants apart."""
+    archive = folder / f"{name}.jsa"
+    # Where Java cannot write the archive, or not use it, it goes on without.
+    options = [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable"]
+    outcome = _run(manifest, name, tlc, stop, java_options=options)
+    if outcome.exit != 0 or outcome.stopped or not outcome.distinct:
+        said = outcome.stopped or specs.verdict(outcome.violated, outcome.exit)
+        raise specs.SpecUnreadable(f"{manifest.spec}: {name} cannot judge: {said}")
+    return _Baseline(outcome.seconds, outcome.generated, outcome.distinct, archive)
 
 
 def _run(
@@ -186,6 +206,7 @@ def _run(
     changed: str | None = None,
     seconds_max: float | None = None,
     deadlock: bool = False,
+    java_options: Sequence[str] = (),
 ) -> specs.Outcome:
     """TLC on a judge with the changed module; without a look for deadlocks, which would come before a property."""
     expected = manifest.configuration(judge)
@@ -204,6 +225,7 @@ def _run(
             arguments=() if deadlock else ("-deadlock",),
             short=True,
             coverage=False,
+            java_options=java_options,
             stop=stop,
         )
 
@@ -218,10 +240,12 @@ def judge_mutant(
 ) -> Judged:
     """Asks one judge after the other until a property is violated."""
     worst, hint, seconds = SURVIVES, "", 0.0
+    differs: list[str] = []
     for name in plan.judges:
         base = baselines[name]
         limit = max(SECONDS_MIN, SLOWER_MAX * base.seconds)
-        outcome = _run(manifest, name, tlc, stop, changed=mutant.text, seconds_max=limit)
+        options = base.java_options
+        outcome = _run(manifest, name, tlc, stop, changed=mutant.text, seconds_max=limit, java_options=options)
         seconds += outcome.seconds
         if outcome.violated is not None and outcome.violated != "Deadlock":
             # TLC does not name the temporal property that fails.
@@ -233,10 +257,12 @@ def judge_mutant(
         elif outcome.exit != 0:
             worst = BROKEN
             hint = f": {' '.join(outcome.errors)[:200]}"
-        elif (outcome.generated, outcome.distinct) != (base.generated, base.distinct) and worst == SURVIVES:
-            hint = hint or f", with {outcome.distinct} states in {name} instead of {base.distinct}"
+        elif (outcome.generated, outcome.distinct) != (base.generated, base.distinct):
+            differs.append(name)
+            if worst == SURVIVES:
+                hint = hint or f", with {outcome.distinct} states in {name} instead of {base.distinct}"
     if worst == SURVIVES:
-        for name in plan.judges:
+        for name in differs:  # where a state has no step any more, there are fewer steps
             outcome = _run(manifest, name, tlc, stop, changed=mutant.text, deadlock=True)
             seconds += outcome.seconds
             if outcome.violated == "Deadlock":
@@ -264,16 +290,14 @@ def judge(
     every = mutants(manifest, plan)
     chosen = chosen_of(every, sample, wanted)
     stop = threading.Event()
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="rewindow-mutants-") as temporary,
+        concurrent.futures.ThreadPoolExecutor(jobs) as pool,
+    ):
         try:
-            runs = {name: pool.submit(_run, manifest, name, tlc, stop) for name in plan.judges}
-            baselines = {}
-            for name, run in runs.items():
-                outcome = run.result()
-                if outcome.exit != 0 or outcome.stopped or not outcome.distinct:
-                    said = outcome.stopped or specs.verdict(outcome.violated, outcome.exit)
-                    raise specs.SpecUnreadable(f"{manifest.spec}: {name} cannot judge: {said}")
-                baselines[name] = _Baseline(outcome.seconds, outcome.generated, outcome.distinct)
+            folder = Path(temporary)
+            runs = {name: pool.submit(_baseline, manifest, name, tlc, stop, folder) for name in plan.judges}
+            baselines = {name: run.result() for name, run in runs.items()}
             place = {m.key: i for i, m in enumerate(chosen)}
             judged: dict[int, Judged] = {}
             running = [pool.submit(judge_mutant, manifest, plan, m, baselines, tlc, stop) for m in chosen]

@@ -334,6 +334,7 @@ def run_tlc(
     is_trace: bool = False,
     short: bool = False,
     coverage: bool = True,
+    java_options: Sequence[str] = (),
     stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
@@ -360,6 +361,7 @@ def run_tlc(
         f"-Xmx{memory_mb}m",
         "-Xss16m",
         f"-Djava.io.tmpdir={scratch}",
+        *java_options,
         "-cp",
         str(tlc),
         "tlc2.TLC",
@@ -668,6 +670,11 @@ class Manifest:
                 return c
         raise SpecUnreadable(f"{self.spec}: no configuration is called {name}")
 
+    @property
+    def judges(self) -> list[str]:
+        """The configurations that judge mutants made by rule."""
+        return [str(name) for name in (self.mutation or {}).get("judges", [])]
+
     def config(self, expected: Expected) -> Config:
         try:
             return Config.parse((self.folder / expected.config).read_text(encoding="utf-8"))
@@ -675,9 +682,9 @@ class Manifest:
             raise SpecUnreadable(f"{self.spec}/{expected.config}: {e}") from e
 
     def chosen(self, expected: Expected) -> dict[str, int]:
-        """The constants that may be chosen for a configuration, with what its *.cfg says of each."""
+        """The constants that may be chosen for a configuration, with what its *.cfg says of each; none for a judge."""
         config, found = self.config(expected), {}
-        for name, constant in self.constants.items():
+        for name, constant in self.constants.items() if expected.name not in self.judges else ():
             text = config.constant(name)
             if text is not None:
                 try:
@@ -1114,7 +1121,7 @@ def check_manifest(manifest: Manifest) -> Result:
     properties: set[str] = set()
     for c in manifest.configurations:
         config = manifest.config(c)
-        if c.violates is None:
+        if c.violates is None and c.name not in manifest.judges:  # a judge's properties have mutants by rule
             properties |= {*config.invariants, *config.properties}
         if sorted(c.flags) != config.flags:
             differences.append(f"{c.config}: flags are {config.flags}, {sorted(c.flags)} are pinned")

@@ -6,6 +6,7 @@
  *   rw_replay_next     a batch of rows, as columns that stay valid until the next call; 0 rows and 0 marks: the end
  *   rw_replay_summary, rw_replay_connection, rw_replay_subflow: identities are known from the start, counts after the end
  *   rw_replay_close
+ *   rw_text_rows       writes columns as the text of a JSON document
  *
  *   rw_controller_*    drives one controller by hand, the same code
  *   rw_hand_detector_* drives one detector of shared bottlenecks by hand
@@ -373,6 +374,11 @@ void rw_replay_connection(const rw_replay *replay, uint32_t connection, rw_conne
 void rw_replay_subflow(const rw_replay *replay, uint32_t subflow, rw_subflow_row *row);
 /* subflow: its place in the table; choice: in the order chosen. All 0 without a row. */
 void rw_replay_window(const rw_replay *replay, uint32_t subflow, uint32_t choice, rw_window_row *row);
+/* The same, several at once: from the `first` on, as many as there are and `most` at most. Returns how many. */
+uint32_t rw_replay_connection_rows(const rw_replay *replay, uint32_t first, rw_connection_row *rows, uint32_t most);
+uint32_t rw_replay_subflow_rows(const rw_replay *replay, uint32_t first, rw_subflow_row *rows, uint32_t most);
+uint32_t rw_replay_window_rows(const rw_replay *replay, uint32_t choice, uint32_t first, rw_window_row *rows,
+			       uint32_t most);
 /* What the monitor found on a connection under a choice. first_row: how many rows of the replay came before the first violation. */
 typedef struct rw_violation_row {
 	uint64_t count, first_row;
@@ -381,6 +387,9 @@ typedef struct rw_violation_row {
 } rw_violation_row;
 
 void rw_replay_violations(const rw_replay *replay, uint32_t connection, uint32_t choice, rw_violation_row *row);
+/* The same of several connections, as above. */
+uint32_t rw_replay_violation_rows(const rw_replay *replay, uint32_t choice, uint32_t first, rw_violation_row *rows,
+				  uint32_t most);
 /* How many steps the monitor has checked: in all, and on one connection. */
 uint64_t rw_replay_monitored(const rw_replay *replay);
 uint64_t rw_replay_monitored_of(const rw_replay *replay, uint32_t connection);
@@ -391,6 +400,49 @@ void rw_replay_close(rw_replay *replay);
  * pcapng in nanoseconds with the same interface numbers. records: how many.
  */
 rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, rw_error *error);
+
+/*
+ * Rows of columns as text, in the forms of JSON: a report of a million connections is written at the speed of the core.
+ * A row is, for each column, the text `before` and the value; then `before_parts` and the row's parts, which are rows of
+ * another table; then `after`. `between` stands between two rows.
+ */
+typedef enum rw_text_kind {
+	RW_TEXT_UNSIGNED, /* of `width` bytes: 1, 2, 4 or 8 */
+	RW_TEXT_SIGNED, /* int64_t */
+	RW_TEXT_BOOLEAN, /* one byte: true, false */
+	RW_TEXT_DOUBLE, /* finite; the shortest decimal that reads as the same double, as Python's repr writes it */
+	RW_TEXT_ADDRESS, /* 16 bytes, in quotes; an IPv4 address takes the first four */
+	RW_TEXT_CODED /* uint32_t: the place of one of `texts` */
+} rw_text_kind;
+
+typedef struct rw_text_column {
+	uint8_t kind; /* rw_text_kind */
+	uint8_t width;
+	uint32_t stride; /* bytes from one value to the next */
+	const void *values;
+	const uint8_t *missing; /* null, or a byte for each row: not 0 writes null for the value */
+	const uint8_t *family; /* of addresses: a byte for each row, 4 or 6 */
+	const char *before;
+	const char *const *texts;
+	const uint32_t *text_bytes;
+	uint32_t before_bytes, text_count;
+} rw_text_column;
+
+typedef struct rw_text_table {
+	const rw_text_column *column;
+	const char *between, *before_parts, *after;
+	uint32_t columns, between_bytes, before_parts_bytes, after_bytes;
+} rw_text_table;
+
+/*
+ * Writes rows from *first to `rows` - 1, as many as surely fit into `capacity` bytes, and moves *first behind them.
+ * part: null, or the table of parts, of which row i has part_count[i]; they stand in the order of the rows, and
+ * *first_part is that of row *first. Returns how many rows; bytes: that were written.
+ */
+uint32_t rw_text_rows(const rw_text_table *table, const rw_text_table *part, const uint32_t *part_count, uint32_t rows,
+		      uint32_t *first, uint32_t *first_part, char *out, uint64_t capacity, uint64_t *bytes);
+/* An address as above, without quotes, into 40 bytes. Returns how many it takes. */
+uint32_t rw_text_address(const uint8_t *raw, uint8_t family, char *out);
 
 /* Names: null when the number is out of range. */
 const char *rw_oddity_name(uint32_t oddity);

@@ -176,6 +176,41 @@ static uint64_t fold(uint64_t sum, const void *p, size_t n)
 	return sum;
 }
 
+/* What is filled from any place on is what one row after another says, and stops at the last. */
+static void several_rows_are_single_rows(const rw_replay *r)
+{
+	enum { MOST = 3 };
+	uint32_t subflows = rw_replay_subflows(r), connections = rw_replay_connections(r);
+	for (uint32_t first = 0; first <= subflows; first++) {
+		uint32_t count = subflows - first < MOST ? subflows - first : MOST;
+		rw_subflow_row rows[MOST], row;
+		rw_window_row windows[MOST], window;
+		assert_int_equal(rw_replay_subflow_rows(r, first, rows, MOST), count);
+		assert_int_equal(rw_replay_window_rows(r, 0, first, windows, MOST), count);
+		for (uint32_t i = 0; i < count; i++) {
+			rw_replay_subflow(r, first + i, &row);
+			rw_replay_window(r, first + i, 0, &window);
+			assert_memory_equal(&rows[i], &row, sizeof row);
+			assert_memory_equal(&windows[i], &window, sizeof window);
+		}
+	}
+	for (uint32_t first = 0; first <= connections; first++) {
+		uint32_t count = connections - first < MOST ? connections - first : MOST;
+		rw_connection_row rows[MOST], row;
+		rw_violation_row violations[MOST], violation;
+		assert_int_equal(rw_replay_connection_rows(r, first, rows, MOST), count);
+		assert_int_equal(rw_replay_violation_rows(r, 0, first, violations, MOST), count);
+		for (uint32_t i = 0; i < count; i++) {
+			rw_replay_connection(r, first + i, &row);
+			rw_replay_violations(r, first + i, 0, &violation);
+			assert_memory_equal(&rows[i], &row, sizeof row);
+			assert_memory_equal(&violations[i], &violation, sizeof violation);
+		}
+	}
+	assert_int_equal(rw_replay_subflow_rows(r, subflows + 1, NULL, MOST), 0);
+	assert_int_equal(rw_replay_connection_rows(r, UINT32_MAX, NULL, MOST), 0);
+}
+
 /* All that comes out of a replay with every controller, as one number. */
 static uint64_t told(const int *fds, uint32_t files, uint32_t journal_kib, uint64_t *rows)
 {
@@ -244,6 +279,7 @@ static uint64_t told(const int *fds, uint32_t files, uint32_t journal_kib, uint6
 		rw_replay_connection(r, i, &row);
 		sum = fold(sum, &row, sizeof row);
 	}
+	several_rows_are_single_rows(r);
 	rw_replay_close(r);
 	return sum;
 }

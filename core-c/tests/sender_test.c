@@ -182,7 +182,7 @@ static void rack_finds_a_loss(void **state)
 	assert_int_equal(answer.newly_lost, 1);
 	assert_int_equal(answer.steps, RW_STEP_RECOVERY | RW_STEP_REDUCE);
 	assert_int_equal(t.sender.state, RW_SENDER_RECOVERY);
-	assert_int_equal(bits(10), RW_SEGMENT_LOST);
+	assert_int_equal(bits(10), RW_SEGMENT_LOST | RW_SEGMENT_JUDGED);
 	assert_int_equal(bits(14), 0);
 	assert_int_equal(rw_sender_in_flight(&t.sender), 6);
 	resend(10);
@@ -217,7 +217,7 @@ static void rack_finds_a_lost_retransmission(void **state)
 	t.now_ns += 110 * MS;
 	struct rw_sender_answer answer = sacked(10, 20, 21);
 	assert_int_equal(answer.newly_lost, 7); /* the retransmission, and the originals 14 to 19 */
-	assert_int_equal(bits(10), RW_SEGMENT_LOST | RW_SEGMENT_EVER);
+	assert_int_equal(bits(10), RW_SEGMENT_LOST | RW_SEGMENT_EVER | RW_SEGMENT_JUDGED);
 }
 
 /* 6.2.4: where reordering was seen, a quarter of the shortest round trip more has to pass. */
@@ -239,7 +239,7 @@ static void a_reordering_path_waits(void **state)
 	t.now_ns += 24 * MS;
 	rw_sender_detect_losses(&t.sender, t.now_ns);
 	assert_int_equal(t.sender.board.lost_out, 1);
-	assert_int_equal(bits(11), RW_SEGMENT_LOST);
+	assert_int_equal(bits(11), RW_SEGMENT_LOST | RW_SEGMENT_JUDGED);
 	assert_true(rw_sender_enter_recovery(&t.sender));
 }
 

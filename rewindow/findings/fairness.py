@@ -5,10 +5,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewindow.findings.connections import Connection, Subflow
 from rewindow.findings.quality import GOOD, worst
+
+if TYPE_CHECKING:
+    from rewindow.findings.tables import ConnectionTable
 
 BULK_BYTES_MIN = 15000
 """About one initial window (RFC 6928): what sends less never competes."""
@@ -75,6 +78,11 @@ class FairnessTally:
                 member.goodput_bps += s.goodput_bps
                 member.first_ns = min(member.first_ns, s.first_ns)
                 member.last_ns = max(member.last_ns, s.last_ns)
+
+    def add_table(self, table: ConnectionTable) -> None:
+        """The same of many connections: of those that could count, objects are made."""
+        for connection in table.objects(table.with_bulk(BULK_BYTES_MIN)):
+            self.add(connection)
 
     def _bottlenecks(self, subflow: Subflow) -> list[str]:
         if self.method == "interface":

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GOOD, LIMITED, POOR = "good", "limited", "poor"
-_VERDICTS = (GOOD, LIMITED, POOR)
+VERDICTS = (GOOD, LIMITED, POOR)
+"""From the best to the worst."""
 
 WINDOWS = ("windows", "in_flight", "sender_algorithm")
 TIMES = ("rtt", "windows", "sender_algorithm")
@@ -25,6 +26,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     # of the whole capture
+    "no_packets": Kind(POOR, (), "the capture has no packets"),
     "cut_capture": Kind(LIMITED, ("completion",), "the file ends inside a record; everything before it was analysed"),
     "second_header": Kind(GOOD, (), "the file holds several captures, one after the other; all were read"),
     "corrupt_record": Kind(POOR, ("completion",), "an impossible record; nothing after it can be read"),
@@ -89,8 +91,8 @@ KINDS: Mapping[str, Kind] = {
 
 _RARE = 1 / 1000
 """A finding in fewer of the packets does not change the verdict."""
-_POOR_UNSEEN = 1 / 20
-"""Of the bytes."""
+POOR_UNSEEN = 1 / 20
+"""A subflow of whose bytes more than this share is missing in the capture is poor."""
 
 
 @dataclass
@@ -116,8 +118,16 @@ class Quality:
     findings: list[Finding] = field(default_factory=list)
 
 
+ConnectionQuality = dict[str, dict[str, int]]
+"""For each verdict, from the best to the worst: how many `connections` have it, and how many `bytes` these sent."""
+
+
+def no_connections() -> ConnectionQuality:
+    return {verdict: {"connections": 0, "bytes": 0} for verdict in VERDICTS}
+
+
 def worst(verdicts: Sequence[str]) -> str:
-    return _VERDICTS[max((_VERDICTS.index(v) for v in verdicts), default=0)]
+    return VERDICTS[max((VERDICTS.index(v) for v in verdicts), default=0)]
 
 
 OF_FLOWS = frozenset({"no_handshake", "unmatched_join", "too_many_subflows", "window_too_large"})
@@ -127,9 +137,14 @@ OF_FLOWS = frozenset({"no_handshake", "unmatched_join", "too_many_subflows", "wi
 def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: int, first_ns: int) -> Quality:
     """oddities: count, first_record, first_ns and file of each.
 
-    Findings of flows count here too, as often as they occur.
+    Findings of flows count here too, as often as they occur. The verdict is about the capture: its connections may all
+    be worse, which ConnectionQuality tells.
     """
     findings, verdicts = [], []
+    if not packets:
+        kind = KINDS["no_packets"]
+        findings.append(Finding("no_packets", 1, None, None, kind.unreliable, kind.meaning))
+        verdicts.append(kind.verdict)
     for what, seen in oddities.items():
         kind = KINDS[what]
         since_s = (seen["first_ns"] - first_ns) / 1e9 if seen["first_ns"] else None
@@ -141,12 +156,9 @@ def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: i
     return Quality(worst(verdicts), findings)
 
 
-def of_subflow(whats: Sequence[str], unseen_bytes: int, total_bytes: int) -> str:
-    """The verdict on a subflow that has these."""
-    verdicts = [KINDS[w].verdict for w in whats]
-    if unseen_bytes > total_bytes * _POOR_UNSEEN:
-        verdicts.append(POOR)
-    return worst(verdicts)
+def of_subflow(whats: Sequence[str], much_unseen: bool) -> str:
+    """The verdict on a subflow that has these; much_unseen: more than POOR_UNSEEN of its bytes."""
+    return worst([KINDS[w].verdict for w in whats] + [POOR] * much_unseen)
 
 
 def unreliable(whats: Sequence[str]) -> list[str]:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rewindow.controllers.steps import Step, step_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
-from rewindow.findings.connections import Connection, SenderAlgorithm, connection_of
-from rewindow.findings.quality import Quality, of_capture
+from rewindow.findings.connections import Connection
+from rewindow.findings.quality import ConnectionQuality, Quality, no_connections, of_capture
+from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.findings.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rewindow.findings.tables import ConnectionTable
+
 ODDITIES = [o for i in range(lib.RW_ODDITY_COUNT) if (o := name_of(lib.rw_oddity_name, i))]
 
 LINK_TYPE_RAW = 101
 
-SENDER_CANDIDATES = ("newreno", "cubic")
-_MATCH_ROWS_MIN = 50
-_MATCH_MIN = 0.5
-_NEAR_MIN = 0.9
-_MATCH_MARGIN = 0.2
-"""Over the next candidate: in slow start all of them have the same window."""
+TABLE_CONNECTIONS = 8192
+"""Connections that are described at once."""
 
 
 def link_type_name(number: int) -> str:
@@ -36,7 +35,10 @@ def link_type_name(number: int) -> str:
 
 @dataclass
 class Summary:
-    """decoded_by: link types that the core did not decode itself, and what did."""
+    """decoded_by: link types that the core did not decode itself, and what did.
+
+    quality: of the capture. connection_quality: how many of its connections, and of their bytes, have which verdict.
+    """
 
     packets: int
     tcp_packets: int
@@ -51,6 +53,7 @@ class Summary:
     rows: int
     decoded_by: dict[str, str] = field(default_factory=dict)
     quality: Quality = field(default_factory=Quality)
+    connection_quality: ConnectionQuality = field(default_factory=no_connections)
 
 
 @dataclass
@@ -171,7 +174,7 @@ class Replay:
             ffi.release(self._handle)
             self._handle = None
 
-    @cached_property
+    @functools.cached_property
     def schema(self) -> pa.Schema:
         from rewindow.replays.columns import acks_schema
 
@@ -249,6 +252,9 @@ class Replay:
     def summary(self) -> Summary:
         s = self._summary()
         oddities = self._oddities(s)
+        connection_quality = no_connections()
+        for table in self.tables():
+            table.add_quality(connection_quality)
         return Summary(
             packets=s.packets,
             tcp_packets=s.tcp_packets,
@@ -260,6 +266,7 @@ class Replay:
             interfaces=s.interfaces,
             oddities=oddities,
             quality=of_capture(oddities, s.packets, lib.rw_replay_subflows(self._handle), s.first_ns),
+            connection_quality=connection_quality,
             vantage=name_of(lib.rw_vantage_name, s.vantage) or "unknown",
             rows=s.rows,
             decoded_by=dict(self._decoded.by),
@@ -298,44 +305,64 @@ class Replay:
 
     def each_connection(self) -> Iterator[Connection]:
         """The same, one by one."""
-        row, n = ffi.new("rw_connection_row *"), lib.rw_replay_connections(self._handle)
-        for number in range(n):
-            lib.rw_replay_connection(self._handle, number, row)
-            yield connection_of(row, self._subflow_row, self._sender_algorithm, self._decoded.origins)
+        for table in self.tables():
+            yield from table.objects()
 
-    def _subflow_row(self, place: int) -> Any:
-        row = ffi.new("rw_subflow_row *")
-        lib.rw_replay_subflow(self._handle, place, row)
-        return row
+    def tables(self) -> Iterator[ConnectionTable]:
+        """The same, as columns over some thousands of connections at once."""
+        from rewindow.findings.tables import ConnectionTable, rows_of
+
+        candidates = {c.name: k for k, c in enumerate(self.choices) if c.name in SENDER_CANDIDATES and not c.options}
+        for first in range(0, lib.rw_replay_connections(self._handle), TABLE_CONNECTIONS):
+            fill = functools.partial(lib.rw_replay_connection_rows, self._handle, first)
+            connections = rows_of("rw_connection_row", fill, TABLE_CONNECTIONS)
+            begin, count = int(connections["first_subflow"][0]), int(connections["subflows"].sum())
+            subflows = rows_of(
+                "rw_subflow_row", functools.partial(lib.rw_replay_subflow_rows, self._handle, begin), count
+            )
+            windows = {name: self._window_rows(k, begin, count) for name, k in candidates.items()}
+            yield ConnectionTable(connections, subflows, windows, self._decoded.origins)
+
+    def _window_rows(self, choice: int, first: int, count: int) -> Any:
+        from rewindow.findings.tables import rows_of
+
+        fill = functools.partial(lib.rw_replay_window_rows, self._handle, choice, first)
+        return rows_of("rw_window_row", fill, count)
 
     def windows(self, labels: Sequence[str]) -> Iterator[Window]:
         """Of each subflow that has rows, in the order of connections; labels: of the algorithms asked for."""
-        row = ffi.new("rw_window_row *")
+        if not labels:
+            return
         places = {c.label: k for k, c in enumerate(self.choices)}
-        for i in range(lib.rw_replay_subflows(self._handle)):
-            subflow = self._subflow_row(i)
-            for label in labels:
-                lib.rw_replay_window(self._handle, i, places[label], row)
-                if row.rows:
-                    figures = (row.sum_q16 / row.rows / 65536, row.most_q16 / 65536, row.last_q16 / 65536)
-                    yield Window(subflow.connection, subflow.id, label, *figures)
+        for table in self.tables():
+            rows = {
+                label: self._window_rows(places[label], table.first_subflow, table.subflow_count) for label in labels
+            }
+            yield from table.windows(rows)
 
     def violations(self) -> Iterator[Violation]:
         """Of the connections on which a controller took a step that its specification does not allow."""
-        row = ffi.new("rw_violation_row *")
-        for connection in range(lib.rw_replay_connections(self._handle)):
-            for k, choice in enumerate(self.choices):
-                lib.rw_replay_violations(self._handle, connection, k, row)
-                if row.count:
-                    yield Violation(
-                        connection,
-                        choice.label,
-                        row.count,
-                        name_of(lib.rw_check_name, row.first_check) or "unknown",
-                        name_of(lib.rw_transition_name, row.first_transition) or "unknown",
-                        row.first_row,
-                        row.first_ns,
-                    )
+        from rewindow.findings.tables import rows_of
+
+        for first in range(0, lib.rw_replay_connections(self._handle), TABLE_CONNECTIONS):
+            of_choices = []
+            for k in range(len(self.choices)):
+                fill = functools.partial(lib.rw_replay_violation_rows, self._handle, k, first)
+                of_choices.append(rows_of("rw_violation_row", fill, TABLE_CONNECTIONS))
+            if not of_choices:
+                return
+            for place in sorted({place for rows in of_choices for place in rows["count"].nonzero()[0].tolist()}):
+                for choice, rows in zip(self.choices, of_choices, strict=True):
+                    if (row := rows[place])["count"]:
+                        yield Violation(
+                            first + place,
+                            choice.label,
+                            int(row["count"]),
+                            name_of(lib.rw_check_name, int(row["first_check"])) or "unknown",
+                            name_of(lib.rw_transition_name, int(row["first_transition"])) or "unknown",
+                            int(row["first_row"]),
+                            int(row["first_ns"]),
+                        )
 
     def conformance(self, connection: int) -> dict[str, Any]:
         """What the monitor says of a connection: `steps` checked, `violations`, and the `first` of them by row."""
@@ -361,29 +388,3 @@ class Replay:
     def monitored(self) -> int:
         """Steps that the monitor has checked."""
         return int(lib.rw_replay_monitored(self._handle))
-
-    def _sender_algorithm(self, subflow: int) -> SenderAlgorithm:
-        """Asks the candidates that were replayed with their defaults."""
-        row = ffi.new("rw_window_row *")
-        found, exceeded = [], {}
-        for k, choice in enumerate(self.choices):
-            if choice.name not in SENDER_CANDIDATES or choice.options:
-                continue
-            lib.rw_replay_window(self._handle, subflow, k, row)
-            if row.full_rows >= _MATCH_ROWS_MIN:
-                found.append((choice.name, row.matched / row.full_rows, row.near / row.full_rows))
-                exceeded[choice.name] = (
-                    row.exceeded / row.full_rows,
-                    row.first_exceeded_ns or None,
-                    row.first_exceeded_record or None,
-                )
-        if not found:
-            return SenderAlgorithm("unknown", None)
-        matches = {name: match for name, match, _ in found}
-        # CUBIC's window may be one segment off for long: its root is not Linux's.
-        for shares, least in ((matches, _MATCH_MIN), ({name: near for name, _, near in found}, _NEAR_MIN)):
-            best = max(shares, key=lambda name: shares[name])
-            others = max((share for name, share in shares.items() if name != best), default=0.0)
-            if shares[best] >= least and shares[best] - others >= _MATCH_MARGIN:
-                return SenderAlgorithm(best, matches[best], *exceeded[best])
-        return SenderAlgorithm("unknown", max(matches.values()))

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from rewindow.findings.connections import Connection
 from rewindow.findings.fairness import FairnessGroup, FairnessTally
@@ -15,34 +15,39 @@ from rewindow.findings.windows import Window
 from rewindow.replays.replay import Summary, Violation
 from rewindow.reports.tables import endpoint, ms, si, table
 
-
-def _connection(connection: Connection) -> dict[str, Any]:
-    """As dataclasses.asdict, which copies every value deeply: too slow for a million connections."""
-    subflows = [{**vars(s), "sender_algorithm": vars(s.sender_algorithm)} for s in connection.subflows]
-    return {**vars(connection), "subflows": subflows}
+if TYPE_CHECKING:
+    from rewindow.findings.tables import ConnectionTable
 
 
 def write_analysis(
-    out: TextIO,
+    out: BinaryIO,
     summary: Summary,
-    connections: Iterable[Connection],
+    tables: Iterable[ConnectionTable],
     tally: FairnessTally,
     windows: Iterable[Window],
     violations: Iterable[Violation],
 ) -> None:
-    """What `rewindow analyze --json` prints, one connection after the other: a capture may have a million."""
-    out.write(f'{{"capture": {json.dumps(asdict(summary))}, "connections": [')
-    for number, connection in enumerate(connections):
-        tally.add(connection)
-        out.write((", " if number else "") + json.dumps(_connection(connection)))
-    out.write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}')
-    out.write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
+    """What `rewindow analyze --json` prints, some connections after the others: a capture may have a million."""
+    from rewindow.reports import json_rows
+
+    def write(text: str) -> None:
+        out.write(text.encode())
+
+    write(f'{{"capture": {json.dumps(asdict(summary))}, "connections": [')
+    for number, some in enumerate(tables):
+        tally.add_table(some)
+        out.write(b", " if number else b"")
+        for piece in json_rows.objects(some.connections(), len(some), ("subflows", some.subflows(), some.counts)):
+            out.write(piece)
+    write(f'], "fairness": {json.dumps([asdict(g) for g in tally.groups()])}')
+    write(f', "bottlenecks": {json.dumps(tally.bottlenecks())}, "windows": [')
     for number, window in enumerate(windows):
-        out.write((", " if number else "") + json.dumps(vars(window)))
-    out.write('], "violations": [')
+        write((", " if number else "") + json.dumps(vars(window)))
+    write('], "violations": [')
     for number, violation in enumerate(violations):
-        out.write((", " if number else "") + json.dumps(violation.as_json()))
-    out.write("]}\n")
+        write((", " if number else "") + json.dumps(violation.as_json()))
+    write("]}\n")
+    out.flush()
 
 
 def quality_text(quality: Quality) -> str:
@@ -57,7 +62,18 @@ def quality_text(quality: Quality) -> str:
     return "\n".join(lines)
 
 
-def analysis_text(summary: Summary, connections: Iterable[Connection], tally: FairnessTally) -> str:
+def _connection_quality(summary: Summary) -> str:
+    """How many connections, and how much of their bytes, have each verdict; empty without connections."""
+    found = {verdict: c for verdict, c in summary.connection_quality.items() if c["connections"]}
+    sent = sum(c["bytes"] for c in found.values())
+    shown = [
+        f"{c['connections']} {verdict}" + (f" ({c['bytes'] / sent:.1%} of bytes)" if sent else "")
+        for verdict, c in found.items()
+    ]
+    return f"connections: {', '.join(shown)}" if shown else ""
+
+
+def analysis_text(summary: Summary, tables: Iterable[ConnectionTable], tally: FairnessTally) -> str:
     """Of the first connections, as many as a reader can look at."""
     seen_from = "vantage point unknown" if summary.vantage == "unknown" else f"seen from the {summary.vantage}"
     parts = [
@@ -66,14 +82,15 @@ def analysis_text(summary: Summary, connections: Iterable[Connection], tally: Fa
     ]
     if summary.decoded_by:
         parts.append("\n".join(f"{link_type} decoded by {tool}" for link_type, tool in summary.decoded_by.items()))
-    parts.append(quality_text(summary.quality))
+    parts.append("\n".join(filter(None, (quality_text(summary.quality), _connection_quality(summary)))))
     rows, left_out = [list(_HEADING)], 0
-    for c in connections:
-        tally.add(c)
-        if len(rows) < TEXT_ROWS_MAX:
-            rows += _connection_rows(c)
-        else:
-            left_out += 1
+    for some in tables:
+        tally.add_table(some)
+        left_out += len(some)
+        for c in some.objects(range(min(len(some), max(TEXT_ROWS_MAX - len(rows), 0)))):
+            if len(rows) < TEXT_ROWS_MAX:
+                rows += _connection_rows(c)
+                left_out -= 1
     parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
     if left_out:
         parts.append(f"and {left_out} connections more: --json has all of them")

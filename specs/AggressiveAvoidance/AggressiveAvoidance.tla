@@ -98,8 +98,7 @@ Init ==
 Ack(s, n) ==
     /\ s \in Live
     /\ cwnd[s] >= Segment  \* a window below one segment sends nothing
-    /\ LET room == IF ssthresh[s] = Unset THEN n * Segment ELSE Max(ssthresh[s] - cwnd[s], 0)
-           fast == Min(n * Segment, room)
+    /\ LET fast == IF ssthresh[s] = Unset THEN n * Segment ELSE Min(n * Segment, Max(ssthresh[s] - cwnd[s], 0))
            left == (n * Segment - fast) \div Segment
            slow == IF left = 0 THEN 0 ELSE Step(s, left)
        IN /\ cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + fast + slow, WindowMax)]

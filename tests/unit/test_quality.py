@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.unit.test_linux_senders import recovered_from_ten
 from tests.unit.test_senders import ack, segment
 
 MSS = 1460
+REWINDOW = Path(sys.executable).parent / "rewindow"
 
 
 def test_every_oddity_has_a_meaning() -> None:
@@ -21,17 +24,20 @@ def test_every_oddity_has_a_meaning() -> None:
     assert set(names) <= quality.KINDS.keys()
 
 
-def conversation(*, handshake: bool = True, hole: bool = False, close: bool = True) -> Trace:
+def conversation(
+    *, handshake: bool = True, hole: bool = False, close: bool = True, client: str = "10.0.0.1", answered: bool = True
+) -> Trace:
     trace = Trace()
     if handshake:
-        trace.handshake(10.0, 0.05)
+        trace.handshake(10.0, 0.05, client=client)
     for i in range(100):
         start = 11.0 + i * 0.06
         if not (hole and 40 <= i < 60):
-            trace.packet(start, True, 1 + i * MSS, 1001, payload=MSS)
-        trace.packet(start + 0.05, False, 1001, 1 + (i + 1) * MSS)
+            trace.packet(start, True, 1 + i * MSS, 1001, payload=MSS, client=client)
+        if answered:
+            trace.packet(start + 0.05, False, 1001, 1 + (i + 1) * MSS, client=client)
     if close:
-        trace.packet(18.0, True, 1 + 100 * MSS, 1001, FIN | ACK)
+        trace.packet(18.0, True, 1 + 100 * MSS, 1001, FIN | ACK, client=client)
     return trace
 
 
@@ -199,3 +205,40 @@ def test_sack_blocks_that_the_snap_length_cut_make_windows_unreliable(
     (subflow,) = result(trace.bytes(), tmp_path).connections[0].subflows
     assert [q for q in subflow.quality if q != "not_closed"] == found
     assert ("windows" in subflow.unreliable) == bool(found)
+
+
+def test_connections_are_counted_beside_the_verdict_of_the_capture(tmp_path: Path) -> None:
+    """tcpdump's capture of IP over InfiniBand is good, and each of its connections is poor."""
+    good, limited, poor = (
+        conversation(client="10.0.0.1"),
+        conversation(client="10.0.0.2", handshake=False),
+        conversation(client="10.0.0.3", handshake=False, answered=False),
+    )
+    found = result(Trace([*good.records, *limited.records, *poor.records]).bytes(), tmp_path)
+    sizes = {c.verdict: c.bytes for c in found.connections}
+    assert [c.verdict for c in found.connections] == ["good", "limited", "poor"]
+    assert all(sizes.values())
+    assert found.summary.connection_quality == {v: {"connections": 1, "bytes": sizes[v]} for v in quality.VERDICTS}
+    none = {v: {"connections": 0, "bytes": 0} for v in quality.VERDICTS}
+    alone = result(poor.bytes(), tmp_path)
+    assert alone.summary.connection_quality == none | {"poor": {"connections": 1, "bytes": sizes["poor"]}}
+
+
+def test_a_capture_without_packets_is_poor(tmp_path: Path) -> None:
+    found = result(Trace().bytes(), tmp_path)
+    assert (found.summary.packets, found.summary.quality.verdict) == (0, "poor")
+    (finding,) = found.summary.quality.findings
+    assert (finding.what, finding.since_s, finding.packet) == ("no_packets", None, None)
+    assert {c["connections"] for c in found.summary.connection_quality.values()} == {0}
+
+
+def test_text_has_counts_and_shares_of_connections(tmp_path: Path) -> None:
+    trace = Trace([*conversation().records, *conversation(client="10.0.0.2", handshake=False).records])
+    path = trace.write(tmp_path / "capture.pcap")
+    shown = [
+        subprocess.run([REWINDOW, "analyze", p], capture_output=True, text=True, check=True).stdout.splitlines()[2:5]
+        for p in (path, Trace().write(tmp_path / "empty.pcap"))
+    ]
+    assert shown[0][0].startswith("quality: ")
+    assert "connections: 1 good (50.0% of bytes), 1 limited (50.0% of bytes)" in shown[0][1:]
+    assert shown[1][:2] == ["quality: poor", "  no_packets x 1: the capture has no packets"]

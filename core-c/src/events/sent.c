@@ -70,10 +70,11 @@ static enum why_sent_again why_sent_again(const struct rw_reconstruction *r, con
 	int64_t now = p->time_ns, waited = now - s->timer_ns, timeout = nearly(rw_sender_rto_ns(s));
 	int head = rw_seq_diff(p->sequence, s->una) <= 0, tail = rw_seq_diff(end, s->next) >= 0;
 	if (s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS) {
-		/* Where retransmissions are lost before they are captured, this may be the first one of the head to be seen. */
 		int repeated = rw_segment_at(&s->board, 0)->bits & RW_SEGMENT_RETRANSMITTED;
-		int silent = now - r->last_ack_ns >= timeout;
-		return head && (repeated || silent) && waited >= timeout ? BY_TIMEOUT : BY_RECOVERY;
+		/* Recovery sends when an ACK arrives. Away from the sender it is not known which one that was, and retransmissions may be
+		   lost before they are captured: this may be the first one of the head to be seen. */
+		int unprompted = now - r->last_ack_ns >= (r->beside ? LATE_NS : timeout);
+		return head && (repeated || unprompted) && waited >= timeout ? BY_TIMEOUT : BY_RECOVERY;
 	}
 	if (tail && s->sack && !s->probe.outstanding && s->backoff == 0 &&
 	    waited >= nearly(rw_sender_probe_timeout_ns(s)) && s->board.lost_out == 0)

@@ -187,6 +187,46 @@ void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choi
 	    (rw_violation_row){v->count, v->first_row, v->first_ns, v->first_check, v->first_transition, v->first_path};
 }
 
+/* How many of `count` there are from `first` on, `most` at most. */
+static uint32_t left_from(uint32_t first, uint32_t count, uint32_t most)
+{
+	uint32_t left = first < count ? count - first : 0;
+	return left < most ? left : most;
+}
+
+uint32_t rw_replay_connection_rows(const rw_replay *r, uint32_t first, rw_connection_row *rows, uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.connections, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_connection(r, first + i, &rows[i]);
+	return found;
+}
+
+uint32_t rw_replay_subflow_rows(const rw_replay *r, uint32_t first, rw_subflow_row *rows, uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.flows, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_subflow(r, first + i, &rows[i]);
+	return found;
+}
+
+uint32_t rw_replay_window_rows(const rw_replay *r, uint32_t choice, uint32_t first, rw_window_row *rows, uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.flows, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_window(r, first + i, choice, &rows[i]);
+	return found;
+}
+
+uint32_t rw_replay_violation_rows(const rw_replay *r, uint32_t choice, uint32_t first, rw_violation_row *rows,
+				  uint32_t most)
+{
+	uint32_t found = left_from(first, r->survey.connections, most);
+	for (uint32_t i = 0; i < found; i++)
+		rw_replay_violations(r, first + i, choice, &rows[i]);
+	return found;
+}
+
 uint64_t rw_replay_monitored(const rw_replay *r) { return r->recording.transitions; }
 
 uint64_t rw_replay_monitored_of(const rw_replay *r, uint32_t connection)

@@ -183,9 +183,14 @@ static void read_sacks(struct rw_sender *s, struct ack_work *w)
 		}
 		if (rw_seq_diff(range.start, s->una) < 0)
 			continue;
-		sack_new_part(s, w, range.start, range.end);
-		kept[keep++] = range;
+		/* In sequence order, as the kernel reads them: RACK and the round trip follow the last and the first of them. */
+		uint8_t at = keep++;
+		for (; at && rw_seq_diff(range.start, kept[at - 1].start) < 0; at--)
+			kept[at] = kept[at - 1];
+		kept[at] = range;
 	}
+	for (uint8_t k = 0; k < keep; k++)
+		sack_new_part(s, w, kept[k].start, kept[k].end);
 	for (uint8_t k = 0; k < keep; k++)
 		if (rw_seq_diff(kept[k].end, s->highest_sack) > 0)
 			s->highest_sack = kept[k].end;
@@ -263,11 +268,17 @@ static void advance(struct rw_sender *s, struct ack_work *w)
 		s->highest_sack = s->una;
 }
 
-/* RFC 6582: without SACK, each duplicate ACK stands for one segment that was delivered. */
+/*
+ * RFC 6582: without SACK, each duplicate ACK stands for one segment that was delivered. At the end of an episode they do not: they
+ * may answer what was sent again.
+ */
 static void count_duplicate(struct rw_sender *s, struct ack_work *w)
 {
 	struct rw_scoreboard *b = &s->board;
-	if (w->answer->duplicate && b->sacked_out + (b->lost_out ? b->lost_out : 1) < b->count) {
+	int ends = s->state >= RW_SENDER_RECOVERY && w->una_before == s->high;
+	if (ends && !w->answer->advanced) {
+		b->sacked_out = 0;
+	} else if (w->answer->duplicate && b->sacked_out + (b->lost_out ? b->lost_out : 1) < b->count) {
 		b->sacked_out++;
 		w->answer->delivered++;
 	} else if (w->answer->advanced) {
@@ -400,6 +411,20 @@ static void recover(struct rw_sender *s, const struct ack_work *w)
 		w->answer->steps |= RW_STEP_NO_UNDO;
 }
 
+/*
+ * All that was sent before the episode is acknowledged, and nothing beyond. Without SACK duplicate ACKs may still come for what
+ * was sent again: the sender waits for an ACK of newer data (RFC 6582 3.2). Returns whether it does.
+ */
+static int waits_for_newer(struct rw_sender *s)
+{
+	if (s->sack || s->una != s->high)
+		return 0;
+	/* What is sent again from here on belongs to another loss: RFC 3522 compares with its timestamp. */
+	if (!s->board.retrans_out)
+		s->undo.has_retransmit_ts = 0;
+	return 1;
+}
+
 /* The loss episode is over: the sender goes on as in RW_SENDER_OPEN. */
 static void end_loss(struct rw_sender *s, struct ack_work *w)
 {
@@ -435,6 +460,8 @@ static int process_loss(struct rw_sender *s, struct ack_work *w)
 		return 0;
 	if (may_undo(s, w))
 		undo(s, w, 0);
+	if (waits_for_newer(s))
+		return 0;
 	s->undo.possible = 0;
 	end_loss(s, w);
 	return 1;
@@ -450,8 +477,7 @@ static int end_episode(struct rw_sender *s, struct ack_work *w)
 		int undone = may_undo(s, w);
 		if (undone)
 			undo(s, w, 0);
-		/* Without SACK duplicate ACKs may still come for what was sent again: wait for one beyond (RFC 6582). */
-		if (!s->sack && s->una == s->high)
+		if (waits_for_newer(s))
 			return 1;
 		if (!undone && s->undo.possible)
 			w->answer->steps |= RW_STEP_EXIT;
@@ -506,12 +532,27 @@ static void react(struct rw_sender *s, struct ack_work *w)
 		try_open(s, w);
 }
 
+/*
+ * RFC 6298 5.3. A SACK restarts the timer only with data that left no later than the head did last: SACKs of newer data would
+ * put off for ever the timeout of a retransmission that was lost.
+ */
 static void restart_timer(struct rw_sender *s, const struct ack_work *w)
 {
+	int sacked_older = w->data_sacked && w->first_sacked_ns && s->board.count &&
+			   w->first_sacked_ns <= rw_segment_at(&s->board, 0)->sent_ns;
 	if (w->answer->advanced)
 		s->backoff = 0;
-	if (w->answer->data_acked || w->data_sacked)
+	if (w->answer->data_acked || sacked_older)
 		s->timer_ns = w->ack->time_ns;
+}
+
+/* Is the receiver's window another one? A duplicate ACK that offers less takes nothing back: it is older, or still a duplicate. */
+static int takes_window(const struct rw_sender *s, const struct rw_sender_ack *ack)
+{
+	if (ack->window_bytes == s->window_bytes)
+		return 0;
+	return rw_seq_diff(ack->ack, s->una) > 0 || ack->carries_data || ack->window_bytes > s->window_bytes ||
+	       ack->window_bytes == 0;
 }
 
 void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack, struct rw_sender_answer *answer)
@@ -521,11 +562,12 @@ void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack,
 			     .una_before = s->una,
 			     .highest_before = s->board.sacked_out ? s->highest_sack : s->una};
 	int32_t ahead = rw_seq_diff(ack->ack, s->una);
-	int window_update = s->window_bytes != UINT32_MAX && ack->window_bytes != s->window_bytes;
+	int window_update = s->window_bytes != UINT32_MAX && takes_window(s, ack);
 	int outstanding = s->board.count > 0 || rw_seq_diff(ack->ack, s->next) > 0;
 	uint32_t losses_before = s->board.losses;
 	memset(answer, 0, sizeof *answer);
-	s->window_bytes = ack->window_bytes;
+	if (s->window_bytes == UINT32_MAX || window_update)
+		s->window_bytes = ack->window_bytes;
 	if (ahead < 0 || ahead > RW_SEQUENCE_JUMP_MAX) {
 		answer->ignored = 1;
 		return;

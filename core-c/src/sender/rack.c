@@ -44,14 +44,19 @@ void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns)
 			continue;
 		if (g->bits & RW_SEGMENT_LOST && !(g->bits & RW_SEGMENT_RETRANSMITTED))
 			continue;
+		/* Linux judges each transmission once. What an undo gave back and was lost all the same waits for a timeout. */
+		if (g->bits & RW_SEGMENT_JUDGED)
+			continue;
 		if (!sent_after(s->rack.sent_ns, s->rack.end, g->sent_ns, g->end)) {
 			if (g->bits & RW_SEGMENT_EVER)
 				continue; /* sent again, out of order */
 			break; /* originals lie in the order sent */
 		}
 		/* The kernel's clock counts microseconds. */
-		if ((int64_t)(wait / 1000) - (now_ns - g->sent_ns) / 1000 <= 0)
+		if ((int64_t)(wait / 1000) - (now_ns - g->sent_ns) / 1000 <= 0) {
 			rw_scoreboard_lose(&s->board, g);
+			g->bits |= RW_SEGMENT_JUDGED;
+		}
 	}
 }
 

@@ -14,12 +14,13 @@ enum {
 	RW_SEGMENT_LOST = 2,
 	RW_SEGMENT_RETRANSMITTED = 4, /* its last retransmission is in flight, as far as the sender knows */
 	RW_SEGMENT_EVER = 8,          /* it was sent again at least once */
-	RW_SEGMENT_UNSEEN = 16        /* nobody saw it leave: whoever follows a sender takes it for sent */
+	RW_SEGMENT_UNSEEN = 16,       /* nobody saw it leave: whoever follows a sender takes it for sent */
+	RW_SEGMENT_JUDGED = 32 /* RACK has found it lost, and it has not left again: an undo may have taken that back */
 };
 
 struct rw_segment {
 	uint32_t start, end;
-	int64_t sent_ns;   /* of its last transmission */
+	int64_t sent_ns; /* of its last transmission */
 	uint32_t ts_value; /* of the same; 0: it had no timestamp */
 	uint8_t bits;
 };
@@ -31,14 +32,14 @@ struct rw_budget {
 
 struct rw_scoreboard {
 	struct rw_segment *segment; /* `capacity` places */
-	struct rw_segment *first;   /* the first segment; `room` places lie from it to the end of the array */
+	struct rw_segment *first; /* the first segment; `room` places lie from it to the end of the array */
 	uint32_t room, count, capacity;
 	uint32_t sacked_out, lost_out, retrans_out;
 	uint32_t segments_max; /* count never exceeds it */
 	uint32_t typical_bytes; /* what most segments carry: where a search begins; not 0 */
-	uint32_t losses;       /* how often a segment was marked lost, modulo 2^32 */
+	uint32_t losses; /* how often a segment was marked lost, modulo 2^32 */
 	struct rw_budget *budget; /* null: no limit */
-	uint64_t work;         /* segments that were looked at one by one */
+	uint64_t work; /* segments that were looked at one by one */
 };
 
 enum rw_scoreboard_status { RW_SCOREBOARD_OK, RW_SCOREBOARD_NO_MEMORY, RW_SCOREBOARD_FULL };

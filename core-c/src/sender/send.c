@@ -86,7 +86,7 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmis
 				s->board.retrans_out++;
 			}
 		}
-		g->bits |= RW_SEGMENT_EVER;
+		g->bits = (uint8_t)((g->bits | RW_SEGMENT_EVER) & ~RW_SEGMENT_JUDGED);
 		g->sent_ns = sent->sent_ns;
 		g->ts_value = sent->ts_value;
 	}

@@ -1,0 +1,73 @@
+"""What a sender most likely ran: the single-path algorithm whose window its flight equalled most often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SENDER_CANDIDATES = ("newreno", "cubic")
+FULL_ROWS_MIN = 50
+"""ACKs before which the window was full: with fewer of them nothing is said."""
+_MATCH_MIN = 0.5
+_NEAR_MIN = 0.9
+_MATCH_MARGIN = 0.2
+"""Over the next candidate: in slow start all of them have the same window."""
+
+_EXCEEDED_MOST = 0.05
+"""Of the full windows: some are exceeded where what a recovery leaves in flight is not known exactly."""
+_MATCH_LEAST = 0.55
+_WHOLE_WINDOWS = ("newreno",)
+"""Senders whose windows are known exactly; CUBIC's are within a segment."""
+
+
+@dataclass(frozen=True)
+class SenderAlgorithm:
+    """match: how often, of the ACKs before which the window was full; None when too few of them were seen.
+
+    exceeded: at how many of these the flight was larger than that window by more than a segment, which no sender's is.
+    first_exceeded_ns, first_exceeded_packet: when first, and with which record of the capture, from 1 on; the record is
+    not known where packets do not come as the records of one file stand.
+    """
+
+    name: str
+    match: float | None
+    exceeded: float | None = None
+    first_exceeded_ns: int | None = None
+    first_exceeded_packet: int | None = None
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether its sender must have another window than this algorithm's."""
+        return self.name != "unknown" and bool(self.exceeded) and (self.exceeded or 0) > _EXCEEDED_MOST
+
+    @property
+    def is_unmatched(self) -> bool:
+        """Whether the flight was mostly another than this algorithm's window, which is known exactly."""
+        return self.name in _WHOLE_WINDOWS and self.match is not None and self.match < _MATCH_LEAST
+
+
+UNKNOWN = SenderAlgorithm("unknown", None)
+
+
+def judged(windows: Mapping[str, Any]) -> SenderAlgorithm:
+    """windows: of each candidate that was replayed, the core's rw_window_row on the subflow."""
+    found = {name: row for name, row in windows.items() if row["full_rows"] >= FULL_ROWS_MIN}
+    if not found:
+        return UNKNOWN
+    matches = {name: row["matched"] / row["full_rows"] for name, row in found.items()}
+    near = {name: row["near"] / row["full_rows"] for name, row in found.items()}
+    # CUBIC's window may be one segment off for long: its root is not Linux's.
+    for shares, least in ((matches, _MATCH_MIN), (near, _NEAR_MIN)):
+        best = max(shares, key=lambda name: shares[name])
+        others = max((share for name, share in shares.items() if name != best), default=0.0)
+        if shares[best] >= least and shares[best] - others >= _MATCH_MARGIN:
+            row = found[best]
+            return SenderAlgorithm(
+                best,
+                matches[best],
+                row["exceeded"] / row["full_rows"],
+                row["first_exceeded_ns"] or None,
+                row["first_exceeded_record"] or None,
+            )
+    return SenderAlgorithm("unknown", max(matches.values()))
