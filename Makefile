@@ -54,7 +54,8 @@ profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.profile $(OPTIONS)
 
-docs: build ## write the pages that come from the code (docs/algorithms.md, docs/fluid.md)
+docs: ## write the pages that come from the code (docs/algorithms.md, docs/fluid.md)
+	@deploy/setup.sh fluid
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
 	.venv/bin/python -m bench.fluid --write
 

@@ -29,13 +29,18 @@ DOCUMENT = ROOT / "docs" / "performance.md"
 MARKER = "<!-- measured -->"
 
 SLICE_PACKETS = 50_000
+OUTPUT_BYTES_MAX = 64 << 20
+"""Of what a program prints, so much is looked at: a report of 300 k connections has 400 MB."""
 CONTROLLERS = ("tccc", "newreno")
 MANY_CONTROLLERS = 8
+CANDIDATES = ("newreno", "cubic")
+"""What `rewindow analyze` replays to tell what senders ran."""
 CAPTURES = {
     "bulk 1 M": ("bulk", 1_000_000),
     "bulk 10 M": ("bulk", 10_000_000),
     "mptcp 1 M": ("mptcp", 1_000_000),
     "many 1 k": ("many", 1_000),
+    "many 300 k": ("many", 300_000),
     "many 1 M": ("many", 1_000_000),
 }
 
@@ -51,6 +56,7 @@ class Capture:
 @dataclass(frozen=True)
 class Run:
     seconds: float
+    cpu_seconds: float
     peak_rss_bytes: int
     output: str
     complaints: str = ""
@@ -72,7 +78,7 @@ class Program:
     command: Sequence[str | Path]
     seen: Callable[[str], int]
     packets: int = 0
-    best: Run = field(default_factory=lambda: Run(float("inf"), 0, ""))
+    best: Run = field(default_factory=lambda: Run(float("inf"), float("inf"), 0, ""))
 
     def __post_init__(self) -> None:
         self.packets = self.packets or self.capture.packets
@@ -111,10 +117,10 @@ class Process:
         with self.out as out, self.err as err:
             out.seek(0)
             err.seek(0)
-            printed, complaints = out.read().decode(errors="replace"), err.read().decode(errors="replace")
+            printed, complaints = (f.read(OUTPUT_BYTES_MAX).decode(errors="replace") for f in (out, err))
         if self.popen.returncode:
             raise SystemExit(f"{' '.join(self.command)} failed: {complaints[-2000:]}")
-        return Run(seconds, usage.ru_maxrss * 1024, printed, complaints)
+        return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, printed, complaints)
 
 
 class Others:
@@ -144,7 +150,8 @@ def printed(output: str) -> int:
 
 
 def analysed(output: str) -> int:
-    return int(json.loads(output)["capture"]["packets"])
+    found = re.match(r'{"capture": {"packets": (\d+),', output)
+    return int(found[1]) if found else 0
 
 
 def lines(output: str) -> int:
@@ -191,8 +198,10 @@ def controllers(count: int) -> list[str]:
 
 
 def core(capture: Capture, names: Sequence[str]) -> Program:
-    label = {0: "no controller", len(CONTROLLERS): " ".join(CONTROLLERS)}.get(len(names), f"{len(names)} controllers")
-    return Program(f"core, {label}", capture, [PROGRAMS / "replay_bench", capture.path, *names], printed)
+    label = " ".join(names) if len(names) <= len(CONTROLLERS) else f"{len(names)} controllers"
+    return Program(
+        f"core, {label or 'no controller'}", capture, [PROGRAMS / "replay_bench", capture.path, *names], printed
+    )
 
 
 def peers(capture: Capture) -> list[Program]:
@@ -269,6 +278,14 @@ def instructions_per_ack(alone: Program, with_controllers: Sequence[Program]) ->
         yield f"instructions for each ACK and controller, {count} controllers ({alone.capture.name})", f"{each:.0f}"
 
 
+def short_connections(alone: Program, analysis: Program) -> Iterator[tuple[str, str]]:
+    """What a report of many connections costs beside the core, which replays the same candidates."""
+    name = f"{analysis.name} ({analysis.capture.name})"
+    yield f"{name}: processor time / `{alone.name}`", f"{analysis.best.cpu_seconds / alone.best.cpu_seconds:.2f}"
+    yield f"{name}: peak resident memory", f"{analysis.best.peak_rss_bytes / 1e6:.0f} MB"
+    yield f"{alone.name} ({alone.capture.name}): peak resident memory", f"{alone.best.peak_rss_bytes / 1e6:.0f} MB"
+
+
 def idle_flow(few: Program, many: Program) -> tuple[str, str]:
     rss = [int(p.best.value("peak_rss_bytes")) for p in (few, many)]
     flows = many.capture.connections - few.capture.connections
@@ -322,6 +339,9 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     large, small = ([core(capture, names) for names in sets] for capture in (ten, one))
     compared = [*peers(one), tshark(one), *small[:2], analyze(one), series(one)]
     compared += [*peers(ten), *large, analyze(ten), series(ten), core(mptcp, CONTROLLERS)]
+    short = [core(captures["many 300 k"], names) for names in (CONTROLLERS, CANDIDATES)]
+    short.append(analyze(captures["many 300 k"]))
+    compared += short
     if shutil.which("mptcptrace"):
         compared.append(Program("mptcptrace", mptcp, ["mptcptrace", "-f", mptcp.path], lambda _: mptcp.packets))
     idle = [core(captures[n], ()) for n in ("many 1 k", "many 1 M")]
@@ -332,7 +352,7 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     if not shutil.which("mptcptrace"):
         yield "mptcptrace is not installed: not measured.\n"
     facts = [*per_ack(large[0], large[1:]), *instructions_per_ack(small[0], small[1:])]
-    facts += [idle_flow(*idle), two_cores(large[1], runs), *churn(churn_bytes)]
+    facts += [*short_connections(*short[1:]), idle_flow(*idle), two_cores(large[1], runs), *churn(churn_bytes)]
     yield from table(("", ""), facts, 1)
     yield f"The {MANY_CONTROLLERS} controllers: `{' '.join(sets[2])}`."
 

@@ -9,6 +9,7 @@
 #   setup.sh corpus  as build, and what `make corpus` compares with
 #   setup.sh specs   as build, and Java with TLC, which checks the specifications
 #   setup.sh pictures  as specs, and Graphviz, which draws them
+#   setup.sh fluid   as build, and SciPy and matplotlib, which `rewindow fluid` needs
 #   setup.sh tlc     only Java with TLC: rewindow/specs.py needs no more
 # Debian 12, Ubuntu 24.04, or later.
 set -eu
@@ -97,17 +98,24 @@ run) fetch_tlc || echo "rewindow: TLC could not be fetched: everything runs but 
 esac
 [ "$what" != tlc ] || exit 0
 
-lock=requirements/run.lock
-case $what in test | check | fuzz) lock=requirements/test.lock ;; esac
+# Each list of Python packages includes the one before it; going back to a shorter one installs nothing.
+case $what in
+test | check | fuzz) lists="test" ;;
+fluid) lists="fluid test" ;;
+*) lists="run fluid test" ;;
+esac
 [ -x .venv/bin/python ] || python3 -m venv .venv
 stamp=.venv/installed
-wanted=$(cat requirements/run.lock $lock | sha256sum)
 had=$(cat $stamp 2>/dev/null || true)
-# What tests need includes what running needs: going back to `run` installs nothing.
-if [ "$had" != "$wanted" ] && { [ $lock = requirements/test.lock ] || [ "$had" != "$(cat requirements/run.lock requirements/test.lock | sha256sum)" ]; }; then
+installed=""
+for list in $lists; do
+	[ "$had" != "$(sha256sum <requirements/$list.lock)" ] || installed=$list
+done
+if [ -z "$installed" ]; then
 	echo "installing Python packages" >&2
+	lock=requirements/${lists%% *}.lock
 	.venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $lock
-	echo "$wanted" >$stamp
+	sha256sum <$lock >$stamp
 fi
 
 [ "$what" = fuzz ] && exit 0
@@ -120,7 +128,7 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	echo "$sources" >.venv/built
 fi
 
-case $what in build | bench | corpus | specs | pictures) exit 0 ;; esac
+case $what in build | bench | corpus | specs | pictures | fluid) exit 0 ;; esac
 
 if [ "$what" = test ] && ! command -v chromium >/dev/null; then
 	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 
 import rewindow
 from rewindow.core import Choice
-from rewindow.errors import BadOption, CaptureUnreadable, NetworkUnreadable, RewindowError, UnknownAlgorithm
+from rewindow.errors import (
+    BadOption,
+    CaptureUnreadable,
+    DependencyFailed,
+    NetworkUnreadable,
+    RewindowError,
+    UnknownAlgorithm,
+)
 from rewindow.findings.fairness import METHODS
 from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.replays.replay import Batch, Replay
@@ -191,7 +198,23 @@ def _fluid(args: argparse.Namespace) -> int:
     suffix = Path(args.plot).suffix if args.plot else ""
     if args.plot and (suffix not in (".svg", ".png") or args.table):
         raise _Usage(f"--plot {args.plot}: a network or --orders, to a name that ends in .svg or .png")
-    # SciPy and matplotlib take longer to load than most other commands take.
+    with _fluid_installed():
+        return _run_fluid(args, suffix)
+
+
+@contextlib.contextmanager
+def _fluid_installed() -> Iterator[None]:
+    """SciPy and matplotlib are an extra of the package, and are loaded for this command alone."""
+    try:
+        yield
+    except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] not in ("scipy", "matplotlib"):
+            raise
+        how = "pip install 'rewindow[fluid]', or deploy/setup.sh fluid in a checkout"
+        raise DependencyFailed(f"fluid needs SciPy and matplotlib: {how}") from e
+
+
+def _run_fluid(args: argparse.Namespace, suffix: str) -> int:
     from rewindow.fluid import reports as fluid_reports
 
     if args.table:

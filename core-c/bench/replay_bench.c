@@ -1,5 +1,5 @@
 /*
- * One replay through the public API, and what it cost: replay_bench CAPTURE [NAME[:option=value]...]...
+ * One replay through the public API, and what it cost: replay_bench [-j JOBS] CAPTURE [NAME[:option=value]...]...
  * Rows are looked at by nobody, as in a program that wants the metrics only.
  */
 #include <fcntl.h>
@@ -46,12 +46,12 @@ static rw_choice choice_of(char *text, const char *options[OPTIONS_MAX])
 	return c;
 }
 
-static rw_status replay(int fd, const rw_choice *choices, uint32_t count, rw_summary *summary, uint64_t *acks,
-			rw_error *error)
+static rw_status replay(int fd, const rw_limits *limits, const rw_choice *choices, uint32_t count, rw_summary *summary,
+			uint64_t *acks, rw_error *error)
 {
 	rw_replay *r;
 	rw_batch batch;
-	rw_status status = rw_replay_open(&r, &fd, 1, choices, count, NULL, error);
+	rw_status status = rw_replay_open(&r, &fd, 1, choices, count, limits, error);
 	if (status != RW_OK)
 		return status;
 	while ((status = rw_replay_next(r, &batch, error)) == RW_OK && batch.rows + batch.marks)
@@ -69,8 +69,13 @@ int main(int argc, char **argv)
 	rw_summary summary;
 	uint64_t acks = 0;
 	uint32_t count = 0;
+	rw_limits limits = {.jobs = 1};
+	if (argc > 3 && strcmp(argv[1], "-j") == 0) {
+		limits.jobs = (uint32_t)strtoul(argv[2], NULL, 10);
+		argc -= 2, argv += 2;
+	}
 	if (argc < 2 || argc - 2 > CHOICES_MAX) {
-		fputs("usage: replay_bench CAPTURE [NAME[:option=value]...]...\n", stderr);
+		fputs("usage: replay_bench [-j JOBS] CAPTURE [NAME[:option=value]...]...\n", stderr);
 		return 2;
 	}
 	int fd = open(argv[1], O_RDONLY);
@@ -81,7 +86,7 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++, count++)
 		choices[count] = choice_of(argv[i], options[count]);
 	double start_s = now_s(CLOCK_MONOTONIC), start_cpu_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
-	if (replay(fd, choices, count, &summary, &acks, &error) != RW_OK) {
+	if (replay(fd, &limits, choices, count, &summary, &acks, &error) != RW_OK) {
 		fprintf(stderr, "%s: %s\n", argv[1], error.reason);
 		return 1;
 	}

@@ -98,6 +98,7 @@ typedef struct rw_choice {
 /* 0 or null means the default in brackets. */
 typedef struct rw_limits {
 	uint32_t batch_rows; /* [16384] */
+	uint32_t jobs; /* threads that share the work; rows, tables and their order do not depend on it [1] */
 	uint32_t flows_max; /* [2097152] */
 	uint32_t window_segments; /* unacknowledged segments of one subflow [262144] */
 	uint32_t total_segments; /* of all subflows together [8388608] */

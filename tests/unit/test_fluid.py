@@ -666,6 +666,21 @@ def test_other_commands_do_not_load_scipy() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [("scipy", ["--table"]), ("scipy", [str(EXAMPLE)]), ("matplotlib", ["--orders", "--plot", "orders.svg"])],
+)
+def test_what_is_not_installed_is_named_in_one_line(package: str, arguments: list[str], tmp_path: Path) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from rewindow.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "fluid", *arguments], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("rewindow: fluid needs SciPy and matplotlib: pip install 'rewindow[fluid]'")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_unknown_names() -> None:
     with pytest.raises(rewindow.UnknownAlgorithm, match="cubic has no fluid model"):
         model("cubic")

@@ -278,3 +278,31 @@ def test_a_sample_is_the_same_each_time(counter, capsys):
         said.add(capsys.readouterr().out)
     assert len(said) == 1
     assert len(said.pop().splitlines()) == 3
+
+
+def test_a_judge_is_neither_offered_to_choose_from_nor_asked_for_mutants_by_hand(counter):
+    (counter.folder / "counts.cfg").write_text(JUDGE + "INVARIANT InRange\n")
+    path = counter.folder / "manifest.json"
+    wanted = json.loads(path.read_text())
+    # Out of the range in which it may be chosen; and there is a mutant by hand, which kills another property.
+    wanted["constants"] = {"Most": {"min": 3, "max": 5, "meaning": "how far"}}
+    other = wanted["configurations"][0] | {"name": "other", "config": "other.cfg"}
+    (counter.folder / "other.cfg").write_text("SPECIFICATION Spec\nCONSTANT Most = 3\nPROPERTY ComesBack\n")
+    hand = {"name": "stuck", "file": "Counter.tla", "text": "/\\ count = Most", "replacement": "/\\ FALSE"}
+    wanted["configurations"].append(other)
+    wanted["mutants"] = [hand | {"configuration": "other", "killed_by": "ComesBack"}]
+    path.write_text(json.dumps(wanted))
+    manifest = specs.read_manifest(counter.folder)
+    assert specs.check_manifest(manifest).passed
+    assert [manifest.chosen(c) for c in manifest.configurations] == [{}, {"Most": 3}]
+    # Where it judges nothing, both are faults.
+    path.write_text(json.dumps(wanted | {"mutation": None}))
+    manifest = specs.read_manifest(counter.folder)
+    with pytest.raises(specs.SpecUnreadable, match="it may be 3 to 5"):
+        specs.check_manifest(manifest)
+
+
+def test_a_sample_of_real_mutants_is_as_listed(capsys):
+    assert cli.main(["specs", "mutants", "AggressiveAvoidance", "--sample", "3", "--json"]) == specs.AS_PINNED
+    (found,) = json.loads(capsys.readouterr().out)["specs"]
+    assert (found["mutants"], found["differences"]) == (3, [])

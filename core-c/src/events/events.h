@@ -68,14 +68,15 @@ struct rw_events {
 /* So many samples are kept as they are: most flows have no more. */
 enum { RW_RTT_EARLY = 8 };
 
-/* Logarithmic histogram: 32 steps an octave, from 1 us on. */
-#define RW_RTT_BUCKETS (32 * 32)
+/* Logarithmic histogram: so many steps in each of so many octaves, from 1 us on. */
+enum { RW_RTT_STEPS = 32, RW_RTT_OCTAVES = 32 };
 
 /* Round trips for the metrics. */
 struct rw_rtt_samples {
 	uint64_t count;
 	uint32_t early_us[RW_RTT_EARLY];
-	uint32_t *histogram; /* RW_RTT_BUCKETS, once there are more than the early samples */
+	uint32_t *histogram; /* once there are more than the early samples: RW_RTT_STEPS counts for each octave that it covers */
+	uint8_t first_octave, octaves; /* the octaves that it covers; a flow's round trips lie in one or two */
 	uint32_t median_us, p95_us; /* kept when the flow has ended */
 };
 

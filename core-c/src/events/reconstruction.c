@@ -125,4 +125,5 @@ void rw_reconstruction_close(struct rw_reconstruction *r)
 	rw_sender_close(&r->tcp);
 	free(r->rtt_samples.histogram);
 	r->rtt_samples.histogram = NULL;
+	r->rtt_samples.octaves = 0;
 }

@@ -135,6 +135,8 @@ void rw_flow_index_close(struct rw_flow_index *index);
  */
 uint32_t rw_flow_index_add(struct rw_flow_index *index, const struct rw_flow *flows, uint32_t next,
 			   const struct rw_packet *packet, int *side, uint32_t *replaces);
+/* The first slot that a packet's four-tuple may be in. */
+const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *index, const struct rw_packet *packet);
 /* Back to the capture's start, for a later pass. */
 void rw_flow_index_rewind(struct rw_flow_index *index, const struct rw_flow *flows);
 /* The same for most packets, without a look at the table: null where it has to be asked. No SYN may be asked for. */
@@ -161,6 +163,7 @@ struct rw_survey {
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;
+	uint32_t looked_up; /* packets whose flow was not their direction's last one; whoever reads it sets it to 0 */
 	struct rw_flow *flow;
 	uint32_t flows, room, flows_max;
 	struct rw_flow_connection *connection;
@@ -182,6 +185,9 @@ int rw_survey_open(struct rw_survey *survey, uint32_t flows_max);
 enum rw_survey_status { RW_SURVEY_OK, RW_SURVEY_NO_MEMORY, RW_SURVEY_TOO_MANY_FLOWS };
 /* A TCP packet: sets where it belongs. record: its number in the capture. */
 enum rw_survey_status rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, uint64_t record);
+/* Packets that come soon: have the processor fetch their places in the index, and later their flows. */
+void rw_survey_hint_slot(const struct rw_survey *survey, const struct rw_packet *packet);
+void rw_survey_hint_flow(const struct rw_survey *survey, const struct rw_packet *packet);
 /* After the last packet: connections; the index is rewound. 0, or 1 when memory is used up. */
 int rw_survey_finish(struct rw_survey *survey);
 void rw_survey_free(struct rw_survey *survey);

@@ -202,6 +202,22 @@ static RW_ASIDE enum rw_survey_status find_flow(struct rw_survey *s, struct rw_n
 	return RW_SURVEY_OK;
 }
 
+void rw_survey_hint_slot(const struct rw_survey *s, const struct rw_packet *p)
+{
+	__builtin_prefetch(rw_flow_index_slot(&s->index, p));
+}
+
+void rw_survey_hint_flow(const struct rw_survey *s, const struct rw_packet *p)
+{
+	enum { LINE = 64 };
+	const struct rw_flow_slot *slot = rw_flow_index_slot(&s->index, p);
+	if (!slot->used)
+		return;
+	const uint8_t *flow = (const uint8_t *)&s->flow[slot->flow];
+	for (size_t at = 0; at < sizeof *s->flow; at += LINE)
+		__builtin_prefetch(flow + at, 1);
+}
+
 enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, uint64_t record)
 {
 	const struct rw_packet *p = &n->packet;
@@ -210,6 +226,7 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, 
 		n->flow = recent->flow;
 		n->side = recent->side;
 	} else {
+		s->looked_up++;
 		enum rw_survey_status failed = find_flow(s, n, record);
 		if (failed)
 			return failed;

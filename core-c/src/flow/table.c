@@ -86,6 +86,12 @@ static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct 
 	}
 }
 
+const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *x, const struct rw_packet *p)
+{
+	return &x->slot[hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port) &
+			(x->capacity - 1)];
+}
+
 static RW_ASIDE int grow(struct rw_flow_index *x, const struct rw_flow *flows)
 {
 	size_t capacity = x->capacity * 2;

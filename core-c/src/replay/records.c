@@ -1,6 +1,24 @@
 /* The first pass: every record of the captures, and what there is to say of them as a whole. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "relay.h"
 #include "rw_ways.h"
 #include "state.h"
+
+/* Packets go from one stage of the first pass to the next in parcels. */
+enum { READ_PACKETS = 128 };
+
+struct read_packet {
+	struct rw_noted noted;
+	uint64_t record; /* from 1 on */
+	uint8_t tcp;
+};
+
+struct read_packets {
+	uint32_t count;
+	struct read_packet packet[READ_PACKETS];
+};
 
 /* Sixteen million packets of long transfers; with many flows less. */
 #define JOURNAL_KIB (1u << 17)
@@ -60,65 +78,157 @@ static void note(struct rw_survey *s, const struct rw_noted *noted)
 	}
 }
 
-static RW_ASIDE int not_surveyed(rw_replay *r, enum rw_survey_status why, const struct rw_record *record,
+static RW_ASIDE int not_surveyed(const rw_replay *r, enum rw_survey_status why, const struct read_packet *p,
 				 rw_error *error)
 {
 	if (why != RW_SURVEY_TOO_MANY_FLOWS)
 		return -(int)rw_out_of_memory(error);
-	rw_error_set(error, RW_ERROR_LIMIT, record->file, r->summary.records, record->offset, "more than %u flows",
-		     r->survey.flows_max);
-	return -RW_ERROR_LIMIT;
+	rw_error_set(error, RW_ERROR_LIMIT, p->noted.packet.file, p->record, p->noted.packet.offset,
+		     "more than %u flows", r->survey.flows_max);
+	return -(int)RW_ERROR_LIMIT;
 }
 
-/* The packets of an aggregate of frames, all of one record. The last is left to be noted. */
-static RW_ASIDE enum rw_survey_status survey_several(rw_replay *r, const struct rw_record *record,
-						     struct rw_fragments *fragments, struct rw_noted *noted)
+/*
+ * The first pass has two stages. Reading takes records from the files, counts them and decodes each; it owns the summary
+ * and the oddities. Surveying finds each packet's flow, learns from the packet and notes it in the journal; it owns the
+ * survey. With several jobs each stage is a thread.
+ */
+struct reading {
+	rw_replay *r;
+	struct rw_observation *observation;
+	struct rw_fragments *fragments;
+	struct rw_record record; /* with `frames`, the aggregate whose packets are being taken */
+	int64_t previous_ns;
+	uint32_t originals; /* files before those that hold copies */
+	uint32_t frames;    /* 1 + how many packets of an aggregate were taken; 0: the record is no aggregate */
+	int got;            /* of rw_observation_next */
+	rw_error error;
+};
+
+/* The next packet of an aggregate of frames, which are one record. An aggregate without any gives one that is not TCP. */
+static RW_ASIDE int read_frame(struct reading *d, struct read_packet *p)
 {
-	struct rw_packet packet;
-	enum rw_survey_status failed = RW_SURVEY_OK;
-	for (int i = 0; !failed && rw_packet_next(record, &packet, fragments, &r->oddities) == RW_PARSE_TCP; i++) {
-		if (i) {
-			note(&r->survey, noted);
-			r->as_filed = 0;
+	p->tcp = rw_packet_next(&d->record, &p->noted.packet, d->fragments, &d->r->oddities) == RW_PARSE_TCP;
+	int first = d->frames == 1;
+	d->frames = p->tcp ? d->frames + 1 : 0;
+	if (!first && p->tcp)
+		d->r->as_filed = 0;
+	return first || p->tcp;
+}
+
+/* Fills `packets` as far as there are records. */
+static RW_FLAT void read_packets(struct reading *d, struct read_packets *packets)
+{
+	rw_replay *r = d->r;
+	packets->count = 0;
+	while (packets->count < READ_PACKETS) {
+		struct read_packet *p = &packets->packet[packets->count];
+		p->noted.flow = RW_FLOW_NONE;
+		p->noted.copy = 0;
+		if (!d->frames) {
+			d->got = rw_observation_next(d->observation, &d->record, &d->error);
+			if (d->got <= 0)
+				return;
+			r->oddities.record++;
+			if (d->record.file < d->originals) {
+				count_record(r, &d->record, d->previous_ns);
+				d->previous_ns = d->record.time_ns;
+			}
+			enum rw_parse parsed =
+			    rw_packet_parse(&d->record, &p->noted.packet, d->fragments, &r->oddities);
+			p->tcp = parsed == RW_PARSE_TCP;
+			d->frames = parsed == RW_PARSE_SEVERAL;
 		}
-		noted->packet = packet;
-		r->summary.tcp_packets++;
-		failed = rw_survey_packet(&r->survey, noted, r->oddities.record);
+		if (d->frames && !read_frame(d, p))
+			continue;
+		p->record = r->oddities.record;
+		r->summary.tcp_packets += p->tcp;
+		packets->count++;
 	}
+}
+
+/* Memory takes longer than a packet: with many flows their places are asked for some packets before. */
+enum { HINT_SLOT = 12, HINT_FLOW = 6, HINT_FLOWS_MIN = 2048 };
+
+/* 0, or a negative rw_status. */
+static RW_FLAT int survey_packets(struct rw_replay *r, struct read_packets *packets, rw_error *error)
+{
+	struct rw_survey *s = &r->survey;
+	/* Fewer flows stay in the nearest caches; whether their packets are mixed is known by the packets before these. */
+	int hints = s->flows > HINT_FLOWS_MIN && s->looked_up * 8 > READ_PACKETS;
+	s->looked_up = 0;
+	for (uint32_t i = 0; i < packets->count; i++) {
+		struct read_packet *p = &packets->packet[i];
+		if (hints && i + HINT_SLOT < packets->count && p[HINT_SLOT].tcp)
+			rw_survey_hint_slot(s, &p[HINT_SLOT].noted.packet);
+		if (hints && i + HINT_FLOW < packets->count && p[HINT_FLOW].tcp)
+			rw_survey_hint_flow(s, &p[HINT_FLOW].noted.packet);
+		if (p->tcp) {
+			enum rw_survey_status failed = rw_survey_packet(s, &p->noted, p->record);
+			if (failed)
+				return not_surveyed(r, failed, p, error);
+		}
+		note(s, &p->noted);
+	}
+	return 0;
+}
+
+static void *reading_thread(void *argument)
+{
+	struct rw_relay *relay = argument;
+	struct reading *d = rw_relay_owner(relay);
+	struct read_packets *packets;
+	do {
+		packets = rw_relay_empty(relay);
+		if (packets)
+			read_packets(d, packets);
+		rw_relay_filled(relay, packets && d->got > 0);
+	} while (packets && d->got > 0);
+	return NULL;
+}
+
+/* Both stages at once. 0, or a negative rw_status; as `survey_records`. */
+static int survey_in_two_threads(struct reading *d, rw_error *error)
+{
+	struct rw_relay *relay = rw_relay_open(sizeof(struct read_packets), d);
+	struct read_packets *packets;
+	pthread_t thread;
+	int failed = 0;
+	if (!relay)
+		return -(int)rw_out_of_memory(error);
+	if (pthread_create(&thread, NULL, reading_thread, relay)) {
+		rw_relay_close(relay);
+		return 1;
+	}
+	while (!failed && (packets = rw_relay_full(relay))) {
+		failed = survey_packets(d->r, packets, error);
+		rw_relay_emptied(relay);
+	}
+	rw_relay_stop(relay);
+	pthread_join(thread, NULL);
+	rw_relay_close(relay);
 	return failed;
 }
 
 /* Every record of an observation. 0, or a negative rw_status. */
-static RW_FLAT int survey_records(rw_replay *r, struct rw_observation *observation, struct rw_fragments *fragments,
-				  rw_error *error)
+static int survey_records(struct reading *d, rw_error *error)
 {
-	rw_summary *s = &r->summary;
-	struct rw_record record;
-	struct rw_noted noted;
-	int64_t previous_ns = INT64_MIN;
-	uint32_t originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0;
-	int got;
-	while ((got = rw_observation_next(observation, &record, error)) > 0) {
-		r->oddities.record++;
-		if (record.file < originals) {
-			count_record(r, &record, previous_ns);
-			previous_ns = record.time_ns;
-		}
-		noted.flow = RW_FLOW_NONE;
-		enum rw_parse parsed = rw_packet_parse(&record, &noted.packet, fragments, &r->oddities);
-		if (parsed == RW_PARSE_TCP) {
-			s->tcp_packets++;
-			enum rw_survey_status failed = rw_survey_packet(&r->survey, &noted, r->oddities.record);
-			if (failed)
-				return not_surveyed(r, failed, &record, error);
-		} else if (parsed == RW_PARSE_SEVERAL) {
-			enum rw_survey_status failed = survey_several(r, &record, fragments, &noted);
-			if (failed)
-				return not_surveyed(r, failed, &record, error);
-		}
-		note(&r->survey, &noted);
+	int failed = d->r->limits.jobs > 1 ? survey_in_two_threads(d, error) : 1;
+	if (failed > 0) { /* one thread, or no second one is to be had */
+		struct read_packets *packets = malloc(sizeof *packets);
+		if (!packets)
+			return -(int)rw_out_of_memory(error);
+		do {
+			read_packets(d, packets);
+			failed = survey_packets(d->r, packets, error);
+		} while (!failed && d->got > 0);
+		free(packets);
 	}
-	return got;
+	if (!failed && d->got < 0) {
+		*error = d->error;
+		return d->got;
+	}
+	return failed;
 }
 
 /* Of the captures themselves, not of what was decoded of them. */
@@ -171,8 +281,12 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 	r->survey.journal =
 	    rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
 	r->as_filed = 1;
-	int got = fragments && r->survey.journal ? survey_records(r, observation, fragments, error)
-						 : -(int)rw_out_of_memory(error);
+	struct reading reading = {.r = r,
+				  .observation = observation,
+				  .fragments = fragments,
+				  .previous_ns = INT64_MIN,
+				  .originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0};
+	int got = fragments && r->survey.journal ? survey_records(&reading, error) : -(int)rw_out_of_memory(error);
 	r->summary.packets = r->summary.records;
 	if (fragments)
 		r->oddities.count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
