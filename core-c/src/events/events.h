@@ -151,9 +151,9 @@ void rw_reconstruction_identify(struct rw_reconstruction *r, struct rw_packet *p
 /* A packet of the sender. 0, or 1 when memory is used up; oddities may be counted. */
 int rw_reconstruction_sent(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
 			   struct rw_oddity_counts *oddities);
-/* A packet that reached the sender, with ACK set, after the handshake. */
-void rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
-			     struct rw_oddity_counts *oddities);
+/* A packet that reached the sender, with ACK set, after the handshake. 0, or 1 when memory is used up. */
+int rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+			    struct rw_oddity_counts *oddities);
 /* A round trip that was measured otherwise than by an ACK of data: the handshake's. */
 void rw_reconstruction_rtt(struct rw_reconstruction *r, uint64_t rtt_ns);
 

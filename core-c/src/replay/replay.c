@@ -373,8 +373,9 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 	} else {
 		/* The packet that completes a handshake is no row: nothing was outstanding. */
 		int completes = ready && f->handshake && p->payload_bytes == 0 && l->sender.tcp.board.count == 0;
-		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes)
-			rw_reconstruction_acked(&l->sender, p, &events, &r->oddities);
+		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes &&
+		    rw_reconstruction_acked(&l->sender, p, &events, &r->oddities))
+			return 1;
 	}
 	if (events.count && apply(r, number, l, &events))
 		return 1;
@@ -390,8 +391,8 @@ static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, i
 	struct rw_events events;
 	events.count = 0;
 	if (!from_source) {
-		if (p->flags & RW_TCP_ACK)
-			rw_reconstruction_acked(&l->sender, p, &events, &r->oddities);
+		if (p->flags & RW_TCP_ACK && rw_reconstruction_acked(&l->sender, p, &events, &r->oddities))
+			return 1;
 	} else if (rw_reconstruction_sent(&l->sender, p, &events, &r->oddities) ||
 		   (p->mptcp.seen && cover(r, l->flow, p))) {
 		return 1;
