@@ -78,7 +78,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     row = page.get_by_test_id("capture")
     expect(row).to_have_attribute("data-state", "done")
     expect(row.get_by_test_id("capture-verdict")).to_have_text("good")
-    expect(row.get_by_test_id("shares")).to_have_text("2 good (100.0 % of bytes)")
+    expect(row.get_by_test_id("shares")).to_have_text("2 good (100.0 %)")
     page.get_by_test_id("file").set_input_files(Path(__file__))
     failed = page.locator("[data-testid=capture][data-state=failed]")
     expect(failed).to_contain_text("neither pcap nor pcapng")
