@@ -31,7 +31,7 @@ static void sets_complete(void *to, uint32_t first_path)
 	const struct told *t = to;
 	for (uint32_t k = 0; t->r->live_connection[t->connection].shadows && k < t->r->choices; k++)
 		if (t->r->choice[k].settings.detector == t->detect->which + 1)
-			rw_shadow_stepped(rw_connection_shadow(t->r, t->connection, k), RW_TRANSITION_SETS, first_path);
+			rw_shadow_regrouped(rw_connection_shadow(t->r, t->connection, k), first_path);
 }
 
 /* The detector's own steps are in the log of the controllers that it was made for. */
@@ -104,7 +104,7 @@ static void dissolve_sets(rw_replay *r, uint32_t connection)
 				rw_shadow_set(s, i, 0, RW_GROUP_MONITOR);
 			}
 		if (first != RW_MAX_PATHS)
-			rw_shadow_stepped(s, RW_TRANSITION_SETS, first);
+			rw_shadow_regrouped(s, first);
 	}
 }
 

@@ -105,6 +105,13 @@ void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t stat
 		s->control->grouped(s->connection, path);
 }
 
+void rw_shadow_regrouped(struct rw_shadow *s, uint32_t first_path)
+{
+	if (s->control->regrouped)
+		s->control->regrouped(s->connection);
+	rw_shadow_stepped(s, RW_TRANSITION_SETS, first_path);
+}
+
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
 	sample(s, ack, srtt_ns);
@@ -258,6 +265,12 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
+/* Nothing has ended its first slow start: no threshold has been set, or it is the one that it began with. */
+static int in_first_slow_start(const struct rw_path *p, const struct rw_shadow_path *h)
+{
+	return p->ssthresh_q16 == RW_SSTHRESH_UNSET || (!h->prior_cwnd_q16 && p->cwnd_q16 < p->ssthresh_q16);
+}
+
 static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -269,7 +282,7 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 		check_restart(s, path, e);
 	} else if (e->first_flight_is == RW_FLIGHT_SECOND) {
 		h->initial_window = e->first_flight;
-		if (p->ssthresh_q16 == RW_SSTHRESH_UNSET && rw_window_segments(p->cwnd_q16) > e->in_flight_before) {
+		if (in_first_slow_start(p, h) && rw_window_segments(p->cwnd_q16) > e->in_flight_before) {
 			p->cwnd_q16 = rw_window_of(e->in_flight_before);
 			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 		}

@@ -99,6 +99,8 @@ static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_even
 
 /* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
+/* After all of one decision: first_path is one of those that it changed. */
+void rw_shadow_regrouped(struct rw_shadow *s, uint32_t first_path);
 /* Tells the observer of a step (rw_transition_kind) that the controller has made. */
 void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path);
 

@@ -400,3 +400,13 @@ def test_t_24() -> None:
     assert step("tccc+", set=1) == step("tccc") == near(uncoupled / 2)
     s = Subflows.of([20, 20], [1, 1])
     assert 4 * fluid(s, 0, *aca(s, 0))[1] == fluid(s, 0, *reno(s, 0))[1]
+
+    # Found to share with nobody during slow start: its own threshold, slow start at a TCP's pace, for good.
+    c = Controller("tccc+", paths=[{"cwnd": 10.0, "rtt": 0.1}] * 2, mss=1400)
+    c.ack(acked=1)
+    assert c.paths[0].cwnd == near(10.5), "coupled until there is a verdict"
+    c.verdict({0: None, 1: None})
+    c.verdict({0: 1, 1: 1})
+    c.ack(path=1, acked=10)
+    assert (c.paths[1].cwnd, c.paths[1].phase) == (20.0, "slow_start")
+    assert c.paths[1].ssthresh == near(65535 / 1400)
