@@ -319,7 +319,7 @@ Begins(k, r) ==
 Eventful == live' = live /\ (hit \ hit' # {} \/ budget'.noise # budget.noise)
 \* A mark begins the decision that r may ask for; a loss is only seen, and a queue marks before it drops.
 MayAsk(r) == (state[r] = "monitor" /\ Idle(alone[r])) \/ \E i \in Sets : r \in members[i] /\ state[r] # "monitor" /\ Idle(ofset[i])
-Asks(r) ==
+MarkSeen(r) ==
     /\ \A s \in Subflows : IF s = r /\ state[r] = "monitor" /\ Idle(alone[r]) THEN Begins(alone'[s], r)
                            ELSE Sees(alone[s], alone'[s], r)
     /\ \A i \in Sets : IF r \in members[i] /\ state[r] # "monitor" /\ Idle(ofset[i]) THEN Begins(ofset'[i], r)
@@ -330,7 +330,7 @@ OnlySeen(r) ==
 EventOf(r) ==
     /\ IF r \in hit THEN hit' = hit \ {r} /\ budget' = budget ELSE hit' = hit /\ Left("noise")
     /\ recent' = recent \cup {r} /\ used' = used \ {r}
-    /\ Asks(r) \/ (OnlySeen(r) /\ (r \in hit => \E q \in recent : Bottleneck[q] = Bottleneck[r] /\ q \notin hit))
+    /\ MarkSeen(r) \/ (OnlySeen(r) /\ (r \in hit => \E q \in recent : Bottleneck[q] = Bottleneck[r] /\ q \notin hit))
     /\ UNCHANGED <<live, state, members, passed>>
 EventsAreSeen == [][Eventful => \E r \in live : EventOf(r)]_vars
 
