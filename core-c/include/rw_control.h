@@ -182,6 +182,9 @@ struct rw_control {
 	uint32_t (*resume)(struct rw_connection *c, uint32_t path);
 	/* Its enum rw_phase outside of a recovery. Default: slow start below ssthresh_q16, congestion avoidance from it on. */
 	uint32_t (*phase)(const struct rw_connection *c, uint32_t path);
+	/* How long a tick of the kernel's clock is, where the controller counts those; null: it does not. Ticks begin at
+	   multiples of it in rw_ack's time_ns, as far as their phase is known. */
+	uint64_t (*tick_ns)(const struct rw_connection *c);
 };
 
 /* The registry (list.c): every controller once, ended by a null. */

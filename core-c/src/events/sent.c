@@ -251,6 +251,17 @@ static enum rw_scoreboard_status append(struct rw_reconstruction *r, const struc
 	return rw_sender_send(s, &seen, segments);
 }
 
+/*
+ * Less than a segment that fills the receiver's window to the last byte, while nothing is outstanding: a timer sent it
+ * (RFC 9293 3.8.6.1), of data that had waited. The sender was not idle, and its window is not used. MPTCP sends such pieces itself.
+ */
+static int fills_window(const struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end)
+{
+	const struct rw_sender *s = &r->tcp;
+	return !p->mptcp.seen && !r->mapped && s->board.count == 0 && end - start < s->segment_bytes &&
+	       end - s->una == s->window_bytes;
+}
+
 static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end,
 		    struct rw_events *out, struct rw_oddity_counts *oddities)
 {
@@ -266,7 +277,8 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 		rw_reconstruction_give_up(r, p, end, oddities);
 		return 0;
 	}
-	uint32_t idle = p->payload_bytes ? rw_sender_idle_timeouts(s, p->time_ns) : 0;
+	int filler = fills_window(r, p, start, end);
+	uint32_t idle = p->payload_bytes && !filler ? rw_sender_idle_timeouts(s, p->time_ns) : 0;
 	enum rw_scoreboard_status status = append(r, p, start, end, &segments, &unseen);
 	if (status == RW_SCOREBOARD_FULL)
 		rw_reconstruction_give_up(r, p, end, oddities);
@@ -285,7 +297,7 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 	uint64_t quiet = last_send_ns && rw_sender_in_flight(s) <= segments ? (uint64_t)(p->time_ns - last_send_ns) : 0;
 	int reducing = rw_sender_reducing(s);
 	r->whole = segments && end - start == segments * mss; /* so that the last one is a full one, too */
-	r->sent_since += segments + unseen;
+	r->sent_since += filler ? 0 : segments + unseen;
 	r->quiet_acks = 0;
 	if (segments + unseen == 0 || (!quiet && !idle && !reducing))
 		return 0; /* no window is any different for it */

@@ -188,9 +188,12 @@ static int observe(rw_replay *r, uint32_t connection)
 	return 0;
 }
 
-void rw_connection_release(struct live_connection *lc)
+void rw_connection_release(const rw_replay *r, uint32_t connection)
 {
+	struct live_connection *lc = &r->live_connection[connection];
 	close_detectors(lc);
+	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
+		rw_shadow_close(rw_connection_shadow(r, connection, k));
 	free(lc->shadows);
 	free(lc->recorder);
 	lc->shadows = NULL;
@@ -253,5 +256,5 @@ RW_ASIDE void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct 
 		l->slot = NO_SLOT;
 	}
 	if (++lc->left == r->survey.connection[f->connection].subflows)
-		rw_connection_release(lc); /* no subflow can come any more */
+		rw_connection_release(r, f->connection); /* no subflow can come any more */
 }

@@ -200,8 +200,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	c->srtt_us[i] = rw_to_us(e->srtt_ns);
 	c->in_flight_bytes[i] = e->in_flight_bytes_before;
 	c->flags[i] = e->flags;
-	uint32_t full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
-			!(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	uint32_t full = rw_event_fills_window(e);
 	struct rw_ack ack = rw_shadow_ack_of(l->slot, e);
 	l->full_rows += full;
 	l->rows++;
@@ -437,7 +436,7 @@ static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 	if (r->lookahead)
 		rw_lookahead_end(r->lookahead, number);
 	if (++lc->over == r->survey.connection[f->connection].subflows)
-		rw_connection_release(lc);
+		rw_connection_release(r, f->connection);
 	if (r->shared_bottlenecks)
 		rw_shared_bottlenecks_end(r->shared_bottlenecks, number);
 }
@@ -629,7 +628,7 @@ void rw_replay_close(rw_replay *r)
 	free(r->outcome);
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
 		struct live_connection *lc = &r->live_connection[i];
-		rw_connection_release(lc);
+		rw_connection_release(r, i);
 		free(lc->violations);
 		if (lc->coverage)
 			rw_coverage_free(lc->coverage);

@@ -9,6 +9,8 @@
 #define MS 1000000ull
 /* RFC 8985 7.2: the probe waits two round trips and, in Linux, 2 ms. */
 #define PROBE_SLACK_NS (2 * MS)
+/* The kernel's clock, at 250 Hz as with Debian and most others. */
+#define TICK_NS ((int64_t)(4 * MS))
 
 enum { BACKOFF_COUNTED = 15, IDLE_TIMEOUTS_MAX = 64 };
 
@@ -239,7 +241,11 @@ uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns)
 	if (s->board.count || !s->last_send_ns)
 		return 0;
 	int64_t quiet = now_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
-	return quiet > rto ? (uint32_t)(quiet / rto < IDLE_TIMEOUTS_MAX ? quiet / rto : IDLE_TIMEOUTS_MAX) : 0;
+	/* Linux compares whole ticks, the timeout rounded up; where within a tick the two times lie is not known. */
+	int64_t ticks = (rto + TICK_NS - 1) / TICK_NS;
+	if (quiet <= ticks * TICK_NS + TICK_NS / 2)
+		return 0;
+	return (uint32_t)(quiet / rto < IDLE_TIMEOUTS_MAX ? quiet / rto : IDLE_TIMEOUTS_MAX);
 }
 
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns) { rw_round_trip_sample(&s->rtt, rtt_ns, s->una, s->next); }
