@@ -75,8 +75,8 @@ RECURRENCES = (
     Fault("a closed subflow's window counts", _CSS, "		if (i != path && c->path[i].live)\n			total", "		if (i != path)\n			total"),
     Fault("the last close keeps alpha", _CSS, "		c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16; /* whoever comes next is the first */\n", ""),
     Fault("an undo does not couple again", _CSS, "		p->initial = 1;\n		c->word[WORD_INITIAL_SS] = 1;\n", ""),
-    Fault("an undo couples again after the exit", _CSS, "			p->left_initial = LEFT_BEFORE_EXIT;\n", ""),
-    Fault("an undo leaves the others' exit out", _CSS, "		p->ssthresh_q16 = p->cwnd_q16;\n	}\n	p->left_initial", "	}\n	p->left_initial"),
+    Fault("an undo couples again after the exit", _CSS, "			p->word[PATH_LEFT] = LEFT_BEFORE_EXIT;\n", "			(void)p;\n"),
+    Fault("an undo leaves the others' exit out", _CSS, "	} else if (left == LEFT_BEFORE_EXIT) {\n		p->ssthresh_q16 = p->cwnd_q16;\n	}", "	}"),
     Fault("a timeout decreases by equation 8", _TCCC, ".timeout = aca_timeout,", ".timeout = tccc_loss,"),
     Fault("an undo leaves the window", _SHADOW, "	p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);\n", ""),
     Fault("an undo leaves the threshold", _SHADOW, "	p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);\n", ""),
@@ -108,7 +108,10 @@ FAULTS = (
     Fault("exit counts windows, not rates", _CSS, "(rw_window_q16(p) << 27) / rw_rho_q16(p->word[PATH_RTT_NS], rtt_min_ns)", "(rw_window_q16(p) << 11)"),
     Fault("exit forgets a subflow", _CSS, "	c->word[WORD_INITIAL_SS] = 0;\n	for (uint32_t i = 0;", "	c->word[WORD_INITIAL_SS] = 0;\n	for (uint32_t i = 1;"),
     Fault("exit leaves no threshold", _CSS, "			p->ssthresh_q16 = p->cwnd_q16;\n", ""),
-    Fault("growth on the exit's own ACK", _CSS, "		css_exit(c);\n		return 1;", "		css_exit(c);"),
+    Fault("growth on the exit's own ACK", _CSS, "		css_exit(c);\n		return coupled;", "		css_exit(c);\n		return 0;"),
+    Fault("the exit is tested on coupled subflows' ACKs only", _CSS, "	if (css_rate_q27(c, rtt_min_ns) >", "	if (coupled && css_rate_q27(c, rtt_min_ns) >"),
+    Fault("no subflow's own threshold", _CSS, "	if (p->cwnd_q16 > p->ssthresh_q16) {", "	if (p->cwnd_q16 > p->ssthresh_q16 && !coupled) {"),
+    Fault("the own threshold takes all out", _CSS, "		css_leave_alone(c, ack->path);\n		return 0;", "		css_exit(c);\n		return 0;"),
     Fault("L dropped", _CSS, "rw_min64(step_q32, cap_q16 << 16) << 8", "step_q32 << 8"),
     Fault("product for the exponent", _CSS, "if (c->option[ALPHA_FORM] == 1)", "if (c->option[ALPHA_FORM] != 1)"),
     Fault("growth as if all RTTs were alike", _CSS, "if (rtt == 0 || rtt <= rtt_min_ns)", "if (rtt || !rtt)"),
@@ -116,7 +119,7 @@ FAULTS = (
     Fault("alpha not given back at a close", _CSS, "	if (before >= con)\n		return;\n", "	if (before || con)\n		return;\n"),
     Fault("alpha above alpha0 after a close", _CSS, "rw_min64((uint64_t)c->option[ALPHA0] << 16, css_rescale", "rw_max64((uint64_t)c->option[ALPHA0] << 16, css_rescale"),
     Fault("a join at con_ssth does not leave", _CSS, "if (after >= con)", "if (after > con)"),
-    Fault("a join after the exit couples", _CSS, "p->initial = c->word[WORD_INITIAL_SS] && (others == 0 || coupled > 0);", "p->initial = 1;"),
+    Fault("a join after the exit couples", _CSS, "if (!c->word[WORD_INITIAL_SS] || (others && !coupled)) {", "if (others > RW_MAX_PATHS) {"),
     Fault("a loss takes all subflows out", _CSS, "	if (c->path[path].initial)\n		css_leave_initial(&c->path[path]);\n	for", "	for (uint32_t i = 0; i < rw_path_count(c); i++)\n		c->path[i].initial = 0;\n	for"),
     Fault("a loss takes none out", _CSS, "	if (c->path[path].initial)\n		css_leave_initial(&c->path[path]);\n	for", "	(void)path;\n	for"),
     Fault("no floor of ssthresh", _FIXED, "p->ssthresh_q16 = rw_max64(ssthresh_q16, (uint64_t)floor_q16);", "(void)floor_q16;\n	p->ssthresh_q16 = ssthresh_q16;"),
@@ -178,7 +181,9 @@ def random_steps(algorithm: str, seed: int, steps: int = STEPS) -> list[Step]:
         if not open_ or (joined < 4 and (n == late or r.random() < 0.02)):
             join()
             continue
-        path = r.choice(list(open_))
+        # In every third sequence long paths have most ACKs, so that their windows pass the threshold they begin with.
+        weights = list(open_.values()) if seed % 3 == 1 else None
+        path = r.choices(list(open_), weights)[0] if weights else r.choice(list(open_))
         rtt = open_[path] * (1 if steady else r.uniform(0.9, 1.2))
         what = r.random()
         if what < 0.032:

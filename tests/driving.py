@@ -141,7 +141,11 @@ def at_an_edge(oracle: Oracle, kind: str) -> bool:
         rates = sorted(oracle.donor_rates())
         return len(rates) > 1 and abs(rates[-1] - rates[-2]) <= rates[-1] / 2**32
     if isinstance(oracle, Css) and oracle.initial_ss and any(p.counts for p in oracle.paths):
-        return abs(oracle.rate_test() - oracle.con) < Fraction(1, 1000)
+        # Of a subflow that grew by a ratio of RTTs, the window is rounded.
+        at_threshold = any(
+            p.ssthresh is not None and abs(p.cwnd - p.ssthresh) < Fraction(1, 1000) for p in oracle.initials()
+        )
+        return at_threshold or abs(oracle.rate_test() - oracle.con) < Fraction(1, 1000)
     return False
 
 

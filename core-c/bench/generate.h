@@ -13,6 +13,8 @@ struct report {
 /* transfers.c: long transfers of NewReno senders with losses; about `packets` packets. */
 struct report generate_bulk(struct output *o, uint64_t packets);
 struct report generate_mptcp(struct output *o, uint64_t packets);
+/* lossy.c: one transfer with a window of so many segments, of which one in `one_in` is lost. */
+struct report generate_lossy(struct output *o, uint64_t packets, uint32_t window, uint32_t one_in);
 /* exchanges.c: short scripts without losses. */
 struct report generate_many(struct output *o, uint64_t connections);
 struct report generate_churn(struct output *o, uint64_t bytes);

@@ -163,7 +163,9 @@ static void check_scoreboard(const struct rw_reconstruction *r, int whole)
 	const struct rw_sender *s = &r->tcp;
 	const struct rw_scoreboard *b = &s->board;
 	CHECK(b->capacity == 0 ? !b->segment : b->first + b->room == b->segment + b->capacity);
-	CHECK(b->budget->used == OTHERS_SEGMENTS + b->capacity && b->budget->used <= b->budget->most);
+	CHECK(b->budget->used == OTHERS_SEGMENTS + b->capacity + b->pieces_capacity &&
+	      b->budget->used <= b->budget->most);
+	CHECK(s->rack.resent.count <= s->rack.resent.capacity);
 	CHECK(b->sacked_out <= b->count && b->lost_out <= b->count && b->retrans_out <= b->count);
 	CHECK(rw_sender_in_flight(s) <= 2 * b->count);
 	CHECK(!s->sack || rw_sender_in_flight(s) == b->count + b->retrans_out - b->sacked_out - b->lost_out);
@@ -250,7 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			r.tcp.board.work = UINT32_MAX;
 		before = r;
 		if (acks) {
-			rw_reconstruction_acked(&r, &p, &events, &oddities);
+			CHECK(rw_reconstruction_acked(&r, &p, &events, &oddities) == 0);
 			CHECK(events.count == 1);
 			if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)
 				check_ack(&r, &events.event[0], &before, &p);

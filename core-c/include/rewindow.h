@@ -67,7 +67,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_UNMATCHED_JOIN, /* an MP_JOIN whose connection is not in the capture */
 	RW_ODDITY_NO_HANDSHAKE, /* a flow that began before the capture */
 	RW_ODDITY_TOO_MANY_SUBFLOWS, /* more live subflows than a controller has places: not replayed */
-	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit: not tracked */
+	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit, or so cut up that following them costs too much: not tracked */
 	RW_ODDITY_COUNT
 } rw_oddity;
 
@@ -169,13 +169,14 @@ typedef enum rw_check {
 	RW_CHECK_FLOOR_HELD,
 	RW_CHECK_ALPHA_IN_RANGE,
 	RW_CHECK_INITIAL_TOGETHER,
-	RW_CHECK_COUPLED_HAS_NO_THRESHOLD,
+	RW_CHECK_COUPLED_HAS_OWN_THRESHOLD,
 	RW_CHECK_NO_REENTRY,
 	RW_CHECK_COUPLING_ENDS,
 	RW_CHECK_ACK_CAPPED,
 	RW_CHECK_COUPLED_NEVER_SHRINKS,
 	RW_CHECK_GROWS_BY_ALPHA,
 	RW_CHECK_GROWS_WHILE_BELOW,
+	RW_CHECK_GROWS_TO_THRESHOLD,
 	RW_CHECK_EXIT_JUSTIFIED,
 	RW_CHECK_EXIT_FREEZES,
 	RW_CHECK_THRESHOLDS_SPARED,
@@ -511,6 +512,16 @@ rw_status rw_controller_ece(rw_controller *controller, uint32_t path, int64_t ti
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
 /* The last loss, ECN echo or timeout proved spurious. RW_ERROR_BAD_VALUE: there is nothing to undo. */
 rw_status rw_controller_undo(rw_controller *controller, uint32_t path, rw_error *error);
+
+/* What a detector decides of one path: its set (0: none) and rw_group_state of rw_control.h. */
+typedef struct rw_verdict {
+	uint32_t path;
+	uint8_t group;
+	uint8_t group_state;
+} rw_verdict;
+
+/* One decision, as a detector's. RW_ERROR_BAD_VALUE for a path that is not live. */
+rw_status rw_controller_verdict(rw_controller *controller, const rw_verdict *verdict, uint32_t count, rw_error *error);
 /* Time passes for its detector. */
 void rw_controller_advance(rw_controller *controller, int64_t time_ns);
 /* From now on every step is kept, and checked where the algorithm has a specification. */

@@ -5,6 +5,22 @@
  * point, no loop without a constant bound, so that the same file serves the replay, a simulator and
  * `clang -target bpf`. Units are in the names: `_q16` is a fixed-point number with 16 fractional bits, windows
  * are in segments, times in nanoseconds.
+ *
+ * When a controller is called. Its caller keeps the fields of struct rw_path but `word`, and tells it of events:
+ *
+ *   a connection begins             open
+ *   a subflow is established        begin, rtt (if the handshake gave a sample), join
+ *   data is sent after a pause      idle
+ *   a retransmission times out      timeout
+ *   an ACK arrives                  1. grouped for each subflow whose set the ACK made the detector change, then regrouped
+ *                                   2. delivered, if it covers new segments
+ *                                   3. rtt, if it has a sample
+ *                                   4. undo, if it shows that a loss was none
+ *                                   5. loss or ece, if it begins a recovery
+ *                                   6. ack, if the window may grow; withheld, if the window was all but used
+ *   a subflow is closed             grouped and regrouped, if its set dissolves; leave
+ *
+ * Steps 4 to 6 exclude one another but for an undo that is followed by a new loss. The window never grows in a recovery.
  */
 #ifndef RW_CONTROL_H
 #define RW_CONTROL_H
@@ -32,7 +48,10 @@ enum rw_phase {
 	RW_PHASE_CWR = 5
 };
 
-/* Where a subflow stands in its detector's decision; controllers couple a set only when it is final (SB-CC paper III.A). */
+/*
+ * Where a subflow stands in its detector's decision; controllers couple a set only when it is final (SB-CC paper III.A).
+ * Final without a set is a verdict too: the subflow shares its bottleneck with no other.
+ */
 enum rw_group_state { RW_GROUP_MONITOR = 0, RW_GROUP_JUDGEMENT = 1, RW_GROUP_FINAL = 2 };
 
 enum rw_mode { RW_MODE_KERNEL = 0, RW_MODE_PAPER = 1 };
@@ -48,11 +67,10 @@ struct rw_path {
 	uint32_t cwnd_cnt; /* Linux's additive-increase credit, segments */
 	uint8_t live; /* established and not closed */
 	uint8_t recovering; /* in fast recovery or CWR: its window counts as ssthresh */
-	uint8_t initial; /* still in the connection's initial slow start */
+	uint8_t initial; /* in the initial slow start: set with a threshold that is unset, cleared by the controller */
 	uint8_t group; /* the set of subflows behind one bottleneck that a detector placed it in; 0: none */
 	uint8_t group_state; /* enum rw_group_state */
-	uint8_t left_initial; /* coupled slow start's: what an undo of its loss would bring back */
-	uint8_t pad[2];
+	uint8_t pad[3];
 	union { /* the controller's own */
 		uint64_t word[RW_PATH_WORDS];
 		uint32_t half[2 * RW_PATH_WORDS];
@@ -116,28 +134,57 @@ struct rw_control {
 	    *detector; /* that places its subflows in sets, unless another is chosen; null: it has no use for sets */
 	const struct rw_option *options; /* ends with a null name; the first is always `mode` */
 	const struct rw_word_name *words; /* ends with a null name */
-	/* Required. */
-	void (*ack)(struct rw_connection *c, const struct rw_ack *ack); /* the window may grow */
-	void (*loss)(struct rw_connection *c, uint32_t path); /* fast retransmit: sets ssthresh_q16 */
-	/* Optional: null means the common rule. */
-	void (*withheld)(struct rw_connection *c,
-			 const struct rw_ack *ack); /* ack, but only one segment less than the window was in flight */
-	void (*ece)(struct rw_connection *c, uint32_t path); /* the first ECE of a window; null: as a loss */
+	/*
+	 * Required.
+	 *
+	 * ack: an ACK of new data, outside of a recovery, while the window limits the sender. Grows cwnd_q16.
+	 */
+	void (*ack)(struct rw_connection *c, const struct rw_ack *ack);
+	/* A recovery begins: sets ssthresh_q16 from cwnd_q16, which the caller then moves to it. cwnd_cnt is 0 already. */
+	void (*loss)(struct rw_connection *c, uint32_t path);
+	/*
+	 * Optional: null takes the default that is named.
+	 *
+	 * The first ECN echo of a window of data: as loss. Default: loss.
+	 */
+	void (*ece)(struct rw_connection *c, uint32_t path);
+	/* The first retransmission timeout of an episode: as loss, but the caller then sets cwnd_q16 to 1. Default: loss. */
+	void (*timeout)(struct rw_connection *c, uint32_t path);
+	/*
+	 * The last loss, ece or timeout was none (Eifel, DSACK, F-RTO). cwnd_q16 and ssthresh_q16 have been given back: gives
+	 * back what else that call changed. Default: nothing.
+	 */
+	void (*undo)(struct rw_connection *c, uint32_t path);
+	/* The connection begins, with its options and without paths; its words are 0. Default: nothing. */
 	void (*open)(struct rw_connection *c);
-	void (*begin)(struct rw_connection *c, uint32_t path); /* a path takes its place: first values of its words */
-	void (*grouped)(struct rw_connection *c, uint32_t path); /* its group or the state of that has changed */
-	void (*delivered)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK of new segments, first */
-	void (*rtt)(struct rw_connection *c, const struct rw_ack *ack); /* every ACK with a sample, before ack */
-	void (*idle)(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns); /* it sends again */
-	void (*join)(struct rw_connection *c, uint32_t path); /* the path is live and has its initial window */
-	void (*leave)(struct rw_connection *c, uint32_t path); /* the path is still live */
-	void (*timeout)(struct rw_connection *c, uint32_t path); /* first RTO of an episode: sets ssthresh_q16 */
-	void (*undo)(struct rw_connection *c,
-		     uint32_t path); /* the loss was none: window and ssthresh are given back */
-	uint32_t (*resume)(
-	    struct rw_connection *c,
-	    uint32_t path); /* slow start ended by less than clocks tell, and its sender went on: 1, so does it */
+	/* The path has taken its place; its words are 0, srtt_ns too. Sets what they begin with. Default: nothing. */
+	void (*begin)(struct rw_connection *c, uint32_t path);
+	/* The path has become live, after begin: it has its initial window. Default: nothing. */
+	void (*join)(struct rw_connection *c, uint32_t path);
+	/* The path is about to close: it still is live. Default: nothing. */
+	void (*leave)(struct rw_connection *c, uint32_t path);
+	/* The ACK covers new segments, whatever the sender's state is. Default: nothing. */
+	void (*delivered)(struct rw_connection *c, const struct rw_ack *ack);
+	/* The ACK has a sample of the RTT, which is in srtt_ns already. Default: nothing. */
+	void (*rtt)(struct rw_connection *c, const struct rw_ack *ack);
+	/* In place of ack where the window may not grow since one segment of it was not in flight. Default: nothing. */
+	void (*withheld)(struct rw_connection *c, const struct rw_ack *ack);
+	/* Data is sent after idle_ns without any; after a whole RTO the caller has reduced cwnd_q16. Default: nothing. */
+	void (*idle)(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns);
+	/* The path's group or group_state has changed. Others of the same decision may follow. Default: nothing. */
+	void (*grouped)(struct rw_connection *c, uint32_t path);
+	/* All paths of one decision have been told of by grouped. Default: nothing. */
+	void (*regrouped)(struct rw_connection *c);
+	/*
+	 * The recorded sender went on doubling where this controller ended slow start by a measurement that a capture shows
+	 * only roughly (HyStart's delays). Returns 1 and goes back to slow start if it was that close, else 0. Default: 0.
+	 */
+	uint32_t (*resume)(struct rw_connection *c, uint32_t path);
+	/* Its enum rw_phase outside of a recovery. Default: slow start below ssthresh_q16, congestion avoidance from it on. */
 	uint32_t (*phase)(const struct rw_connection *c, uint32_t path);
+	/* How long a tick of the kernel's clock is, where the controller counts those; null: it does not. Ticks begin at
+	   multiples of it in rw_ack's time_ns, as far as their phase is known. */
+	uint64_t (*tick_ns)(const struct rw_connection *c);
 };
 
 /* The registry (list.c): every controller once, ended by a null. */

@@ -43,7 +43,9 @@ static struct rw_transmission again(uint32_t segment)
 static void resend(uint32_t segment)
 {
 	struct rw_transmission sent = again(segment);
-	assert_int_equal(rw_sender_resend(&t.sender, &sent), 1);
+	uint32_t segments;
+	assert_int_equal(rw_sender_resend(&t.sender, &sent, &segments), RW_SCOREBOARD_OK);
+	assert_int_equal(segments, 1);
 }
 
 /* An ACK of all segments below `segment`, with one SACK block [first, last) unless they are equal. */
@@ -87,10 +89,7 @@ static void begin(int sack)
 	t.now_ns += 100 * MS;
 }
 
-static uint8_t bits(uint32_t segment)
-{
-	return rw_segment_at(&t.sender.board, rw_scoreboard_find(&t.sender.board, at(segment)))->bits;
-}
+static uint8_t bits(uint32_t segment) { return (uint8_t)rw_scoreboard_find(&t.sender.board, at(segment)).at->bits; }
 
 /* RFC 8985 6.2.4: once a round trip, however many DSACKs it has; narrow again after 16 recoveries. */
 static void the_reordering_window_widens_once_a_round_trip(void **state)
@@ -117,56 +116,188 @@ static void the_reordering_window_widens_once_a_round_trip(void **state)
 	assert_int_equal(s.rack.window_steps, 1);
 }
 
-/* The scoreboard against an array that never moves: what is appended behind, dropped in front, cut within. */
+/* The scoreboard beside an array that never moves. */
+enum { STEPS = 20000, ROOM = 4 * STEPS };
+static struct {
+	struct rw_segment segment[ROOM];
+	uint32_t first, count;
+} expected;
+
+static void assert_as_expected(const struct rw_scoreboard *b, uint32_t draw)
+{
+	uint32_t i = 0;
+	assert_int_equal(b->count, expected.count);
+	for (struct rw_cursor c = rw_cursor_from(b, 0); c.at; c = rw_cursor_next(b, c), i++) {
+		const struct rw_segment *g = c.at, *e = &expected.segment[expected.first + i];
+		assert_true(g->start == e->start && g->end == e->end && g->sent_ns == e->sent_ns &&
+			    g->ts_value == e->ts_value && g->bits == e->bits);
+	}
+	assert_int_equal(i, expected.count);
+	if (i == 0)
+		return;
+	const struct rw_segment *e = &expected.segment[expected.first + draw % i];
+	assert_int_equal(rw_scoreboard_find(b, e->start).at->start, e->start);
+	assert_int_equal(rw_scoreboard_find(b, e->end - 1).at->start, e->start);
+	rw_scoreboard_check(b, 1);
+}
+
+/* Appended behind, dropped in front, cut and joined within. */
 static void segments_stay_as_they_are_while_their_row_moves(void **state)
 {
 	(void)state;
-	enum { STEPS = 20000, ROOM = 4 * STEPS };
-	static struct rw_segment expected[ROOM];
-	struct rw_budget budget = {.used = 0, .most = 64};
+	struct rw_budget budget = {.used = 0, .most = 128};
 	struct rw_scoreboard b;
 	memset(&b, 0, sizeof b);
 	b.segments_max = SEGMENTS_MAX;
 	b.typical_bytes = 100;
 	b.budget = &budget;
-	uint32_t first = 0, count = 0, next = 0, random = 1, full = 0;
+	uint32_t next = 0, random = 1, full = 0, cut = 0, joined = 0;
 	for (uint32_t step = 0; step < STEPS; step++) {
 		random = random * 1664525u + 1013904223u;
-		uint32_t draw = random >> 16, n = count ? draw / 8 % count : 0;
-		if (draw % 8 < 5) {
-			struct rw_segment g = {next, next + 100, step, draw, draw & 1};
+		uint32_t draw = random >> 16, n = expected.count ? draw / 8 % expected.count : 0;
+		struct rw_segment *e = &expected.segment[expected.first + n];
+		struct rw_cursor c = expected.count ? rw_scoreboard_find(&b, e->start) : (struct rw_cursor){NULL, 0};
+		if (draw % 8 < 4) {
+			struct rw_segment g = {.start = next,
+					       .end = next + 100,
+					       .sent_ns = step,
+					       .ts_value = draw,
+					       .bits = RW_SEGMENT_EVER};
 			enum rw_scoreboard_status status = rw_scoreboard_append(&b, &g);
 			if (status) {
 				assert_int_equal(status, RW_SCOREBOARD_FULL);
-				assert_int_equal(count, budget.most);
 				full++;
 			} else {
-				expected[first + count++] = g;
+				expected.segment[expected.first + expected.count++] = g;
 				next += 100;
 			}
-		} else if (draw % 8 == 5 && count && b.first[n].end - b.first[n].start > 1 &&
-			   rw_scoreboard_cut(&b, n, b.first[n].start + 1) == RW_SCOREBOARD_OK) {
-			struct rw_segment *g = &expected[first + n];
-			memmove(g + 1, g, (count++ - n) * sizeof *g);
-			g[0].end = g[1].start = g->start + 1;
+		} else if (draw % 8 == 4 && c.at && e->end - e->start > 1 &&
+			   rw_scoreboard_cut(&b, &c, e->start + 1) == RW_SCOREBOARD_OK) {
+			memmove(e + 1, e, (expected.count++ - n) * sizeof *e);
+			e[0].end = e[1].start = e->start + 1;
+			cut++;
+		} else if (draw % 8 == 5 && n + 1 < expected.count) {
+			rw_scoreboard_join(&b, c);
+			e[1].start = e->start;
+			memmove(e, e + 1, (--expected.count - n) * sizeof *e);
+			joined++;
 		} else {
-			uint32_t done = count < draw / 8 % 4 ? count : draw / 8 % 4;
-			rw_scoreboard_drop(&b, done);
-			first += done;
-			count -= done;
+			for (uint32_t done = draw / 8 % 4; done && expected.count;
+			     done--, expected.first++, expected.count--)
+				rw_scoreboard_drop_head(&b);
 		}
-		assert_int_equal(b.count, count);
-		assert_int_equal(budget.used, b.capacity);
-		assert_true(b.capacity <= budget.most);
-		for (uint32_t i = 0; i < count; i++) {
-			const struct rw_segment *g = rw_segment_at(&b, i), *e = &expected[first + i];
-			assert_true(g->start == e->start && g->end == e->end && g->sent_ns == e->sent_ns &&
-				    g->ts_value == e->ts_value && g->bits == e->bits);
-		}
+		assert_int_equal(budget.used, b.capacity + b.pieces_capacity);
+		assert_true(budget.used <= budget.most);
+		assert_as_expected(&b, draw);
 	}
-	assert_true(full > 0 && first > 10 * budget.most);
+	assert_true(full > 10 && cut > 1000 && joined > 1000 && expected.first > 10 * budget.most);
 	rw_scoreboard_close(&b);
 	assert_int_equal(budget.used, 0);
+}
+
+/* What it costs to recover in a large window does not depend on the window: counted, not timed. */
+static uint64_t work_for_each_packet(uint32_t window)
+{
+	enum { LOST_ONE_IN = 50 };
+	rw_sender_close(&t.sender);
+	rw_sender_open(&t.sender, MSS, 1, 1 << 20, NULL);
+	t.now_ns = 1000 * MS;
+	rw_sender_start(&t.sender, START);
+	send_segments(window);
+	uint64_t packets = window;
+	struct rw_sender_ack ack = {.window_bytes = 65535};
+	/* Each segment that arrives is SACKed by an ACK of its own: its run, and the two before. */
+	for (uint32_t i = 0, run = 0; i < window; i++) {
+		t.now_ns += 1000;
+		if (i % LOST_ONE_IN == 0) {
+			run = i + 1;
+			continue;
+		}
+		ack.time_ns = t.now_ns;
+		ack.ack = START;
+		ack.sack[0] = (struct rw_range){at(run), at(i + 1)};
+		ack.sacks = 1;
+		for (uint32_t k = 1; k < 3 && run > k * LOST_ONE_IN; k++, ack.sacks++)
+			ack.sack[k] = (struct rw_range){at(run - k * LOST_ONE_IN), at(run - (k - 1) * LOST_ONE_IN - 1)};
+		take(&ack);
+		packets++;
+	}
+	/* What was lost leaves again, and arrives, the last first: una does not advance, and runs grow together. */
+	for (uint32_t i = window - LOST_ONE_IN; i > 0; i -= LOST_ONE_IN, packets += 2) {
+		t.now_ns += 1000;
+		resend(i);
+	}
+	assert_true(t.sender.board.retrans_out > window / LOST_ONE_IN - 3);
+	for (uint32_t i = window - LOST_ONE_IN; i > 0; i -= LOST_ONE_IN) {
+		t.now_ns += 1000;
+		ack.time_ns = t.now_ns;
+		ack.sacks = 1;
+		ack.sack[0] = (struct rw_range){at(i - LOST_ONE_IN + 1), at(window)};
+		take(&ack);
+	}
+	assert_int_equal(t.sender.board.sacked_out, window - 1);
+	return t.sender.board.work * 1000 / packets;
+}
+
+static void recovery_costs_the_same_in_every_window(void **state)
+{
+	(void)state;
+	uint64_t small = work_for_each_packet(1000), large = work_for_each_packet(50000);
+	assert_in_range(large, 1, small * 11 / 10);
+	assert_in_range(small, 1, 4000); /* thousandths of a segment */
+}
+
+/* Retransmissions that nothing answers: the queue of what was sent again stays as long as the window. */
+static void what_is_sent_again_and_again_is_queued_once(void **state)
+{
+	(void)state;
+	begin(1);
+	for (uint32_t i = 0; i < 10000; i++, t.now_ns += MS)
+		resend(10 + i % 10);
+	assert_in_range(t.sender.rack.resent.count, 10, 32);
+	assert_int_equal(t.sender.rack.resent.capacity, 32);
+	t.now_ns += 100 * MS;
+	sacked(10, 19, 20); /* sent last: all before it is lost again, once the reordering window has passed */
+	t.now_ns += 30 * MS;
+	rw_sender_detect_losses(&t.sender, t.now_ns);
+	assert_int_equal(t.sender.board.retrans_out, 0);
+	assert_int_equal(t.sender.board.lost_out, 9);
+	assert_int_equal(t.sender.rack.resent.count, 0);
+}
+
+/* RACK judges each transmission once; what a timeout marked lost, and an undo found again, it has not judged. */
+static void what_was_undone_may_be_lost_after_all(void **state)
+{
+	(void)state;
+	begin(1);
+	sacked(10, 13, 16);
+	assert_int_equal(t.sender.board.lost_out, 3);
+	t.now_ns += 10 * MS;
+	resend(10);
+	t.now_ns += 5 * MS;
+	struct rw_sender_ack ack = ack_of(11, 13, 16);
+	ack.has_timestamp = 1;
+	ack.ts_echo = 1100; /* the original's */
+	struct rw_sender_answer answer = take(&ack);
+	assert_int_equal(answer.steps & RW_STEP_UNDO, RW_STEP_UNDO);
+	assert_int_equal(t.sender.board.lost_out, 0);
+	t.now_ns += 200 * MS;
+	sacked(11, 13, 17);
+	t.now_ns += 30 * MS;
+	rw_sender_detect_losses(&t.sender, t.now_ns);
+	assert_int_equal(t.sender.board.lost_out, 0);
+
+	begin(1);
+	t.now_ns += 200 * MS;
+	rw_sender_time_out(&t.sender, t.now_ns);
+	resend(10);
+	t.now_ns += MS;
+	answer = sacked(10, 11, 12);
+	assert_int_equal(answer.steps & RW_STEP_UNDO, RW_STEP_UNDO);
+	assert_int_equal(t.sender.board.lost_out, 0);
+	sacked(10, 13, 16);
+	assert_int_equal(t.sender.board.lost_out, 1);
+	assert_int_equal(bits(12), RW_SEGMENT_LOST | RW_SEGMENT_JUDGED);
 }
 
 /* RFC 8985: three SACKed segments say that the one below them is lost; what was sent later is not. */
@@ -291,7 +422,9 @@ static void a_tail_loss_probe(void **state)
 		assert_int_equal(rw_sender_probe_timeout_ns(&t.sender), 202 * MS);
 		t.now_ns += 202 * MS;
 		struct rw_transmission probe = again(19);
-		assert_int_equal(rw_sender_probe(&t.sender, &probe), 1);
+		uint32_t segments;
+		assert_int_equal(rw_sender_probe(&t.sender, &probe, &segments), RW_SCOREBOARD_OK);
+		assert_int_equal(segments, 1);
 		assert_int_equal(rw_sender_in_flight(&t.sender), 1); /* it is not in flight twice */
 		t.now_ns += 100 * MS;
 		if (cases[i].dsack)
@@ -482,8 +615,9 @@ static void idle_times_are_counted_in_timeouts(void **state)
 	assert_int_equal(rw_sender_idle_timeouts(&t.sender, t.now_ns + 1000 * MS), 0); /* something is outstanding */
 	acked(20);
 	int64_t sent_ns = t.now_ns - 100 * MS, rto_ns = (int64_t)rw_sender_rto_ns(&t.sender);
-	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + rto_ns), 0);
-	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + rto_ns + 1), 1);
+	int64_t ticks_ns = (rto_ns + 4 * MS - 1) / (4 * MS) * (4 * MS); /* whole ticks of the kernel's clock */
+	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + ticks_ns + 2 * MS), 0);
+	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + ticks_ns + 2 * MS + 1), 1);
 	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + 3 * rto_ns), 3);
 }
 
@@ -492,6 +626,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_reordering_window_widens_once_a_round_trip),
 	    cmocka_unit_test(segments_stay_as_they_are_while_their_row_moves),
+	    cmocka_unit_test(recovery_costs_the_same_in_every_window),
+	    cmocka_unit_test(what_is_sent_again_and_again_is_queued_once),
+	    cmocka_unit_test(what_was_undone_may_be_lost_after_all),
 	    cmocka_unit_test(rack_finds_a_loss),
 	    cmocka_unit_test(rack_finds_a_lost_retransmission),
 	    cmocka_unit_test(a_reordering_path_waits),

@@ -193,6 +193,53 @@ static void timeouts(void **state)
 	assert_true(shadow.connection->path[0].ssthresh_q16 == 10 << 16); /* once an episode */
 }
 
+/* A CUBIC sender whose ticks begin 1.5 ms after the millisecond that its timestamps tell, and its flight. */
+static void the_phase_of_the_senders_clock_is_learnt(void **state)
+{
+	(void)state;
+	enum { TICK_NS = 4000000, AFTER_NS = 1500000, MILLISECOND_NS = 700000, ACKS = 6000 };
+	static _Alignas(16) uint8_t room[4096];
+	struct rw_shadow *sender = (struct rw_shadow *)(void *)room;
+	struct rw_settings settings;
+	rw_choice choice = {"cubic", NULL, 0};
+	rw_error error;
+	const struct rw_control *control = rw_control_find("cubic");
+	assert_int_equal(rw_control_options(&choice, control, &settings, &error), RW_OK);
+	struct rw_shadow *both[] = {sender, &shadow};
+	for (int i = 0; i < 2; i++) {
+		rw_shadow_open(both[i], control, &settings, 1, 1460);
+		rw_shadow_place(both[i], 0, 60 << 16, RW_SSTHRESH_UNSET, 50000000);
+		rw_shadow_reduce(both[i], 0, 0);
+		both[i]->connection->path[0].cwnd_q16 = both[i]->connection->path[0].ssthresh_q16;
+	}
+	sender->learns_ticks = 0;
+	sender->clock_ns = TICK_NS - (MILLISECOND_NS + AFTER_NS) % TICK_NS;
+	int equal = 0;
+	for (int i = 0; i < ACKS; i++) {
+		struct rw_event e = {.kind = RW_EVENT_ACK,
+				     .time_ns = 1000000000ll + i * 1237000ll,
+				     .tick_ns = MILLISECOND_NS,
+				     .steps = RW_STEP_RAISE,
+				     .una = (uint32_t)i,
+				     .ack = (uint32_t)i + 1,
+				     .next_before = (uint32_t)i + 40,
+				     .delivered = 1,
+				     .sent_before = 1,
+				     .srtt_ns = 50000000,
+				     .rtt_ns = 50000000,
+				     .rtt_newest_ns = 50000000,
+				     .room = 1};
+		struct rw_shadow_row row[2];
+		e.in_flight_before = e.packets_out_before = (uint32_t)(sender->connection->path[0].cwnd_q16 >> 16);
+		for (int k = 0; k < 2; k++)
+			rw_shadow_event(both[k], 0, &e, 50000000, &row[k]);
+		equal += i >= ACKS / 2 && row[0].cwnd_q16 == row[1].cwnd_q16;
+	}
+	assert_int_equal(shadow.clock_ns, sender->clock_ns);
+	assert_int_equal(equal, ACKS / 2);
+	rw_shadow_close(&shadow);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +249,7 @@ int main(void)
 	    cmocka_unit_test(growth_gates_are_chosen_apart_from_the_mode),
 	    cmocka_unit_test(losses_beyond_the_window_may_be_spared),
 	    cmocka_unit_test(timeouts),
+	    cmocka_unit_test(the_phase_of_the_senders_clock_is_learnt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

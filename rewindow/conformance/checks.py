@@ -18,7 +18,7 @@ from typing import Any
 from rewindow import confined, specs
 from rewindow.conformance import coupled_slow_start, shared_bottleneck
 from rewindow.conformance.step_logs import SPECIFIED, Log, Piece, Refusal, Verdict
-from rewindow.conformance.tolerances import Arithmetic, Rules, con_ssthresh_q16, rules_of
+from rewindow.conformance.tolerances import Arithmetic, Rules, con_ssthresh_q16, own_ssthresh_q16, rules_of
 from rewindow.controllers.registry import algorithms
 from rewindow.controllers.steps import Step
 from rewindow.core import Choice
@@ -291,6 +291,7 @@ class Checker:
                 key = (
                     coupled_slow_start.shift_of(piece),
                     con_ssthresh_q16(piece.steps[0]),
+                    own_ssthresh_q16(piece.steps[0]),
                     *_constants(self._rules[choice]),
                 )
                 batches.setdefault(key, (choice, []))[1].append(piece)
@@ -363,10 +364,10 @@ class Checker:
                 for (_, k), log in self._logs.items()
                 if k == choice and log.verdict.first_violation
             ]
-            # con_ssth is a constant of a run.
-            by_con: dict[int, list[Refusal]] = {}
+            # con_ssth and the threshold that subflows begin with are constants of a run.
+            by_con: dict[tuple[int, int], list[Refusal]] = {}
             for r in refused:
-                by_con.setdefault(con_ssthresh_q16(r.step), []).append(r)
+                by_con.setdefault((con_ssthresh_q16(r.step), own_ssthresh_q16(r.step)), []).append(r)
             for alike in by_con.values():
                 for i in range(0, len(alike), 100):
                     explained = self._pool.submit(_explain, self._tlc, rules_, alike[i : i + 100])

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from rewindow.conformance.step_logs import Followed, Piece
-from rewindow.conformance.tolerances import INITIAL_WINDOW, ONE, Arithmetic, Interval, con_ssthresh_q16, counted
+from rewindow.conformance.tolerances import (
+    INITIAL_WINDOW,
+    ONE,
+    Arithmetic,
+    Interval,
+    con_ssthresh_q16,
+    counted,
+    own_ssthresh_q16,
+)
 from rewindow.controllers.steps import UNSET, Step
 
 CHUNK = 250
@@ -83,18 +91,19 @@ class Writer:
         nothing = (0, 0)
         own = before.paths[step.path] if before else None
         if step.kind == "ack" and before and own:
-            if before.initial_ss and own.initial:
+            rate = self.interval(exact.rate(before.paths)) if before.initial_ss else nothing
+            if before.initial_ss and own.initial and own.cwnd_q16 <= own.ssthresh_q16:
                 grown = exact.growth(before.paths, own, before.alpha_q32, step.acked_segments)
-                return self.interval((max(grown[0], 0), grown[1])), self.interval(exact.rate(before.paths))
+                return self.interval((max(grown[0], 0), grown[1])), rate
             room = step.acked_segments * ONE
             if own.ssthresh_q16 != UNSET:
                 room = max(own.ssthresh_q16 - own.cwnd_q16, 0)
             fast = min(step.acked_segments * ONE, room)
             left = step.acked_segments * ONE - fast
             if left == 0 and self.shift == 0:
-                return nothing, nothing
+                return nothing, rate
             slow = exact.avoidance(before.paths, step.path, own.cwnd_q16 + fast, left)
-            return self.interval((max(slow[0], 0), slow[1])), nothing
+            return self.interval((max(slow[0], 0), slow[1])), rate
         if step.kind in ("loss", "ece", "timeout") and before and own:
             left_with = exact.reduced(before, step)
             if left_with is None and self.shift:
@@ -193,7 +202,7 @@ def _others_changed(before: Step | None, step: Step) -> bool:
 
 def shift_of(piece: Piece) -> int:
     """The finest units in which nothing of the piece overflows."""
-    largest = con_ssthresh_q16(piece.steps[0])
+    largest = own_ssthresh_q16(piece.steps[0])
     for step in ([piece.start.step] if piece.start.step else []) + piece.steps:
         windows = sum(p.cwnd_q16 + (0 if p.ssthresh_q16 == UNSET else p.ssthresh_q16) for p in step.paths if p)
         largest = max(largest, windows, step.acked_segments * ONE)
@@ -206,6 +215,7 @@ CONSTANTS
     Segment = {segment}
     IW = {iw}
     ConSsthresh = {con}
+    OwnSsthresh = {own}
     MinSsthresh = {floor}
     Cap = {cap}
     WindowMax = {most}
@@ -215,7 +225,7 @@ CONSTANTS
     FirstRtts = {{}}
     Acked = {{}}
     JoinWeighted = FALSE
-    Events = {{"loss", "timeout", "leave", "rtt", "idle", "undo"}}
+    Events = {{"loss", "timeout", "leave", "rtt", "idle", "undo", "verdict"}}
     RateUnit = 1
     RateSlack = 0
     Rate <- LogRate
@@ -247,6 +257,7 @@ def write(folder: Path, source: Path, writer: Writer, pieces: Sequence[Piece], e
             segment=ONE >> shift,
             iw=INITIAL_WINDOW * ONE >> shift,
             con=writer.window(con_ssthresh_q16(pieces[0].steps[0])),
+            own=writer.window(own_ssthresh_q16(pieces[0].steps[0])),
             floor=rules.floor_q16 >> shift,
             cap=rules.cap_q16 >> shift,
             most=min((1 << 36) >> shift, _LARGEST),

@@ -6,7 +6,7 @@ docs/decisions/conformance.md says why pieces are as good as the whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewindow.conformance.tolerances import ONE, Rules, con_ssthresh_q16
@@ -22,6 +22,9 @@ SPECIFIED = {
 
 PIECE_STEPS = 5000
 PLACES = 8
+
+FINAL = 2
+"""set_state of a path whose detector has decided."""
 
 Followed = tuple[int, int, int]
 """What an undo gives back (`before` of the specification): window and threshold in Q16, and one of these."""
@@ -155,8 +158,25 @@ class Log:
         self.steps: list[Step] = []
 
     def add(self, step: Step) -> bool:
-        self.steps.append(step)
+        self.steps += self._verdicts(step) or [step]
         return True
+
+    def _verdicts(self, step: Step) -> list[Step]:
+        """A step of tccc+ for each subflow that its detector finds to share with no other (TCCC IV.D)."""
+        if step.kind != "sets" or self.verdict.algorithm != "tccc+":
+            return []
+        last = self.steps[-1] if self.steps else self.before
+        paths, found = list(last.paths if last else step.paths), []
+        for i, p in enumerate(step.paths):
+            if (
+                p
+                and p.set_state == FINAL
+                and not any(q and p.set and q.set == p.set for k, q in enumerate(step.paths) if k != i)
+            ):
+                paths[i] = p
+                initial = step.initial_ss or any(q and q.initial for q in paths)
+                found.append(replace(step, kind="verdict", path=i, paths=tuple(paths), initial_ss=initial))
+        return found
 
     def cut(self) -> Iterator[Piece]:
         """All that is there, as pieces."""
@@ -199,12 +219,13 @@ class Log:
         """What an undo would give back: the log does not tell it (current_ssthresh, css_left_by_loss, css_exit)."""
         before = self.before.paths[step.path] if self.before else None
         if step.kind in ("loss", "ece", "timeout") and before:
-            threshold = 0
-            if before.ssthresh_q16 != UNSET:
-                threshold = max(before.ssthresh_q16, _three_quarters(before.cwnd_q16))
+            threshold = max(before.ssthresh_q16, _three_quarters(before.cwnd_q16))
             coupled = self.before is not None and self.before.initial_ss and before.initial
             self.memory[step.path] = before.cwnd_q16, threshold, _UNCOUPLED if coupled else 0
             return
+        if step.kind == "verdict" and step.path in self.memory:
+            cwnd, threshold, left = self.memory[step.path]
+            self.memory[step.path] = cwnd, threshold, 0 if left == _UNCOUPLED else left
         if step.kind in ("undo", "leave", "join"):
             self.memory.pop(step.path, None)
         if step.kind in ("ack", "join") and self.before and _leaves(self.before, step):
@@ -217,7 +238,10 @@ class Log:
 def _leaves(before: Step, step: Step) -> bool:
     """The connection leaves coupled slow start as a whole."""
     coupled = any(p and p.initial for p in before.paths)
-    return before.initial_ss and not step.initial_ss and coupled
+    own, then = before.paths[step.path], step.paths[step.path]
+    # Who passes its own threshold keeps that; who leaves with the connection has its window as its threshold.
+    alone = step.kind == "ack" and own and then and own.initial and then.ssthresh_q16 != own.cwnd_q16
+    return before.initial_ss and not step.initial_ss and coupled and not alone
 
 
 def _three_quarters(w_q16: int) -> int:

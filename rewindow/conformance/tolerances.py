@@ -71,6 +71,11 @@ def con_ssthresh_q16(step: Step) -> int:
     return step.con_ssthresh_q16 or STATIC_BYTES * ONE // (step.mss_bytes or 1460)
 
 
+def own_ssthresh_q16(step: Step) -> int:
+    """What a subflow begins with: 65535 bytes in segments, or con_ssthresh where that is more."""
+    return max(con_ssthresh_q16(step), STATIC_BYTES * ONE // (step.mss_bytes or 1460))
+
+
 def counted(p: PathState) -> int:
     """A subflow in recovery counts with the window that it will leave recovery with."""
     return max(p.ssthresh_q16 if p.recovering and p.ssthresh_q16 != UNSET else p.cwnd_q16, ONE)

@@ -92,8 +92,9 @@ class Controller:
     paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
     path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
     is the number of the set of subflows behind one bottleneck, for those that couple sets, and `set_state` how far its
-    decision is: monitor, judgement or final, which it is by default; a path that is given
-    `beta` is of set 1 unless `set` says otherwise.
+    decision is: monitor, judgement or final, which it is by default; `set_state="final"` without a set is the verdict
+    that the path shares its bottleneck with no other. A path that is given `beta` is of set 1 unless `set` says
+    otherwise.
     Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
 
     Raises UnknownAlgorithm, BadOption.
@@ -163,7 +164,7 @@ class Controller:
                 "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
                 "cwnd_cnt": int(values.get("cwnd_cnt") or 0) & 0xFFFFFFFF,
                 "group": place,
-                "group_state": _SET_STATES[str(values.get("set_state", "final"))] if place else 0,
+                "group_state": _SET_STATES[str(values.get("set_state", "final" if place else "monitor"))],
             },
         )
         index, error = ffi.new("uint32_t *"), ffi.new("rw_error *")
@@ -205,6 +206,13 @@ class Controller:
         """Sets of paths that the detector placed behind one bottleneck, or that were given."""
         there = [(i, Path(self, i)) for i, place in enumerate(self._indices) if place != _GONE]
         return gathered((i, path.set or 0, path.set_state) for i, path in there)
+
+    def verdict(self, sets: Mapping[int, int | None], state: str = "final") -> None:
+        """One decision on these paths, as a detector's: the set of each, or None where it shares with no other."""
+        array, error = ffi.new("rw_verdict[]", len(sets)), ffi.new("rw_error *")
+        for entry, (path, number) in zip(array, sets.items(), strict=True):
+            entry.path, entry.group, entry.group_state = self._place(path), number or 0, _SET_STATES[state]
+        check(lib.rw_controller_verdict(self._handle, array, len(sets), error), error)
 
     def advance(self, time: float) -> None:
         """Time passes: its detector takes the decisions that were due."""

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 SENDER_CANDIDATES = ("newreno", "cubic")
-FULL_ROWS_MIN = 50
+FULL_ROWS_MIN = 30
 """ACKs before which the window was full: with fewer of them nothing is said."""
 _MATCH_MIN = 0.5
 _NEAR_MIN = 0.9
 _MATCH_MARGIN = 0.2
 """Over the next candidate: in slow start all of them have the same window."""
+_CLEAR_MIN, _CLEAR_ROWS, _CLEAR_SHARE = 0.75, 10, 0.5
+"""A smaller margin is clear where the window was the flight at so many ACKs in all, at so many more ACKs than the next
+candidate's, and at this share of those at which that one's was not: the two had the same window most of the time."""
 
 _EXCEEDED_MOST = 0.05
 """Of the full windows: some are exceeded where what a recovery leaves in flight is not known exactly."""
@@ -61,8 +64,14 @@ def judged(windows: Mapping[str, Any]) -> SenderAlgorithm:
     for shares, least in ((matches, _MATCH_MIN), (near, _NEAR_MIN)):
         best = max(shares, key=lambda name: shares[name])
         others = max((share for name, share in shares.items() if name != best), default=0.0)
-        if shares[best] >= least and shares[best] - others >= _MATCH_MARGIN:
-            row = found[best]
+        row, margin = found[best], shares[best] - others
+        clear = (
+            len(shares) > 1
+            and shares[best] >= _CLEAR_MIN
+            and margin * row["full_rows"] >= _CLEAR_ROWS
+            and margin >= _CLEAR_SHARE * (1 - others)
+        )
+        if shares[best] >= least and (margin >= _MATCH_MARGIN or clear):
             return SenderAlgorithm(
                 best,
                 matches[best],

@@ -25,6 +25,7 @@ CONSTANTS
     Segment,      \* units of a window in one segment
     IW,           \* window of a subflow that joins (RFC 6928), units
     ConSsthresh,  \* con_ssth of both papers, units
+    OwnSsthresh,  \* the threshold that each subflow begins with (CSS Algorithm 1 line 18; C-15), units
     MinSsthresh,  \* floor of ssthresh, units
     Cap,          \* L: what one ACK adds at most, units (C-2: 1 segment in TCCC, 2 in CSS)
     WindowMax,    \* RW_CWND_MAX_Q16: no window grows beyond
@@ -34,7 +35,7 @@ CONSTANTS
     FirstRtts,    \* what a handshake may tell of them; NoSample among them when it may tell nothing
     Acked,        \* segments that one ACK may acknowledge
     JoinWeighted, \* option join_weighted: windows at a join count as rates (C-9)
-    Events,       \* which of {"loss", "timeout", "leave", "rtt", "idle", "undo"} happen
+    Events,       \* which of {"loss", "timeout", "leave", "rtt", "idle", "undo", "verdict"} happen
     RateSlack,    \* how far the sum of rates may be off, rounded as the model rounds; 0 where it is exact
     Rate(_, _, _),       \* (window, RTT, smallest RTT): its rate, as a window at the smallest RTT, in 1/RateUnit units
     RateUnit,
@@ -45,18 +46,18 @@ CONSTANTS
 VARIABLES
     life,       \* "new", "live" or "gone": has it joined, has it closed    (rw_path.live)
     cwnd,       \* its window                                               (rw_path.cwnd_q16)
-    ssthresh,   \* its threshold, Unset while it has none                   (rw_path.ssthresh_q16)
+    ssthresh,   \* its threshold, NoSubflow before it joins                 (rw_path.ssthresh_q16)
     initial,    \* ini_SS_r: is it in the connection's initial slow start   (rw_path.initial)
     rtt,        \* its smoothed RTT, NoSample before the first              (word PATH_RTT_NS)
-    before,     \* what an undo gives back: window, threshold, coupling     (rw_shadow_path.prior_*, rw_path.left_initial)
+    before,     \* what an undo gives back: window, threshold, coupling     (rw_shadow_path.prior_*, word PATH_LEFT)
     conInitial, \* ini_SS: is the connection in initial slow start          (WORD_INITIAL_SS)
     alpha       \* growth of a window in the smallest RTT                   (WORD_ALPHA_Q32)
 
 vars == <<life, cwnd, ssthresh, initial, rtt, before, conInitial, alpha>>
 
-Unset    == 0
-NoSample == 0
-Nothing  == <<0, 0, 0>>
+NoSubflow == 0
+NoSample  == 0
+Nothing   == <<0, 0, 0>>
 \* The last of the three: did the loss take it out of coupled slow start, and has the connection left since?
 Uncoupled == 1
 LeftSince == 2
@@ -79,7 +80,7 @@ SmallestOf(r, S) == IF S = {} THEN NoSample ELSE CHOOSE m \in {r[s] : s \in S} :
 RttMin == SmallestOf(rtt, Sampled)
 
 \* css_rate_q27 against con << 11: sum w_k / R_k > con_ssth / min R. Before any sample nothing exceeds.
-RateSum == Sum([s \in Subflows |-> IF s \in Sampled THEN Rate(cwnd[s], rtt[s], RttMin) ELSE 0], Sampled)
+RateSum == Sum([s \in Sampled |-> Rate(cwnd[s], rtt[s], RttMin)], Sampled)
 RateExceeds    == RateSum + RateSlack > ConSsthresh * RateUnit
 RateNotExceeds == RateSum - RateSlack <= ConSsthresh * RateUnit
 
@@ -94,27 +95,34 @@ Exit(S, windows) ==
     /\ ssthresh' = [s \in Subflows |-> IF s \in S THEN windows[s] ELSE ssthresh[s]]
     /\ initial' = [s \in Subflows |-> FALSE]
 
-\* css_left_by_loss: this subflow alone leaves; the connection does when it was the last one.
+\* css_leave_alone: this subflow alone leaves; the connection does when it was the last one.
 LeavesAlone(s) ==
     /\ initial' = [initial EXCEPT ![s] = FALSE]
-    /\ conInitial' = (conInitial /\ Coupled \ {s} # {})
+    /\ conInitial' = (Coupled \ {s} # {})
 
-\* What an undo would give back (shadow.c, current_ssthresh): three quarters of the window at least, if there is a threshold;
-\* and that it was coupled (css_left_by_loss).
+\* What an undo would give back (shadow.c, current_ssthresh): the threshold, or three quarters of the window if that is more;
+\* and whether the subflow was coupled (css_left_by_loss).
 Remember(s) ==
     before' = IF "undo" \in Events
-              THEN [before EXCEPT ![s] = <<cwnd[s],
-                        IF ssthresh[s] = Unset THEN Unset ELSE Max(ssthresh[s], (3 * cwnd[s]) \div 4),
-                        IF s \in Coupled THEN Uncoupled ELSE 0>>]
+              THEN [before EXCEPT ![s] = <<cwnd[s], Max(ssthresh[s], (3 * cwnd[s]) \div 4),
+                                           IF s \in Coupled THEN Uncoupled ELSE 0>>]
               ELSE before
 
 Halved(s) == Max(cwnd[s] - cwnd[s] \div 2, MinSsthresh)
+
+\* Windows that an ordinary ACK of n segments may leave: slow start up to the threshold, then congestion avoidance with
+\* what is left of the ACK (C-13; rw_after_slow_start).
+OrdinaryWindows(s, n) ==
+    LET fast == Min(n * Segment, Max(ssthresh[s] - cwnd[s], 0))
+        left == n * Segment - fast
+    IN {Min(cwnd[s] + fast + slow, WindowMax) :
+            slow \in IF left = 0 THEN {0} ELSE Avoidance(cwnd[s] + fast, left)}
 
 ---------------------------------------------------------------------------
 Init ==
     /\ life = [s \in Subflows |-> "new"]
     /\ cwnd = [s \in Subflows |-> 0]
-    /\ ssthresh = [s \in Subflows |-> Unset]
+    /\ ssthresh = [s \in Subflows |-> NoSubflow]
     /\ initial = [s \in Subflows |-> FALSE]
     /\ rtt = [s \in Subflows |-> NoSample]
     /\ before = [s \in Subflows |-> Nothing]
@@ -123,6 +131,7 @@ Init ==
 
 (* A subflow joins, with the RTT of its handshake or without one.                            *)
 (* CSS Algorithm 2; TCCC Algorithm 1 lines 7-11; css_join.                                   *)
+(* Its threshold is the static one (CSS Algorithm 1 line 18; css_begin).                     *)
 (* Not in print: total + IW >= con_ssth leaves coupled slow start at once (C-8), and a        *)
 (* subflow that joins when no other is coupled any more is not coupled either.               *)
 Join(s, r) ==
@@ -133,48 +142,62 @@ Join(s, r) ==
     /\ LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
            total == TotalOf(Live, least)
            after == total + Weighted(IW, r, least)
-       IN CASE Live = {} ->
-                 /\ initial' = [initial EXCEPT ![s] = conInitial]
-                 /\ UNCHANGED <<ssthresh, before, conInitial, alpha>>
-            [] Live # {} /\ (~conInitial \/ Coupled = {}) ->
-                 /\ conInitial' = FALSE
-                 /\ UNCHANGED <<initial, ssthresh, before, alpha>>
-            [] Live # {} /\ conInitial /\ Coupled # {} /\ after >= ConSsthresh ->
-                 /\ Exit(Coupled \cup {s}, cwnd')
+       IN IF Live = {}
+            THEN /\ initial' = [initial EXCEPT ![s] = conInitial]
+                 /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
+                 /\ UNCHANGED <<before, conInitial, alpha>>
+          ELSE IF Coupled = {}
+            THEN /\ conInitial' = FALSE
+                 /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
+                 /\ UNCHANGED <<initial, before, alpha>>
+          ELSE IF after >= ConSsthresh
+            THEN /\ Exit(Coupled \cup {s}, cwnd')
                  /\ UNCHANGED alpha
-            [] OTHER ->
-                 /\ alpha' \in Rescale(alpha, Max(total, 1), after)
+            ELSE /\ alpha' \in Rescale(alpha, Max(total, 1), after)
                  /\ initial' = [initial EXCEPT ![s] = TRUE]
-                 /\ UNCHANGED <<ssthresh, before, conInitial>>
+                 /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
+                 /\ UNCHANGED <<before, conInitial>>
 
-(* An ACK of n segments on a coupled subflow.                                                *)
-(* CSS Algorithm 1 lines 8-17 and Algorithm 3; TCCC Algorithm 1 lines 13-27; css_ack.        *)
-(* The test comes before the growth, with this ACK's minimum RTT (C-3), and the ACK that      *)
-(* makes the connection leave grows nothing.                                                 *)
+(* An ACK of n segments on a coupled subflow that makes its window grow.                     *)
+(* CSS Algorithm 1 lines 8-18 and Algorithm 3; TCCC Algorithm 1 lines 13-20; css_ack.        *)
+(* Both tests come before the growth, with this ACK's minimum RTT (C-3).                     *)
 CoupledAck(s, n) ==
     /\ s \in Coupled
     /\ RateNotExceeds
+    /\ cwnd[s] <= ssthresh[s]
     /\ \E step \in Growth(alpha, rtt[s], RttMin, n) :
          cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + Min(step, Cap), WindowMax)]
     /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
 
-(* The ACK that finds the expected rate exceeded: css_exit, from css_ack.                    *)
+(* An ACK on a coupled subflow whose window has passed its own threshold: the subflow leaves  *)
+(* alone, and this ACK is an ordinary one. CSS Algorithm 1 lines 18-19; css_ack. TCCC prints  *)
+(* no such line (C-15): the window of a long path counts for little in the sum of rates.     *)
+ThresholdAck(s, n) ==
+    /\ s \in Coupled
+    /\ RateNotExceeds
+    /\ cwnd[s] > ssthresh[s]
+    /\ \E w \in OrdinaryWindows(s, n) : cwnd' = [cwnd EXCEPT ![s] = w]
+    /\ LeavesAlone(s)
+    /\ UNCHANGED <<life, ssthresh, rtt, before, alpha>>
+
+(* The ACK on a coupled subflow that finds the expected rate exceeded: css_exit, from         *)
+(* css_ack. It makes no window grow.                                                         *)
 ExitAck(s) ==
     /\ s \in Coupled
     /\ RateExceeds
     /\ Exit(Coupled, cwnd)
     /\ UNCHANGED <<life, cwnd, rtt, alpha>>
 
-(* An ACK on a subflow that is not coupled: ordinary slow start up to its threshold, then    *)
-(* congestion avoidance with what is left of the ACK (C-13; css_control_ack, tccc_ack).   *)
+(* An ACK on a subflow that is not coupled: ordinary slow start and congestion avoidance      *)
+(* (css_control_ack, tccc_ack). The exit test is made on every subflow's ACK (CSS Algorithm   *)
+(* 1 line 8, TCCC Algorithm 1 line 13; css_test_exit): on this one too, for those that are    *)
+(* coupled.                                                                                  *)
 OrdinaryAck(s, n) ==
     /\ s \in Live \ Coupled
-    /\ LET room == IF ssthresh[s] = Unset THEN n * Segment ELSE Max(ssthresh[s] - cwnd[s], 0)
-           fast == Min(n * Segment, room)
-           left == n * Segment - fast
-       IN \E slow \in IF left = 0 THEN {0} ELSE Avoidance(cwnd[s] + fast, left) :
-            cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + fast + slow, WindowMax)]
-    /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
+    /\ \E w \in OrdinaryWindows(s, n) : cwnd' = [cwnd EXCEPT ![s] = w]
+    /\ \/ conInitial /\ RateExceeds /\ Exit(Coupled, cwnd)
+       \/ (conInitial => RateNotExceeds) /\ UNCHANGED <<ssthresh, initial, before, conInitial>>
+    /\ UNCHANGED <<life, rtt, alpha>>
 
 (* A loss found by duplicate ACKs, or a window's first ECE.                                  *)
 (* CSS Algorithm 1 lines 5-7; TCCC prints no rule for this phase (C-12); css_halve, tccc_loss,   *)
@@ -200,20 +223,27 @@ Timeout(s) ==
     /\ UNCHANGED <<life, rtt, alpha>>
 
 (* The loss turns out to be none (Eifel, DSACK, F-RTO): window and threshold come back, and   *)
-(* the coupling: without it and without a threshold the subflow would grow as a TCP alone.    *)
-(* If the connection has left meanwhile, it leaves as the others did. Not in print;           *)
-(* rw_shadow_undo, css_undo.                                                                 *)
+(* the coupling with the threshold that goes with it. If the connection has left meanwhile,   *)
+(* the subflow leaves as the others did. Not in print; rw_shadow_undo, css_undo.             *)
 Undo(s) ==
     /\ s \in Live
     /\ before[s] # Nothing
     /\ cwnd' = [cwnd EXCEPT ![s] = Max(cwnd[s], before[s][1])]
-    /\ ssthresh' = [ssthresh EXCEPT ![s] = CASE before[s][3] = LeftSince -> cwnd'[s]
-                                              [] before[s][2] = Unset /\ before[s][3] # LeftSince -> Unset
-                                              [] OTHER -> Max(ssthresh[s], before[s][2])]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = IF before[s][3] = LeftSince THEN cwnd'[s] ELSE Max(ssthresh[s], before[s][2])]
     /\ initial' = [initial EXCEPT ![s] = @ \/ before[s][3] = Uncoupled]
     /\ conInitial' = (conInitial \/ before[s][3] = Uncoupled)
     /\ before' = [before EXCEPT ![s] = Nothing]
     /\ UNCHANGED <<life, rtt, alpha>>
+
+(* A detector's final verdict that the subflow shares its bottleneck with no other: it leaves *)
+(* alone, with its threshold, and no undo couples it again. TCCC IV.D, tccc+ only (T-24);     *)
+(* plus_regrouped.                                                                           *)
+Separate(s) ==
+    /\ "verdict" \in Events
+    /\ s \in Coupled \/ before[s][3] = Uncoupled
+    /\ IF s \in Coupled THEN LeavesAlone(s) ELSE UNCHANGED <<initial, conInitial>>
+    /\ before' = IF before[s][3] = Uncoupled THEN [before EXCEPT ![s][3] = 0] ELSE before
+    /\ UNCHANGED <<life, cwnd, ssthresh, rtt, alpha>>
 
 (* A subflow closes. Not in print: the mirror of a join, not above alpha0; css_leave.        *)
 Leave(s) ==
@@ -221,17 +251,17 @@ Leave(s) ==
     /\ s \in Live
     /\ life' = [life EXCEPT ![s] = "gone"]
     /\ cwnd' = [cwnd EXCEPT ![s] = 0]
-    /\ ssthresh' = [ssthresh EXCEPT ![s] = Unset]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = NoSubflow]
     /\ initial' = [initial EXCEPT ![s] = FALSE]
     /\ rtt' = [rtt EXCEPT ![s] = NoSample]
     /\ before' = [before EXCEPT ![s] = Nothing]
     /\ UNCHANGED conInitial
     /\ LET after == TotalOf(Live \ {s}, RttMin)
            total == after + Weighted(cwnd[s], rtt[s], RttMin)
-       IN CASE ~conInitial -> UNCHANGED alpha
-            [] conInitial /\ after = 0 -> alpha' = AlphaStart
-            [] conInitial /\ after # 0 /\ total >= ConSsthresh -> UNCHANGED alpha
-            [] OTHER -> alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
+       IN IF ~conInitial THEN UNCHANGED alpha
+          ELSE IF after = 0 THEN alpha' = AlphaStart
+          ELSE IF total >= ConSsthresh THEN UNCHANGED alpha
+          ELSE alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
 
 (* An ACK brings a sample of the RTT; r is what smoothing made of it (C-4, C-5).               *)
 (* TCCC Algorithm 1 line 15; css_rtt.                                                        *)
@@ -249,7 +279,7 @@ Idle(s) ==
     /\ s \in Live
     /\ cwnd[s] > IW
     /\ cwnd' = [cwnd EXCEPT ![s] = Max(cwnd[s] \div 2, IW)]
-    /\ ssthresh' = [ssthresh EXCEPT ![s] = IF @ = Unset THEN Unset ELSE Max(@, (3 * cwnd[s]) \div 4)]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = Max(@, (3 * cwnd[s]) \div 4)]
     /\ UNCHANGED <<life, initial, rtt, before, conInitial, alpha>>
 
 (* All subflows have closed: the connection is over. *)
@@ -261,11 +291,13 @@ Next ==
     \/ \E s \in Subflows :
          \/ \E r \in FirstRtts : Join(s, r)
          \/ \E n \in Acked : CoupledAck(s, n)
+         \/ \E n \in Acked : ThresholdAck(s, n)
          \/ ExitAck(s)
          \/ \E n \in Acked : OrdinaryAck(s, n)
          \/ Loss(s)
          \/ Timeout(s)
          \/ Undo(s)
+         \/ Separate(s)
          \/ Leave(s)
          \/ \E r \in Rtts : RttSample(s, r)
          \/ Idle(s)
@@ -278,7 +310,7 @@ Next ==
 (***************************************************************************)
 Fairness ==
     \A s \in Subflows :
-        /\ WF_vars((\E n \in Acked : CoupledAck(s, n)) \/ ExitAck(s))
+        /\ WF_vars((\E n \in Acked : CoupledAck(s, n) \/ ThresholdAck(s, n)) \/ ExitAck(s))
         /\ WF_vars(rtt[s] = NoSample /\ \E r \in Rtts : RttSample(s, r))
 
 Spec == Init /\ [][Next]_vars /\ Fairness
@@ -289,7 +321,7 @@ Spec == Init /\ [][Next]_vars /\ Fairness
 TypeOK ==
     /\ life \in [Subflows -> {"new", "live", "gone"}]
     /\ cwnd \in [Subflows -> 0 .. WindowMax]
-    /\ ssthresh \in [Subflows -> 0 .. WindowMax]
+    /\ ssthresh \in [Subflows -> 0 .. Max(WindowMax, OwnSsthresh)]
     /\ initial \in [Subflows -> BOOLEAN]
     /\ rtt \in [Subflows -> Rtts \cup FirstRtts \cup {NoSample}]
     /\ conInitial \in BOOLEAN
@@ -299,7 +331,7 @@ TypeOK ==
 WindowHeld == \A s \in Live : cwnd[s] >= Segment
 
 \* ssthresh never falls below its floor (RFC 5681: two segments).
-FloorHeld == \A s \in Live : ssthresh[s] # Unset => ssthresh[s] >= MinSsthresh
+FloorHeld == \A s \in Live : ssthresh[s] >= MinSsthresh
 
 \* alpha is above 1 and not above alpha0 while the connection is in initial slow start: windows grow, none faster than alone.
 AlphaInRange == Coupled # {} => AlphaOne < alpha /\ alpha <= AlphaStart
@@ -307,8 +339,11 @@ AlphaInRange == Coupled # {} => AlphaOne < alpha /\ alpha <= AlphaStart
 \* A subflow is in initial slow start only while the connection is.
 InitialTogether == \A s \in Subflows : initial[s] => conInitial /\ s \in Live
 
-\* What is coupled has no threshold of its own: con_ssth is the connection's.
-CoupledHasNoThreshold == \A s \in Coupled : ssthresh[s] = Unset
+\* A coupled subflow has the threshold that it began with, or what an idle time made of it.
+CoupledHasOwnThreshold == \A s \in Coupled : ssthresh[s] >= OwnSsthresh
+
+\* ... and no more than one step of one ACK above it: no path is so long that its subflow stays coupled for ever (C-15).
+OwnThresholdHeld == \A s \in Coupled : cwnd[s] <= ssthresh[s] + Cap
 
 \* Only one step of one ACK can stand above the expected rate (for constant and equal RTTs).
 OvershootBounded == Coupled # {} => TotalOf(Live, RttMin) <= ConSsthresh + Cap
@@ -329,8 +364,12 @@ Above == Sum([s \in Subflows |-> IF life[s] = "live" /\ rtt[s] # NoSample THEN R
 Filled(s) == \* a join that leaves no room below con_ssth
     LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
     IN TotalOf(Live, least) + Weighted(IW, rtt'[s], least) >= ConSsthresh
-\* The last coupled subflow lost or timed out: the one way to leave without the connection as a whole leaving.
-LastLost == \E s \in Stays : Coupled = {s} /\ ssthresh'[s] = Halved(s) /\ cwnd'[s] <= ssthresh'[s]
+\* The last coupled subflow left alone: it lost or timed out, passed its threshold, or was found to share with nobody.
+LastAlone == \E s \in Stays :
+    /\ Coupled = {s}
+    /\ \/ ssthresh'[s] = Halved(s) /\ cwnd'[s] <= ssthresh'[s]
+       \/ ssthresh'[s] = ssthresh[s] /\ cwnd[s] > ssthresh[s]
+       \/ "verdict" \in Events /\ cwnd'[s] = cwnd[s] /\ ssthresh'[s] = ssthresh[s]
 
 \* Whose loss was taken back.
 Undone == {s \in Stays : before[s] # Nothing /\ before'[s] = Nothing}
@@ -342,12 +381,12 @@ NoReentry == [][ /\ ~conInitial => ~conInitial' \/ \E s \in Undone : initial'[s]
 \* A loss that was none leaves nothing behind: who was coupled is, or has the threshold that the others left with.
 UndoIsWhole ==
     [][ \A s \in Undone :
-          /\ before[s][3] = Uncoupled => initial'[s]
+          /\ before[s][3] = Uncoupled => initial'[s] /\ ssthresh'[s] >= OwnSsthresh
           /\ before[s][3] = LeftSince => ssthresh'[s] = cwnd'[s]
           /\ cwnd'[s] >= before[s][1] ]_vars
 
 \* When the connection leaves as a whole, it does so for good: no loss that is taken back later brings it back.
-ExitIsFinal == [][ Exits /\ ~LastLost /\ Coupled # {} => \A s \in Subflows : before'[s][3] # Uncoupled ]_vars
+ExitIsFinal == [][ Exits /\ ~LastAlone /\ Coupled # {} => \A s \in Subflows : before'[s][3] # Uncoupled ]_vars
 
 \* Once no subflow that is there is coupled, none that joins is.
 CouplingEnds == [][ Live # {} /\ Coupled = {} /\ Undone = {} => Coupled' = {} ]_vars
@@ -363,20 +402,33 @@ GrowsByAlpha ==
     [][ \A s \in Stays : Couples(s) =>
           \E n \in Acked : \E most \in Growth(alpha, rtt[s], RttMin, n) : cwnd'[s] - cwnd[s] <= most ]_vars
 
-\* No ACK makes a window grow when the rate is above the expected one: the exit is not missed.
-GrowsWhileBelow == [][ \A s \in Stays : Couples(s) /\ cwnd'[s] > cwnd[s] => ~Above ]_vars
+\* No ACK, of whatever subflow, finds the rate above the expected one and leaves a subflow coupled: the exit is not missed.
+\* (A loss of a window below the floor raises it to the floor; an undo gives a window back.)
+GrowsWhileBelow ==
+    [][ \A s \in Stays : cwnd'[s] > cwnd[s] /\ Above =>
+          s \in Undone \/ (cwnd'[s] = MinSsthresh /\ ssthresh'[s] = MinSsthresh) \/ Coupled' = {} ]_vars
 
-\* The connection leaves for one of four reasons.
+\* No ACK makes a coupled window grow from above its own threshold and leaves it coupled.
+GrowsToThreshold == [][ \A s \in Stays : Couples(s) /\ cwnd'[s] > cwnd[s] => cwnd[s] <= ssthresh[s] ]_vars
+
+\* A subflow leaves alone because its window fell, because it has passed its threshold, or by a verdict.
+AloneJustified ==
+    [][ \A s \in Stays : initial[s] /\ ~initial'[s] /\ conInitial' =>
+          \/ ssthresh'[s] = Halved(s) /\ cwnd'[s] <= ssthresh'[s]
+          \/ cwnd[s] > ssthresh[s] /\ ssthresh'[s] = ssthresh[s]
+          \/ "verdict" \in Events /\ cwnd'[s] = cwnd[s] /\ ssthresh'[s] = ssthresh[s] ]_vars
+
+\* The connection leaves because of its rate, of a join that leaves no room, of the last coupled subflow, or of nobody.
 ExitJustified ==
-    [][ Exits => Above \/ (\E s \in Joins : Filled(s)) \/ LastLost \/ Coupled = {} ]_vars
+    [][ Exits => Above \/ (\E s \in Joins : Filled(s)) \/ LastAlone \/ Coupled = {} ]_vars
 
 \* Leaving keeps every coupled window, as its threshold.
 ExitFreezes ==
-    [][ Exits /\ ~LastLost => \A s \in Coupled : cwnd'[s] = cwnd[s] /\ ssthresh'[s] = cwnd[s] ]_vars
+    [][ Exits /\ ~LastAlone => \A s \in Coupled : cwnd'[s] = cwnd[s] /\ ssthresh'[s] = cwnd[s] ]_vars
 
-\* A threshold that a subflow has is its own: another one's leaving, join or loss does not touch it.
+\* The threshold of a subflow that is not coupled is its own: another one's leaving, join or loss does not touch it.
 ThresholdsSpared ==
-    [][ \A s \in Stays : ssthresh[s] # Unset /\ ssthresh'[s] # ssthresh[s] =>
+    [][ \A s \in Stays : ~initial[s] /\ ssthresh'[s] # ssthresh[s] =>
           \A t \in Stays \ {s} : ssthresh'[t] = ssthresh[t] /\ initial'[t] = initial[t] ]_vars
 
 \* A subflow that leaves alone leaves the others as they are.
@@ -388,8 +440,9 @@ LossIsPrivate ==
 \* A subflow whose window falls is not coupled any more: what lost no longer grows by alpha.
 LossUncouples == [][ \A s \in Stays : cwnd'[s] < cwnd[s] /\ "idle" \notin Events => ~initial'[s] ]_vars
 
-\* A subflow begins with IW, and joins the coupling when there is one and room in it.
+\* A subflow begins with IW and its static threshold, and joins the coupling when there is one and room in it.
 JoinsAtIW == [][ \A s \in Joins : /\ cwnd'[s] = IW
+                                  /\ initial'[s] \/ ~Exits => ssthresh'[s] = OwnSsthresh
                                   /\ conInitial' /\ (Live = {} \/ Coupled # {}) => initial'[s] ]_vars
 
 \* alpha changes when a subflow joins or closes, and at no other time; a join lowers it, a close raises it.
@@ -405,7 +458,7 @@ JoinsWhileRoom == [][ \A s \in Joins : initial'[s] => Live = {} \/ ~Filled(s) ]_
 
 \* Beyond its threshold a window does not grow by what was acknowledged.
 NoSlowStartAboveThreshold ==
-    [][ \A s \in Stays : ssthresh[s] # Unset /\ cwnd[s] >= ssthresh[s] /\ before'[s] = before[s] =>
+    [][ \A s \in Stays : ~initial'[s] /\ cwnd[s] >= ssthresh[s] /\ before'[s] = before[s] =>
           cwnd'[s] - cwnd[s] < Segment ]_vars
 
 (* Liveness: true of every whole behaviour. *)

@@ -14,6 +14,8 @@
 (*   c10    CSS Algorithm 2 line 9: alpha_r is computed at joins only      *)
 (*   c12    TCCC Algorithm 1 has no loss: a subflow that lost goes on      *)
 (*          growing by lines 17-20, which do not ask for ini_SS_r          *)
+(*   c15    TCCC Algorithm 1 has no line for a subflow's own threshold     *)
+(*          (CSS lines 18-19)                                              *)
 (*   exit   TCCC lines 23-24: the exit sets the threshold of every subflow *)
 (*   c13    TCCC line 29, CSS Algorithm 3 line 5: outside, an ACK adds     *)
 (*          what it acknowledges, also above the threshold                 *)
@@ -67,7 +69,8 @@ PJoin(s, r) ==
                /\ IF Says("c8") \/ Live = {} \/ ~coupled \/ total + IW < ConSsthresh
                   THEN /\ initial' = [initial EXCEPT ![s] = coupled]
                        /\ alpha' = IF Live = {} \/ ~coupled THEN alpha ELSE PrintedRescale(alpha, total, total + IW)
-                       /\ UNCHANGED <<ssthresh, conInitial>>
+                       /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
+                       /\ UNCHANGED conInitial
                   ELSE /\ Exit(Coupled \cup {s}, cwnd')
                        /\ UNCHANGED alpha
                /\ UNCHANGED before
@@ -77,8 +80,14 @@ PJoin(s, r) ==
 PCoupledAck(s, n) ==
     /\ s \in Coupled
     /\ ~PrintedExceeds
+    /\ Says("c15") \/ cwnd[s] <= ssthresh[s]
     /\ cwnd' = [cwnd EXCEPT ![s] = Max(Min(cwnd[s] + Min(PrintedStep(s, n), Cap), WindowMax), 0)]
     /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha, firstMin, ratio>>
+
+PThresholdAck(s, n) ==
+    /\ ~Says("c15")
+    /\ ThresholdAck(s, n)
+    /\ UNCHANGED <<firstMin, ratio>>
 
 PExitAck(s) ==
     /\ s \in Coupled
@@ -111,7 +120,7 @@ PLeave(s) ==
             /\ s \in Live
             /\ life' = [life EXCEPT ![s] = "gone"]
             /\ cwnd' = [cwnd EXCEPT ![s] = 0]
-            /\ ssthresh' = [ssthresh EXCEPT ![s] = Unset]
+            /\ ssthresh' = [ssthresh EXCEPT ![s] = NoSubflow]
             /\ initial' = [initial EXCEPT ![s] = FALSE]
             /\ rtt' = [rtt EXCEPT ![s] = NoSample]
             /\ UNCHANGED <<before, conInitial, alpha>>
@@ -130,6 +139,7 @@ PNext ==
     \/ \E s \in Subflows :
          \/ \E r \in FirstRtts : PJoin(s, r)
          \/ \E n \in Acked : PCoupledAck(s, n)
+         \/ \E n \in Acked : PThresholdAck(s, n)
          \/ PExitAck(s)
          \/ \E n \in Acked : POrdinaryAck(s, n)
          \/ PLoss(s)
@@ -138,7 +148,7 @@ PNext ==
     \/ POver
 
 PSpec == /\ PInit /\ [][PNext]_printedVars
-         /\ \A s \in Subflows : WF_printedVars((\E n \in Acked : PCoupledAck(s, n)) \/ PExitAck(s))
+         /\ \A s \in Subflows : WF_printedVars((\E n \in Acked : PCoupledAck(s, n) \/ PThresholdAck(s, n)) \/ PExitAck(s))
 
 \* The logarithm that a join divides by is not 0.
 JoinDefined ==

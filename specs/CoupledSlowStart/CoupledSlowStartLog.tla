@@ -58,7 +58,7 @@ LogHalved(s) == Max(IF Low < 0 THEN cwnd[s] - cwnd[s] \div 2 ELSE Pick(ssthresh'
 
 \* Linux counts whole segments when it remembers three quarters of a window (shadow.c, current_ssthresh).
 ThreeQuarters(w) == (w \div (2 * Segment) + w \div (4 * Segment)) * Segment
-Raised(s) == IF ssthresh[s] = Unset THEN Unset ELSE Max(ssthresh[s], ThreeQuarters(cwnd[s]))
+Raised(s) == Max(ssthresh[s], ThreeQuarters(cwnd[s]))
 Taken(s) == <<cwnd[s], Raised(s), IF s \in Coupled THEN Uncoupled ELSE 0>>
 LogRemember(s) == before' = [before EXCEPT ![s] = Taken(s)]
 
@@ -87,14 +87,14 @@ Machinery(s) ==
        /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
     \/ /\ s \in Live
        /\ ~Explaining
-       /\ cwnd[s] = IW /\ ssthresh[s] = Unset
+       /\ cwnd[s] = IW /\ ssthresh[s] = OwnSsthresh
        /\ cwnd'[s] > IW /\ cwnd'[s] % Segment = 0
        /\ cwnd' = [cwnd EXCEPT ![s] = cwnd'[s]]
        /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
 
 Allowed ==
     CASE Kind = "join" -> Join(Whose, Entry[7])
-      [] Kind = "ack" -> CoupledAck(Whose, Acks) \/ ExitAck(Whose) \/ OrdinaryAck(Whose, Acks)
+      [] Kind = "ack" -> CoupledAck(Whose, Acks) \/ ThresholdAck(Whose, Acks) \/ ExitAck(Whose) \/ OrdinaryAck(Whose, Acks)
       [] Kind = "loss" \/ Kind = "ece" -> Loss(Whose)
       [] Kind = "timeout" -> Timeout(Whose)
       [] Kind = "undo" -> Undo(Whose)
@@ -102,6 +102,7 @@ Allowed ==
       [] Kind = "rtt" -> RttSample(Whose, Entry[7]) \/ UNCHANGED vars
       [] Kind = "idle" -> Idle(Whose)
       [] Kind = "machinery" -> Machinery(Whose)
+      [] Kind = "verdict" -> Separate(Whose) \/ (Whose \notin Coupled /\ before[Whose][3] # Uncoupled /\ UNCHANGED vars)
       [] Kind = "sets" -> UNCHANGED vars
       [] OTHER -> FALSE
 
@@ -119,11 +120,15 @@ LogInit ==
     /\ StateOf(Pieces[piece].start)
     /\ IF Pieces[piece].first => Init THEN TRUE ELSE Report("start") /\ FALSE
 
+\* Who leaves with the connection has its window as its threshold; who passes its own threshold keeps that.
+LeavesAsAWhole == conInitial /\ ~Entry[8] /\ Coupled # {} /\ (Whose \in Coupled => Entry[5] = cwnd[Whose])
+
 \* The undo memory is the one variable that the log does not tell.
 Memory ==
     CASE Kind \in {"loss", "ece", "timeout"} -> [before EXCEPT ![Whose] = Taken(Whose)]
       [] Kind \in {"undo", "leave"} -> [before EXCEPT ![Whose] = Nothing]
-      [] Kind \in {"ack", "join"} /\ conInitial /\ ~Entry[8] /\ Coupled # {} ->
+      [] Kind = "verdict" -> IF before[Whose][3] = Uncoupled THEN [before EXCEPT ![Whose][3] = 0] ELSE before
+      [] Kind \in {"ack", "join"} /\ LeavesAsAWhole ->
             [s \in Subflows |-> IF before[s][3] = Uncoupled THEN [before[s] EXCEPT ![3] = LeftSince] ELSE before[s]]
       [] OTHER -> before
 

@@ -33,11 +33,12 @@ CONSTANTS
     Buffer,     \* size of the send buffer, segments
     ReceiveWindow,
     Troubles,   \* how many timeouts, closes, fast retransmits and changed round trips there are
+    GivesUp,    \* TRUE: TCP below may give up what a subflow carries, and the subflow goes on
     Printed
 
 ASSUME /\ Subflows \subseteq 1..8 /\ Rtts \subseteq [Subflows -> 1..64] /\ Windows \in [Subflows -> 1..16]
        /\ Group \in [Subflows -> 0..4] /\ Backup \subseteq Subflows /\ Backup # Subflows
-       /\ Data \in 1..20 /\ Buffer \in 1..20 /\ ReceiveWindow \in 1..20 /\ Troubles \in 0..4
+       /\ Data \in 1..20 /\ Buffer \in 1..20 /\ ReceiveWindow \in 1..20 /\ Troubles \in 0..4 /\ GivesUp \in BOOLEAN
        /\ Printed \subseteq {"own", "ties", "no_max", "no_cap", "by_sequence"}
 
 VARIABLES
@@ -124,8 +125,6 @@ Views == [t: Rtts, w: [Subflows -> 1..WindowMax],
           open: IF Troubles = 0 THEN {Subflows} ELSE SUBSET Subflows,
           use: IF Troubles = 0 THEN {Subflows \ Backup} ELSE SUBSET Subflows]
 Forwards == TLCEval([v \in Views |-> [j \in Subflows |-> Forward(v, j, Faster(v.t, v.use, j))]])
-\* As the text has it, whatever is Printed: for the properties.
-Texts == TLCEval([v \in Views |-> [j \in Subflows |-> Forward(v, j, Strictly(v.t, v.use, j))]])
 Growths == TLCEval([v \in Views |-> [r \in Subflows |-> Growth(v.t, v.w, v.open, r)]])
 
 \* rw_subflows_in_use: those that can send, also with a full window; backups only when no other can.
@@ -223,6 +222,12 @@ Close(r) ==
     /\ flight' = [flight EXCEPT ![r] = {}]
     /\ UNCHANGED <<rtt, cwnd, written, carried, acked>>
 
+\* TCP below gives up what the subflow carries, and the subflow goes on: it may be given the same data again.
+Abandon(r) ==
+    /\ GivesUp /\ Trouble /\ r \in Able /\ flight[r] # {}
+    /\ flight' = [flight EXCEPT ![r] = {}]
+    /\ UNCHANGED <<rtt, cwnd, written, carried, acked, lost, closed>>
+
 Measure ==
     /\ Trouble
     /\ rtt' \in Rtts \ {rtt}
@@ -233,7 +238,7 @@ AtRest == acked = Segments /\ (\A r \in Subflows : flight[r] = {}) /\ lost = {} 
 
 Next ==
     \/ Send \/ Write \/ Measure \/ AtRest
-    \/ \E r \in Subflows : Ack(r) \/ Halve(r) \/ Timeout(r) \/ Repair(r) \/ Close(r)
+    \/ \E r \in Subflows : Ack(r) \/ Halve(r) \/ Timeout(r) \/ Repair(r) \/ Close(r) \/ Abandon(r)
 
 (* What may be relied on: the application writes on, the scheduler is asked whenever something has changed, segments     *)
 (* arrive, and a subflow in loss state is repaired or closed. Nothing is asked of troubles, but that they end.           *)
@@ -257,6 +262,47 @@ Once == \A s \in Segments : Cardinality(Carriers(s) \ lost) <= 1
 \* And without trouble, it is never given a second time.
 OnceEver == troubles = Troubles => \A s \in Segments : Cardinality(carried[s]) <= 1
 
+(* What a right prediction is, from what the subflows do and not from the sum that eq. 8 makes of it: a subflow sends a   *)
+(* window in each round trip. Of a faster one, all that it sends in round trips that begin before j's segment arrives,    *)
+(* half a round trip of j from now, is to arrive before that segment.                                                     *)
+
+Usable(r) == r \notin lost /\ r \notin closed
+Used(r) == Usable(r) /\ (r \in Backup => \A s \in Subflows : s \in Backup \/ ~ Usable(s))
+Ahead(j) == {r \in Subflows : Used(r) /\ rtt[r] < rtt[j]}
+Partners(r) == {k \in Subflows : k \notin closed /\ Group[k] = Group[r]}
+Couples(r) == r \notin closed /\ Group[r] # 0 /\ Cardinality(Partners(r)) > 1
+
+\* Eq. 7 without fractions, over the product of all round trips: growth = above / below of a segment in a round trip.
+RECURSIVE Product(_), AddUp(_, _)
+Product(S) == IF S = {} THEN 1 ELSE LET r == CHOOSE r \in S : TRUE IN rtt[r] * Product(S \ {r})
+AddUp(f, S) == IF S = {} THEN 0 ELSE LET r == CHOOSE r \in S : TRUE IN f[r] + AddUp(f, S \ {r})
+Part(S, r) == Product(S \ {r})
+Below(r) == IF ~ Couples(r) THEN 1
+            ELSE LET S == Partners(r) sum == AddUp([k \in S |-> cwnd[k] * Part(S, k)], S) IN sum * sum
+Above(r) == IF ~ Couples(r) THEN 1
+            ELSE LET S == Partners(r)
+                     best == CHOOSE b \in {cwnd[k] * Part(S, k) * Part(S, k) : k \in S} :
+                                 \A k \in S : cwnd[k] * Part(S, k) * Part(S, k) <= b
+                 IN IF cwnd[r] * best > Below(r) THEN Below(r) ELSE cwnd[r] * best
+
+\* Round trips between two steps of the window; whole: every one of them is a whole number, and so is their number until
+\* j's segment arrives. Only then is a sum of whole segments what is sent.
+Between(r) == Below(r) \div Above(r)
+Whole(j, r) == /\ rtt[j] % (2 * rtt[r]) = 0 /\ Below(r) % Above(r) = 0
+               /\ (rtt[j] \div (2 * rtt[r])) % Between(r) = 0
+Sent(j, r) == {x \in (0..64) \X (1..32) : 2 * x[1] * rtt[r] < rtt[j] /\ x[2] <= cwnd[r] + (x[1] \div Between(r))}
+\* Eq. 8 in parts of 8 rtt[r]^2 below, over which all of the sums are brought together.
+Parts(r) == 8 * rtt[r] * rtt[r] * Below(r)
+EqEight(j, r) == 2 * rtt[j] * rtt[r] * (2 * cwnd[r] - 1) * Below(r) + rtt[j] * rtt[j] * Above(r)
+RECURSIVE Together(_, _)
+Together(j, S) == IF S = {} THEN <<0, 1>>
+                  ELSE LET r == CHOOSE r \in S : TRUE  rest == Together(j, S \ {r})
+                       IN <<EqEight(j, r) * rest[2] + rest[1] * Parts(r), Parts(r) * rest[2]>>
+Arrive(j) == IF \A r \in Ahead(j) : Whole(j, r)
+             THEN AddUp([r \in Ahead(j) |-> Cardinality(Sent(j, r))], Ahead(j))
+             ELSE LET sum == Together(j, Ahead(j)) IN sum[1] \div sum[2]
+PredictsWhatArrives == \A j \in Subflows : Used(j) => Gap(j) = (IF Arrive(j) < Buffer THEN Arrive(j) ELSE Buffer)
+
 \* What is given to j in a step, what of the queue is passed over, and who could fill that gap.
 Given(j) == flight'[j] \ flight[j]
 Gives(j) == flight'[j] # flight[j] /\ Given(j) # {}
@@ -266,9 +312,9 @@ Fillers(j) == {r \in Subflows \ (lost \cup closed) : rtt[r] < rtt[j]}
 
 \* A gap is left only by a subflow that has faster ones to fill it.
 GapsOnlyOnSlower == [][\A j \in Subflows : Gives(j) => Skipped(j) = {} \/ Fillers(j) # {}]_vars
-\* And it is what these are predicted to send.
+\* And it is what these are predicted to send (Arrive, below: what they send, counted).
 GapIsPredicted ==
-    [][\A j \in Subflows : Gives(j) => Cardinality(Skipped(j)) = Texts[View][j]]_vars
+    [][\A j \in Subflows : Gives(j) => Cardinality(Skipped(j)) = Arrive(j)]_vars
 \* A slower subflow is given data only when no faster one can take any: its window is full, or what is left is not for it.
 FastestFirst ==
     [][\A j \in Subflows : Gives(j) =>
@@ -296,6 +342,85 @@ Rounds(w, k) == LET to[i \in 0..k] == IF i = 0 THEN 0 ELSE to[i - 1] + w + i - 1
 SumsRounds ==
     \A j, r \in InUse : rtt[r] < rtt[j] /\ rtt[j] % (2 * rtt[r]) = 0
                        => Predicted(rtt, cwnd, j, r, One) = <<Rounds(cwnd[r], rtt[j] \div (2 * rtt[r])), 1>>
+
+(* What is given, and to whom. *)
+
+Missing == {s \in Segments : s \notin acked}
+Room == IF Missing = {} THEN Data + 1 + ReceiveWindow ELSE (CHOOSE s \in Missing : \A q \in Missing : s <= q) + ReceiveWindow
+Waits == {s \in Missing : s <= written /\ \A r \in Subflows : s \in flight[r] => r \in lost}
+\* The first segment that so many others are left before.
+AfterGap(j) == {s \in Waits : Cardinality({q \in Waits : q < s}) = Arrive(j)
+                              \/ (Arrive(j) > Buffer /\ Cardinality({q \in Waits : q < s}) = Buffer)}
+\* Data goes to a subflow a second time only when every one in use has had it.
+Again(j, s) == j \in carried[s] => \A r \in Subflows : Used(r) => r \in carried[s]
+CanTake(j) == Used(j) /\ Cardinality(flight[j]) < cwnd[j] /\ \E s \in AfterGap(j) : s < Room /\ Again(j, s)
+Before(i, j) == rtt[i] < rtt[j] \/ (rtt[i] = rtt[j] /\ i < j)
+
+GivesAsPredicted ==
+    [][\A j \in Subflows : Gives(j) =>
+           /\ CanTake(j) /\ \A i \in Subflows : CanTake(i) => ~ Before(i, j)
+           /\ Given(j) \cap AfterGap(j) # {} /\ Given(j) \subseteq Waits
+           /\ \A s \in Waits : (\E g \in Given(j) : g <= s) /\ (\E g \in Given(j) : s <= g) => s \in Given(j)
+           /\ \A s \in Segments : (\E g \in Given(j) : g <= s) /\ (\E g \in Given(j) : s <= g) => s \in Given(j)
+           /\ \A g, s \in Given(j) : carried[g] = carried[s]
+           /\ \A s \in Given(j) : s < Room /\ Again(j, s)
+           /\ \E g \in Given(j) : \* no more could be given
+                  \/ Cardinality(flight'[j]) = cwnd[j] \/ g + 1 \notin Waits \/ g + 1 = Room
+                  \/ (g + 1 \notin Given(j) /\ carried[g + 1] # carried[g])
+           /\ \A s \in Segments : carried'[s] = (IF s \in Given(j) THEN carried[s] \cup {j} ELSE carried[s])
+           /\ \A r \in Subflows : r # j => flight'[r] = flight[r]
+           /\ flight[j] \subseteq flight'[j]
+           /\ UNCHANGED <<rtt, cwnd, written, acked, lost, closed, troubles>>]_vars
+
+(* What else happens, each told by what it changes. *)
+
+Emptied(r) == flight'[r] = {} /\ \A q \in Subflows : q # r => flight'[q] = flight[q]
+OnlyTroubled == troubles' + 1 = troubles
+Oldest1(r) == {s \in flight[r] : \A q \in flight[r] : s <= q}
+Arrives(r) ==
+    /\ Usable(r) \/ r \in closed
+    /\ \E s \in Oldest1(r) : flight'[r] = flight[r] \ {s} /\ acked' = acked \cup {s}
+    /\ \A q \in Subflows : q # r => flight'[q] = flight[q] /\ cwnd'[q] = cwnd[q]
+    /\ cwnd'[r] \in {cwnd[r], cwnd[r] + 1} /\ cwnd'[r] <= WindowMax
+    /\ UNCHANGED <<rtt, written, carried, lost, closed, troubles>>
+Repaired(r) ==
+    /\ r \in lost /\ lost' = lost \ {r} /\ Emptied(r)
+    /\ \A s \in Segments : s \in acked' <=> s \in acked \/ s \in flight[r]
+    /\ UNCHANGED <<rtt, cwnd, written, carried, closed, troubles>>
+TimedOut(r) ==
+    /\ Usable(r) /\ flight[r] # {} /\ lost' = lost \cup {r} /\ OnlyTroubled
+    /\ \A q \in Subflows : cwnd'[q] = IF q = r THEN 1 ELSE cwnd[q]
+    /\ UNCHANGED <<rtt, written, flight, carried, acked, closed>>
+Halved(r) ==
+    /\ Usable(r) /\ flight[r] # {} /\ OnlyTroubled
+    /\ \A q \in Subflows : IF q = r THEN 2 * cwnd'[q] \in {cwnd[q], cwnd[q] - 1} ELSE cwnd'[q] = cwnd[q]
+    /\ UNCHANGED <<rtt, written, flight, carried, acked, lost, closed>>
+Closed(r) ==
+    /\ r \notin closed /\ closed' = closed \cup {r} /\ closed' # Subflows /\ r \notin lost' /\ lost' \cup {r} = lost \cup {r}
+    /\ Emptied(r) /\ OnlyTroubled
+    /\ UNCHANGED <<rtt, cwnd, written, carried, acked>>
+GivenUp(r) ==
+    /\ Usable(r) /\ flight[r] # {} /\ Emptied(r) /\ OnlyTroubled
+    /\ UNCHANGED <<rtt, cwnd, written, carried, acked, lost, closed>>
+Measured == rtt' # rtt /\ rtt' \in Rtts /\ OnlyTroubled /\ UNCHANGED <<cwnd, written, flight, carried, acked, lost, closed>>
+Written ==
+    /\ written' = written + 1 /\ written' <= Data /\ written' + ReceiveWindow < Room + Buffer
+    /\ UNCHANGED <<rtt, cwnd, flight, carried, acked, lost, closed, troubles>>
+EachStepIsOne ==
+    [][\/ \E j \in Subflows : Gives(j)
+       \/ Written \/ Measured
+       \/ \E r \in Subflows : Arrives(r) \/ Repaired(r) \/ TimedOut(r) \/ Halved(r) \/ Closed(r) \/ GivenUp(r)]_vars
+
+Possible ==
+    /\ (\E j \in Subflows : CanTake(j)) => ENABLED Send
+    /\ written < Data /\ written + 1 + ReceiveWindow < Room + Buffer => ENABLED Write
+    /\ \A r \in Subflows : flight[r] # {} /\ r \notin lost =>
+           /\ ENABLED (Ack(r) /\ cwnd' = cwnd) /\ (cwnd[r] < WindowMax => ENABLED (Ack(r) /\ cwnd'[r] > cwnd[r]))
+    /\ \A r \in lost : ENABLED Repair(r)
+    /\ troubles > 0 => /\ \A q \in Rtts : q # rtt => ENABLED (Measure /\ rtt' = q)
+                       /\ \A r \in Subflows : flight[r] # {} /\ Usable(r) =>
+                              ENABLED Timeout(r) /\ (GivesUp => ENABLED Abandon(r)) /\ (cwnd[r] > 1 => ENABLED Halve(r))
+                       /\ \A r \in Subflows : (\E q \in Subflows : q # r /\ q \notin closed) /\ r \notin closed => ENABLED Close(r)
 
 \* No starvation: everything arrives. A gap is filled, or no longer left.
 EverythingArrives == <>(acked = Segments)

@@ -592,6 +592,43 @@ FailedStays ==
     [][\A c \in Ids : (cap[c].state = "failed" /\ cap'[c].state # "failed") =>
                       (\E u \in Uploads : api[u] # api'[u]) \/ (\E d \in Deletes : del[d] # del'[d])]_vars
 
+\* A job that is begun anew after it failed has all of its attempts again, under the same fencing number: what an old
+\* worker still holds is older than any claim to come.
+RestartIsAnew ==
+    [][\A c \in Ids : job[c].state = "failed" /\ job'[c].state = "queued" =>
+           /\ job'[c].attempts = 0 /\ job'[c].fence = job[c].fence /\ job'[c].pause = "none"
+           /\ cap'[c].state = "queued"]_vars
+\* A claim takes one job that is free or whose holder is not heard of, counts one attempt, takes the next fencing number
+\* and a lease; nothing else does any of these. Only a restart takes attempts away.
+Claimed(c) == job'[c].state # "absent" /\ job'[c].fence # job[c].fence
+ClaimsCount ==
+    [][\A c \in Ids :
+        /\ Claimed(c) =>
+               /\ job'[c].fence = job[c].fence + 1 /\ job'[c].attempts = job[c].attempts + 1
+               /\ job'[c].state = "running" /\ job'[c].lease = "valid" /\ job'[c].pause = "none"
+               /\ job[c].state = "queued" \/ (job[c].state = "running" /\ job[c].lease = "expired")
+               /\ job[c].pause # "waits"
+               /\ \E w \in Workers : /\ work[w].pc \in {"idle", "locked"} /\ work'[w].of = c
+                                     /\ work'[w].fence = job'[c].fence /\ work'[w].claim = seen.claims[c] + 1
+        /\ job'[c].state = "running" /\ job[c].state # "running" => Claimed(c)
+        /\ job'[c].attempts # job[c].attempts => Claimed(c) \/ job'[c].attempts = 0]_vars
+\* Results, the capture's state and the end of the job are one transaction of the worker that holds the job's number,
+\* and the row names the series that it put.
+DoneAtOnce ==
+    [][\A c \in Ids : cap'[c].state = "done" /\ cap[c].state # "done" =>
+           /\ job[c].state = "running" /\ job'[c].state = "done" /\ job'[c].lease = "none"
+           /\ \E w \in Workers : /\ work[w].of = c /\ work[w].fence = job[c].fence /\ work[w].pc = "writing"
+                                 /\ cap'[c].named = work[w].fence]_vars
+\* A worker that gives its job back, fails it or is declared dead moves the job's row once and the capture with it; the
+\* job has failed when no attempt is left, or when its input is at fault.
+EndsWithItsCapture ==
+    [][\A c \in Ids : job[c].state \in {"queued", "running"} /\ job'[c].state = "failed" =>
+           /\ cap'[c].state = "failed" /\ job'[c].lease = "none" /\ job'[c].fence = job[c].fence
+           /\ job[c].attempts >= AttemptsMax \/ \E w \in Workers : work[w].of = c /\ work[w].fence = job[c].fence
+                                                                   /\ work[w].pc = "running" /\ work'[w].pc = "idle"]_vars
+\* Wake-ups are of jobs that were committed: none is made up, and none is sent for a job that never was.
+WakeUpsOfJobs == \A c \in msgs : c \in seen.promised \/ seen.claims[c] > 0 \/ \E d \in Deletes : del[d].of = c
+
 EveryJobEnds == \A c \in Ids : Present(c) ~> cap[c].state \in {"done", "failed", "absent"}
 EveryRequestEnds ==
     /\ \A u \in Uploads : api[u].pc = "stored" ~> api[u].pc \in {"done", "dead"}

@@ -15,4 +15,29 @@ InitVerified ==
     /\ members = <<{1, 2}, {3, 4}>> /\ passed = Sets
     /\ alone = [r \in Subflows |-> Nothing] /\ ofset = [i \in Sets |-> Nothing]
     /\ budget = [join |-> JoinMax, close |-> CloseMax, noise |-> NoiseMax]
+
+(* For mutants: every step from many situations, whether or not there is a way to them. *)
+Waits(trigger, seen, open) == [waits |-> TRUE, trigger |-> trigger, seen |-> seen, open |-> open]
+Table == {
+    [m |-> <<{}, {}>>, s |-> <<"monitor", "monitor", "monitor">>, p |-> {}],
+    [m |-> <<{1, 2}, {}>>, s |-> <<"judgement", "judgement", "monitor">>, p |-> {}],
+    [m |-> <<{}, {1, 2}>>, s |-> <<"final", "final", "monitor">>, p |-> {2}],
+    [m |-> <<{1, 2, 3}, {}>>, s |-> <<"final", "final", "final">>, p |-> {1}]}
+InitJudge ==
+    /\ \E e \in Table : members = e.m /\ state = e.s /\ passed = e.p
+    /\ live \in {{1, 2, 3}, {1, 2}} /\ \A i \in Sets : members[i] \subseteq live
+    /\ recent \in {{}, {2}, {1, 3}} /\ recent \subseteq live
+    /\ hit \in {{}, {1}, {2, 3}} /\ hit \subseteq live
+    /\ used = (IF hit = {} THEN recent ELSE {})
+    /\ \E a, b \in {Nothing, Waits(1, {}, {}), Waits(1, {2, 3}, {}), Waits(1, {2}, {2, 3}), Waits(1, {}, {2})} :
+           /\ alone = [r \in Subflows |->
+                  IF r = 1 /\ state[1] = "monitor" THEN a
+                  ELSE IF r = 3 /\ 3 \in live /\ state[3] = "monitor" /\ a.open = {} /\ b.waits
+                  THEN [b EXCEPT !.trigger = 3, !.seen = @ \ {3}, !.open = (@ \ {3}) \cup {1}]
+                  ELSE Nothing]
+           /\ ofset = [i \in Sets |-> IF 1 \in members[i] THEN b ELSE Nothing]
+    /\ (\A r \in Subflows : alone[r].seen \cup alone[r].open \subseteq live)
+    /\ (\A i \in Sets : ofset[i].seen \cup ofset[i].open \subseteq live)
+    /\ budget = [join |-> JoinMax, close |-> CloseMax, noise |-> NoiseMax]
+FirstStep == TLCGet("level") < 1
 =============================================================================

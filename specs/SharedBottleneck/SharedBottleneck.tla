@@ -294,6 +294,154 @@ SetsWhole ==
     [][\A i \in Sets : members[i] # {} /\ members'[i] # members[i] /\ live' = live
                        => members'[i] = {} /\ Decided(i)]_vars
 
+-----------------------------------------------------------------------------
+(* What each step does, said of what is seen to change: an event, a half that ends, a decision, who comes and goes.       *)
+(* And when each must be possible. The words are those of III.A.1 and Fig. 2, not those of the actions above.             *)
+
+Forgot(j) == j = [waits |-> FALSE, trigger |-> None, seen |-> {}, open |-> {}]
+Idle(j) == ~ j.waits
+Ends(j, k) == j.waits /\ ~ k.waits
+\* No congestion is on its way to the queue of r.
+Quiet(r) == \A q \in hit : q \notin live \/ Bottleneck[q] # Bottleneck[r]
+Left(what) == budget'[what] + 1 = budget[what] /\ \A other \in DOMAIN budget : other # what => budget'[other] = budget[other]
+
+\* A decision that waits sees an event of a subflow whose window is open, and nothing else changes of it.
+Sees(j, k, r) ==
+    IF j.waits /\ r \in j.open /\ r # j.trigger
+    THEN k.waits /\ k.trigger = j.trigger /\ k.open = j.open /\ k.seen = j.seen \cup {r}
+    ELSE k = j
+\* One that begins has seen who had an event in the past half; everybody else may still have one.
+Begins(k, r) ==
+    /\ k.waits /\ k.trigger = r /\ r \notin k.seen /\ r \notin k.open
+    /\ \A s \in live : s # r => s \in k.open /\ (s \in k.seen <=> s \in recent)
+    /\ k.seen \cup k.open \subseteq live
+
+Eventful == live' = live /\ (hit \ hit' # {} \/ budget'.noise # budget.noise)
+\* A mark begins the decision that r may ask for; a loss is only seen, and a queue marks before it drops.
+MayAsk(r) == (state[r] = "monitor" /\ Idle(alone[r])) \/ \E i \in Sets : r \in members[i] /\ state[r] # "monitor" /\ Idle(ofset[i])
+MarkSeen(r) ==
+    /\ \A s \in Subflows : IF s = r /\ state[r] = "monitor" /\ Idle(alone[r]) THEN Begins(alone'[s], r)
+                           ELSE Sees(alone[s], alone'[s], r)
+    /\ \A i \in Sets : IF r \in members[i] /\ state[r] # "monitor" /\ Idle(ofset[i]) THEN Begins(ofset'[i], r)
+                       ELSE Sees(ofset[i], ofset'[i], r)
+OnlySeen(r) ==
+    /\ \A s \in Subflows : Sees(alone[s], alone'[s], r)
+    /\ \A i \in Sets : Sees(ofset[i], ofset'[i], r)
+EventOf(r) ==
+    /\ IF r \in hit THEN hit' = hit \ {r} /\ budget' = budget ELSE hit' = hit /\ Left("noise")
+    /\ recent' = recent \cup {r} /\ used' = used \ {r}
+    /\ MarkSeen(r) \/ (OnlySeen(r) /\ (r \in hit => \E q \in recent : Bottleneck[q] = Bottleneck[r] /\ q \notin hit))
+    /\ UNCHANGED <<live, state, members, passed>>
+EventsAreSeen == [][Eventful => \E r \in live : EventOf(r)]_vars
+
+\* A congestion reaches all live subflows of one queue (but one, where one may be missed), and no queue twice at once.
+Congested ==
+    \E b \in {Bottleneck[r] : r \in live} :
+        LET at == {r \in live : Bottleneck[r] = b} IN
+        /\ at \cap (hit \cup recent) = {}
+        /\ hit \subseteq hit' /\ hit' \ hit \subseteq at
+        /\ Cardinality(at \ hit') <= (IF Missing THEN 1 ELSE 0)
+CongestionsReachAll ==
+    [][hit' \ hit # {} => /\ Congested
+                          /\ Apart => hit \cup recent = {} /\ (\A r \in Subflows : Idle(alone[r])) /\ (\A i \in Sets : Idle(ofset[i]))
+                          /\ UNCHANGED <<live, state, members, recent, alone, ofset, budget, passed, used>>]_vars
+
+\* Half a round trip ends for one subflow at a time, and not while a congestion is on its way to its queue.
+PastFades ==
+    [][live' = live /\ recent \ recent' # {} =>
+           \E r \in recent : /\ recent' = recent \ {r} /\ used' = used \ {r} /\ Quiet(r)
+                             /\ UNCHANGED <<live, state, members, alone, ofset, hit, budget, passed>>]_vars
+Narrows(j, k) == \E r \in j.open : /\ k.waits /\ k.trigger = j.trigger /\ k.seen = j.seen
+                                   /\ k.open = j.open \ {r} /\ Quiet(r)
+Narrowed(j, k) == live' = live /\ j.waits /\ k.waits /\ k.open # j.open
+WindowsClose ==
+    [][/\ \A s \in Subflows : Narrowed(alone[s], alone'[s]) =>
+              /\ Narrows(alone[s], alone'[s]) /\ \A r \in Subflows : r # s => alone'[r] = alone[r]
+              /\ UNCHANGED <<live, state, members, recent, ofset, hit, budget, passed, used>>
+       /\ \A i \in Sets : Narrowed(ofset[i], ofset'[i]) =>
+              /\ Narrows(ofset[i], ofset'[i]) /\ \A k \in Sets : k # i => ofset'[k] = ofset[k]
+              /\ UNCHANGED <<live, state, members, recent, alone, hit, budget, passed, used>>]_vars
+
+\* The first stage: r and the monitored subflows that it saw become the set of the lowest free number, in judgement.
+Gathered(r) == {r} \cup {s \in live : s \in alone[r].seen /\ state[s] = "monitor"}
+Unused == {i \in Sets : members[i] = {}}
+Gathers(r, all) ==
+    \E i \in Unused :
+        /\ \A k \in Unused : i <= k
+        /\ members'[i] = all /\ \A k \in Sets : k # i => members'[k] = members[k] /\ ofset'[k] = ofset[k]
+        /\ \A s \in Subflows : IF s \in all THEN state'[s] = "judgement" /\ Forgot(alone'[s])
+                               ELSE state'[s] = state[s] /\ alone'[s] = alone[s]
+        /\ Forgot(ofset'[i]) /\ passed' = passed \ {i}
+        /\ \A s \in Subflows : s \in used' <=> s \in used \/ (s \in all /\ s \in recent)
+FirstStage ==
+    [][live' = live /\ (\E s \in Subflows : Ends(alone[s], alone'[s])) =>
+           \E r \in Subflows :
+               /\ Ends(alone[r], alone'[r]) /\ alone[r].open = {} /\ UNCHANGED <<recent, hit, budget>>
+               /\ IF Cardinality(Gathered(r)) > 1 /\ Unused # {} THEN Gathers(r, Gathered(r))
+                  ELSE /\ Forgot(alone'[r]) /\ \A s \in Subflows : s # r => alone'[s] = alone[s]
+                       /\ UNCHANGED <<state, members, ofset, passed, used>>]_vars
+
+\* The second: it holds when no member was silent and no outsider had an event. Who counts as outsider is chosen.
+Silent(i) == {s \in members[i] : s # ofset[i].trigger /\ s \notin ofset[i].seen}
+Strangers(i) == {s \in ofset[i].seen : s \in live /\ s \notin members[i] /\ (Outsiders = "any" \/ state[s] = "monitor")}
+SecondStage ==
+    [][\A i \in Sets : live' = live /\ Ends(ofset[i], ofset'[i]) =>
+           LET holds == Silent(i) = {} /\ Strangers(i) = {} IN
+           /\ ofset[i].open = {} /\ Forgot(ofset'[i])
+           /\ \A s \in Subflows : state'[s] = IF s \notin members[i] THEN state[s] ELSE IF holds THEN "final" ELSE "monitor"
+           /\ members'[i] = (IF holds THEN members[i] ELSE {})
+           /\ i \in passed' <=> holds
+           /\ \A k \in Sets : k # i => members'[k] = members[k] /\ ofset'[k] = ofset[k] /\ (k \in passed' <=> k \in passed)
+           /\ UNCHANGED <<recent, alone, hit, budget, used>>]_vars
+
+\* Who closes is seen and asked about no more; a decision of its own is dropped; a pair without it is no set.
+Without(j, k, r) ==
+    IF j.waits /\ j.trigger # r
+    THEN k.waits /\ k.trigger = j.trigger /\ k.seen = j.seen \ {r} /\ k.open = j.open \ {r}
+    ELSE Forgot(k)
+Comes(r) == /\ r \notin live /\ live' = live \cup {r} /\ Left("join")
+            /\ UNCHANGED <<state, members, recent, alone, ofset, hit, passed, used>>
+Goes(r) ==
+    /\ r \in live /\ live' = live \ {r} /\ Left("close")
+    /\ recent' = recent \ {r} /\ hit' = hit \ {r} /\ used' = used \ {r}
+    /\ \A s \in Subflows : IF s = r THEN Forgot(alone'[s]) ELSE Without(alone[s], alone'[s], r)
+    /\ \A i \in Sets :
+           LET ended == Cardinality(members[i]) = 2 /\ r \in members[i] IN
+           /\ members'[i] = (IF ended THEN {} ELSE members[i] \ {r})
+           /\ IF ended THEN Forgot(ofset'[i]) ELSE Without(ofset[i], ofset'[i], r)
+           /\ i \in passed' <=> i \in passed /\ ~ ended
+           /\ \A s \in members[i] : s # r => state'[s] = IF ended THEN "monitor" ELSE state[s]
+    /\ state'[r] = "monitor" /\ \A s \in Subflows : s # r /\ state[s] = "monitor" => state'[s] = "monitor"
+ComesAndGoes == [][live' # live => \E r \in Subflows : Comes(r) \/ Goes(r)]_vars
+
+\* Nothing else changes any of it.
+OnlyForACause ==
+    [][LET ended == (\E s \in Subflows : Ends(alone[s], alone'[s])) \/ (\E i \in Sets : Ends(ofset[i], ofset'[i])) IN
+       /\ (state' # state \/ members' # members \/ passed' # passed) => ended \/ live' # live
+       /\ (\E s \in Subflows : Idle(alone[s]) /\ alone'[s].waits) \/ (\E i \in Sets : Idle(ofset[i]) /\ ofset'[i].waits) => Eventful
+       /\ (\E s \in Subflows : alone'[s].seen \ alone[s].seen # {}) \/ (\E i \in Sets : ofset'[i].seen \ ofset[i].seen # {}) => Eventful
+       /\ (recent' \ recent # {} \/ (used' # used /\ recent' = recent /\ ~ ended)) => Eventful
+       /\ budget' # budget => Eventful \/ live' # live]_vars
+
+\* What must be possible: a mark wherever one is under way or noise is left, a loss where a mark came before it, the
+\* end of a half that nothing is under way to, a decision whose windows are over, a join, a close, a congestion.
+Possible ==
+    /\ \A r \in live : r \in hit \/ budget.noise > 0 => ENABLED Ece(r)
+    /\ \A r \in live : (IF r \in hit THEN \E q \in recent : Bottleneck[q] = Bottleneck[r] /\ q \notin hit ELSE budget.noise > 0)
+                       => ENABLED Loss(r)
+    /\ \A r \in recent : Quiet(r) => ENABLED Fade(r)
+    /\ \A s \in Subflows : \A r \in alone[s].open : Quiet(r) => ENABLED CloseAlone(s, r)
+    /\ \A i \in Sets : \A r \in ofset[i].open : Quiet(r) => ENABLED CloseSet(i, r)
+    /\ \A r \in Subflows : alone[r].open = {} /\ alone[r].waits => ENABLED JudgeAlone(r)
+    /\ \A i \in Sets : ofset[i].open = {} /\ ofset[i].waits => ENABLED JudgeSet(i)
+    /\ \A r \in Subflows : IF r \in live THEN budget.close > 0 => ENABLED Leave(r) ELSE budget.join > 0 => ENABLED Join(r)
+    /\ \A b \in {Bottleneck[r] : r \in live} :
+           LET at == {r \in live : Bottleneck[r] = b}
+               apart == hit \cup recent = {} /\ (\A r \in Subflows : Idle(alone[r])) /\ (\A i \in Sets : Idle(ofset[i]))
+           IN at \cap (hit \cup recent) = {} /\ (Apart => apart) =>
+                  /\ ENABLED (Congest(b) /\ hit' = hit \cup at)
+                  /\ Missing => \A r \in at : Cardinality(at) > 1 => ENABLED (Congest(b) /\ hit' = hit \cup (at \ {r}))
+
 \* The bottlenecks with two live subflows or more.
 True == {Through(b) : b \in {"A", "B", "C"}}
 Right ==

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tests.oracles.coupled import Lia
-from tests.oracles.paths import Oracle, Path, decimal, power, quadratic, rate, total
+from tests.oracles.paths import SEGMENT_BYTES, Oracle, Path, decimal, power, quadratic, rate, total
+
+STATIC = Fraction(65535 * 65536 // SEGMENT_BYTES, 65536)
+"""65535 bytes, in segments of which the controllers keep 16 fractional bits."""
 
 
 @dataclass
@@ -15,7 +18,7 @@ class Undoable:
     """What a reduction took."""
 
     cwnd: Fraction
-    ssthresh: Fraction | None
+    ssthresh: Fraction
     coupled: bool
     others_left: bool = False
 
@@ -24,7 +27,7 @@ class Undoable:
 class Css(Lia):
     """Coupled slow start (CSS Algorithms 1-3), LIA in congestion avoidance."""
 
-    con: Fraction = Fraction(65535, 1460)
+    con: Fraction = STATIC
     alpha_now: Fraction = Fraction(3, 2)
     alpha0: Fraction = Fraction(3, 2)
     cap: Fraction = Fraction(2)
@@ -36,11 +39,26 @@ class Css(Lia):
     weighted: bool = False
     """join_weighted: windows at a join as rates (C9)."""
     undoable: dict[int, Undoable] = field(default_factory=dict)
-    alone: set[int] = field(default_factory=set)
-    """Subflows that came when nobody was coupled: they start as a TCP does, whatever an undo brings back."""
+    outside: set[int] = field(default_factory=set)
+    """Subflows that are not in the initial slow start: they left it, or came when nobody was in it."""
+
+    def __post_init__(self) -> None:
+        for r in range(len(self.paths)):
+            self.begin(r)
+
+    def begin(self, r: int) -> None:
+        """A subflow begins with the static threshold, or with con_ssthresh where that is more (C15)."""
+        if self.paths[r].ssthresh is None:
+            self.paths[r].ssthresh = self.own
+        else:
+            self.outside.add(r)
+
+    @property
+    def own(self) -> Fraction:
+        return max(STATIC, self.con)
 
     def is_initial(self, r: int) -> bool:
-        return self.paths[r].initial and r not in self.alone
+        return r not in self.outside
 
     def coupled(self, r: int) -> bool:
         return self.initial_ss and self.is_initial(r)
@@ -49,13 +67,20 @@ class Css(Lia):
         return [p for r, p in enumerate(self.paths) if p.live and self.is_initial(r)]
 
     def grow(self, r: int, acked: int) -> None:
-        if not self.coupled(r):
+        """CSS Algorithm 1: any subflow's ACK tests the rate; that of a coupled one then its own threshold."""
+        p, coupled = self.paths[r], self.coupled(r)
+        if self.initial_ss and self.rate_test() > self.con:
+            self.exit()
+            if coupled:
+                return
+        if not coupled:
             super().grow(r, acked)
             return
-        if self.rate_test() > self.con:
-            self.exit()
+        assert p.ssthresh is not None
+        if p.cwnd > p.ssthresh:
+            self.leave_alone(r)
+            super().grow(r, acked)
             return
-        p = self.paths[r]
         ratio = p.rtt / self.least_coupled() if p.rtt else Fraction(1)
         growth = (self.alpha_now * ratio if self.product else power(self.alpha_now, ratio)) - 1
         cap = self.cap * math.ceil(Fraction(acked, 2)) if self.cap_scales else self.cap
@@ -73,30 +98,38 @@ class Css(Lia):
         self.initial_ss = False
         for p in self.initials():
             p.ssthresh = p.cwnd
+        self.outside.update(range(len(self.paths)))
         for was in self.undoable.values():
             was.others_left = was.coupled
 
+    def leave_alone(self, r: int) -> None:
+        """The last one takes the connection with it (C12)."""
+        self.outside.add(r)
+        if not self.initials():
+            self.initial_ss = False
+
     def reduce(self, r: int, decrease: Fraction) -> None:
         p = self.paths[r]
+        assert p.ssthresh is not None
         quarters = Fraction(p.cwnd // 2 + p.cwnd // 4)
-        threshold = None if p.ssthresh is None else max(p.ssthresh, quarters)
-        self.undoable[r] = Undoable(p.cwnd, threshold, self.coupled(r))
+        self.undoable[r] = Undoable(p.cwnd, max(p.ssthresh, quarters), self.coupled(r))
         super().reduce(r, decrease)
 
     def undo(self, r: int) -> None:
         """Window and threshold come back, and the coupling, unless the connection has left meanwhile."""
         p, was = self.paths[r], self.undoable.pop(r)
+        assert p.ssthresh is not None
         p.cwnd = max(p.cwnd, was.cwnd)
-        p.ssthresh = None if was.ssthresh is None or p.ssthresh is None else max(p.ssthresh, was.ssthresh)
+        p.ssthresh = max(p.ssthresh, was.ssthresh)
         if was.others_left:
             p.ssthresh = p.cwnd
         elif was.coupled:
             self.initial_ss = True
+            self.outside.discard(r)
 
     def reduced(self, r: int) -> None:
-        """Only the subflow that lost leaves; the last one takes the connection with it (C12)."""
-        if not self.initials():
-            self.initial_ss = False
+        """Only the subflow that lost leaves."""
+        self.leave_alone(r)
 
     def sum_of(self, members: list[Path], least: Fraction) -> Fraction:
         """Rm sum w/R with join_weighted, where there is an R; else sum w."""
@@ -108,11 +141,12 @@ class Css(Lia):
     def join(self, p: Path) -> None:
         others, coupled = [q for q in self.paths if q.live], self.initials()
         self.paths.append(p)
+        self.begin(len(self.paths) - 1)
         before = self.sum_of(others, self.least_sampled())
         if not self.initial_ss or (others and not coupled):
             self.initial_ss = False  # no initial subflow was left
-            self.alone.add(len(self.paths) - 1)
-        if not others or not self.initial_ss:
+            self.outside.add(len(self.paths) - 1)
+        if not others or not self.coupled(len(self.paths) - 1):
             return
         after = before + self.sum_of([p], self.least_sampled())
         if after >= self.con:
@@ -169,7 +203,46 @@ class Tccc(Css):
 
 @dataclass
 class TcccPlus(Tccc):
-    """TCCC's slow start; afterwards TCCC's avoidance within a set, NewReno outside."""
+    """TCCC's slow start; afterwards TCCC's avoidance within a set, NewReno outside.
+
+    A path that is alone in its set shares its bottleneck with no other: it leaves coupled slow start.
+    """
+
+    told: bool = False
+    """Has the verdict that paths were given been told?"""
+
+    def verdict(self) -> None:
+        for r, p in enumerate(self.paths):
+            if p.live and p.group and not any(q.live and q.group == p.group for q in self.paths if q is not p):
+                if r in self.undoable:
+                    self.undoable[r].coupled = self.undoable[r].others_left = False
+                if self.is_initial(r):
+                    self.leave_alone(r)
+
+    def tell_given(self) -> None:
+        if not self.told:
+            self.told = True
+            self.verdict()
+
+    def ack(self, r: int, acked: int, marked: int = 0) -> None:
+        self.tell_given()
+        super().ack(r, acked, marked)
+
+    def loss(self, r: int) -> None:
+        self.tell_given()
+        super().loss(r)
+
+    def ece(self, r: int) -> None:
+        self.tell_given()
+        super().ece(r)
+
+    def timeout(self, r: int) -> None:
+        self.tell_given()
+        super().timeout(r)
+
+    def leave(self, r: int) -> None:
+        self.tell_given()
+        super().leave(r)
 
     def members(self, r: int) -> list[Path]:
         p = self.paths[r]

@@ -511,10 +511,12 @@ def test_silence_of_decades_fits():
 
 def test_windows_beyond_32_bits_conform():
     """A window of 2^20 segments does not fit in Q16; coarser units hold it."""
-    controller = rewindow.Controller("tccc", con_ssthresh=15)
+    controller = rewindow.Controller("tccc", con_ssthresh=1 << 20)
     controller.observe()
-    for _ in range(3):
+    for path in range(2):
         controller.join({"rtt": 0.02})
+        controller.loss(path)
+    controller.join({"rtt": 0.02})  # nobody is coupled: slow start to its own threshold
     for _ in range(5):
         controller.ack(2, 1 << 17, 0.02)
     controller.loss(2)

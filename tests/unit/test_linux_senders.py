@@ -202,8 +202,8 @@ def test_a_window_that_an_application_does_not_use_stays(tmp_path: Path) -> None
     assert windows(replayed(trace, tmp_path))[-20:] == [40.0] * 20
 
 
-def grown_to_80() -> Trace:
-    """70 segments were sent and acknowledged at 1.52 s; the timeout is 300 ms."""
+def grown_to_80(window: int = 65535) -> Trace:
+    """70 segments were sent and acknowledged at 1.52 s, with this receiver's window; the timeout is 300 ms."""
     trace = ten_in_flight()
     ack(trace, 1.3, 10)
     for i in range(10, 30):
@@ -211,7 +211,7 @@ def grown_to_80() -> Trace:
     ack(trace, 1.41, 30)
     for i in range(30, 70):
         segment(trace, 1.42 + i * 1e-5, i)
-    ack(trace, 1.52, 70)
+    trace.packet(1.52, False, 1001, 1 + 70 * MSS, window=window)
     return trace
 
 
@@ -242,6 +242,38 @@ def test_a_window_that_outlasts_idle_times(tmp_path: Path) -> None:
     result = replayed(trace, tmp_path)
     assert windows(result, "cwnd_before")[3:] == [80.0, 155.0, 305.0]
     assert windows(result, "ssthresh") == [float("inf")] * 6
+
+
+@pytest.mark.parametrize(("quiet", "window"), [(0.3015, 80.0), (0.3035, 40.0)])
+def test_idle_times_are_compared_in_ticks(quiet: float, window: float, tmp_path: Path) -> None:
+    """Linux's timeout is rounded up to ticks of 4 ms, and so many must have passed and one more."""
+    trace = grown_to_80()
+    segment(trace, 1.42039 + quiet, 70)
+    ack(trace, 1.83, 71)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[-1] == window
+
+
+def test_a_later_flight_shows_that_a_window_outlasted_an_idle_time(tmp_path: Path) -> None:
+    """The first flight after it is small, the next one fills the window that there was before."""
+    trace = grown_to_80()
+    for i in range(70, 80):
+        segment(trace, 1.9 + i * 1e-6, i)
+    ack(trace, 2.0, 80)
+    for i in range(80, 156):
+        segment(trace, 2.05 + i * 1e-6, i)
+    ack(trace, 2.15, 156)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[3:] == [40.0, 80.0]
+
+
+@pytest.mark.parametrize(("bytes_sent", "window"), [(500, 80.0), (400, 40.0)])
+def test_what_fills_a_window_that_the_receiver_closed_was_not_idle(
+    bytes_sent: int, window: float, tmp_path: Path
+) -> None:
+    """500 bytes are left of the receiver's window. A timer sends as many, of data that waits; fewer are new data."""
+    trace, end = grown_to_80(500), 1 + 70 * MSS
+    trace.packet(1.9, True, end, 1001, payload=bytes_sent)
+    trace.packet(2.0, False, 1001, end + bytes_sent)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[-1] == window
 
 
 def test_one_idle_time_that_a_window_outlasted_may_have_been_shorter_than_the_timeout(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import rewindow
 from rewindow.core import lib, name_of
 from rewindow.findings import quality
+from rewindow.findings.senders import judged
 from tests.packets import ACK, FIN, Trace, sack
 from tests.unit.test_linux_senders import recovered_from_ten
 from tests.unit.test_senders import ack, segment
@@ -242,3 +243,26 @@ def test_text_has_counts_and_shares_of_connections(tmp_path: Path) -> None:
     assert shown[0][0].startswith("quality: ")
     assert "connections: 1 good (50.0% of bytes), 1 limited (50.0% of bytes)" in shown[0][1:]
     assert shown[1][:2] == ["quality: poor", "  no_packets x 1: the capture has no packets"]
+
+
+@pytest.mark.parametrize(
+    ("newreno", "cubic", "name"),
+    [
+        ((330, 332), (380, 398), "cubic"),  # most of it was slow start, where both have one window
+        ((380, 384), (384, 400), "cubic"),  # CUBIC's is within a segment all the time
+        ((392, 392), (392, 392), "unknown"),  # nothing but slow start
+        ((390, 392), (398, 398), "unknown"),  # eight ACKs are chance
+        ((240, 250), (300, 310), "unknown"),  # something else than either window was the limit
+        ((380, 380), (100, 150), "newreno"),
+    ],
+)
+def test_a_sender_is_told_where_windows_differ(newreno: tuple[int, int], cubic: tuple[int, int], name: str) -> None:
+    """400 full windows; how often each candidate's was the flight, and within a segment of it."""
+    rows = {
+        candidate: {
+            "full_rows": 400, "matched": matched, "near": near, "exceeded": 0,
+            "first_exceeded_ns": 0, "first_exceeded_record": 0,
+        }
+        for candidate, (matched, near) in (("newreno", newreno), ("cubic", cubic))
+    }  # fmt: skip
+    assert judged(rows).name == name

@@ -81,6 +81,86 @@ def test_a_ratio_of_round_trips_of_500_stops_at_the_cap(name: str, acked: int, r
 
 
 @pytest.mark.parametrize("name", COUPLED)
+def test_the_last_one_above_its_threshold_takes_the_connection_with_it(name: str) -> None:
+    """It keeps its threshold: a loss of the other that is undone later couples that one again."""
+    c = Controller(name, paths=[{"cwnd": 10.0, "rtt": 0.02}, {"cwnd": 60.0, "rtt": 0.2}], mss=1400)
+    c.loss(0)
+    c.ack(1)
+    assert (c.state["initial_ss"], c.paths[1].phase) == (0, "congestion_avoidance")
+    assert c.paths[1].ssthresh == pytest.approx(65535 / 1400, abs=1e-4)
+    c.undo(0)
+    assert (c.paths[0].phase, c.paths[1].phase) == ("coupled_slow_start", "congestion_avoidance")
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_any_subflows_ack_ends_coupled_slow_start(name: str) -> None:
+    """CSS Algorithm 1 line 8, TCCC Algorithm 1 line 13: also the ACK of one that left by a loss, which grows by it."""
+    paths = [{"cwnd": 20.0, "rtt": 0.1}, {"cwnd": 60.0, "rtt": 0.1, "ssthresh": 100.0}]
+    c = Controller(name, paths=paths, con_ssthresh=46.8)
+    c.ack(path=1, acked=2)
+    assert c.paths[1].cwnd == 62.0
+    assert c.state["initial_ss"] == 0
+    assert (c.paths[0].phase, c.paths[0].ssthresh) == ("congestion_avoidance", 20.0)
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_a_subflow_that_comes_with_a_threshold_is_not_coupled(name: str) -> None:
+    c = Controller(name, paths=[{"cwnd": 10.0, "rtt": 0.1}], con_ssthresh=200.0)
+    c.join({"cwnd": 10.0, "rtt": 0.1, "ssthresh": 30.0})
+    assert [p.phase for p in c.paths] == ["coupled_slow_start", "slow_start"]
+    assert (c.state["alpha"], c.state["initial_ss"]) == (1.5, 1)
+
+
+def test_a_verdict_uncouples_the_slow_start_of_tccc_plus() -> None:
+    """TCCC IV.D: each with its own static threshold, for a slow start of its own; a later set does not undo it."""
+    c = Controller("tccc+", paths=[{"cwnd": 10.0, "rtt": 0.1}] * 3, mss=1400)
+    c.loss(2)
+    c.verdict({0: 1, 1: 1}, state="judgement")
+    assert c.paths[0].phase == "coupled_slow_start", "not final"
+    c.verdict({0: None, 1: 1, 2: None})
+    c.ack(0, 4)
+    assert (c.paths[0].phase, c.paths[0].cwnd) == ("slow_start", 14.0)
+    assert c.paths[0].ssthresh == pytest.approx(65535 / 1400, abs=1e-4)
+    assert (c.paths[1].phase, c.state["initial_ss"]) == ("slow_start", 0), "alone in its set"
+    c.undo(2)
+    assert c.paths[2].phase == "slow_start", "its loss was none, but it shares with nobody"
+    c.verdict({0: 1, 1: 1})
+    c.ack(0, 30)
+    c.ack(0, 30)
+    assert c.paths[0].phase == "congestion_avoidance"
+    assert c.paths[0].cwnd > 65535 / 1400
+    assert c.state["initial_ss"] == 0
+
+
+def test_a_verdict_leaves_a_set_coupled() -> None:
+    c = Controller("tccc+", paths=[{"cwnd": 10.0, "rtt": 0.1}] * 3, con_ssthresh=200.0)
+    c.verdict({0: 1, 1: 1, 2: None})
+    assert [p.phase for p in c.paths] == ["coupled_slow_start", "coupled_slow_start", "slow_start"]
+    assert [p.set for p in c.paths] == [1, 1, None]
+    c.leave(1)
+    with pytest.raises(rewindow.BadOption):
+        c.verdict({1: 1})
+
+
+def test_a_verdict_may_be_given_with_the_paths() -> None:
+    """Told with the first event: two sets of one are two subflows that share nothing."""
+    alone = {"cwnd": 10.0, "rtt": 0.1, "set_state": "final"}
+    for sets in ({}, {"set": 1}):
+        c = Controller("tccc+", paths=[alone | sets, alone | {k: 2 for k in sets}])
+        c.ack(0, 2)
+        assert [p.phase for p in c.paths] == ["slow_start", "slow_start"]
+        assert c.paths[0].cwnd == 12.0
+
+
+@pytest.mark.parametrize("name", [n for n in COUPLED if n != "tccc+"])
+def test_only_tccc_plus_listens_to_verdicts(name: str) -> None:
+    c = Controller(name, paths=[{"cwnd": 10.0, "rtt": 0.1}] * 2)
+    c.verdict({0: None, 1: None})
+    c.ack(0)
+    assert {p.phase for p in c.paths} == {"coupled_slow_start"}
+
+
+@pytest.mark.parametrize("name", COUPLED)
 @settings(max_examples=200, deadline=None)
 @given(first=small_windows, joins=st.lists(small_windows, min_size=1, max_size=4), rtt=rtts, con=CON)
 def test_joins(name: str, first: Fraction, joins: list[Fraction], rtt: Fraction, con: Fraction) -> None:

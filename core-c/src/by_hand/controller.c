@@ -10,6 +10,7 @@
 struct rw_controller {
 	struct rw_shadow *shadow;
 	struct rw_detect *detect; /* null: the controller does not use sets */
+	uint8_t given_sets;       /* a bit for each path given with a final set, until the controller has been told */
 	uint8_t own_detector;     /* the detector's place + 1 if it is the controller's own */
 	uint32_t acked[RW_MAX_PATHS]; /* segments acknowledged so far, in place of sequence numbers */
 	struct rw_recorder recorder;  /* used after rw_controller_observe */
@@ -69,7 +70,7 @@ static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct r
 
 static void sets_complete(void *to, uint32_t first_path)
 {
-	rw_shadow_stepped(((rw_controller *)to)->shadow, RW_TRANSITION_SETS, first_path);
+	rw_shadow_regrouped(((rw_controller *)to)->shadow, first_path);
 }
 
 static void stepped(void *to, uint8_t kind, uint32_t path)
@@ -131,6 +132,8 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	p->flight_peak_q16 = state->flight_peak_q16;
 	p->group = state->group;
 	p->group_state = state->group_state;
+	if (state->group_state == RW_GROUP_FINAL)
+		c->given_sets |= (uint8_t)(1 << i);
 	if (join && c->shadow->control->join)
 		c->shadow->control->join(c->shadow->connection, i);
 	if (join)
@@ -159,6 +162,32 @@ static int is_live(const rw_controller *c, uint32_t path)
 	return path < RW_MAX_PATHS && c->shadow->connection->path[path].live;
 }
 
+/* Paths' sets are given one by one: the decision is complete with the first event. */
+static void tell_given_sets(rw_controller *c)
+{
+	uint32_t first = 0;
+	if (!c->given_sets)
+		return;
+	while (!(c->given_sets >> first & 1))
+		first++;
+	c->given_sets = 0;
+	if (c->shadow->control->regrouped)
+		rw_shadow_regrouped(c->shadow, first);
+}
+
+rw_status rw_controller_verdict(rw_controller *c, const rw_verdict *verdict, uint32_t count, rw_error *error)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!is_live(c, verdict[i].path) || verdict[i].group_state > RW_GROUP_FINAL)
+			return rw_bad_value(error, "a verdict is of a path that there is, in a state that there is");
+	tell_given_sets(c);
+	for (uint32_t i = 0; i < count; i++)
+		rw_shadow_set(c->shadow, verdict[i].path, verdict[i].group, verdict[i].group_state);
+	if (count)
+		rw_shadow_regrouped(c->shadow, verdict[0].path);
+	return RW_OK;
+}
+
 /* Dissolves a set with fewer than two members. In a replay the detector does that; by hand there may be no detector. */
 static void dissolve(rw_controller *c, uint32_t path)
 {
@@ -173,13 +202,14 @@ static void dissolve(rw_controller *c, uint32_t path)
 		return;
 	rw_shadow_set(c->shadow, path, 0, RW_GROUP_MONITOR);
 	rw_shadow_set(c->shadow, last, 0, RW_GROUP_MONITOR);
-	rw_shadow_stepped(c->shadow, RW_TRANSITION_SETS, path);
+	rw_shadow_regrouped(c->shadow, path);
 }
 
 rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return rw_bad_value(error, "no such path");
+	tell_given_sets(c);
 	struct rw_detect_sink sink = {set_changed, sets_complete, stepped, c};
 	if (c->detect)
 		rw_detect_leave(c->detect, path, &sink);
@@ -193,6 +223,7 @@ rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segm
 {
 	if (!is_live(c, path))
 		return rw_bad_value(error, "no such path");
+	tell_given_sets(c);
 	if (acked_segments > 1 << 20)
 		return rw_bad_value(error, "acked must be 0 to 1048576 segments");
 	if (marked_segments > acked_segments)
@@ -223,6 +254,7 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t tim
 {
 	if (!is_live(c, path))
 		return rw_bad_value(error, "no such path");
+	tell_given_sets(c);
 	tell_congestion(c, path, marked ? RW_CONGESTION_ECE : RW_CONGESTION_LOSS, time_ns);
 	rw_shadow_reduce(c->shadow, path, marked);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
@@ -247,6 +279,7 @@ rw_status rw_controller_timeout(rw_controller *c, uint32_t path, int64_t time_ns
 {
 	if (!is_live(c, path))
 		return rw_bad_value(error, "no such path");
+	tell_given_sets(c);
 	tell_congestion(c, path, RW_CONGESTION_TIMEOUT, time_ns);
 	rw_shadow_timeout(c->shadow, path, 0, 1);
 	return RW_OK;
@@ -256,6 +289,7 @@ rw_status rw_controller_undo(rw_controller *c, uint32_t path, rw_error *error)
 {
 	if (!is_live(c, path))
 		return rw_bad_value(error, "no such path");
+	tell_given_sets(c);
 	return rw_shadow_undo(c->shadow, path) ? RW_OK : rw_bad_value(error, "no reduction that could be undone");
 }
 

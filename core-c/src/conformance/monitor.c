@@ -77,6 +77,12 @@ static double coupled_rtt_min(const struct rw_snapshot *l)
 	return least;
 }
 
+/* 65535 bytes, in segments. */
+static double static_ssthresh(const struct step *s)
+{
+	return floor(65535.0 * 65536 / (s->c->mss_bytes ? s->c->mss_bytes : 1460)) / 65536;
+}
+
 /* con_ssth: what was set, or the estimate of the path of the smallest RTT, or the largest, or 65535 bytes. */
 static double con_ssthresh(const struct step *s, const struct rw_snapshot *l)
 {
@@ -96,7 +102,13 @@ static double con_ssthresh(const struct step *s, const struct rw_snapshot *l)
 	}
 	if (nearest > 0 || largest > 0)
 		return nearest > 0 ? nearest : largest;
-	return floor(65535.0 * 65536 / (s->c->mss_bytes ? s->c->mss_bytes : 1460)) / 65536;
+	return static_ssthresh(s);
+}
+
+/* The threshold that a subflow begins with (CSS Algorithm 1, line 18). */
+static double own_ssthresh(const struct step *s, const struct rw_snapshot *l)
+{
+	return fmax(static_ssthresh(s), con_ssthresh(s, l));
 }
 
 /* sum w_k / R_k as a window at the smallest RTT, and how far it may be off: nothing is rounded where RTTs are alike. */
@@ -193,20 +205,58 @@ static int near(double found, double expected, double change)
 
 static double limited(double w) { return fmin(w, (double)RW_CWND_MAX_Q16 / 65536); }
 
-static void check_ordinary_ack(struct step *s)
+/* What an ACK that begins with w leaves of the window: slow start up to the threshold, avoidance with what is left of it. */
+static void check_ordinary_growth(struct step *s)
 {
 	const rw_transition_path *p = &s->before->path[s->transition->path], *q = &s->after->path[s->transition->path];
 	double w = segments(p->cwnd_q16), n = s->transition->acked_segments, fast = 0;
 	if (option(s, s->at->aca_period))
 		return; /* its step was worked out from windows before these */
-	require(s, q->ssthresh_q16 == p->ssthresh_q16 && !q->initial == !p->initial, RW_CHECK_THRESHOLDS_SPARED);
-	if (p->cwnd_q16 < p->ssthresh_q16)
-		fast = is_set(p->ssthresh_q16) ? fmin(n, segments(p->ssthresh_q16) - w) : n;
+	if (p->cwnd_q16 < q->ssthresh_q16)
+		fast = is_set(q->ssthresh_q16) ? fmin(n, segments(q->ssthresh_q16) - w) : n;
 	else
 		require(s, segments(q->cwnd_q16) - w <= n * avoidance(s, w) * (1 + RELATIVE) + ABSOLUTE,
 			RW_CHECK_NO_SLOW_START_ABOVE);
 	double slow = (n - fast) * avoidance(s, w + fast);
 	require(s, near(segments(q->cwnd_q16), limited(w + fast + slow), slow), RW_CHECK_AVOIDANCE);
+}
+
+/* Each coupled subflow keeps its window, as its threshold. */
+static void check_exit(struct step *s, double rate, double off, double con)
+{
+	const struct rw_snapshot *b = s->before, *a = s->after;
+	require(s, rate + off > con, RW_CHECK_EXIT_JUSTIFIED);
+	for (uint32_t i = 0; i < b->paths; i++)
+		if (coupled(b, i))
+			require(s,
+				a->path[i].cwnd_q16 == b->path[i].cwnd_q16 &&
+				    a->path[i].ssthresh_q16 == b->path[i].cwnd_q16 && !a->path[i].initial,
+				RW_CHECK_EXIT_FREEZES);
+}
+
+static void check_ordinary_ack(struct step *s)
+{
+	const struct rw_snapshot *b = s->before, *a = s->after;
+	const rw_transition_path *p = &b->path[s->transition->path], *q = &a->path[s->transition->path];
+	require(s, q->ssthresh_q16 == p->ssthresh_q16 && !q->initial == !p->initial, RW_CHECK_THRESHOLDS_SPARED);
+	check_ordinary_growth(s);
+	if (!has_coupled_start(s) || !b->initial_ss)
+		return;
+	/* The exit test is made on every subflow's ACK. */
+	double con = con_ssthresh(s, b), off, rate = coupled_rate(b, &off);
+	if (!a->initial_ss)
+		check_exit(s, rate, off, con);
+	else
+		require(s, rate - off <= con, RW_CHECK_GROWS_WHILE_BELOW);
+}
+
+/* Only this subflow leaves; the connection does with the last one. */
+static void check_left_alone(struct step *s)
+{
+	const struct rw_snapshot *b = s->before, *a = s->after;
+	uint32_t rest = coupled_count(b) - 1;
+	require(s, a->initial_ss == (rest > 0) && a->alpha_q32 == b->alpha_q32 && coupled_count(a) == rest,
+		RW_CHECK_LOSS_IS_PRIVATE);
 }
 
 static void check_coupled_ack(struct step *s)
@@ -215,18 +265,22 @@ static void check_coupled_ack(struct step *s)
 	const rw_transition_path *p = &b->path[s->transition->path], *q = &a->path[s->transition->path];
 	double con = con_ssthresh(s, b), off, rate = coupled_rate(b, &off), n = s->transition->acked_segments;
 	double grown = segments(q->cwnd_q16) - segments(p->cwnd_q16);
-	if (!a->initial_ss) {
-		require(s, rate + off > con, RW_CHECK_EXIT_JUSTIFIED);
-		for (uint32_t i = 0; i < b->paths; i++)
-			if (coupled(b, i))
-				require(s,
-					a->path[i].cwnd_q16 == b->path[i].cwnd_q16 &&
-					    a->path[i].ssthresh_q16 == b->path[i].cwnd_q16 && !a->path[i].initial,
-					RW_CHECK_EXIT_FREEZES);
+	/* An estimate is taken over with this ACK. */
+	double own = option(s, s->at->ssthresh) ? own_ssthresh(s, b) : segments(p->ssthresh_q16);
+	int passed = segments(p->cwnd_q16) > own;
+	if (!a->initial_ss && (!passed || rate - off > con || q->ssthresh_q16 == p->cwnd_q16)) {
+		check_exit(s, rate, off, con);
 		return;
 	}
 	require(s, rate - off <= con, RW_CHECK_GROWS_WHILE_BELOW);
-	require(s, q->initial, RW_CHECK_EXIT_JUSTIFIED); /* nobody leaves alone without a loss */
+	require(s, segments(q->ssthresh_q16) == own, RW_CHECK_THRESHOLDS_SPARED);
+	if (!q->initial) {
+		require(s, passed, RW_CHECK_EXIT_JUSTIFIED); /* without a loss nobody leaves alone before that */
+		check_left_alone(s);
+		check_ordinary_growth(s);
+		return;
+	}
+	require(s, !passed, RW_CHECK_GROWS_TO_THRESHOLD);
 	double cap = segments((uint64_t)option(s, s->at->cap)), least = coupled_rtt_min(b);
 	if (option(s, s->at->cap_scale))
 		cap *= floor((n + 1) / 2);
@@ -239,7 +293,6 @@ static void check_coupled_ack(struct step *s)
 	    s,
 	    near(segments(q->cwnd_q16), limited(segments(p->cwnd_q16) + fmin(cap, growth * n)), fmin(cap, growth * n)),
 	    RW_CHECK_GROWS_BY_ALPHA);
-	require(s, q->ssthresh_q16 == p->ssthresh_q16, RW_CHECK_THRESHOLDS_SPARED);
 }
 
 /* "Same packet loss rate": peaks of the flight within a factor, once every subflow has had a reduction. */
@@ -263,9 +316,9 @@ static int same_loss_rate(const struct step *s, uint32_t own, int sets, int *edg
 
 static void check_reduction(struct step *s)
 {
-	const struct rw_snapshot *b = s->before, *a = s->after;
+	const struct rw_snapshot *b = s->before;
 	uint32_t r = s->transition->path;
-	const rw_transition_path *p = &b->path[r], *q = &a->path[r];
+	const rw_transition_path *p = &b->path[r], *q = &s->after->path[r];
 	double w = segments(p->cwnd_q16), d = w / 2, other = d, least = floor_segments(s);
 	int timeout = s->transition->kind == RW_TRANSITION_TIMEOUT, was_coupled = coupled(b, r);
 	int sets = is_control(s, "tccc+");
@@ -292,11 +345,8 @@ static void check_reduction(struct step *s)
 	if (!is_kernel(s))
 		require(s, q->cwnd_q16 == (timeout ? RW_Q16_ONE : q->ssthresh_q16), RW_CHECK_DECREASE);
 	require(s, !q->initial || !has_coupled_start(s), RW_CHECK_LOSS_UNCOUPLES);
-	if (!was_coupled)
-		return;
-	uint32_t rest = coupled_count(b) - 1;
-	require(s, a->initial_ss == (rest > 0) && a->alpha_q32 == b->alpha_q32 && coupled_count(a) == rest,
-		RW_CHECK_LOSS_IS_PRIVATE);
+	if (was_coupled)
+		check_left_alone(s);
 }
 
 static double weighted(const struct step *s, const struct rw_snapshot *l, uint32_t i, double least)
@@ -377,6 +427,7 @@ static void check_state(struct step *s)
 	const struct rw_snapshot *a = s->after;
 	uint32_t members[256] = {0};
 	double alpha0 = segments((uint64_t)option(s, s->at->alpha0)), alpha = (double)a->alpha_q32 / 4294967296.0;
+	double own = own_ssthresh(s, a);
 	for (uint32_t i = 0; i < a->paths; i++) {
 		const rw_transition_path *p = &a->path[i];
 		if (!p->live)
@@ -389,7 +440,9 @@ static void check_state(struct step *s)
 			members[p->group]++;
 		if (has_coupled_start(s)) {
 			require(s, !p->initial || a->initial_ss, RW_CHECK_INITIAL_TOGETHER);
-			require(s, !coupled(a, i) || !is_set(p->ssthresh_q16), RW_CHECK_COUPLED_HAS_NO_THRESHOLD);
+			/* An estimate is taken over with the subflow's next ACK. */
+			require(s, !coupled(a, i) || option(s, s->at->ssthresh) || segments(p->ssthresh_q16) >= own,
+				RW_CHECK_COUPLED_HAS_OWN_THRESHOLD);
 		}
 	}
 	for (uint32_t i = 0; i < a->paths; i++)
@@ -399,12 +452,19 @@ static void check_state(struct step *s)
 		require(s, alpha > 1 && alpha <= alpha0 + ALPHA_SLACK, RW_CHECK_ALPHA_IN_RANGE);
 }
 
+/* A verdict of this step: the subflow shares its bottleneck with no other (TCCC IV.D). */
+static int is_separated(const struct step *s, uint32_t path)
+{
+	return s->transition->kind == RW_TRANSITION_SETS && s->at->verdicts && rw_shares_with_nobody(s->after, path);
+}
+
 /* What any step may not do: only its own subflow transitions, and what has ended does not begin again. */
 static void check_others(struct step *s)
 {
 	const struct rw_snapshot *b = s->before, *a = s->after;
 	uint8_t kind = s->transition->kind;
 	int exits = b->initial_ss && !a->initial_ss, still = kind == RW_TRANSITION_RTT || kind == RW_TRANSITION_SETS;
+	uint32_t separated = 0;
 	for (uint32_t i = 0; i < b->paths; i++) {
 		const rw_transition_path *p = &b->path[i], *q = &a->path[i];
 		int own = i == s->transition->path;
@@ -419,6 +479,13 @@ static void check_others(struct step *s)
 		if (own && !still)
 			continue;
 		require(s, q->cwnd_q16 == p->cwnd_q16, RW_CHECK_OTHERS_SPARED);
+		if (is_separated(s, i)) {
+			/* Its threshold stays, or is its estimate. */
+			require(s, !q->initial, RW_CHECK_EXIT_JUSTIFIED);
+			require(s, q->ssthresh_q16 == p->ssthresh_q16 || p->estimate_q16, RW_CHECK_THRESHOLDS_SPARED);
+			separated += (uint32_t)coupled(b, i);
+			continue;
+		}
 		require(s, q->ssthresh_q16 == p->ssthresh_q16 || (exits && coupled(b, i)), RW_CHECK_THRESHOLDS_SPARED);
 		require(s, !q->initial == !p->initial || (exits && coupled(b, i)), RW_CHECK_OTHERS_SPARED);
 	}
@@ -436,7 +503,7 @@ static void check_others(struct step *s)
 	/* Who does not grow, join or lose leaves the connection where it is. */
 	if (exits && s->transition->kind != RW_TRANSITION_ACK && s->transition->kind != RW_TRANSITION_JOIN &&
 	    s->transition->kind != RW_TRANSITION_LOSS && s->transition->kind != RW_TRANSITION_ECE &&
-	    s->transition->kind != RW_TRANSITION_TIMEOUT)
+	    s->transition->kind != RW_TRANSITION_TIMEOUT && separated != coupled_count(b))
 		require(s, 0, RW_CHECK_EXIT_JUSTIFIED);
 }
 

@@ -59,6 +59,10 @@ static int all_leave(const struct check *k)
 	uint32_t coupled = 0;
 	for (uint32_t i = 0; i < k->before->paths; i++)
 		coupled += (uint32_t)is_coupled(k->before, i);
+	/* Who passes its own threshold leaves alone, with that; who leaves with all has its window as its threshold. */
+	const rw_transition_path *p = &k->before->path[k->transition->path], *q = &k->after->path[k->transition->path];
+	if (kind == RW_TRANSITION_ACK && is_coupled(k->before, k->transition->path) && q->ssthresh_q16 != p->cwnd_q16)
+		return 0;
 	return coupled && !k->after->initial_ss && (kind == RW_TRANSITION_ACK || kind == RW_TRANSITION_JOIN);
 }
 
@@ -216,6 +220,10 @@ static void remember(struct check *k)
 		m->reduced = m->reducible = 1;
 		m->left = is_coupled(k->before, path) ? RW_LEFT_ALONE : RW_LEFT_NOT;
 	}
+	/* What shares with no other is not coupled again (TCCC IV.D). */
+	for (uint32_t i = 0; kind == RW_TRANSITION_SETS && k->at->verdicts && i < k->after->paths; i++)
+		if (rw_shares_with_nobody(k->after, i))
+			k->memory->path[i].left = RW_LEFT_NOT;
 	if (kind == RW_TRANSITION_UNDO) {
 		m->reducible = 0;
 		m->left = RW_LEFT_NOT;

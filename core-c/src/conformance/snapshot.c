@@ -38,6 +38,8 @@ struct rw_word_places rw_word_places_of(const struct rw_control *control)
 	    .aca_md = option(control, "aca_md"),
 	    .aca_safe = option(control, "aca_safe"),
 	    .same_loss_ratio = option(control, "same_loss_ratio"),
+	    .verdicts = control->regrouped != NULL,
+	    .ssthresh = option(control, "ssthresh"),
 	    .aca_period = option(control, "aca_period"),
 	    .p_est = option(control, "p_est"),
 	    .beta_floor = option(control, "sbcc_beta_floor"),
@@ -117,4 +119,13 @@ int rw_snapshot_update_times(const struct rw_connection *c, const struct rw_word
 	l->estimate_q16 = of_path(p, places->estimate);
 	l->beta_q32 = of_path(p, places->beta);
 	return 1;
+}
+
+int rw_shares_with_nobody(const struct rw_snapshot *snapshot, uint32_t path)
+{
+	const rw_transition_path *p = &snapshot->path[path];
+	for (uint32_t i = 0; p->group && i < snapshot->paths; i++)
+		if (i != path && snapshot->path[i].live && snapshot->path[i].group == p->group)
+			return 0;
+	return p->live && p->group_state == RW_GROUP_FINAL;
 }

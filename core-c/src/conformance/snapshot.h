@@ -27,10 +27,13 @@ struct rw_detector_snapshot {
 struct rw_word_places {
 	int8_t initial_ss, alpha, con_ssthresh, coupled_rtt, estimate, beta;
 	int8_t mode, min_ssthresh, alpha0, cap, cap_scale, alpha_form, join_weighted, aca_md, aca_safe, same_loss_ratio,
-	    aca_period, p_est;
+	    ssthresh, aca_period, p_est;
 	int8_t beta_floor, beta_loss, beta_inside_max;
+	uint8_t verdicts; /* a final verdict that a subflow shares with no other takes it out of coupled slow start */
 };
 
+/* A final verdict that a path is in no set, or in one without another path. */
+int rw_shares_with_nobody(const struct rw_snapshot *snapshot, uint32_t path);
 /* Is there a specification of it? */
 int rw_is_monitored(const struct rw_control *control);
 struct rw_word_places rw_word_places_of(const struct rw_control *control);

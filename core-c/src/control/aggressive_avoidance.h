@@ -23,7 +23,8 @@ enum { ACA_MD_AUTO, ACA_MD_EQ8, ACA_MD_HALF };
 enum { P_EST_FLIGHT, P_EST_INTERVAL };
 /* When the steps were worked out last, and the step of each path; where they are kept. */
 enum { WORD_ACA_NS = WORD_CON_SSTHRESH_Q16 + 1 };
-enum { PATH_ACA_STEP_Q40 = RW_PATH_WORDS - 1 };
+enum { PATH_ACA_STEP_Q40 = PATH_LEFT + 1 };
+_Static_assert(PATH_ACA_STEP_Q40 < RW_PATH_WORDS, "the state fits");
 _Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 
 #define AGGRESSIVE_AVOIDANCE_OPTIONS                                                                                   \
@@ -107,10 +108,8 @@ RW_INLINE uint64_t aca_current_step_q40(struct rw_connection *c, const struct rw
 RW_INLINE void aca_ack(struct rw_connection *c, const struct rw_ack *ack, int sets)
 {
 	struct rw_path *p = &c->path[ack->path];
-	if (css_is_coupled(c, p)) {
-		css_ack(c, ack);
+	if (css_ack(c, ack))
 		return;
-	}
 	uint64_t acked_q16 = rw_after_slow_start(p, ack);
 	if (acked_q16)
 		rw_congestion_avoidance_q40(p, aca_current_step_q40(c, ack, sets), acked_q16);
@@ -136,8 +135,7 @@ struct __attribute__((may_alias)) rw_loss_intervals {
 	uint32_t since;  /* the last loss */
 	uint32_t losses; /* so far; at most twice LOSS_INTERVALS, the places go around */
 };
-_Static_assert(sizeof(struct rw_loss_intervals) <= (PATH_ACA_STEP_Q40 - PATH_ESTIMATOR) * sizeof(uint64_t),
-	       "the state fits");
+_Static_assert(sizeof(struct rw_loss_intervals) <= (PATH_LEFT - PATH_ESTIMATOR) * sizeof(uint64_t), "the state fits");
 
 RW_INLINE void aca_delivered(struct rw_connection *c, const struct rw_ack *ack)
 {

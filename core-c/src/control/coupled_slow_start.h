@@ -1,7 +1,9 @@
 /*
- * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, as docs/paper-notes.md resolves them (C-1 to C-23).
+ * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, as docs/paper-notes.md resolves them (C-1 to C-24).
  *
- *   exit   when sum w_k/R_k > con_ssthresh/min R: every initial subflow gets ssthresh = w, at once
+ *   begin  ssthresh = 65535 bytes, or con_ssthresh where that is more
+ *   exit   on any subflow's ACK, when sum w_k/R_k > con_ssthresh/min R: every initial subflow gets ssthresh = w, at once
+ *   alone  on its own ACK, when w > ssthresh: that subflow only, which goes on in congestion avoidance
  *   growth w += min(L, (alpha^(R_r/min R) - 1) acked)
  *   join   ln alpha' = ln alpha ln(con/(W + IW)) / ln(con/W);  W + IW >= con: exit now
  *   leave  the mirror of join, not above alpha0
@@ -27,8 +29,8 @@ enum {
 	COUPLED_OPTIONS
 };
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
-enum { PATH_RTT_NS };
-/* rw_path.left_initial: by its loss, and whether the connection has left since. */
+enum { PATH_RTT_NS, PATH_LEFT = RW_PATH_WORDS - 2 };
+/* word PATH_LEFT, of a subflow that is not initial: has a loss taken it out, and has the connection left since? */
 enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                                 \
@@ -58,7 +60,7 @@ enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 	    {"ssthresh",                                                                                                \
 	     "static|hoe|hystart|hystart++",                                                                            \
 	     "static",                                                                                                  \
-	     "static: 65535 bytes, the setting of both papers; else the "                                               \
+	     "static: 65535 bytes, the setting of both papers, with which each subflow begins, too (C-15); else the "   \
 	     "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",        \
 	     RW_OPTION_CHOICE,                                                                                          \
 	     0,                                                                                                         \
@@ -88,11 +90,26 @@ RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
 	return nearest ? nearest : largest ? largest : rw_static_ssthresh_q16(c);
 }
 
+/*
+ * The threshold that a subflow begins with (CSS Algorithm 1, line 18; C-15). Line 1 sets it and con_ssthresh to one number:
+ * with a larger con_ssthresh it is that, since the smaller one would end each subflow before the connection's could.
+ */
+RW_INLINE uint64_t css_own_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_max64(rw_static_ssthresh_q16(c), css_con_ssthresh_q16(c));
+}
+
 RW_INLINE void css_open(struct rw_connection *c)
 {
 	c->word[WORD_INITIAL_SS] = 1;
 	c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16;
 	c->word[WORD_CON_SSTHRESH_Q16] = (uint64_t)c->option[CON_SSTHRESH];
+}
+
+RW_INLINE void css_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = css_own_ssthresh_q16(c);
 }
 
 /* TCCC line 15: half of each sample, for this purpose only (C-4, C-5). */
@@ -138,12 +155,28 @@ RW_INLINE int css_is_coupled(const struct rw_connection *c, const struct rw_path
 	return c->word[WORD_INITIAL_SS] && p->initial;
 }
 
-/* What an estimator kept is not needed any more: the words are free for avoidance. */
+/* The words that an estimator uses in the initial slow start, and avoidance after it. */
+RW_INLINE void css_clear_words(struct rw_path *p)
+{
+	for (int i = PATH_ESTIMATOR; i < RW_PATH_WORDS; i++)
+		p->word[i] = 0;
+}
+
 RW_INLINE void css_leave_initial(struct rw_path *p)
 {
 	p->initial = 0;
-	for (int i = PATH_ESTIMATOR; i < RW_PATH_WORDS; i++)
-		p->word[i] = 0;
+	css_clear_words(p);
+}
+
+/* Only this subflow leaves. The connection has left when no initial subflow remains. */
+RW_INLINE void css_leave_alone(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		css_leave_initial(&c->path[path]);
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
+		if (c->path[i].live && c->path[i].initial)
+			return;
+	c->word[WORD_INITIAL_SS] = 0;
 }
 
 RW_INLINE void css_exit(struct rw_connection *c)
@@ -154,8 +187,8 @@ RW_INLINE void css_exit(struct rw_connection *c)
 		if (p->live && p->initial) {
 			p->ssthresh_q16 = p->cwnd_q16;
 			css_leave_initial(p);
-		} else if (p->left_initial == LEFT_ALONE) {
-			p->left_initial = LEFT_BEFORE_EXIT;
+		} else if (p->word[PATH_LEFT] == LEFT_ALONE) {
+			p->word[PATH_LEFT] = LEFT_BEFORE_EXIT;
 		}
 	}
 }
@@ -173,23 +206,35 @@ RW_INLINE uint64_t css_growth_q32(const struct rw_connection *c, const struct rw
 	return rw_exp2_minus_one_q32(rw_multiply_divide(rw_log2_q32(alpha), rho_q16, RW_Q16_ONE));
 }
 
-/* An ACK on a coupled subflow. Returns 1 when it made the connection leave: no growth on that ACK. */
+/*
+ * An ACK while the connection is in its initial slow start. Returns 1 when that was all the ACK does; 0 when it is an
+ * ordinary one, for slow start and congestion avoidance.
+ */
 RW_INLINE int css_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
 	struct rw_path *p = &c->path[ack->path];
+	if (!c->word[WORD_INITIAL_SS])
+		return 0;
 	uint64_t rtt_min_ns = css_rtt_min_ns(c);
+	int coupled = css_is_coupled(c, p);
 	if (css_rate_q27(c, rtt_min_ns) > css_con_ssthresh_q16(c) << 11) {
 		css_exit(c);
-		return 1;
+		return coupled; /* whoever leaves by this ACK does not grow by it */
+	}
+	if (!coupled)
+		return 0;
+	if (c->option[SSTHRESH] != ESTIMATOR_STATIC)
+		p->ssthresh_q16 = css_own_ssthresh_q16(c);
+	if (p->cwnd_q16 > p->ssthresh_q16) {
+		css_leave_alone(c, ack->path);
+		return 0;
 	}
 	uint64_t step_q32 = rw_multiply_divide(css_growth_q32(c, p, rtt_min_ns), ack->acked_segments, 1);
 	uint64_t cap_q16 = (uint64_t)c->option[L_SEGMENTS];
 	if (c->option[L_SCALE])
 		cap_q16 *= ((uint64_t)ack->acked_segments + 1) / 2;
 	rw_grow_q40(p, rw_min64(step_q32, cap_q16 << 16) << 8);
-	if (p->cwnd_q16 > p->ssthresh_q16)
-		css_leave_initial(p); /* CSS Algorithm 1, line 17: enters congestion avoidance by itself */
-	return 0;
+	return 1;
 }
 
 /* alpha^(log(con/after) / log(con/before)), Q32; before and after below con. */
@@ -227,13 +272,13 @@ RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 			coupled += c->path[i].initial;
 		}
 	struct rw_path *p = &c->path[path];
-	p->initial = c->word[WORD_INITIAL_SS] && (others == 0 || coupled > 0);
-	if (!p->initial) {
+	if (!c->word[WORD_INITIAL_SS] || (others && !coupled)) {
+		p->initial = 0;
 		if (others)
 			c->word[WORD_INITIAL_SS] = 0; /* no initial subflow was left */
 		return;
 	}
-	if (others == 0)
+	if (!p->initial || !others)
 		return;
 	uint64_t rtt_min_ns = css_rtt_min_ns(c), con = css_con_ssthresh_q16(c);
 	uint64_t before = css_total_without_q16(c, path, rtt_min_ns);
@@ -265,29 +310,29 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 /* CSS Algorithm 1, lines 5-7: only the subflow that lost leaves (C-12). */
 RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 {
-	c->path[path].left_initial = c->path[path].initial ? LEFT_ALONE : LEFT_NOTHING;
-	if (c->path[path].initial)
-		css_leave_initial(&c->path[path]);
-	for (uint32_t i = 0; i < rw_path_count(c); i++)
-		if (c->path[i].live && c->path[i].initial)
-			return;
-	c->word[WORD_INITIAL_SS] = 0;
+	uint64_t left = c->path[path].initial ? LEFT_ALONE : LEFT_NOTHING;
+	css_leave_alone(c, path);
+	c->path[path].word[PATH_LEFT] = left;
 }
 
 /*
- * Not in print. A loss that was none takes nobody out: with no threshold and no coupling a subflow would grow as a TCP
- * alone until its next loss. Where the others have left meanwhile, it leaves as they did.
+ * Not in print. A loss that was none takes nobody out: without the coupling a subflow would double its window in each round
+ * trip up to its own threshold. Where the others have left meanwhile, it leaves as they did.
  */
 RW_INLINE void css_undo(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
-	if (p->left_initial == LEFT_ALONE) {
+	if (p->initial)
+		return;
+	uint64_t left = p->word[PATH_LEFT];
+	p->word[PATH_LEFT] = LEFT_NOTHING;
+	if (left == LEFT_ALONE) {
+		css_clear_words(p);
 		p->initial = 1;
 		c->word[WORD_INITIAL_SS] = 1;
-	} else if (p->left_initial == LEFT_BEFORE_EXIT) {
+	} else if (left == LEFT_BEFORE_EXIT) {
 		p->ssthresh_q16 = p->cwnd_q16;
 	}
-	p->left_initial = LEFT_NOTHING;
 }
 
 /* A loss that the avoidance has no rule of its own for, and every timeout. */

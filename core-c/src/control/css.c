@@ -16,10 +16,8 @@ static const struct rw_word_name css_words[] = {COUPLED_SLOW_START_WORDS, {0}};
 static void css_control_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
 	struct rw_path *p = &c->path[ack->path];
-	if (css_is_coupled(c, p)) {
-		css_ack(c, ack);
+	if (css_ack(c, ack))
 		return;
-	}
 	uint64_t acked_q16 = rw_after_slow_start(p, ack);
 	if (acked_q16) {
 		struct rw_sums t = rw_sum_paths(c);
@@ -31,13 +29,16 @@ const struct rw_control rw_control_css = {
     .name = "css",
     .source = "CSS paper, Algorithms 1-3; RFC 6356 in congestion avoidance",
     .formula = "exit: sum w_k/R_k > con_ssthresh/min R; growth: min(L, (alpha^(R_r/min R) - 1) acked)",
-    .deviations = "The exit test is made on every ACK with the current smallest RTT. A join at or beyond con_ssth ends "
-		  "coupled slow start. A subflow that leaves is the mirror of one that joins. alpha_r is worked out "
-		  "anew on every ACK. An undone loss gives the coupling back.",
+    .deviations =
+	"The exit test is made on every ACK with the current smallest RTT. A subflow's own threshold is the static "
+	"one, or con_ssthresh where that is more. A join at or beyond con_ssth ends "
+	"coupled slow start. A subflow that leaves is the mirror of one that joins. alpha_r is worked out "
+	"anew on every ACK. An undone loss gives the coupling back.",
     .multipath = 1,
     .options = css_options,
     .words = css_words,
     .open = css_open,
+    .begin = css_begin,
     .delivered = css_delivered,
     .rtt = css_rtt,
     .join = css_join,

@@ -333,6 +333,7 @@ const struct rw_control rw_control_cubic = {
     .ack = cubic_ack,
     .withheld = cubic_withheld,
     .resume = cubic_resume,
+    .tick_ns = tick_ns,
     .loss = cubic_loss,
     .timeout = cubic_timeout,
 };

@@ -30,11 +30,12 @@ const struct rw_control rw_control_tccc = {
 	"(alpha_form). The same packet loss rate is not defined in print: peaks of the flight within a factor "
 	"(same_loss_ratio). Eq. 8 leaves n alike subflows a window of w (1 - n/2): a floor (min_ssthresh). A "
 	"join at or beyond con_ssth ends coupled slow start, the printed logarithm not being positive there. "
-	"A timeout halves. An undone loss gives the coupling back.",
+	"A subflow above its own threshold leaves alone, as in CSS. A timeout halves. An undone loss gives the coupling back.",
     .multipath = 1,
     .options = tccc_options,
     .words = tccc_words,
     .open = css_open,
+    .begin = css_begin,
     .delivered = aca_delivered,
     .rtt = css_rtt,
     .join = aca_join,

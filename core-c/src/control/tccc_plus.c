@@ -1,6 +1,8 @@
 /*
  * TCCC+: TCCC's coupled slow start, then NewReno on each subflow (TCCC paper, V.B, where detection has ended by then).
- * With a detector, the subflows of one final set avoid congestion aggressively among themselves.
+ * With a detector, the subflows of one final set avoid congestion aggressively among themselves; a subflow that the
+ * detector finds to share its bottleneck with no other leaves coupled slow start at once, for a slow start of its own up to
+ * its own threshold (IV.D; docs/paper-notes.md, T-24).
  */
 #include "aggressive_avoidance.h"
 
@@ -19,17 +21,47 @@ static void plus_loss(struct rw_connection *c, uint32_t path)
 	rw_decrease(p, d, c->option[MIN_SSTHRESH]);
 }
 
+/* A final verdict that a path is in no set, or in one without another path. */
+static int shares_with_nobody(const struct rw_connection *c, uint32_t path)
+{
+	const struct rw_path *p = &c->path[path];
+	for (uint32_t i = 0; p->group && i < rw_path_count(c); i++)
+		if (i != path && c->path[i].live && c->path[i].group == p->group)
+			return 0;
+	return p->group_state == RW_GROUP_FINAL;
+}
+
+/* What joins it to a set later does not couple its slow start again, nor does an undo. */
+static void plus_regrouped(struct rw_connection *c)
+{
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
+		struct rw_path *p = &c->path[i];
+		if (!p->live || !shares_with_nobody(c, i))
+			continue;
+		if (!p->initial) {
+			p->word[PATH_LEFT] = LEFT_NOTHING;
+			continue;
+		}
+		if (p->word[PATH_ESTIMATE_Q16])
+			rw_set_ssthresh(p, p->word[PATH_ESTIMATE_Q16], c->option[MIN_SSTHRESH]);
+		css_leave_alone(c, i);
+	}
+}
+
 const struct rw_control rw_control_tccc_plus = {
     .name = "tccc+",
     .source = "TCCC paper, Algorithm 1 and section V.B",
     .formula = "slow start as tccc, then I = 1/w, D = w/2; in a final set of a detector as tccc",
-    .deviations = "As tccc in slow start. With detector=none each subflow is NewReno after it, as the paper's "
-		  "experiments have it.",
+    .deviations =
+	"As tccc in slow start, which a subflow leaves when it is found to share with no other. With detector=none each subflow is NewReno after it, as the paper's "
+	"experiments have it.",
     .multipath = 1,
     .detector = "none",
     .options = plus_options,
     .words = plus_words,
     .open = css_open,
+    .begin = css_begin,
+    .regrouped = plus_regrouped,
     .delivered = aca_delivered,
     .rtt = css_rtt,
     .join = aca_join,

@@ -226,8 +226,9 @@ static void follow_answer(struct rw_reconstruction *r, const struct rw_packet *p
 		count_advance(r, e->time_ns);
 }
 
-static RW_ASIDE void acked_otherwise(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
-				     struct rw_oddity_counts *oddities)
+/* 0, or 1 when memory is used up. */
+static RW_ASIDE int acked_otherwise(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+				    struct rw_oddity_counts *oddities)
 {
 	struct rw_sender *s = &r->tcp;
 	if (!r->started)
@@ -246,7 +247,7 @@ static RW_ASIDE void acked_otherwise(struct rw_reconstruction *r, const struct r
 	rw_sender_acknowledge(s, &ack, &answer);
 	describe_answer(e, s, &answer);
 	if (answer.ignored)
-		return;
+		return 0;
 	if (e->una == r->first_sequence && (answer.advanced || !r->handshake))
 		see_flight(r, e, answer.delivered, answer.still_sacked);
 	/* A flag is repeated until it is answered: all that such an ACK covers counts. */
@@ -255,10 +256,11 @@ static RW_ASIDE void acked_otherwise(struct rw_reconstruction *r, const struct r
 	if (s->fast_retransmits != recoveries)
 		r->recovery_ns = p->time_ns;
 	follow_answer(r, p, e, &answer, oddities);
+	return answer.no_memory;
 }
 
-void rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
-			     struct rw_oddity_counts *oddities)
+int rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+			    struct rw_oddity_counts *oddities)
 {
 	out->count = 0;
 	r->packets++;
@@ -267,8 +269,9 @@ void rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet
 	uint32_t segments = whole_segments_acked(r, p);
 	if (RW_SHORT_WAY(segments)) {
 		acked_plain(r, p, segments, out);
-		return;
+		return 0;
 	}
-	acked_otherwise(r, p, out, oddities);
+	int failed = acked_otherwise(r, p, out, oddities);
 	rw_settle_events(r, out);
+	return failed;
 }

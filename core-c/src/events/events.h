@@ -30,32 +30,34 @@ enum rw_flight {
 
 struct rw_event {
 	int64_t time_ns;
+	int64_t
+	    tick_ns; /* when a millisecond of the sender's clock began; 0: not known, or ACKs were not captured beside it */
 	uint8_t kind;
 	uint8_t state, state_after; /* rw_sender_state */
-	uint8_t reducing;           /* SEND: in CWR or recovery */
-	uint8_t new_episode;        /* TIMEOUT: the first of an episode */
+	uint8_t reducing; /* SEND: in CWR or recovery */
+	uint8_t new_episode; /* TIMEOUT: the first of an episode */
 	uint8_t una_advanced;
 	uint8_t whole_before; /* the last of the new segments before this ACK was a full one */
-	uint8_t starved;      /* MPTCP: of what this subflow was given, less than a segment was left to send */
-	uint8_t bursts;       /* segmentation offload: one packet in the capture may be many segments */
-	uint16_t flags;       /* rw_ack_flag */
-	uint16_t steps;       /* rw_step */
+	uint8_t starved; /* MPTCP: of what this subflow was given, less than a segment was left to send */
+	uint8_t bursts; /* segmentation offload: one packet in the capture may be many segments */
+	uint16_t flags; /* rw_ack_flag */
+	uint16_t steps; /* rw_step */
 	uint32_t una, ack, acked_bytes;
 	uint32_t delivered, newly_lost; /* segments, by this event */
-	uint32_t marked;                /* of those delivered, reported as marked by ECN */
-	uint64_t rtt_ns, srtt_ns;       /* this sample or 0; srtt before it */
-	uint64_t rtt_newest_ns;         /* of the newest segment that this ACK covers, or 0 */
-	uint64_t quiet_ns;              /* SEND with nothing in flight: since the last one */
-	uint32_t in_flight;             /* segments, after */
+	uint32_t marked; /* of those delivered, reported as marked by ECN */
+	uint64_t rtt_ns, srtt_ns; /* this sample or 0; srtt before it */
+	uint64_t rtt_newest_ns; /* of the newest segment that this ACK covers, or 0 */
+	uint64_t quiet_ns; /* SEND with nothing in flight: since the last one */
+	uint32_t in_flight; /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
-	uint32_t sent_before;      /* new segments since the ACK before */
-	uint32_t room;             /* for how many more the receiver had room; without bursts: for one */
-	uint32_t next_before;      /* the sender's next sequence number before this ACK */
-	uint32_t segments;         /* SEND: how many */
-	uint32_t idle_timeouts;    /* SEND after an idle period: how many RTOs it lasted */
-	uint32_t idle_restarts;    /* how often the window is reduced for it */
-	uint32_t first_flight;     /* ACK, the first one of a flight that tells of the window: its segments, or 0 */
-	uint8_t first_flight_is;   /* rw_flight */
+	uint32_t sent_before; /* new segments since the ACK before */
+	uint32_t room; /* for how many more the receiver had room; without bursts: for one */
+	uint32_t next_before; /* the sender's next sequence number before this ACK */
+	uint32_t segments; /* SEND: how many */
+	uint32_t idle_timeouts; /* SEND after an idle period: how many RTOs it lasted */
+	uint32_t idle_restarts; /* how often the window is reduced for it */
+	uint32_t first_flight; /* ACK, the first one of a flight that tells of the window: its segments, or 0 */
+	uint8_t first_flight_is; /* rw_flight */
 	uint8_t first_flight_full; /* there was more to send, and the receiver had room: the window ended it */
 };
 
@@ -75,7 +77,8 @@ enum { RW_RTT_STEPS = 32, RW_RTT_OCTAVES = 32 };
 struct rw_rtt_samples {
 	uint64_t count;
 	uint32_t early_us[RW_RTT_EARLY];
-	uint32_t *histogram; /* once there are more than the early samples: RW_RTT_STEPS counts for each octave that it covers */
+	uint32_t *
+	    histogram; /* once there are more than the early samples: RW_RTT_STEPS counts for each octave that it covers */
 	uint8_t first_octave, octaves; /* the octaves that it covers; a flow's round trips lie in one or two */
 	uint32_t median_us, p95_us; /* kept when the flow has ended */
 };
@@ -89,7 +92,7 @@ struct rw_tick_clock {
 
 /* The numbers of an IPv4 sender's packets, where the capture point is behind the sender. */
 struct rw_identification {
-	uint32_t end;  /* of the data captured so far */
+	uint32_t end; /* of the data captured so far */
 	uint16_t next; /* expected */
 	uint8_t asked; /* the capture point is behind the sender, and the packets have numbers */
 	uint8_t started;
@@ -105,7 +108,7 @@ struct rw_reconstruction {
 	uint8_t segment_header; /* TCP header of the last data packet, in bytes; 0: there was none yet */
 	uint8_t vantage, peer_scale, handshake;
 	uint8_t accurate_ecn, ce_counter; /* RFC 9768: the peer's count of CE marks, modulo 8 */
-	uint8_t corrected;                /* packets come when they were sent, wherever they were captured */
+	uint8_t corrected; /* packets come when they were sent, wherever they were captured */
 	uint8_t beside; /* the capture point is beside the sender, and packets come when they were captured */
 	uint8_t retired;
 	uint64_t packets; /* that caused tcp.board.work */
@@ -118,7 +121,7 @@ struct rw_reconstruction {
 	/* Since the ACK before */
 	uint32_t sent_since;
 	uint32_t initial, first_acked; /* segments of the initial flight; how many its first ACK delivered */
-	uint8_t flight;                /* rw_flight: what began at first_sequence */
+	uint8_t flight; /* rw_flight: what began at first_sequence */
 	uint8_t retransmitted_since, quiet_acks;
 	/* MPTCP: the newest mapping, by the low half of its data sequence number, and where it ends on this subflow. */
 	uint32_t mapping, mapping_end;
@@ -151,9 +154,9 @@ void rw_reconstruction_identify(struct rw_reconstruction *r, struct rw_packet *p
 /* A packet of the sender. 0, or 1 when memory is used up; oddities may be counted. */
 int rw_reconstruction_sent(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
 			   struct rw_oddity_counts *oddities);
-/* A packet that reached the sender, with ACK set, after the handshake. */
-void rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
-			     struct rw_oddity_counts *oddities);
+/* A packet that reached the sender, with ACK set, after the handshake. 0, or 1 when memory is used up. */
+int rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
+			    struct rw_oddity_counts *oddities);
 /* A round trip that was measured otherwise than by an ACK of data: the handshake's. */
 void rw_reconstruction_rtt(struct rw_reconstruction *r, uint64_t rtt_ns);
 

@@ -81,6 +81,7 @@ struct rw_event *rw_events_add(const struct rw_reconstruction *r, struct rw_even
 	memset((uint8_t *)e + half, 0, sizeof *e - half);
 	e->kind = kind;
 	e->time_ns = time_ns;
+	e->tick_ns = r->ticks.started && r->beside ? r->ticks.first_ns : 0;
 	e->state = r->tcp.state;
 	e->una = r->tcp.una;
 	e->srtt_ns = r->tcp.rtt.srtt_ns;

@@ -48,12 +48,9 @@ static void add_recovery(struct rw_reconstruction *r, int64_t now_ns, uint32_t s
 	struct rw_event *e = rw_events_add(r, out, RW_EVENT_RECOVERY, now_ns);
 	e->in_flight_before = rw_sender_in_flight(s);
 	rw_sender_detect_losses(s, now_ns);
-	for (uint32_t i = rw_scoreboard_find(&s->board, start); i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
-		if (rw_seq_diff(g->start, end) >= 0)
-			break;
-		rw_scoreboard_lose(&s->board, g);
-	}
+	for (struct rw_cursor c = rw_scoreboard_find(&s->board, start); c.at && rw_seq_diff(c.at->start, end) < 0;
+	     c = rw_cursor_next(&s->board, c))
+		rw_scoreboard_lose(&s->board, c.at);
 	if (rw_sender_enter_recovery(s))
 		e->steps = RW_STEP_RECOVERY;
 	e->delivered = 1; /* Linux reduces by one segment when the timer starts recovery */
@@ -70,7 +67,7 @@ static enum why_sent_again why_sent_again(const struct rw_reconstruction *r, con
 	int64_t now = p->time_ns, waited = now - s->timer_ns, timeout = nearly(rw_sender_rto_ns(s));
 	int head = rw_seq_diff(p->sequence, s->una) <= 0, tail = rw_seq_diff(end, s->next) >= 0;
 	if (s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS) {
-		int repeated = rw_segment_at(&s->board, 0)->bits & RW_SEGMENT_RETRANSMITTED;
+		int repeated = rw_scoreboard_head(&s->board)->bits & RW_SEGMENT_RETRANSMITTED;
 		/* Recovery sends when an ACK arrives. Away from the sender it is not known which one that was, and retransmissions may be
 		   lost before they are captured: this may be the first one of the head to be seen. */
 		int unprompted = now - r->last_ack_ns >= (r->beside ? LATE_NS : timeout);
@@ -99,8 +96,9 @@ static RW_ASIDE void learn_threshold(struct rw_reconstruction *r, const struct r
 	r->waited_for = waited_for;
 }
 
-static void sent_again(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end,
-		       struct rw_events *out)
+/* 0, or 1 when memory is used up. */
+static int sent_again(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end,
+		      struct rw_events *out)
 {
 	struct rw_sender *s = &r->tcp;
 	uint32_t mss = s->segment_bytes, bytes = end - start;
@@ -109,7 +107,7 @@ static void sent_again(struct rw_reconstruction *r, const struct rw_packet *p, u
 	r->retransmitted_bytes += bytes;
 	s->last_send_ns = p->time_ns;
 	if (s->board.count == 0 || rw_seq_diff(end, s->una) <= 0)
-		return; /* all of it was acknowledged */
+		return 0; /* all of it was acknowledged */
 	enum why_sent_again why = why_sent_again(r, p, end);
 	if (why == BY_TIMEOUT)
 		add_timeout(r, p->time_ns, out);
@@ -118,25 +116,29 @@ static void sent_again(struct rw_reconstruction *r, const struct rw_packet *p, u
 	if (r->recovery_ns)
 		learn_threshold(r, p);
 	struct rw_transmission again = transmission_of(r, p, start, end);
-	uint32_t marked = why == BY_PROBE ? rw_sender_probe(s, &again) : rw_sender_resend(s, &again);
+	uint32_t marked;
+	if ((why == BY_PROBE ? rw_sender_probe : rw_sender_resend)(s, &again, &marked) != RW_SCOREBOARD_OK)
+		return 1;
 	r->retransmitted_since = 1;
 	if (!rw_sender_reducing(s))
-		return;
+		return 0;
 	struct rw_event *e = rw_events_add(r, out, RW_EVENT_SEND, p->time_ns);
 	e->segments = marked;
 	e->reducing = 1;
+	return 0;
 }
 
-/* Cuts segment i to what lies in [start, end), where that is less. */
-static enum rw_scoreboard_status cut_out(struct rw_scoreboard *b, uint32_t *i, uint32_t start, uint32_t end)
+/* Cuts the cursor's segment to what lies in [start, end), where that is less. */
+static enum rw_scoreboard_status cut_out(struct rw_scoreboard *b, struct rw_cursor *c, uint32_t start, uint32_t end)
 {
 	enum rw_scoreboard_status status = RW_SCOREBOARD_OK;
-	if (rw_seq_diff(start, rw_segment_at(b, *i)->start) > 0) {
-		status = rw_scoreboard_cut(b, *i, start);
-		*i += !status;
+	if (rw_seq_diff(start, c->at->start) > 0) {
+		status = rw_scoreboard_cut(b, c, start);
+		if (!status)
+			*c = rw_cursor_next(b, *c);
 	}
-	if (!status && rw_seq_diff(end, rw_segment_at(b, *i)->end) < 0)
-		status = rw_scoreboard_cut(b, *i, end);
+	if (!status && rw_seq_diff(end, c->at->end) < 0)
+		status = rw_scoreboard_cut(b, c, end);
 	return status;
 }
 
@@ -156,16 +158,16 @@ static enum rw_scoreboard_status fill_holes(struct rw_reconstruction *r, const s
 	if (p->overtaken && least_ns > reorder_ns)
 		reorder_ns = least_ns;
 	*filling = (struct filling){.reordered = 1};
-	for (uint32_t i = rw_scoreboard_find(b, start); i < b->count; i++) {
+	for (struct rw_cursor c = rw_scoreboard_find(b, start); c.at; c = rw_cursor_next(b, c)) {
 		b->work++;
-		if (rw_seq_diff(rw_segment_at(b, i)->start, end) >= 0)
+		if (rw_seq_diff(c.at->start, end) >= 0)
 			break;
-		if (!(rw_segment_at(b, i)->bits & RW_SEGMENT_UNSEEN))
+		if (!(c.at->bits & RW_SEGMENT_UNSEEN))
 			continue;
-		enum rw_scoreboard_status status = cut_out(b, &i, start, end);
+		enum rw_scoreboard_status status = cut_out(b, &c, start, end);
 		if (status)
 			return status;
-		struct rw_segment *g = rw_segment_at(b, i);
+		struct rw_segment *g = c.at;
 		filling->bytes += g->end - g->start;
 		filling->end = g->end;
 		filling->reordered &= p->time_ns - g->sent_ns < reorder_ns;
@@ -249,6 +251,17 @@ static enum rw_scoreboard_status append(struct rw_reconstruction *r, const struc
 	return rw_sender_send(s, &seen, segments);
 }
 
+/*
+ * Less than a segment that fills the receiver's window to the last byte, while nothing is outstanding: a timer sent it
+ * (RFC 9293 3.8.6.1), of data that had waited. The sender was not idle, and its window is not used. MPTCP sends such pieces itself.
+ */
+static int fills_window(const struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end)
+{
+	const struct rw_sender *s = &r->tcp;
+	return !p->mptcp.seen && !r->mapped && s->board.count == 0 && end - start < s->segment_bytes &&
+	       end - s->una == s->window_bytes;
+}
+
 static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end,
 		    struct rw_events *out, struct rw_oddity_counts *oddities)
 {
@@ -264,7 +277,8 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 		rw_reconstruction_give_up(r, p, end, oddities);
 		return 0;
 	}
-	uint32_t idle = p->payload_bytes ? rw_sender_idle_timeouts(s, p->time_ns) : 0;
+	int filler = fills_window(r, p, start, end);
+	uint32_t idle = p->payload_bytes && !filler ? rw_sender_idle_timeouts(s, p->time_ns) : 0;
 	enum rw_scoreboard_status status = append(r, p, start, end, &segments, &unseen);
 	if (status == RW_SCOREBOARD_FULL)
 		rw_reconstruction_give_up(r, p, end, oddities);
@@ -282,9 +296,8 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 		r->bursts = 1;
 	uint64_t quiet = last_send_ns && rw_sender_in_flight(s) <= segments ? (uint64_t)(p->time_ns - last_send_ns) : 0;
 	int reducing = rw_sender_reducing(s);
-	const struct rw_segment *last = segments ? rw_segment_at(&s->board, s->board.count - 1) : NULL;
-	r->whole = last && last->end - last->start >= mss;
-	r->sent_since += segments + unseen;
+	r->whole = segments && end - start == segments * mss; /* so that the last one is a full one, too */
+	r->sent_since += filler ? 0 : segments + unseen;
 	r->quiet_acks = 0;
 	if (segments + unseen == 0 || (!quiet && !idle && !reducing))
 		return 0; /* no window is any different for it */
@@ -364,8 +377,8 @@ static int sent_data(struct rw_reconstruction *r, const struct rw_packet *p, uin
 		if (status)
 			return status == RW_SCOREBOARD_NO_MEMORY;
 		r->bytes += filling.bytes - (uint32_t)(fin && filling.bytes && filling.end == end);
-		if (!filling.reordered)
-			sent_again(r, p, start, old_end, out);
+		if (!filling.reordered && sent_again(r, p, start, old_end, out))
+			return 1;
 		start = old_end;
 	}
 	if (rw_seq_diff(end, start) <= 0)

@@ -31,7 +31,7 @@ static void sets_complete(void *to, uint32_t first_path)
 	const struct told *t = to;
 	for (uint32_t k = 0; t->r->live_connection[t->connection].shadows && k < t->r->choices; k++)
 		if (t->r->choice[k].settings.detector == t->detect->which + 1)
-			rw_shadow_stepped(rw_connection_shadow(t->r, t->connection, k), RW_TRANSITION_SETS, first_path);
+			rw_shadow_regrouped(rw_connection_shadow(t->r, t->connection, k), first_path);
 }
 
 /* The detector's own steps are in the log of the controllers that it was made for. */
@@ -104,7 +104,7 @@ static void dissolve_sets(rw_replay *r, uint32_t connection)
 				rw_shadow_set(s, i, 0, RW_GROUP_MONITOR);
 			}
 		if (first != RW_MAX_PATHS)
-			rw_shadow_stepped(s, RW_TRANSITION_SETS, first);
+			rw_shadow_regrouped(s, first);
 	}
 }
 
@@ -188,9 +188,12 @@ static int observe(rw_replay *r, uint32_t connection)
 	return 0;
 }
 
-void rw_connection_release(struct live_connection *lc)
+void rw_connection_release(const rw_replay *r, uint32_t connection)
 {
+	struct live_connection *lc = &r->live_connection[connection];
 	close_detectors(lc);
+	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
+		rw_shadow_close(rw_connection_shadow(r, connection, k));
 	free(lc->shadows);
 	free(lc->recorder);
 	lc->shadows = NULL;
@@ -253,5 +256,5 @@ RW_ASIDE void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct 
 		l->slot = NO_SLOT;
 	}
 	if (++lc->left == r->survey.connection[f->connection].subflows)
-		rw_connection_release(lc); /* no subflow can come any more */
+		rw_connection_release(r, f->connection); /* no subflow can come any more */
 }

@@ -207,8 +207,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	c->srtt_us[i] = rw_to_us(e->srtt_ns);
 	c->in_flight_bytes[i] = e->in_flight_bytes_before;
 	c->flags[i] = e->flags;
-	uint32_t full = e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns &&
-			!(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	uint32_t full = rw_event_fills_window(e);
 	struct rw_ack ack = rw_shadow_ack_of(l->slot, e);
 	l->full_rows += full;
 	l->rows++;
@@ -394,8 +393,9 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 	} else {
 		/* The packet that completes a handshake is no row: nothing was outstanding. */
 		int completes = ready && f->handshake && p->payload_bytes == 0 && l->sender.tcp.board.count == 0;
-		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes)
-			rw_reconstruction_acked(&l->sender, p, &events, &r->oddities);
+		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes &&
+		    rw_reconstruction_acked(&l->sender, p, &events, &r->oddities))
+			return 1;
 	}
 	if (events.count && apply(r, number, l, &events))
 		return 1;
@@ -411,8 +411,8 @@ static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, i
 	struct rw_events events;
 	events.count = 0;
 	if (!from_source) {
-		if (p->flags & RW_TCP_ACK)
-			rw_reconstruction_acked(&l->sender, p, &events, &r->oddities);
+		if (p->flags & RW_TCP_ACK && rw_reconstruction_acked(&l->sender, p, &events, &r->oddities))
+			return 1;
 	} else if (rw_reconstruction_sent(&l->sender, p, &events, &r->oddities) ||
 		   (p->mptcp.seen && cover(r, l->flow, p))) {
 		return 1;
@@ -457,7 +457,7 @@ static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 	if (r->lookahead)
 		rw_lookahead_end(r->lookahead, number);
 	if (++lc->over == r->survey.connection[f->connection].subflows)
-		rw_connection_release(lc);
+		rw_connection_release(r, f->connection);
 	if (r->shared_bottlenecks)
 		r->no_memory |= (uint8_t)tell_bottlenecks(r, number, NULL);
 }
@@ -683,7 +683,7 @@ void rw_replay_close(rw_replay *r)
 	free(r->outcome);
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
 		struct live_connection *lc = &r->live_connection[i];
-		rw_connection_release(lc);
+		rw_connection_release(r, i);
 		free(lc->violations);
 		if (lc->coverage)
 			rw_coverage_free(lc->coverage);

@@ -160,7 +160,7 @@ void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live 
 void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns);
 /* Tells its detectors. */
 void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns);
-void rw_connection_release(struct live_connection *lc);
+void rw_connection_release(const rw_replay *r, uint32_t connection);
 
 /* What there is to say of a flow now. */
 void rw_outcome_of(const struct live *live, struct outcome *outcome);

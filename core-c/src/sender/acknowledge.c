@@ -86,24 +86,36 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 	}
 	rw_rack_delivered(s, g, w->ack->time_ns);
 	g->bits |= RW_SEGMENT_SACKED;
+	g->sacked_to = g->end;
 	b->sacked_out++;
 	w->answer->delivered++;
 	w->data_sacked = 1;
 }
 
+/*
+ * Segments that lie within [start, end) are SACKed. Of a run that was SACKed before only the first segment is looked at: it
+ * remembers how far the run goes.
+ */
 static void sack_range(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
 {
-	for (uint32_t i = rw_scoreboard_find(&s->board, start); i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
-		s->board.work++;
-		if (rw_seq_diff(g->end, end) > 0)
-			break;
-		if (rw_seq_diff(g->start, start) >= 0)
-			sack_segment(s, w, g);
+	struct rw_scoreboard *b = &s->board;
+	struct rw_segment *run = NULL; /* everything from it to c is SACKed */
+	struct rw_cursor c = rw_scoreboard_find(b, start);
+	while (c.at && rw_seq_diff(c.at->end, end) <= 0) {
+		struct rw_segment *g = c.at;
+		b->work++;
+		if (rw_seq_diff(g->start, start) < 0) {
+			c = rw_cursor_next(b, c);
+			continue;
+		}
+		run = run ? run : g;
+		sack_segment(s, w, g);
+		run->sacked_to = g->sacked_to;
+		c = g->sacked_to == g->end ? rw_cursor_next(b, c) : rw_scoreboard_find(b, g->sacked_to);
 	}
 }
 
-/* Only what the ACK before did not say already, or a large window would be walked at every ACK. */
+/* Only what the ACK before did not say already. */
 static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
 {
 	for (uint8_t k = 0; k < s->seen_sacks; k++) {
@@ -111,8 +123,8 @@ static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t star
 		if (rw_seq_diff(seen.start, start) >= 0 && rw_seq_diff(seen.end, end) <= 0) {
 			sack_range(s, w, start, seen.start);
 			/* A segment across the old edge was not covered whole before. */
-			uint32_t i = rw_scoreboard_find(&s->board, seen.end);
-			uint32_t from = i < s->board.count ? rw_segment_at(&s->board, i)->start : seen.end;
+			const struct rw_segment *edge = rw_scoreboard_find(&s->board, seen.end).at;
+			uint32_t from = edge ? edge->start : seen.end;
 			if (rw_seq_diff(from, seen.end) > 0)
 				from = seen.end;
 			start = rw_seq_diff(from, start) > 0 ? from : start;
@@ -147,8 +159,8 @@ static void see_duplicate(struct rw_sender *s, struct ack_work *w, struct rw_ran
 		count_spurious(&s->undo, range.end, segments);
 		return;
 	}
-	for (uint32_t i = rw_scoreboard_find(&s->board, range.start); i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
+	for (struct rw_cursor c = rw_scoreboard_find(&s->board, range.start); c.at; c = rw_cursor_next(&s->board, c)) {
+		const struct rw_segment *g = c.at;
 		s->board.work++;
 		if (rw_seq_diff(g->end, range.end) > 0)
 			break;
@@ -235,15 +247,15 @@ static void acknowledge_segment(struct rw_sender *s, struct ack_work *w, const s
 /* Takes acknowledged segments off the scoreboard. */
 static void drop_acknowledged(struct rw_sender *s, struct ack_work *w, uint32_t ack)
 {
-	while (s->board.count) {
-		struct rw_segment *g = rw_segment_at(&s->board, 0);
+	struct rw_segment *g;
+	while ((g = rw_scoreboard_head(&s->board))) {
 		if (rw_seq_diff(g->end, ack) > 0) {
 			if (rw_seq_diff(g->start, ack) < 0)
 				g->start = ack;
 			break;
 		}
 		acknowledge_segment(s, w, g);
-		rw_scoreboard_drop(&s->board, 1);
+		rw_scoreboard_drop_head(&s->board);
 	}
 }
 
@@ -336,19 +348,25 @@ static int may_undo(const struct rw_sender *s, const struct ack_work *w)
 	return s->undo.possible && (s->undo.retransmits == 0 || echoes_before_retransmission(s, w->ack));
 }
 
-/* find_lost: what is marked lost was not. */
-static void undo(struct rw_sender *s, struct ack_work *w, int find_lost)
+static void undo(struct rw_sender *s, struct ack_work *w)
 {
-	for (uint32_t i = 0; find_lost && i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
+	w->answer->steps |= RW_STEP_UNDO;
+	s->undo.possible = 0;
+}
+
+/* Nothing is marked lost any more: what is, RACK finds anew. */
+static void find_lost(struct rw_sender *s, struct ack_work *w)
+{
+	int any = s->board.lost_out > 0;
+	for (struct rw_cursor c = rw_cursor_from(&s->board, 0); s->board.lost_out; c = rw_cursor_next(&s->board, c)) {
 		s->board.work++;
-		if (g->bits & RW_SEGMENT_LOST) {
-			g->bits &= (uint8_t)~RW_SEGMENT_LOST;
+		if (c.at->bits & RW_SEGMENT_LOST) {
+			c.at->bits &= (uint8_t)~RW_SEGMENT_LOST;
 			s->board.lost_out--;
 		}
 	}
-	w->answer->steps |= RW_STEP_UNDO;
-	s->undo.possible = 0;
+	if (any && rw_rack_restart(s) != RW_SCOREBOARD_OK)
+		w->answer->no_memory = 1;
 }
 
 /* A tail loss probe repaired a loss when the ACK passes it without a DSACK (RFC 8985 7.4). */
@@ -373,10 +391,8 @@ static void lose_head_without_sack(struct rw_sender *s, const struct ack_work *w
 {
 	int begins = s->state < RW_SENDER_RECOVERY && s->board.sacked_out >= s->rack.reordering;
 	int goes_on = s->state == RW_SENDER_RECOVERY && w->answer->advanced;
-	if (!(begins || goes_on) || s->board.count == 0)
-		return;
-	struct rw_segment *head = rw_segment_at(&s->board, 0);
-	if (!(head->bits & RW_SEGMENT_RETRANSMITTED))
+	struct rw_segment *head = rw_scoreboard_head(&s->board);
+	if ((begins || goes_on) && head && !(head->bits & RW_SEGMENT_RETRANSMITTED))
 		rw_scoreboard_lose(&s->board, head);
 }
 
@@ -434,7 +450,8 @@ static void end_loss(struct rw_sender *s, struct ack_work *w)
 
 static void undo_timeout(struct rw_sender *s, struct ack_work *w)
 {
-	undo(s, w, 1);
+	find_lost(s, w);
+	undo(s, w);
 	s->f_rto = 0;
 	end_loss(s, w);
 }
@@ -459,7 +476,7 @@ static int process_loss(struct rw_sender *s, struct ack_work *w)
 	if (!recovered)
 		return 0;
 	if (may_undo(s, w))
-		undo(s, w, 0);
+		undo(s, w);
 	if (waits_for_newer(s))
 		return 0;
 	s->undo.possible = 0;
@@ -476,7 +493,7 @@ static int end_episode(struct rw_sender *s, struct ack_work *w)
 	} else if (s->state == RW_SENDER_RECOVERY) {
 		int undone = may_undo(s, w);
 		if (undone)
-			undo(s, w, 0);
+			undo(s, w);
 		if (waits_for_newer(s))
 			return 1;
 		if (!undone && s->undo.possible)
@@ -494,10 +511,11 @@ static void process_recovery(struct rw_sender *s, struct ack_work *w)
 		note_reordering(s, w->una_before);
 		if (s->board.retrans_out)
 			return;
-		undo(s, w, 1);
+		find_lost(s, w);
+		undo(s, w);
 		reopen(s);
 	} else if (s->undo.possible && s->undo.retransmits == 0) {
-		undo(s, w, 0);
+		undo(s, w);
 		try_open(s, w);
 	}
 	identify_loss(s, w);
@@ -522,7 +540,7 @@ static void react(struct rw_sender *s, struct ack_work *w)
 	if (s->state == RW_SENDER_LOSS)
 		over = process_loss(s, w);
 	else if (s->state <= RW_SENDER_DISORDER && s->undo.possible && s->undo.retransmits == 0)
-		undo(s, w, 0);
+		undo(s, w);
 	identify_loss(s, w);
 	if (!over && !w->retransmission_lost)
 		return;
@@ -539,7 +557,7 @@ static void react(struct rw_sender *s, struct ack_work *w)
 static void restart_timer(struct rw_sender *s, const struct ack_work *w)
 {
 	int sacked_older = w->data_sacked && w->first_sacked_ns && s->board.count &&
-			   w->first_sacked_ns <= rw_segment_at(&s->board, 0)->sent_ns;
+			   w->first_sacked_ns <= rw_scoreboard_head(&s->board)->sent_ns;
 	if (w->answer->advanced)
 		s->backoff = 0;
 	if (w->answer->data_acked || sacked_older)

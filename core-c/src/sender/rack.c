@@ -1,6 +1,10 @@
 /* RACK (RFC 8985): a segment is lost when one that was sent later was delivered, and a round trip has passed since it was sent. */
 #include "sender.h"
 
+#include <stdlib.h>
+
+enum { QUEUE_FIRST = 16 };
+
 /* Was (t1, end1) sent after (t2, end2)? Segments that were sent at the same time were sent in sequence order. */
 static int sent_after(int64_t t1, uint32_t end1, int64_t t2, uint32_t end2)
 {
@@ -31,33 +35,166 @@ static uint64_t reordering_window_ns(const struct rw_sender *s)
 	return window < most ? window : most;
 }
 
+static struct rw_resent *resent_at(const struct rw_resent_queue *q, uint32_t i)
+{
+	return &q->entry[(q->first + i) & (q->capacity - 1)];
+}
+
+static enum rw_scoreboard_status make_room(struct rw_resent_queue *q)
+{
+	uint32_t capacity = q->capacity ? q->capacity * 2 : QUEUE_FIRST;
+	struct rw_resent *entry = malloc(capacity * sizeof *entry);
+	if (!entry)
+		return RW_SCOREBOARD_NO_MEMORY;
+	for (uint32_t i = 0; i < q->count; i++)
+		entry[i] = *resent_at(q, i);
+	free(q->entry);
+	*q = (struct rw_resent_queue){entry, 0, q->count, capacity};
+	return RW_SCOREBOARD_OK;
+}
+
+static enum rw_scoreboard_status append(struct rw_resent_queue *q, struct rw_resent entry)
+{
+	enum rw_scoreboard_status status = q->count == q->capacity ? make_room(q) : RW_SCOREBOARD_OK;
+	if (!status)
+		*resent_at(q, q->count++) = entry;
+	return status;
+}
+
+/*
+ * Is it in flight, as far as the sender knows? Linux judges each transmission once: what an undo gave back and was lost all the
+ * same waits for a timeout.
+ */
+static int may_be_lost(const struct rw_segment *g)
+{
+	int known_lost = g->bits & RW_SEGMENT_LOST && !(g->bits & RW_SEGMENT_RETRANSMITTED);
+	return !(g->bits & (RW_SEGMENT_SACKED | RW_SEGMENT_JUDGED)) && !known_lost;
+}
+
+static void judge_lost(struct rw_scoreboard *b, struct rw_segment *g)
+{
+	rw_scoreboard_lose(b, g);
+	g->bits |= RW_SEGMENT_JUDGED;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct rw_resent *x = a, *y = b;
+	if (x->sent_ns != y->sent_ns)
+		return x->sent_ns < y->sent_ns ? -1 : 1;
+	return rw_seq_diff(x->start, y->start);
+}
+
+enum rw_scoreboard_status rw_rack_restart(struct rw_sender *s)
+{
+	struct rw_resent_queue *q = &s->rack.resent;
+	s->rack.originals = s->una;
+	q->first = q->count = 0;
+	for (struct rw_cursor c = rw_cursor_from(&s->board, 0); c.at; c = rw_cursor_next(&s->board, c)) {
+		s->board.work++;
+		if (!(c.at->bits & RW_SEGMENT_EVER) || !may_be_lost(c.at))
+			continue;
+		enum rw_scoreboard_status status = append(q, (struct rw_resent){c.at->start, c.at->end, c.at->sent_ns});
+		if (status)
+			return status;
+	}
+	if (q->count)
+		qsort(q->entry, q->count, sizeof *q->entry, by_time);
+	return RW_SCOREBOARD_OK;
+}
+
+/* What was acknowledged or sent once more leaves the queue at its head only: beyond twice the window it is made anew. */
+enum rw_scoreboard_status rw_rack_resent(struct rw_sender *s, const struct rw_transmission *sent)
+{
+	struct rw_resent_queue *q = &s->rack.resent;
+	if (q->count == q->capacity && q->capacity >= QUEUE_FIRST && q->capacity / 2 > s->board.count)
+		return rw_rack_restart(s);
+	return append(q, (struct rw_resent){sent->start, sent->end, sent->sent_ns});
+}
+
+/* How much longer it takes until a segment that was sent then counts as lost; not above 0: it does. Linux's clock counts microseconds. */
+static int64_t left_us(int64_t sent_ns, uint64_t wait_ns, int64_t now_ns)
+{
+	return (int64_t)(wait_ns / 1000) - (now_ns - sent_ns) / 1000;
+}
+
+static int sent_before_delivered(const struct rw_rack *rack, const struct rw_segment *g)
+{
+	return sent_after(rack->sent_ns, rack->end, g->sent_ns, g->end);
+}
+
+/* Segments that were sent once: up to the first one that may yet be delivered. */
+static void lose_originals(struct rw_sender *s, uint64_t wait_ns, int64_t now_ns)
+{
+	struct rw_rack *rack = &s->rack;
+	if (rw_seq_diff(rack->originals, s->una) < 0)
+		rack->originals = s->una;
+	for (struct rw_cursor c = rw_scoreboard_find(&s->board, rack->originals); c.at;
+	     c = rw_cursor_next(&s->board, c)) {
+		struct rw_segment *g = c.at;
+		s->board.work++;
+		if (!(g->bits & RW_SEGMENT_EVER) && may_be_lost(g)) {
+			if (!sent_before_delivered(rack, g) || left_us(g->sent_ns, wait_ns, now_ns) > 0)
+				break;
+			judge_lost(&s->board, g);
+		}
+		rack->originals = g->end;
+	}
+}
+
+/* Returns whether none of the segments that were sent again then may yet be delivered. */
+static int lose_resent(struct rw_sender *s, const struct rw_resent *resent)
+{
+	int done = 1;
+	if (rw_seq_diff(resent->end, s->una) <= 0)
+		return 1;
+	for (struct rw_cursor c = rw_scoreboard_find(&s->board, resent->start); c.at;
+	     c = rw_cursor_next(&s->board, c)) {
+		struct rw_segment *g = c.at;
+		s->board.work++;
+		if (rw_seq_diff(g->start, resent->end) >= 0)
+			break;
+		if (g->sent_ns != resent->sent_ns || !(g->bits & RW_SEGMENT_EVER) || !may_be_lost(g))
+			continue;
+		if (sent_before_delivered(&s->rack, g))
+			judge_lost(&s->board, g);
+		else
+			done = 0;
+	}
+	return done;
+}
+
+/* Segments that were sent again, the same way. Of those that left at the same time not all need have been sent before. */
+static void lose_all_resent(struct rw_sender *s, uint64_t wait_ns, int64_t now_ns)
+{
+	struct rw_resent_queue *q = &s->rack.resent;
+	for (uint32_t i = 0; i < q->count;) {
+		const struct rw_resent *resent = resent_at(q, i);
+		if (resent->sent_ns > s->rack.sent_ns || left_us(resent->sent_ns, wait_ns, now_ns) > 0)
+			break;
+		int done = lose_resent(s, resent);
+		if (done && i == 0) {
+			q->first = (q->first + 1) & (q->capacity - 1);
+			q->count--;
+		} else {
+			i++;
+		}
+	}
+}
+
+/*
+ * A segment is lost when it was sent before one that was delivered, and the round trip of that one and the reordering window have
+ * passed since. Segments are looked at in the order in which they were sent last, up to the first one that this does not hold for;
+ * what is lost, or SACKed, is not looked at again. So the cost of an ACK does not depend on the window.
+ */
 void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns)
 {
 	if (!s->rack.advanced)
 		return;
 	s->rack.advanced = 0;
-	uint64_t wait = s->rack.rtt_ns + reordering_window_ns(s);
-	for (uint32_t i = 0; i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
-		s->board.work++;
-		if (g->bits & RW_SEGMENT_SACKED)
-			continue;
-		if (g->bits & RW_SEGMENT_LOST && !(g->bits & RW_SEGMENT_RETRANSMITTED))
-			continue;
-		/* Linux judges each transmission once. What an undo gave back and was lost all the same waits for a timeout. */
-		if (g->bits & RW_SEGMENT_JUDGED)
-			continue;
-		if (!sent_after(s->rack.sent_ns, s->rack.end, g->sent_ns, g->end)) {
-			if (g->bits & RW_SEGMENT_EVER)
-				continue; /* sent again, out of order */
-			break; /* originals lie in the order sent */
-		}
-		/* The kernel's clock counts microseconds. */
-		if ((int64_t)(wait / 1000) - (now_ns - g->sent_ns) / 1000 <= 0) {
-			rw_scoreboard_lose(&s->board, g);
-			g->bits |= RW_SEGMENT_JUDGED;
-		}
-	}
+	uint64_t wait_ns = s->rack.rtt_ns + reordering_window_ns(s);
+	lose_originals(s, wait_ns, now_ns);
+	lose_all_resent(s, wait_ns, now_ns);
 }
 
 void rw_sender_detect_losses(struct rw_sender *s, int64_t now_ns)

@@ -1,37 +1,49 @@
 #include "scoreboard.h"
 
-#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bytes.h"
 #include "sequence.h"
 
-enum { FIRST_CAPACITY = 4 };
+enum { FIRST_CAPACITY = 4, PIECES_MAX = 1 << 24 };
+
+/* May the budget be charged with n more places? */
+static int can_afford(const struct rw_scoreboard *b, uint32_t n)
+{
+	return !b->budget || b->budget->used + n <= b->budget->most;
+}
+
+static void charge(struct rw_scoreboard *b, uint32_t n)
+{
+	if (b->budget)
+		b->budget->used += n;
+}
 
 /*
- * There is no place behind the last segment. The segments move to the front of the array when a quarter of it is free there, or
- * when the budget allows no larger one.
+ * There is no place behind the last one. All move to the front of the array when a quarter of it is free there, or when the
+ * budget allows no larger one.
  */
 static RW_ASIDE enum rw_scoreboard_status make_room(struct rw_scoreboard *b)
 {
 	uint32_t capacity = b->capacity ? b->capacity * 2 : FIRST_CAPACITY;
+	uint32_t places = rw_scoreboard_places(b);
 	struct rw_segment *segment = b->segment;
-	int spent = b->budget && b->budget->used + (capacity - b->capacity) > b->budget->most;
-	if (spent && b->count == b->capacity)
+	int spent = !can_afford(b, capacity - b->capacity);
+	if (spent && places == b->capacity)
 		return RW_SCOREBOARD_FULL;
-	if (spent || (segment && b->count <= b->capacity / 4 * 3)) {
+	if (spent || (segment && places <= b->capacity / 4 * 3)) {
 		capacity = b->capacity;
-		b->work += spent ? b->count : 0;
+		b->work += spent ? places : 0;
 	} else {
 		segment = malloc(capacity * sizeof *segment);
 		if (!segment)
 			return RW_SCOREBOARD_NO_MEMORY;
-		if (b->budget)
-			b->budget->used += capacity - b->capacity;
+		charge(b, capacity - b->capacity);
 	}
-	if (b->count)
-		memmove(segment, b->first, b->count * sizeof *segment);
+	if (places)
+		memmove(segment, b->first, places * sizeof *segment);
 	if (segment != b->segment)
 		free(b->segment);
 	b->segment = b->first = segment;
@@ -43,84 +55,173 @@ enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const st
 {
 	if (b->count >= b->segments_max)
 		return RW_SCOREBOARD_FULL;
-	enum rw_scoreboard_status status = b->count == b->room ? make_room(b) : RW_SCOREBOARD_OK;
+	enum rw_scoreboard_status status = rw_scoreboard_places(b) == b->room ? make_room(b) : RW_SCOREBOARD_OK;
 	if (status)
 		return status;
-	b->first[b->count++] = *segment;
+	b->first[rw_scoreboard_places(b)] = *segment;
+	b->count++;
 	return RW_SCOREBOARD_OK;
 }
 
-enum rw_scoreboard_status rw_scoreboard_cut(struct rw_scoreboard *b, uint32_t i, uint32_t sequence)
+static enum rw_scoreboard_status make_room_for_pieces(struct rw_scoreboard *b)
 {
-	struct rw_segment g = *rw_segment_at(b, i);
-	struct rw_segment rest = g;
-	rest.start = sequence;
-	enum rw_scoreboard_status status = rw_scoreboard_append(b, &rest);
-	if (status)
-		return status;
-	for (uint32_t k = b->count - 1; k > i + 1; k--)
-		*rw_segment_at(b, k) = *rw_segment_at(b, k - 1);
-	b->work += b->count - i;
-	rw_segment_at(b, i)->end = g.start = sequence;
-	*rw_segment_at(b, i + 1) = g;
-	b->sacked_out += !!(g.bits & RW_SEGMENT_SACKED);
-	b->lost_out += !!(g.bits & RW_SEGMENT_LOST);
-	b->retrans_out += !!(g.bits & RW_SEGMENT_RETRANSMITTED);
+	uint32_t capacity = b->pieces_capacity ? b->pieces_capacity * 2 : FIRST_CAPACITY;
+	if (capacity > PIECES_MAX || !can_afford(b, capacity - b->pieces_capacity))
+		return RW_SCOREBOARD_FULL;
+	struct rw_segment *piece = realloc(b->piece, capacity * sizeof *piece);
+	if (!piece)
+		return RW_SCOREBOARD_NO_MEMORY;
+	charge(b, capacity - b->pieces_capacity);
+	b->piece = piece;
+	b->pieces_capacity = capacity;
 	return RW_SCOREBOARD_OK;
 }
 
-void rw_scoreboard_join(struct rw_scoreboard *b, uint32_t i)
+/* A place for a piece, as `more` has it; 0: there is none. */
+static uint32_t take_piece(struct rw_scoreboard *b)
 {
-	struct rw_segment joined = *rw_segment_at(b, i + 1);
-	joined.start = rw_segment_at(b, i)->start;
-	b->sacked_out -= !!(joined.bits & RW_SEGMENT_SACKED);
-	b->lost_out -= !!(joined.bits & RW_SEGMENT_LOST);
-	b->retrans_out -= !!(joined.bits & RW_SEGMENT_RETRANSMITTED);
-	memmove(b->first + 1, b->first, i * sizeof *b->first); /* what is sent again is near the head */
-	b->work += i + 1;
-	*rw_segment_at(b, i + 1) = joined;
-	rw_scoreboard_drop(b, 1);
+	uint32_t taken = b->free_piece;
+	if (taken)
+		b->free_piece = b->piece[taken - 1].more;
+	else if (b->pieces < b->pieces_capacity)
+		taken = ++b->pieces;
+	return taken;
+}
+
+static void free_piece(struct rw_scoreboard *b, uint32_t piece)
+{
+	b->piece[piece - 1].more = b->free_piece;
+	b->free_piece = piece;
+}
+
+enum rw_scoreboard_status rw_scoreboard_cut(struct rw_scoreboard *b, struct rw_cursor *c, uint32_t sequence)
+{
+	if (b->count >= b->segments_max)
+		return RW_SCOREBOARD_FULL;
+	if (!b->free_piece && b->pieces == b->pieces_capacity) {
+		/* The cursor may be at a piece, and those move. */
+		ptrdiff_t at = c->at == &b->first[c->place] ? -1 : c->at - b->piece;
+		enum rw_scoreboard_status status = make_room_for_pieces(b);
+		if (status)
+			return status;
+		c->at = at < 0 ? &b->first[c->place] : &b->piece[at];
+	}
+	uint32_t rest = take_piece(b);
+	struct rw_segment *g = c->at;
+	b->piece[rest - 1] = *g;
+	b->piece[rest - 1].start = g->end = sequence;
+	g->more = rest;
+	b->count++;
+	b->hidden--;
+	b->sacked_out += !!(g->bits & RW_SEGMENT_SACKED);
+	b->lost_out += !!(g->bits & RW_SEGMENT_LOST);
+	b->retrans_out += !!(g->bits & RW_SEGMENT_RETRANSMITTED);
+	return RW_SCOREBOARD_OK;
+}
+
+/* Segment g, in a place of its own, is replaced by its next piece. */
+static void move_up(struct rw_scoreboard *b, struct rw_segment *g)
+{
+	uint32_t next = g->more;
+	*g = b->piece[next - 1];
+	free_piece(b, next);
+}
+
+void rw_scoreboard_join(struct rw_scoreboard *b, struct rw_cursor c)
+{
+	struct rw_cursor next = rw_cursor_next(b, c);
+	struct rw_segment second = *next.at;
+	b->sacked_out -= !!(second.bits & RW_SEGMENT_SACKED);
+	b->lost_out -= !!(second.bits & RW_SEGMENT_LOST);
+	b->retrans_out -= !!(second.bits & RW_SEGMENT_RETRANSMITTED);
+	b->count--;
+	b->hidden++;
+	/* Empty places between the two lie behind the second one now. */
+	for (uint32_t i = c.place + 1; i < next.place; i++, b->work++)
+		b->first[i].start = b->first[i].end = second.end;
+	if (c.at->more) {
+		uint32_t joined = c.at->more;
+		c.at->more = second.more;
+		free_piece(b, joined);
+	} else if (second.more) {
+		move_up(b, next.at);
+	} else {
+		*next.at = (struct rw_segment){.start = second.end, .end = second.end, .bits = RW_SEGMENT_EMPTY};
+	}
+	c.at->end = second.end;
+	c.at->sent_ns = second.sent_ns;
+	c.at->ts_value = second.ts_value;
+}
+
+void rw_scoreboard_drop_head(struct rw_scoreboard *b)
+{
+	b->count--;
+	if (b->first->more) {
+		b->hidden++;
+		move_up(b, b->first);
+		return;
+	}
+	b->first++;
+	b->room--;
+	while (rw_scoreboard_places(b) && b->first->bits & RW_SEGMENT_EMPTY) {
+		b->first++;
+		b->room--;
+		b->hidden--;
+	}
 }
 
 void rw_scoreboard_clear(struct rw_scoreboard *b)
 {
-	if (b->count) /* else there may be no array yet */
-		rw_scoreboard_drop(b, b->count);
+	uint32_t places = rw_scoreboard_places(b);
+	if (places) { /* else there may be no array yet */
+		b->first += places;
+		b->room -= places;
+	}
+	b->count = b->hidden = b->pieces = b->free_piece = 0;
 	b->sacked_out = b->lost_out = b->retrans_out = 0;
 }
 
 void rw_scoreboard_close(struct rw_scoreboard *b)
 {
 	if (b->budget)
-		b->budget->used -= b->capacity;
+		b->budget->used -= b->capacity + b->pieces_capacity;
 	rw_scoreboard_clear(b);
 	free(b->segment);
-	b->segment = b->first = NULL;
-	b->capacity = b->room = 0;
+	free(b->piece);
+	b->segment = b->first = b->piece = NULL;
+	b->capacity = b->room = b->pieces_capacity = 0;
 }
 
-/* Is segment i the first whose end lies after `sequence`? */
-static int is_first_after(const struct rw_scoreboard *b, uint32_t i, uint32_t sequence)
+/* Is this the last place that begins at `sequence` or before? */
+static int holds(const struct rw_scoreboard *b, uint32_t place, uint32_t sequence)
 {
-	return i < b->count && rw_seq_diff(rw_segment_at(b, i)->end, sequence) > 0 &&
-	       (i == 0 || rw_seq_diff(rw_segment_at(b, i - 1)->end, sequence) <= 0);
+	uint32_t places = rw_scoreboard_places(b);
+	return place < places && rw_seq_diff(b->first[place].start, sequence) <= 0 &&
+	       (place + 1 == places || rw_seq_diff(b->first[place + 1].start, sequence) > 0);
 }
 
-uint32_t rw_scoreboard_find(const struct rw_scoreboard *b, uint32_t sequence)
+struct rw_cursor rw_scoreboard_find(const struct rw_scoreboard *b, uint32_t sequence)
 {
-	uint32_t low = 0, high = b->count;
+	if (b->count == 0 || rw_seq_diff(b->first->start, sequence) > 0)
+		return rw_cursor_from(b, 0);
 	/* Most segments have one size, and then the segment is here: the branches of a search cannot be predicted. */
-	uint32_t likely = b->count ? (sequence - rw_segment_at(b, 0)->start) / b->typical_bytes : 0;
-	if (is_first_after(b, likely, sequence))
-		return likely;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (rw_seq_diff(rw_segment_at(b, middle)->end, sequence) > 0)
-			high = middle;
-		else
-			low = middle + 1;
+	uint32_t place = (sequence - b->first->start) / b->typical_bytes;
+	if (!holds(b, place, sequence)) {
+		uint32_t low = 0,
+			 high = rw_scoreboard_places(b); /* the place is at low or behind it, and before high */
+		while (high - low > 1) {
+			uint32_t middle = low + (high - low) / 2;
+			if (rw_seq_diff(b->first[middle].start, sequence) > 0)
+				high = middle;
+			else
+				low = middle;
+		}
+		place = low;
 	}
-	return low;
+	struct rw_cursor c = rw_cursor_from(b, place);
+	while (c.at && rw_seq_diff(c.at->end, sequence) <= 0)
+		c = rw_cursor_next(b, c);
+	return c;
 }
 
 void rw_scoreboard_lose(struct rw_scoreboard *b, struct rw_segment *g)
@@ -128,7 +229,7 @@ void rw_scoreboard_lose(struct rw_scoreboard *b, struct rw_segment *g)
 	if (g->bits & RW_SEGMENT_SACKED)
 		return;
 	if (g->bits & RW_SEGMENT_RETRANSMITTED) {
-		g->bits &= (uint8_t)~RW_SEGMENT_RETRANSMITTED;
+		g->bits &= ~(uint32_t)RW_SEGMENT_RETRANSMITTED;
 		b->retrans_out--;
 	} else if (g->bits & RW_SEGMENT_LOST) {
 		return;
@@ -143,19 +244,25 @@ void rw_scoreboard_lose(struct rw_scoreboard *b, struct rw_segment *g)
 #ifndef NDEBUG
 void rw_scoreboard_check(const struct rw_scoreboard *b, int sack)
 {
-	uint32_t sacked = 0, lost = 0, retransmitted = 0;
-	assert(b->count <= b->room && b->room <= b->capacity);
-	assert(b->count <= b->segments_max);
-	for (uint32_t i = 0; i < b->count; i++) {
-		const struct rw_segment *g = rw_segment_at(b, i);
+	uint32_t count = 0, sacked = 0, lost = 0, retransmitted = 0;
+	const struct rw_segment *before = NULL;
+	assert(rw_scoreboard_places(b) <= b->room && b->room <= b->capacity && b->count <= b->segments_max);
+	for (struct rw_cursor c = rw_cursor_from(b, 0); c.at; before = c.at, c = rw_cursor_next(b, c)) {
+		const struct rw_segment *g = c.at;
 		assert(rw_seq_diff(g->end, g->start) > 0);
-		assert(i == 0 || g->start == rw_segment_at(b, i - 1)->end);
+		assert(!before || g->start == before->end);
+		/* Short ways end at a segment with bits, so that no empty place follows what they drop. */
+		assert(g != &b->first[c.place] || c.place == 0 || before->bits & RW_SEGMENT_EVER ||
+		       !(b->first[c.place - 1].bits & RW_SEGMENT_EMPTY));
 		assert(!(g->bits & RW_SEGMENT_SACKED && g->bits & RW_SEGMENT_LOST));
+		assert(!(g->bits & RW_SEGMENT_SACKED) || rw_seq_diff(g->sacked_to, g->end) >= 0);
 		assert(!(g->bits & RW_SEGMENT_RETRANSMITTED) || g->bits & RW_SEGMENT_EVER);
+		count++;
 		sacked += !!(g->bits & RW_SEGMENT_SACKED);
 		lost += !!(g->bits & RW_SEGMENT_LOST);
 		retransmitted += !!(g->bits & RW_SEGMENT_RETRANSMITTED);
 	}
+	assert(count == b->count && (count > 0) == (rw_scoreboard_places(b) > 0));
 	assert(lost == b->lost_out && retransmitted == b->retrans_out);
 	assert(sack ? sacked == b->sacked_out : sacked == 0 && b->sacked_out <= b->count);
 }

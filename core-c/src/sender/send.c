@@ -1,6 +1,7 @@
 /* What leaves the sender: new data, retransmissions, probes; and the timers that let them go. */
 #include "sender.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "bytes.h"
@@ -8,6 +9,8 @@
 #define MS 1000000ull
 /* RFC 8985 7.2: the probe waits two round trips and, in Linux, 2 ms. */
 #define PROBE_SLACK_NS (2 * MS)
+/* The kernel's clock, at 250 Hz as with Debian and most others. */
+#define TICK_NS ((int64_t)(4 * MS))
 
 enum { BACKOFF_COUNTED = 15, IDLE_TIMEOUTS_MAX = 64 };
 
@@ -27,18 +30,21 @@ void rw_sender_open(struct rw_sender *s, uint32_t segment_bytes, int sack, uint3
 void rw_sender_close(struct rw_sender *s)
 {
 	rw_scoreboard_close(&s->board);
+	free(s->rack.resent.entry);
+	s->rack.resent = (struct rw_resent_queue){NULL, 0, 0, 0};
 	s->seen_sacks = s->backoff = 0;
 }
 
 void rw_sender_start(struct rw_sender *s, uint32_t sequence)
 {
-	s->una = s->next = s->high = s->highest_sack = s->rtt.sequence = sequence;
+	s->una = s->next = s->high = s->highest_sack = s->rtt.sequence = s->rack.originals = sequence;
 }
 
 void rw_sender_forget(struct rw_sender *s, uint32_t sequence)
 {
 	rw_scoreboard_clear(&s->board);
-	s->una = s->next = s->high = s->highest_sack = sequence;
+	s->una = s->next = s->high = s->highest_sack = s->rack.originals = sequence;
+	s->rack.resent.first = s->rack.resent.count = 0;
 	s->state = RW_SENDER_OPEN;
 	s->probe.outstanding = s->undo.possible = 0;
 	s->seen_sacks = s->backoff = 0;
@@ -49,8 +55,11 @@ enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_tr
 	uint32_t start = sent->start, before = *segments;
 	while (rw_seq_diff(sent->end, start) > 0) {
 		uint32_t stop = sent->end - start > s->segment_bytes ? start + s->segment_bytes : sent->end;
-		struct rw_segment g = {start, stop, sent->sent_ns, sent->ts_value,
-				       sent->unseen ? RW_SEGMENT_UNSEEN : 0};
+		struct rw_segment g = {.start = start,
+				       .end = stop,
+				       .sent_ns = sent->sent_ns,
+				       .ts_value = sent->ts_value,
+				       .bits = sent->unseen ? RW_SEGMENT_UNSEEN : 0};
 		enum rw_scoreboard_status status = rw_scoreboard_append(&s->board, &g);
 		if (status)
 			return status;
@@ -67,28 +76,30 @@ enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_tr
 	return RW_SCOREBOARD_OK;
 }
 
-/* Segments [start, end) are in flight again. A probe asks for an answer: it adds nothing to what is in flight. */
+/* Segments [start, end) are in flight again; returns how many. A probe asks for an answer: it adds nothing to what is in flight. */
 static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmission *sent, int probe)
 {
+	struct rw_scoreboard *b = &s->board;
 	uint32_t segments = 0;
 	int losing = s->state == RW_SENDER_RECOVERY || s->state == RW_SENDER_LOSS;
-	for (uint32_t i = rw_scoreboard_find(&s->board, sent->start); i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
-		s->board.work++;
+	for (struct rw_cursor c = rw_scoreboard_find(b, sent->start); c.at; c = rw_cursor_next(b, c)) {
+		struct rw_segment *g = c.at;
+		b->work++;
 		if (rw_seq_diff(g->start, sent->end) >= 0)
 			break;
 		segments++;
 		if (!(g->bits & RW_SEGMENT_SACKED) && !probe) {
 			if (g->bits & RW_SEGMENT_RETRANSMITTED || (losing && !(g->bits & RW_SEGMENT_LOST)))
-				rw_scoreboard_lose(&s->board, g);
+				rw_scoreboard_lose(b, g);
 			if (!(g->bits & RW_SEGMENT_RETRANSMITTED)) {
 				g->bits |= RW_SEGMENT_RETRANSMITTED;
-				s->board.retrans_out++;
+				b->retrans_out++;
 			}
 		}
 		g->bits = (uint8_t)((g->bits | RW_SEGMENT_EVER) & ~RW_SEGMENT_JUDGED);
 		g->sent_ns = sent->sent_ns;
-		g->ts_value = sent->ts_value;
+		if (!(g->bits & RW_SEGMENT_SACKED))
+			g->ts_value = sent->ts_value;
 	}
 	return segments;
 }
@@ -100,34 +111,45 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmis
 static RW_ASIDE void recut(struct rw_sender *s, uint32_t start, uint32_t end)
 {
 	struct rw_scoreboard *b = &s->board;
-	uint32_t i = rw_scoreboard_find(b, start);
-	if (i < b->count && rw_seq_diff(start, rw_segment_at(b, i)->start) > 0) {
-		if (rw_scoreboard_cut(b, i, start))
+	struct rw_cursor first = rw_scoreboard_find(b, start);
+	if (first.at && rw_seq_diff(start, first.at->start) > 0) {
+		if (rw_scoreboard_cut(b, &first, start))
 			return;
-		i++;
+		first = rw_cursor_next(b, first);
 	}
-	uint32_t last = i;
-	while (last < b->count && rw_seq_diff(rw_segment_at(b, last)->end, end) < 0)
-		last++;
-	b->work += last - i;
-	if (last == b->count || rw_seq_diff(rw_segment_at(b, last)->start, end) >= 0)
+	if (!first.at || rw_seq_diff(first.at->start, end) >= 0)
 		return;
-	if (rw_segment_at(b, last)->end != end && rw_scoreboard_cut(b, last, end))
+	struct rw_cursor last = first;
+	while (last.at && rw_seq_diff(last.at->end, end) < 0) {
+		last = rw_cursor_next(b, last);
+		b->work++;
+	}
+	if (!last.at || rw_seq_diff(last.at->start, end) >= 0)
 		return;
-	for (; last > i && rw_segment_at(b, last)->bits == rw_segment_at(b, last - 1)->bits; last--)
-		rw_scoreboard_join(b, last - 1);
+	if (last.at->end != end && rw_scoreboard_cut(b, &last, end))
+		return;
+	/* From the last on, as long as their bits are the same. */
+	struct rw_cursor from = rw_scoreboard_find(b, start), run = from;
+	for (struct rw_cursor c = from; c.at->end != end;) {
+		struct rw_cursor next = rw_cursor_next(b, c);
+		if (next.at->bits != c.at->bits)
+			run = next;
+		c = next;
+	}
+	while (run.at->end != end)
+		rw_scoreboard_join(b, run);
 	/* Duplicate ACKs are no more than the segments that they can stand for. */
 	if (!s->sack && b->sacked_out > b->count - b->lost_out)
 		b->sacked_out = b->count - b->lost_out;
 }
 
-uint32_t rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sent)
+enum rw_scoreboard_status rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments)
 {
 	uint32_t bytes = sent->end - sent->start;
 	int is_head = rw_seq_diff(sent->start, s->una) <= 0;
 	if (bytes && bytes <= s->segment_bytes)
 		recut(s, sent->start, sent->end);
-	uint32_t segments = mark_retransmitted(s, sent, 0);
+	*segments = mark_retransmitted(s, sent, 0);
 	if (!s->undo.has_retransmit_ts && sent->has_timestamp) {
 		s->undo.retransmit_ts = sent->ts_value;
 		s->undo.has_retransmit_ts = 1;
@@ -135,22 +157,21 @@ uint32_t rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sen
 	if (s->undo.retransmits < 0)
 		s->undo.retransmits = 0;
 	if (s->undo.retransmits < RW_SEQUENCE_JUMP_MAX)
-		s->undo.retransmits += (int32_t)segments;
+		s->undo.retransmits += (int32_t)*segments;
 	if (is_head || s->state != RW_SENDER_RECOVERY)
 		s->timer_ns = sent->time_ns;
 	rw_sender_check(s);
-	return segments;
+	return rw_rack_resent(s, sent);
 }
 
-uint32_t rw_sender_probe(struct rw_sender *s, const struct rw_transmission *sent)
+enum rw_scoreboard_status rw_sender_probe(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments)
 {
 	s->probe.outstanding = s->probe.retransmitted = 1;
 	s->probe.high = s->next;
-	uint32_t segments = mark_retransmitted(s, sent, 1);
-	if (rw_seq_diff(sent->start, s->una) <= 0 || s->state != RW_SENDER_RECOVERY)
-		s->timer_ns = sent->time_ns;
+	*segments = mark_retransmitted(s, sent, 1);
+	s->timer_ns = sent->time_ns;
 	rw_sender_check(s);
-	return segments;
+	return rw_rack_resent(s, sent);
 }
 
 /* From here on a reduction may prove unnecessary. */
@@ -177,12 +198,12 @@ int rw_sender_enter_recovery(struct rw_sender *s)
 /* The whole window is lost, but for what RACK says was sent too recently; never the head. */
 static void lose_at_timeout(struct rw_sender *s, int64_t now_ns)
 {
-	for (uint32_t i = 0; i < s->board.count; i++) {
-		struct rw_segment *g = rw_segment_at(&s->board, i);
+	const struct rw_segment *head = rw_scoreboard_head(&s->board);
+	for (struct rw_cursor c = rw_cursor_from(&s->board, 0); c.at; c = rw_cursor_next(&s->board, c)) {
 		s->board.work++;
-		if (i > 0 && s->sack && (int64_t)s->rack.rtt_ns > now_ns - g->sent_ns)
+		if (c.at != head && s->sack && (int64_t)s->rack.rtt_ns > now_ns - c.at->sent_ns)
 			continue;
-		rw_scoreboard_lose(&s->board, g);
+		rw_scoreboard_lose(&s->board, c.at);
 	}
 }
 
@@ -220,7 +241,11 @@ uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns)
 	if (s->board.count || !s->last_send_ns)
 		return 0;
 	int64_t quiet = now_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
-	return quiet > rto ? (uint32_t)(quiet / rto < IDLE_TIMEOUTS_MAX ? quiet / rto : IDLE_TIMEOUTS_MAX) : 0;
+	/* Linux compares whole ticks, the timeout rounded up; where within a tick the two times lie is not known. */
+	int64_t ticks = (rto + TICK_NS - 1) / TICK_NS;
+	if (quiet <= ticks * TICK_NS + TICK_NS / 2)
+		return 0;
+	return (uint32_t)(quiet / rto < IDLE_TIMEOUTS_MAX ? quiet / rto : IDLE_TIMEOUTS_MAX);
 }
 
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns) { rw_round_trip_sample(&s->rtt, rtt_ns, s->una, s->next); }

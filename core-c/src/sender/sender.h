@@ -49,6 +49,18 @@ struct rw_range {
 	uint32_t start, end;
 };
 
+/* [start, end) was sent again at sent_ns, all of it or, if it was sent once more since, some of it. */
+struct rw_resent {
+	uint32_t start, end;
+	int64_t sent_ns;
+};
+
+/* A ring, the oldest first. */
+struct rw_resent_queue {
+	struct rw_resent *entry; /* `capacity` of them, a power of two; null until something is sent again */
+	uint32_t first, count, capacity;
+};
+
 /* RACK (RFC 8985): the segment that was sent last of all that were delivered, and how much reordering the path has. */
 struct rw_rack {
 	int64_t sent_ns;
@@ -62,6 +74,12 @@ struct rw_rack {
 	uint8_t window_steps, window_persist;
 	uint8_t dsack_round; /* it has been widened in the round trip that ends with dsack_round_end */
 	uint32_t dsack_round_end;
+	/*
+	 * The segments that may be lost, in the order in which they were sent last. Those that were sent once lie in sequence order,
+	 * and below this sequence number each of them is SACKed or known to be lost. Those that were sent again are in the queue.
+	 */
+	uint32_t originals;
+	struct rw_resent_queue resent;
 };
 
 /* A reduction that may still prove unnecessary. */
@@ -134,6 +152,7 @@ struct rw_sender_answer {
 	uint8_t data_acked; /* a segment was taken off the scoreboard */
 	uint8_t duplicate; /* RFC 5681 */
 	uint8_t rtt_by_echo;
+	uint8_t no_memory; /* there was no memory for it: the sender can go on no more */
 	uint32_t delivered; /* segments: newly acknowledged, SACKed or reported by a DSACK */
 	uint32_t newly_lost; /* segments */
 	uint32_t
@@ -165,12 +184,12 @@ static inline void rw_sender_cut_by(struct rw_sender *s, uint32_t segment_bytes)
  */
 enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments);
 /*
- * Data [start, end) below next leaves again. Returns how many segments it was. What was not known to be lost is lost now: the
- * sender knew.
+ * Data [start, end) below next leaves again; *segments: how many it is. What was not known to be lost is lost now: the sender
+ * knew. RW_SCOREBOARD_OK or RW_SCOREBOARD_NO_MEMORY.
  */
-uint32_t rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sent);
+enum rw_scoreboard_status rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments);
 /* The newest segments [start, end) leave again as a tail loss probe, which only asks for an answer. */
-uint32_t rw_sender_probe(struct rw_sender *s, const struct rw_transmission *sent);
+enum rw_scoreboard_status rw_sender_probe(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments);
 void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack, struct rw_sender_answer *answer);
 /* Returns whether a loss episode begins, so that windows are reduced. */
 int rw_sender_time_out(struct rw_sender *s, int64_t now_ns);
@@ -199,12 +218,14 @@ static inline int rw_sender_reducing(const struct rw_sender *s)
 	return s->state == RW_SENDER_CWR || s->state == RW_SENDER_RECOVERY;
 }
 
-/*
- * Inside this room: RACK. A segment was delivered; losses are looked for; the reordering window follows a DSACK.
- */
+/* Inside this room: RACK. A segment was delivered; losses are looked for; the reordering window follows a DSACK. */
 void rw_rack_delivered(struct rw_sender *s, const struct rw_segment *g, int64_t now_ns);
 void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns);
 void rw_rack_update_window(struct rw_sender *s, int dsack);
+/* Segments were sent again, after all that were before. */
+enum rw_scoreboard_status rw_rack_resent(struct rw_sender *s, const struct rw_transmission *sent);
+/* Segments that were marked lost no longer are: they are found anew. Takes time as the window is long. */
+enum rw_scoreboard_status rw_rack_restart(struct rw_sender *s);
 
 /*
  * The short way for what most packets are. Each does what the functions above do with such a packet, and no more.
@@ -214,15 +235,19 @@ void rw_rack_update_window(struct rw_sender *s, int dsack);
 static inline int rw_sender_continues(const struct rw_sender *s, uint32_t bytes)
 {
 	const struct rw_scoreboard *b = &s->board;
-	return bytes - 1 < s->segment_bytes && b->count > b->sacked_out + b->lost_out && b->count < b->room &&
-	       b->count + 3 <= b->segments_max && s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
+	return bytes - 1 < s->segment_bytes && b->count > b->sacked_out + b->lost_out &&
+	       rw_scoreboard_places(b) < b->room && b->count + 3 <= b->segments_max &&
+	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
 }
 
 static inline void rw_sender_continue(struct rw_sender *s, uint32_t bytes, int64_t time_ns, int64_t sent_ns,
 				      uint32_t ts_value)
 {
 	uint32_t start = s->next, end = start + bytes;
-	*rw_segment_at(&s->board, s->board.count++) = (struct rw_segment){start, end, sent_ns, ts_value, 0};
+	struct rw_scoreboard *b = &s->board;
+	b->first[rw_scoreboard_places(b)] =
+	    (struct rw_segment){.start = start, .end = end, .sent_ns = sent_ns, .ts_value = ts_value};
+	b->count++;
 	s->next = end;
 	s->last_send_ns = time_ns;
 }
@@ -234,7 +259,7 @@ static inline void rw_sender_continue(struct rw_sender *s, uint32_t bytes, int64
 static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint32_t ack)
 {
 	const struct rw_scoreboard *b = &s->board;
-	uint32_t n = 0;
+	uint32_t n = 0, places = rw_scoreboard_places(b);
 	if (ack - s->una - 1 >= s->next - s->una)
 		return 0;
 	if (s->state != RW_SENDER_OPEN || b->sacked_out | b->lost_out | b->retrans_out || s->probe.outstanding ||
@@ -242,7 +267,7 @@ static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint3
 		return 0;
 	/* Each segment that is looked at here is taken off the scoreboard next. */
 	const struct rw_segment *g = b->first;
-	while (n < b->count && rw_seq_diff(g[n].end, ack) <= 0 && g[n].bits == 0)
+	while (n < places && rw_seq_diff(g[n].end, ack) <= 0 && g[n].bits == 0 && g[n].more == 0)
 		n++;
 	return n && g[n - 1].end == ack && g->sent_ns ? n : 0;
 }
@@ -255,8 +280,8 @@ struct rw_plain_answer {
 static inline struct rw_plain_answer rw_sender_acknowledge_plain(struct rw_sender *s, uint32_t ack, uint32_t segments,
 								 int64_t now_ns)
 {
-	int64_t first_ns = rw_segment_at(&s->board, 0)->sent_ns;
-	const struct rw_segment *last = rw_segment_at(&s->board, segments - 1);
+	int64_t first_ns = s->board.first->sent_ns;
+	const struct rw_segment *last = &s->board.first[segments - 1];
 	struct rw_plain_answer answer = {now_ns > first_ns ? (uint64_t)(now_ns - first_ns) : 1,
 					 now_ns > last->sent_ns ? (uint64_t)(now_ns - last->sent_ns) : 1};
 	rw_rack_delivered(s, last, now_ns); /* they were sent one after another */

@@ -1,6 +1,8 @@
 #include "shadow.h"
 #include "rw_ways.h"
 
+#include "ticks.h"
+
 #include <string.h>
 
 enum { OPTION_MODE = 0 };
@@ -52,9 +54,13 @@ void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const
 	s->losses = settings->losses;
 	memcpy(s->connection->option, settings->option, sizeof s->connection->option);
 	s->connection->mss_bytes = mss_bytes;
+	s->learns_ticks = control->tick_ns && settings->option[OPTION_MODE] == RW_MODE_KERNEL &&
+			  s->gate == RW_GATE_OWN && s->losses == RW_LOSSES_RECORDED;
 	if (control->open)
 		control->open(s->connection);
 }
+
+void rw_shadow_close(struct rw_shadow *s) { rw_ticks_end(s); }
 
 static void sample(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
 {
@@ -86,6 +92,8 @@ void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 	rw_shadow_place(s, path, (uint64_t)RW_INITIAL_WINDOW << 16, RW_SSTHRESH_UNSET, srtt_ns);
 	if (s->control->join)
 		s->control->join(s->connection, path);
+	if (s->ticks)
+		rw_ticks_join(s, path, srtt_ns);
 	rw_shadow_stepped(s, RW_TRANSITION_JOIN, path);
 }
 
@@ -94,6 +102,8 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path)
 	if (s->control->leave)
 		s->control->leave(s->connection, path);
 	s->connection->path[path].live = 0;
+	if (s->ticks)
+		rw_ticks_leave(s, path);
 	rw_shadow_stepped(s, RW_TRANSITION_LEAVE, path);
 }
 
@@ -103,6 +113,13 @@ void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t stat
 	s->connection->path[path].group_state = state;
 	if (s->control->grouped)
 		s->control->grouped(s->connection, path);
+}
+
+void rw_shadow_regrouped(struct rw_shadow *s, uint32_t first_path)
+{
+	if (s->control->regrouped)
+		s->control->regrouped(s->connection);
+	rw_shadow_stepped(s, RW_TRANSITION_SETS, first_path);
 }
 
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns)
@@ -149,6 +166,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 	h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 	h->prior_cwnd_q16 = p->cwnd_q16;
 	h->prr = (struct rw_prr){0, 0};
+	h->restart_segments = 0;
 	p->cwnd_cnt = 0;
 	end_interval(p);
 	if (marked && s->control->ece)
@@ -167,6 +185,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	h->adrift = 0;
+	h->restart_segments = 0;
 	if (new_episode) {
 		h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 		h->prior_cwnd_q16 = p->cwnd_q16;
@@ -225,6 +244,22 @@ static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t time
 	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path);
 }
 
+/* A flight after an idle time is larger than the window that was reduced for it: that was done less often, or not at all. */
+static RW_ASIDE void outlast(struct rw_shadow *s, uint32_t path, uint32_t flight)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	uint64_t before_q16 = rw_window_of(h->restart_segments);
+	uint64_t once_q16 = rw_window_after_idle(before_q16, h->initial_window, 1);
+	int kept = flight > rw_window_segments(once_q16);
+	p->cwnd_q16 = larger(p->cwnd_q16, kept ? before_q16 : once_q16);
+	if (kept)
+		p->ssthresh_q16 = h->restart_ssthresh_q16;
+	h->kept += (uint8_t)kept;
+	h->restart_segments = 0;
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
+}
+
 /*
  * How often MPTCP halved a window after an idle time depends on how much it queued before it sent; some hosts keep theirs.
  * The flight shows it: no window is smaller, and one that ended it was no larger.
@@ -235,27 +270,43 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	struct rw_shadow_path *h = &s->path[path];
 	uint32_t flight = e->first_flight, before = h->restart_segments;
 	uint64_t next = p->cwnd_q16;
-	h->restart_segments = 0;
-	/* The flight of another window, or of one that nothing has filled yet. */
-	if (!before || !kernel_mode(s) ||
-	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1))
+	if (!before)
 		return;
+	/* The flight of another window, or of one that nothing has filled yet. */
+	if (!kernel_mode(s) ||
+	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1)) {
+		h->restart_segments = 0;
+		return;
+	}
 	while (e->first_flight_full && rw_window_segments(next) > flight &&
 	       rw_window_after_idle(next, h->initial_window, 1) < next)
 		next = rw_window_after_idle(next, h->initial_window, 1);
 	if (rw_window_segments(next) == flight)
 		p->cwnd_q16 = next;
 	if (flight > rw_window_segments(p->cwnd_q16) + rw_window_segments(p->cwnd_q16) / 4) {
-		uint64_t once = rw_window_after_idle(rw_window_of(before), h->initial_window, 1);
-		int kept = flight > rw_window_segments(once);
-		p->cwnd_q16 = kept ? rw_window_of(before) : once;
-		if (kept)
-			p->ssthresh_q16 = h->restart_ssthresh_q16;
-		h->kept += (uint8_t)kept;
-	} else if (flight == rw_window_segments(p->cwnd_q16)) {
-		h->kept = 0;
+		outlast(s, path, flight);
+		return;
 	}
+	if (flight == rw_window_segments(p->cwnd_q16))
+		h->kept = 0;
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
+}
+
+/* A later flight may show it too, until slow start has brought the window back. Returns the window in segments. */
+static RW_ASIDE uint64_t check_later_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	const struct rw_path *p = &s->connection->path[path];
+	if (p->cwnd_q16 >= p->ssthresh_q16)
+		s->path[path].restart_segments = 0;
+	else if (e->state == RW_SENDER_OPEN && e->in_flight_before > rw_window_segments(p->cwnd_q16) + 1)
+		outlast(s, path, e->in_flight_before);
+	return rw_window_segments(p->cwnd_q16);
+}
+
+/* Nothing has ended its first slow start: no threshold has been set, or it is the one that it began with. */
+static int in_first_slow_start(const struct rw_path *p, const struct rw_shadow_path *h)
+{
+	return p->ssthresh_q16 == RW_SSTHRESH_UNSET || (!h->prior_cwnd_q16 && p->cwnd_q16 < p->ssthresh_q16);
 }
 
 static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
@@ -269,7 +320,7 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 		check_restart(s, path, e);
 	} else if (e->first_flight_is == RW_FLIGHT_SECOND) {
 		h->initial_window = e->first_flight;
-		if (p->ssthresh_q16 == RW_SSTHRESH_UNSET && rw_window_segments(p->cwnd_q16) > e->in_flight_before) {
+		if (in_first_slow_start(p, h) && rw_window_segments(p->cwnd_q16) > e->in_flight_before) {
 			p->cwnd_q16 = rw_window_of(e->in_flight_before);
 			rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 		}
@@ -355,6 +406,8 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	struct rw_shadow_path *h = &s->path[path];
 	uint64_t cwnd = p->cwnd_q16 >> 16;
 	uint32_t flight = e->in_flight_before;
+	if (h->restart_segments && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
+		cwnd = check_later_flight(s, path, e);
 	int limited = flight >= cwnd;
 	if (h->adrift) {
 		if (e->state < RW_SENDER_CWR)
@@ -442,33 +495,67 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	}
 }
 
+/* The same ACK, at the time of the sender's clock. */
+static struct rw_ack on_clock(const struct rw_shadow *s, const struct rw_ack *ack)
+{
+	struct rw_ack told = *ack;
+	told.time_ns += s->clock_ns;
+	return told;
+}
+
+void rw_shadow_grow(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, struct rw_shadow_row *row)
+{
+	struct rw_path *p = &s->connection->path[ack->path];
+	struct rw_ack told = on_clock(s, ack);
+	int allowed = s->gate == RW_GATE_OWN ? rw_window_may_grow(&s->path[ack->path].use, p->cwnd_q16, p->ssthresh_q16)
+					     : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	if (e->steps & RW_STEP_RAISE && allowed)
+		rw_shadow_raise(s, &told);
+	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
+		withhold(s, &told);
+	row->cwnd_q16 = p->cwnd_q16;
+	row->ssthresh_q16 = p->ssthresh_q16;
+}
+
+/* The phase of the sender's clock begins to matter when its first slow start has ended. */
+static RW_ASIDE void learn_ticks(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack,
+				 uint64_t srtt_ns, struct rw_shadow_row *row)
+{
+	if (!s->ticks) {
+		if (e->tick_ns && s->connection->path[ack->path].ssthresh_q16 != RW_SSTHRESH_UNSET)
+			rw_ticks_begin(s, e, ack);
+		rw_shadow_grow(s, e, ack, row);
+		return;
+	}
+	rw_shadow_grow(s, e, ack, row);
+	if (rw_ticks_ack(s, e, ack, srtt_ns, row))
+		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path);
+}
+
 void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		   struct rw_shadow_row *row)
 {
 	uint32_t path = ack->path;
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
+	struct rw_ack told = on_clock(s, ack);
 	if (e->first_flight)
 		see_first_flight(s, path, e);
 	validate(s, path, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	if (ack->acked_segments)
-		rw_shadow_delivered(s, ack);
+		rw_shadow_delivered(s, &told);
 	if (ack->rtt_ns | ack->rtt_newest_ns)
-		rw_shadow_rtt(s, ack, srtt_ns);
+		rw_shadow_rtt(s, &told, srtt_ns);
 	/* Most ACKs have none: growth is below. */
 	int nothing = !(e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR);
 	if (!RW_SHORT_WAY(nothing))
 		apply_steps(s, path, e);
-	int allowed = s->gate == RW_GATE_OWN ? rw_window_may_grow(&h->use, p->cwnd_q16, p->ssthresh_q16)
-					     : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
-	if (e->steps & RW_STEP_RAISE && allowed)
-		rw_shadow_raise(s, ack);
-	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
-		withhold(s, ack);
-	row->cwnd_q16 = p->cwnd_q16;
-	row->ssthresh_q16 = p->ssthresh_q16;
+	if (s->learns_ticks)
+		learn_ticks(s, e, ack, srtt_ns, row);
+	else
+		rw_shadow_grow(s, e, ack, row);
 }
 
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
@@ -477,6 +564,8 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	struct rw_ack ack;
+	if (s->ticks && e->kind != RW_EVENT_ACK)
+		rw_ticks_event(s, path, e, srtt_ns);
 	switch (e->kind) {
 	case RW_EVENT_SEND:
 		if (e->reducing)
@@ -484,7 +573,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 		if (e->idle_timeouts && h->kept < KEEPS_WINDOWS)
 			restart_after_idle(s, path, e->idle_timeouts, e->idle_restarts);
 		if (e->quiet_ns && s->control->idle)
-			s->control->idle(s->connection, path, e->time_ns, e->quiet_ns);
+			s->control->idle(s->connection, path, e->time_ns + s->clock_ns, e->quiet_ns);
 		break;
 	case RW_EVENT_TIMEOUT:
 		/* What was spared a reduction has not had that of this episode yet. */

@@ -26,17 +26,21 @@ struct rw_settings {
 	uint8_t detector;               /* 1 + its place in the registry; 0: none */
 };
 
+/* Other phases of the sender's clock that are tried beside this one (ticks.c). */
+struct rw_ticks;
+
 struct rw_shadow_path {
 	uint64_t prior_cwnd_q16;
 	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
 	struct rw_prr prr;
 	struct rw_window_use use;
 	uint32_t initial_window;
-	uint32_t restart_segments;      /* the window that an idle time reduced, until that flight is acknowledged */
+	uint32_t
+	    restart_segments; /* the window that an idle time reduced, as long as flights may show that it was not */
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
-	uint8_t doublings;              /* how many ACKs in turn set free twice what they delivered */
+	uint8_t doublings; /* how many ACKs in turn set free twice what they delivered */
 	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
 	uint8_t kept; /* how many idle times in turn it was seen to outlast */
 	uint8_t spared; /* the loss episode under way is not shown to this controller */
@@ -65,7 +69,11 @@ struct rw_shadow {
 	struct rw_connection *connection;
 	struct rw_shadow_path *path;
 	struct rw_observer *observer; /* null: nobody looks */
+	struct rw_ticks *ticks; /* null: no other phase is tried, not yet or not any more */
+	int64_t
+	    clock_ns; /* added to a capture's time it is the sender's, whose ticks begin at multiples of their length */
 	uint8_t gate, losses;
+	uint8_t learns_ticks; /* the phase matters to the controller, and nothing was tried yet */
 };
 
 /* paths: 1 to RW_MAX_PATHS. */
@@ -82,6 +90,7 @@ struct rw_shadow_row {
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
 		    uint32_t paths, uint32_t mss_bytes);
+void rw_shadow_close(struct rw_shadow *s);
 void rw_shadow_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns);
 void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 /* srtt_ns: after the event. row is filled by an ACK. */
@@ -91,6 +100,17 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		   struct rw_shadow_row *row);
 
+/* The last step of an ACK: the window grows, or does not. Fills the rest of the row. */
+void rw_shadow_grow(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, struct rw_shadow_row *row);
+
+/* Did the sender fill its window before this ACK, as far as can be seen: neither its application nor the receiver ended the
+   flight? */
+static inline uint32_t rw_event_fills_window(const struct rw_event *e)
+{
+	return e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns && e->room && !e->starved &&
+	       !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+}
+
 static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_event *e)
 {
 	return (struct rw_ack){path,       e->delivered, e->rtt_ns,      e->rtt_newest_ns,
@@ -99,6 +119,8 @@ static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_even
 
 /* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
+/* After all of one decision: first_path is one of those that it changed. */
+void rw_shadow_regrouped(struct rw_shadow *s, uint32_t first_path);
 /* Tells the observer of a step (rw_transition_kind) that the controller has made. */
 void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path);
 

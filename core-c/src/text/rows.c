@@ -84,7 +84,7 @@ static char *put_double_slowly(char *at, double value)
 			if (*c >= '0' && *c <= '9')
 				digits[count++] = *c;
 		digits[count] = '\0';
-		exponent = atoi(c + 1);
+		exponent = (int)strtol(c + 1, NULL, 10);
 		snprintf(again, sizeof again, "%se%d", digits, exponent - (count - 1));
 		if (strtod(again, NULL) == value)
 			break;

@@ -242,7 +242,27 @@ def test_c_14() -> None:
 
 
 def test_c_15() -> None:
-    """`cwnd_r < ssth` without an index: against the connection's threshold, slow start goes on after the exit."""
+    """One letter, two meanings: line 18 needs the threshold that all begin with, Algorithm 2 the subflow's own.
+
+    Without line 18 the window of a long path counts for too little in the sum of rates to be stopped: it grew from 93
+    to 868 segments, still coupled.
+    """
+    for name in ("css", "tccc", "tccc+"):
+        c = Controller(name, paths=[{"cwnd": 10.0, "rtt": 0.02}], con_ssthresh=46.8, L=1024, mss=1400)
+        c.join({"cwnd": 10.0, "rtt": 0.2})
+        assert c.paths[1].ssthresh == near(CON)
+        c.ack(path=1, acked=10)
+        w = c.paths[1].cwnd
+        assert (round(w), c.paths[1].phase) == (93, "coupled_slow_start")
+        assert 10 + w / 10 < 46.8, "the sum of rates at the smallest RTT is not above the expected one"
+        unbounded = w + (c.state["alpha"] ** 10 - 1) * round(w)
+        assert round(unbounded) == 868
+        c.ack(path=1, acked=round(w))
+        assert w < c.paths[1].cwnd < w + 1.5
+        assert (c.paths[1].phase, c.paths[0].phase) == ("congestion_avoidance", "coupled_slow_start")
+        assert c.state["initial_ss"] == 1
+
+    # After the exit: against con_ssthresh, which each of the windows is below, slow start would go on.
     w = [30.0, 18.0]
     assert sum(w) > CON
     assert all(a < CON for a in w)
@@ -372,15 +392,17 @@ def test_c_23() -> None:
 
 
 def test_c_24() -> None:
-    """A subflow that a spurious loss took out, with its threshold given back (none), passes con_ssthresh alone."""
-    alone = driven("newreno", [20.0], [0.1])
+    """A subflow that a spurious loss took out, with its threshold given back, passes the rate of con_ssthresh alone."""
+    alone = driven("newreno", [20.0], [0.1], ssthresh="static")
     coupled = driven("css", [20.0, 10.0], [0.1, 0.1], con_ssthresh=CON, alpha=joined(1.5, CON, 20, 10))
     for c in (alone, coupled):
         c.loss(0)
         c.undo(0)
-        assert (c.paths[0].cwnd, c.paths[0].ssthresh) == (20.0, math.inf)
-    while alone.paths[0].cwnd <= CON:
+        assert c.paths[0].cwnd == 20.0
+    assert coupled.paths[0].ssthresh == near(CON)
+    while alone.paths[0].cwnd + 10 <= CON:
         alone.ack(0, 1)
+    assert alone.paths[0].phase == "slow_start"
     assert coupled.paths[0].phase == "coupled_slow_start"
     coupled.ack(0, 1)
     assert coupled.paths[0].cwnd - 20 == near(coupled.state["alpha"] - 1)
