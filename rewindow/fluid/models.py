@@ -108,6 +108,11 @@ def _full_decrement(s: State, _: Options) -> Array:
     return s.w_sum / 2 + 0 * s.w
 
 
+def _group_decrement(s: State, _: Options) -> Array:
+    """A loss on any route halves every window: with one loss rate for all, S/x_r of the losses are felt on route r."""
+    return s.rtt_s * s.x_sum / 2
+
+
 def _lia_increment(s: State, _: Options) -> Array:
     return _smaller(s.largest(s.x / s.rtt_s) / s.x_sum**2 + 0 * s.w, 1 / s.w)
 
@@ -301,8 +306,8 @@ ALGORITHMS: Mapping[str, Algorithm] = {
             _sbcc_increment, _sbcc_decrement, (_BETA,), note="all routes are taken to be in one set",
         ),
         Algorithm(
-            "dwc", "I = 1/W, D = w/2", "SB-CC paper I-II", _full_increment, _half,
-            note="all routes are taken to be in one group",
+            "dwc", "I = 1/W, D = R S/2", "SB-CC paper I-II", _full_increment, _group_decrement,
+            note="all routes are taken to be in one group, with one loss rate: a loss on any halves all windows",
         ),
         Algorithm("lisa", "as lia", "LISA differs from LIA only at joins", *_LIA),
         Algorithm("css", "as lia", "Coupled Slow-Start ends in LIA", *_LIA),

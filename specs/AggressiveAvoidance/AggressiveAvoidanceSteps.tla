@@ -12,6 +12,9 @@
 (***************************************************************************)
 EXTENDS MCAggressiveAvoidance
 
+\* True of the states that a judge begins in.
+OneStep == TLCGet("level") < 1
+
 \* A subflow that has not joined, or that closed, has nothing that a sum or a comparison of the others could see.
 NothingOfTheClosed ==
     \A s \in Subflows : life[s] # "live" => cwnd[s] = 0 /\ ssthresh[s] = Unset /\ ~grown[s] /\ peak[s] = 0
@@ -19,7 +22,7 @@ NothingOfTheClosed ==
 \* What may happen: an ACK to whoever has a segment to send; a loss, a timeout or a close to each open subflow; a join to
 \* each that has not been there. And to nobody else.
 MayHappen ==
-    \A s \in Subflows :
+    OneStep => \A s \in Subflows :
         /\ \A n \in Acked : (ENABLED (Ack(s, n) /\ (cwnd'[s] > cwnd[s] \/ cwnd[s] = WindowMax)))
                              = (life[s] = "live" /\ cwnd[s] >= Segment)
         /\ (ENABLED Loss(s)) = ("loss" \in Events /\ life[s] = "live")
@@ -157,6 +160,5 @@ JudgeInit ==
         /\ grown = [s \in Subflows |-> f[s].grown]
         /\ peak = [s \in Subflows |-> f[s].peak]
         /\ rtt \in [Subflows -> Rtts]
-OneStep == TLCGet("level") < 1
 JudgeSpec == JudgeInit /\ [][Next]_vars
 =============================================================================

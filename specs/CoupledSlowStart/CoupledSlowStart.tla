@@ -80,7 +80,7 @@ SmallestOf(r, S) == IF S = {} THEN NoSample ELSE CHOOSE m \in {r[s] : s \in S} :
 RttMin == SmallestOf(rtt, Sampled)
 
 \* css_rate_q27 against con << 11: sum w_k / R_k > con_ssth / min R. Before any sample nothing exceeds.
-RateSum == Sum([s \in Subflows |-> IF s \in Sampled THEN Rate(cwnd[s], rtt[s], RttMin) ELSE 0], Sampled)
+RateSum == Sum([s \in Sampled |-> Rate(cwnd[s], rtt[s], RttMin)], Sampled)
 RateExceeds    == RateSum + RateSlack > ConSsthresh * RateUnit
 RateNotExceeds == RateSum - RateSlack <= ConSsthresh * RateUnit
 
@@ -98,7 +98,7 @@ Exit(S, windows) ==
 \* css_leave_alone: this subflow alone leaves; the connection does when it was the last one.
 LeavesAlone(s) ==
     /\ initial' = [initial EXCEPT ![s] = FALSE]
-    /\ conInitial' = (conInitial /\ Coupled \ {s} # {})
+    /\ conInitial' = (Coupled \ {s} # {})
 
 \* What an undo would give back (shadow.c, current_ssthresh): the threshold, or three quarters of the window if that is more;
 \* and whether the subflow was coupled (css_left_by_loss).
@@ -142,19 +142,18 @@ Join(s, r) ==
     /\ LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
            total == TotalOf(Live, least)
            after == total + Weighted(IW, r, least)
-       IN CASE Live = {} ->
-                 /\ initial' = [initial EXCEPT ![s] = conInitial]
+       IN IF Live = {}
+            THEN /\ initial' = [initial EXCEPT ![s] = conInitial]
                  /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
                  /\ UNCHANGED <<before, conInitial, alpha>>
-            [] Live # {} /\ (~conInitial \/ Coupled = {}) ->
-                 /\ conInitial' = FALSE
+          ELSE IF Coupled = {}
+            THEN /\ conInitial' = FALSE
                  /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
                  /\ UNCHANGED <<initial, before, alpha>>
-            [] Live # {} /\ conInitial /\ Coupled # {} /\ after >= ConSsthresh ->
-                 /\ Exit(Coupled \cup {s}, cwnd')
+          ELSE IF after >= ConSsthresh
+            THEN /\ Exit(Coupled \cup {s}, cwnd')
                  /\ UNCHANGED alpha
-            [] OTHER ->
-                 /\ alpha' \in Rescale(alpha, Max(total, 1), after)
+            ELSE /\ alpha' \in Rescale(alpha, Max(total, 1), after)
                  /\ initial' = [initial EXCEPT ![s] = TRUE]
                  /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
                  /\ UNCHANGED <<before, conInitial>>
@@ -259,10 +258,10 @@ Leave(s) ==
     /\ UNCHANGED conInitial
     /\ LET after == TotalOf(Live \ {s}, RttMin)
            total == after + Weighted(cwnd[s], rtt[s], RttMin)
-       IN CASE ~conInitial -> UNCHANGED alpha
-            [] conInitial /\ after = 0 -> alpha' = AlphaStart
-            [] conInitial /\ after # 0 /\ total >= ConSsthresh -> UNCHANGED alpha
-            [] OTHER -> alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
+       IN IF ~conInitial THEN UNCHANGED alpha
+          ELSE IF after = 0 THEN alpha' = AlphaStart
+          ELSE IF total >= ConSsthresh THEN UNCHANGED alpha
+          ELSE alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
 
 (* An ACK brings a sample of the RTT; r is what smoothing made of it (C-4, C-5).               *)
 (* TCCC Algorithm 1 line 15; css_rtt.                                                        *)

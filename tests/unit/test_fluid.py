@@ -39,6 +39,7 @@ from rewindow.fluid import (
     trajectory,
 )
 from rewindow.fluid.equilibrium import blocking
+from rewindow.fluid.models import State
 from rewindow.fluid.orders import margin_of_ratios, responsiveness, responsiveness_when_equal
 from rewindow.fluid.reports import solution_document, tcp_ratio
 from rewindow.fluid.table import IDENTITIES, PRINTED_CLAIMS, STATES, checked_claims, random_states
@@ -257,7 +258,7 @@ def test_tcps_share_a_link_equally(count: int) -> None:
         ("ewtcp", {"ewtcp_a": "inv_sqrt"}, 2**0.75),
         ("uncoupled", {}, 2),
         ("nmcc", {}, math.sqrt(2)),
-        ("dwc", {}, math.sqrt(2)),
+        ("dwc", {}, 1),
         ("tccc", {"aca_md": "half"}, math.sqrt(2)),
         ("sbcc", {"beta": 0.5}, 1),
     ],
@@ -296,7 +297,23 @@ def test_balia_with_equal_paths_has_two_stable_equilibria_and_an_unstable_one_be
     assert ratios == pytest.approx([1 / alpha, 1, alpha], rel=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ["coupled", "tccc", "coupled-full"])
+def test_dwc_halves_the_group_as_its_controller_does() -> None:
+    """Of n losses, route r has x_r/S, and each of the n halves its window: D_r of a loss of its own is R_r S/2."""
+    windows, rtts = [20.0, 30.0], [0.1, 0.2]
+    paths = [{"cwnd": w, "rtt": r, "ssthresh": 2.0, "set": 1} for w, r in zip(windows, rtts, strict=True)]
+    x = np.array(windows) / np.array(rtts)
+    lost = np.zeros(2)
+    for r in range(2):
+        controller = rewindow.Controller("dwc", paths=paths)
+        controller.loss(r)
+        fallen = np.array(windows) - [p.cwnd for p in controller.paths]
+        lost += x[r] / x.sum() * fallen  # on average, of one loss anywhere
+    state = State(x, np.array(rtts))
+    per_own_loss = ALGORITHMS["dwc"].decrement(state, {})
+    np.testing.assert_allclose(x / x.sum() * per_own_loss, lost)
+
+
+@pytest.mark.parametrize("algorithm", ["coupled", "tccc", "coupled-full", "dwc"])
 def test_a_continuum_is_said_to_be_one(algorithm: str) -> None:
     solution = solve(shared(algorithm, [100, 100]))
     assert {e.verdict for e in solution.equilibria} == {"neutral"}

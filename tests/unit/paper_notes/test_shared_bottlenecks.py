@@ -408,3 +408,18 @@ def test_s_25() -> None:
     for seen in ({1}, {1}, set[int](), {1}, set[int]()):
         true.step(0, frozenset(seen))
     assert true.state(0) == "monitor"
+
+
+def test_s_26() -> None:
+    """Two alike subflows behind one bottleneck are one TCP under each of the five: throughput tells no detector."""
+    observed, concluded = {"dwc", "sbcc"}, {"mptcp-sbd", "sbcc"}
+    assert observed != concluded
+    for name in ("sbcc", "dwc", "mptcp-sbd", "balia", "olia"):
+        paths = [{"cwnd": 20.0, "rtt": 0.1, "ssthresh": 2.0, "set": 1} for _ in range(2)]
+        c = Controller(name, paths=paths)
+        c.ack(0)
+        grown = c.paths[0].cwnd - 20
+        c = Controller(name, paths=paths)
+        c.loss(0)
+        fallen = 40 - sum(p.cwnd for p in c.paths)
+        assert grown / fallen == pytest.approx((1 / 40) / (40 / 2), rel=1e-3), "the balance of a TCP with their sum"

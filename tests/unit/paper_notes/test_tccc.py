@@ -410,3 +410,37 @@ def test_t_24() -> None:
     c.ack(path=1, acked=10)
     assert (c.paths[1].cwnd, c.paths[1].phase) == (20.0, "slow_start")
     assert c.paths[1].ssthresh == near(65535 / 1400)
+
+
+def test_t_25() -> None:
+    """Three ACKs, two within R/2 and one a round trip later: by least squares, the rate of the pause."""
+
+    def least_squares(times: list[float], acked: list[float]) -> float:
+        t, s = sum(times) / 3, sum(acked) / 3
+        return sum((a - t) * (b - s) for a, b in zip(times, acked, strict=True)) / sum((a - t) ** 2 for a in times)
+
+    rtt, spacing = 0.1, 0.01
+    assert least_squares([0, spacing, 2 * spacing], [0, 2, 4]) * rtt == near(20)
+    assert round(least_squares([0, spacing, spacing + rtt], [0, 2, 4]) * rtt) == 3
+    c = Controller("css", paths=[{"cwnd": 10.0, "rtt": rtt}], ssthresh="hoe")
+    for time in (1.0, 1.0 + spacing, 1.0 + spacing + rtt):
+        c.ack(acked=2, rtt=rtt, time=time)
+    assert c.state["ssth"] == [0], "the gap of a round trip began anew"
+    for k in (1, 2):
+        c.ack(acked=2, rtt=rtt, time=1.0 + spacing + rtt + k * spacing)
+    assert c.state["ssth"] == [near(20)]
+
+
+def test_t_26() -> None:
+    """A ratio to the TCP, and a share of the half that would be fair."""
+    announced, printed = 0.807, 0.804
+    assert announced != printed
+
+    def share_of_fair(ratio: float) -> float:
+        return ratio / (1 + ratio) / 0.5
+
+    def ratio_of_share(share: float) -> float:
+        return 0.5 * share / (1 - 0.5 * share)
+
+    assert round(share_of_fair(printed), 3) == 0.891
+    assert round(ratio_of_share(announced), 3) == 0.676
