@@ -42,7 +42,12 @@ CAPTURES = {
     "many 1 k": ("many", 1_000),
     "many 300 k": ("many", 300_000),
     "many 1 M": ("many", 1_000_000),
+    "lossy 1 k": ("lossy", 1_000_000, 1_000, 100),
+    "lossy 10 k": ("lossy", 1_000_000, 10_000, 100),
+    "lossy 20 k, rare": ("lossy", 1_000_000, 20_000, 10_000),
+    "lossy 80 k": ("lossy", 1_000_000, 80_000, 100),
 }
+"""What `generate` is told. lossy: packets, window in segments, one segment in how many is lost."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +179,9 @@ def generated(report: str) -> dict[str, int]:
 
 
 def generate(name: str) -> Capture:
-    kind, amount = CAPTURES[name]
-    path = FOLDER / f"{kind}-{amount}.pcap"
-    counts = generated(Process([PROGRAMS / "generate", kind, str(amount), path]).finish().complaints)
+    words = [str(word) for word in CAPTURES[name]]
+    path = FOLDER / f"{'-'.join(words)}.pcap"
+    counts = generated(Process([PROGRAMS / "generate", *words, path]).finish().complaints)
     with path.open("rb", buffering=0) as f:  # into the page cache
         while f.read(1 << 22):
             pass
@@ -342,6 +347,8 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     short = [core(captures["many 300 k"], names) for names in (CONTROLLERS, CANDIDATES)]
     short.append(analyze(captures["many 300 k"]))
     compared += short
+    for lossy in (capture for name, capture in captures.items() if name.startswith("lossy")):
+        compared += [*peers(lossy)[1:], core(lossy, CONTROLLERS)]
     if shutil.which("mptcptrace"):
         compared.append(Program("mptcptrace", mptcp, ["mptcptrace", "-f", mptcp.path], lambda _: mptcp.packets))
     idle = [core(captures[n], ()) for n in ("many 1 k", "many 1 M")]

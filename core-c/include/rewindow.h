@@ -67,7 +67,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_UNMATCHED_JOIN, /* an MP_JOIN whose connection is not in the capture */
 	RW_ODDITY_NO_HANDSHAKE, /* a flow that began before the capture */
 	RW_ODDITY_TOO_MANY_SUBFLOWS, /* more live subflows than a controller has places: not replayed */
-	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit: not tracked */
+	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit, or so cut up that following them costs too much: not tracked */
 	RW_ODDITY_COUNT
 } rw_oddity;
 

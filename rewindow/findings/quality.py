@@ -55,7 +55,11 @@ KINDS: Mapping[str, Kind] = {
     "too_many_subflows": Kind(
         LIMITED, ("windows",), "more subflows were alive at once than a controller has places for"
     ),
-    "window_too_large": Kind(POOR, (*LOSSES, "in_flight"), "more unacknowledged data than is kept track of"),
+    "window_too_large": Kind(
+        POOR,
+        (*LOSSES, "in_flight"),
+        "more unacknowledged segments than the limit, or cut so small that following them exceeds the work allowed",
+    ),
     "one_direction": Kind(POOR, (*TIMES, "retransmissions", "in_flight"), "only one direction was captured"),
     "not_closed": Kind(GOOD, ("completion",), "the flow goes on after the capture's end"),
     "vantage_receiver": Kind(GOOD, (), "captured at the receiver"),

@@ -28,21 +28,22 @@ static void charge(struct rw_scoreboard *b, uint32_t n)
 static RW_ASIDE enum rw_scoreboard_status make_room(struct rw_scoreboard *b)
 {
 	uint32_t capacity = b->capacity ? b->capacity * 2 : FIRST_CAPACITY;
+	uint32_t places = rw_scoreboard_places(b);
 	struct rw_segment *segment = b->segment;
 	int spent = !can_afford(b, capacity - b->capacity);
-	if (spent && b->places == b->capacity)
+	if (spent && places == b->capacity)
 		return RW_SCOREBOARD_FULL;
-	if (spent || (segment && b->places <= b->capacity / 4 * 3)) {
+	if (spent || (segment && places <= b->capacity / 4 * 3)) {
 		capacity = b->capacity;
-		b->work += spent ? b->places : 0;
+		b->work += spent ? places : 0;
 	} else {
 		segment = malloc(capacity * sizeof *segment);
 		if (!segment)
 			return RW_SCOREBOARD_NO_MEMORY;
 		charge(b, capacity - b->capacity);
 	}
-	if (b->places)
-		memmove(segment, b->first, b->places * sizeof *segment);
+	if (places)
+		memmove(segment, b->first, places * sizeof *segment);
 	if (segment != b->segment)
 		free(b->segment);
 	b->segment = b->first = segment;
@@ -54,10 +55,10 @@ enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const st
 {
 	if (b->count >= b->segments_max)
 		return RW_SCOREBOARD_FULL;
-	enum rw_scoreboard_status status = b->places == b->room ? make_room(b) : RW_SCOREBOARD_OK;
+	enum rw_scoreboard_status status = rw_scoreboard_places(b) == b->room ? make_room(b) : RW_SCOREBOARD_OK;
 	if (status)
 		return status;
-	b->first[b->places++] = *segment;
+	b->first[rw_scoreboard_places(b)] = *segment;
 	b->count++;
 	return RW_SCOREBOARD_OK;
 }
@@ -111,6 +112,7 @@ enum rw_scoreboard_status rw_scoreboard_cut(struct rw_scoreboard *b, struct rw_c
 	b->piece[rest - 1].start = g->end = sequence;
 	g->more = rest;
 	b->count++;
+	b->hidden--;
 	b->sacked_out += !!(g->bits & RW_SEGMENT_SACKED);
 	b->lost_out += !!(g->bits & RW_SEGMENT_LOST);
 	b->retrans_out += !!(g->bits & RW_SEGMENT_RETRANSMITTED);
@@ -133,6 +135,7 @@ void rw_scoreboard_join(struct rw_scoreboard *b, struct rw_cursor c)
 	b->lost_out -= !!(second.bits & RW_SEGMENT_LOST);
 	b->retrans_out -= !!(second.bits & RW_SEGMENT_RETRANSMITTED);
 	b->count--;
+	b->hidden++;
 	/* Empty places between the two lie behind the second one now. */
 	for (uint32_t i = c.place + 1; i < next.place; i++, b->work++)
 		b->first[i].start = b->first[i].end = second.end;
@@ -154,23 +157,27 @@ void rw_scoreboard_drop_head(struct rw_scoreboard *b)
 {
 	b->count--;
 	if (b->first->more) {
+		b->hidden++;
 		move_up(b, b->first);
 		return;
 	}
-	do {
+	b->first++;
+	b->room--;
+	while (rw_scoreboard_places(b) && b->first->bits & RW_SEGMENT_EMPTY) {
 		b->first++;
 		b->room--;
-		b->places--;
-	} while (b->places && b->first->bits & RW_SEGMENT_EMPTY);
+		b->hidden--;
+	}
 }
 
 void rw_scoreboard_clear(struct rw_scoreboard *b)
 {
-	if (b->places) { /* else there may be no array yet */
-		b->first += b->places;
-		b->room -= b->places;
+	uint32_t places = rw_scoreboard_places(b);
+	if (places) { /* else there may be no array yet */
+		b->first += places;
+		b->room -= places;
 	}
-	b->places = b->count = b->pieces = b->free_piece = 0;
+	b->count = b->hidden = b->pieces = b->free_piece = 0;
 	b->sacked_out = b->lost_out = b->retrans_out = 0;
 }
 
@@ -188,18 +195,20 @@ void rw_scoreboard_close(struct rw_scoreboard *b)
 /* Is this the last place that begins at `sequence` or before? */
 static int holds(const struct rw_scoreboard *b, uint32_t place, uint32_t sequence)
 {
-	return place < b->places && rw_seq_diff(b->first[place].start, sequence) <= 0 &&
-	       (place + 1 == b->places || rw_seq_diff(b->first[place + 1].start, sequence) > 0);
+	uint32_t places = rw_scoreboard_places(b);
+	return place < places && rw_seq_diff(b->first[place].start, sequence) <= 0 &&
+	       (place + 1 == places || rw_seq_diff(b->first[place + 1].start, sequence) > 0);
 }
 
 struct rw_cursor rw_scoreboard_find(const struct rw_scoreboard *b, uint32_t sequence)
 {
-	if (b->places == 0 || rw_seq_diff(b->first->start, sequence) > 0)
+	if (b->count == 0 || rw_seq_diff(b->first->start, sequence) > 0)
 		return rw_cursor_from(b, 0);
 	/* Most segments have one size, and then the segment is here: the branches of a search cannot be predicted. */
 	uint32_t place = (sequence - b->first->start) / b->typical_bytes;
 	if (!holds(b, place, sequence)) {
-		uint32_t low = 0, high = b->places; /* the place is at low or behind it, and before high */
+		uint32_t low = 0,
+			 high = rw_scoreboard_places(b); /* the place is at low or behind it, and before high */
 		while (high - low > 1) {
 			uint32_t middle = low + (high - low) / 2;
 			if (rw_seq_diff(b->first[middle].start, sequence) > 0)
@@ -237,7 +246,7 @@ void rw_scoreboard_check(const struct rw_scoreboard *b, int sack)
 {
 	uint32_t count = 0, sacked = 0, lost = 0, retransmitted = 0;
 	const struct rw_segment *before = NULL;
-	assert(b->places <= b->room && b->room <= b->capacity && b->count <= b->segments_max);
+	assert(rw_scoreboard_places(b) <= b->room && b->room <= b->capacity && b->count <= b->segments_max);
 	for (struct rw_cursor c = rw_cursor_from(b, 0); c.at; before = c.at, c = rw_cursor_next(b, c)) {
 		const struct rw_segment *g = c.at;
 		assert(rw_seq_diff(g->end, g->start) > 0);
@@ -253,7 +262,7 @@ void rw_scoreboard_check(const struct rw_scoreboard *b, int sack)
 		lost += !!(g->bits & RW_SEGMENT_LOST);
 		retransmitted += !!(g->bits & RW_SEGMENT_RETRANSMITTED);
 	}
-	assert(count == b->count && (count > 0) == (b->places > 0));
+	assert(count == b->count && (count > 0) == (rw_scoreboard_places(b) > 0));
 	assert(lost == b->lost_out && retransmitted == b->retrans_out);
 	assert(sack ? sacked == b->sacked_out : sacked == 0 && b->sacked_out <= b->count);
 }

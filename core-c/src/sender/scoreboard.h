@@ -48,8 +48,8 @@ struct rw_budget {
 struct rw_scoreboard {
 	struct rw_segment *segment; /* `capacity` places */
 	struct rw_segment *first;   /* the first one used; `room` places lie from it to the end of the array */
-	uint32_t room, places, capacity; /* places: used */
-	uint32_t count;             /* segments: places, less the empty ones, and pieces */
+	uint32_t room, count, capacity; /* count: segments */
+	uint32_t hidden; /* places that are used less segments, modulo 2^32: empty ones less pieces */
 	uint32_t sacked_out, lost_out, retrans_out;
 	uint32_t segments_max;      /* count never exceeds it */
 	uint32_t typical_bytes;     /* what most segments carry: where a search begins; not 0 */
@@ -69,12 +69,16 @@ struct rw_cursor {
 	uint32_t place;
 };
 
+/* How many places are used. */
+static inline uint32_t rw_scoreboard_places(const struct rw_scoreboard *b) { return b->count + b->hidden; }
+
 /* The first place that is not empty, from `place` on. */
 static inline struct rw_cursor rw_cursor_from(const struct rw_scoreboard *b, uint32_t place)
 {
-	while (place < b->places && b->first[place].bits & RW_SEGMENT_EMPTY)
+	uint32_t places = rw_scoreboard_places(b);
+	while (place < places && b->first[place].bits & RW_SEGMENT_EMPTY)
 		place++;
-	return (struct rw_cursor){place < b->places ? &b->first[place] : NULL, place};
+	return (struct rw_cursor){place < places ? &b->first[place] : NULL, place};
 }
 
 static inline struct rw_cursor rw_cursor_next(const struct rw_scoreboard *b, struct rw_cursor c)
@@ -87,7 +91,7 @@ static inline struct rw_cursor rw_cursor_next(const struct rw_scoreboard *b, str
 /* The first segment; null: there is none. Its place is never empty. */
 static inline struct rw_segment *rw_scoreboard_head(const struct rw_scoreboard *b)
 {
-	return b->places ? b->first : NULL;
+	return b->count ? b->first : NULL;
 }
 
 /* RFC 6675's pipe: what is in the network. */
@@ -102,9 +106,8 @@ static inline void rw_scoreboard_drop(struct rw_scoreboard *b, uint32_t n)
 {
 	b->first += n;
 	b->room -= n;
-	b->places -= n;
 	b->count -= n;
-	assert(b->places == 0 || !(b->first->bits & RW_SEGMENT_EMPTY));
+	assert(b->count == 0 || !(b->first->bits & RW_SEGMENT_EMPTY));
 }
 
 /* The first segment is acknowledged. The caller keeps the counts of bits. */

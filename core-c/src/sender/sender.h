@@ -235,8 +235,9 @@ enum rw_scoreboard_status rw_rack_restart(struct rw_sender *s);
 static inline int rw_sender_continues(const struct rw_sender *s, uint32_t bytes)
 {
 	const struct rw_scoreboard *b = &s->board;
-	return bytes - 1 < s->segment_bytes && b->count > b->sacked_out + b->lost_out && b->places < b->room &&
-	       b->count + 3 <= b->segments_max && s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
+	return bytes - 1 < s->segment_bytes && b->count > b->sacked_out + b->lost_out &&
+	       rw_scoreboard_places(b) < b->room && b->count + 3 <= b->segments_max &&
+	       s->next + bytes - s->una <= RW_SEQUENCE_JUMP_MAX;
 }
 
 static inline void rw_sender_continue(struct rw_sender *s, uint32_t bytes, int64_t time_ns, int64_t sent_ns,
@@ -244,7 +245,7 @@ static inline void rw_sender_continue(struct rw_sender *s, uint32_t bytes, int64
 {
 	uint32_t start = s->next, end = start + bytes;
 	struct rw_scoreboard *b = &s->board;
-	b->first[b->places++] =
+	b->first[rw_scoreboard_places(b)] =
 	    (struct rw_segment){.start = start, .end = end, .sent_ns = sent_ns, .ts_value = ts_value};
 	b->count++;
 	s->next = end;
@@ -258,7 +259,7 @@ static inline void rw_sender_continue(struct rw_sender *s, uint32_t bytes, int64
 static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint32_t ack)
 {
 	const struct rw_scoreboard *b = &s->board;
-	uint32_t n = 0;
+	uint32_t n = 0, places = rw_scoreboard_places(b);
 	if (ack - s->una - 1 >= s->next - s->una)
 		return 0;
 	if (s->state != RW_SENDER_OPEN || b->sacked_out | b->lost_out | b->retrans_out || s->probe.outstanding ||
@@ -266,7 +267,7 @@ static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint3
 		return 0;
 	/* Each segment that is looked at here is taken off the scoreboard next. */
 	const struct rw_segment *g = b->first;
-	while (n < b->places && rw_seq_diff(g[n].end, ack) <= 0 && g[n].bits == 0 && g[n].more == 0)
+	while (n < places && rw_seq_diff(g[n].end, ack) <= 0 && g[n].bits == 0 && g[n].more == 0)
 		n++;
 	return n && g[n - 1].end == ack && g->sent_ns ? n : 0;
 }
