@@ -1,1 +1,1 @@
-"""The REST API. Never worker, never the C core."""
+"""The REST API. It imports neither the worker nor the C core."""

@@ -79,7 +79,7 @@ def _serve_dashboard(app: FastAPI, folder: Path) -> None:
 
     @app.get("/{path:path}", include_in_schema=False)
     async def page(path: str) -> FileResponse:
-        """Every address of the dashboard is the one page; it reads the address itself."""
+        """The dashboard is one page, which reads the address itself."""
         if path.startswith("v1/"):
             raise errors.NotFound("no such route")
         return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})

@@ -19,7 +19,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(Exception):
-    """An answer that is not what was asked for."""
+    """An error that is answered with its status and problem details."""
 
     status = 500
 
@@ -44,7 +44,7 @@ class Forbidden(Problem):
 
 
 class NotFound(Problem):
-    """Also what belongs to another team: whether it exists is none of the asker's business."""
+    """Also the answer for an object of another team: the caller must not learn whether it exists."""
 
     status = 404
 
@@ -130,4 +130,4 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, e: Exception) -> JSONResponse:
         log.error("request.error", path=request.url.path, exc_info=e)
-        return _render(500, "an error of ours; it is in the log")
+        return _render(500, "an internal error, which is in the server's log")

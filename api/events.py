@@ -20,7 +20,10 @@ _LONGEST_S = 600
 
 
 async def changes(current: Callable[[AsyncSession], Awaitable[tuple[dict[str, Any], bool]]]) -> AsyncIterator[str]:
-    """An event for each change of what `current` tells, until it says that there will be none, or raises NotFound."""
+    """Yields an event for each change of the object that `current` returns.
+
+    It ends when `current` says that no further change follows (the second value), or raises NotFound.
+    """
     last = None
     for _ in range(int(_LONGEST_S / _INTERVAL_S)):
         async with AsyncSession(async_engine()) as session:

@@ -1,4 +1,4 @@
-"""Who asks: a bearer token, which belongs to one team. Everything is scoped by `Caller.team_id`."""
+"""The caller of a request: its bearer token belongs to one team, and every query is scoped by `Caller.team_id`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from store.tokens import PREFIX, token_hash
 
 @asynccontextmanager
 async def transaction() -> AsyncIterator[AsyncSession]:
-    """Committed at the end, rolled back when something is raised. A connection is taken at the first statement."""
+    """A transaction that is committed at the end and rolled back after an exception.
+
+    It takes a connection from the pool at its first statement.
+    """
     async with AsyncSession(async_engine(), expire_on_commit=False) as session, session.begin():
         yield session
 
@@ -32,7 +35,7 @@ async def _session() -> AsyncIterator[AsyncSession]:
         yield session
 
 
-# "function": committed before the response is sent, so that a 202 is never ahead of its row.
+# "function": committed before the response is sent, so that the row exists when a client reads the 202.
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 
 _bearer = HTTPBearer(auto_error=False, description="A token that begins with rw_")
@@ -48,7 +51,7 @@ class Caller:
 async def authenticate(session: AsyncSession, token: str) -> Caller:
     """Raises Unauthenticated."""
     if not token.startswith(PREFIX):
-        raise Unauthenticated("the token is not one of ours")
+        raise Unauthenticated(f"this is not a token of rewindow: those begin with {PREFIX}")
     now = func.clock_timestamp()
     row = (
         await session.execute(
@@ -68,7 +71,7 @@ def _caller(scope: str) -> Callable[..., Awaitable[Caller]]:
     async def caller(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
         if credentials is None:
             raise Unauthenticated("a bearer token is required")
-        # A transaction of its own: an upload may take hours, and holds no connection meanwhile.
+        # A transaction of its own, so that an upload, which may take hours, holds no database connection meanwhile.
         async with transaction() as session:
             found = await authenticate(session, credentials.credentials)
         if scope not in found.scopes:

@@ -1,4 +1,4 @@
-"""The body of an upload as chunks, raw or multipart, without ever holding the whole of it."""
+"""The body of an upload, raw or multipart, as chunks; it is never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
 STALL_S = 60.0
-"""A client that sends nothing for so long is gone."""
+"""After this time without data an upload is refused."""
 
 
 class Upload:
-    """Hashes, counts and bounds what goes through."""
+    """An upload's body. Computes its SHA-256 and size, and refuses more than `bytes_max` bytes."""
 
     def __init__(self, request: Request, bytes_max: int) -> None:
         self._request, self._max = request, bytes_max
@@ -30,7 +30,7 @@ class Upload:
         self.size = 0
         self.filename: str | None = None
         length = request.headers.get("content-length")
-        # A multipart body is a little longer than the file in it.
+        # The slack is for the headers of a multipart body.
         if length and length.isdigit() and int(length) > bytes_max + (1 << 16):
             raise TooLarge(f"a capture may have at most {bytes_max} bytes")
 
@@ -59,9 +59,9 @@ class Upload:
             except StopAsyncIteration:
                 return
             except TimeoutError as e:
-                raise TimedOut(f"nothing came for {STALL_S:.0f} s; nothing was kept") from e
+                raise TimedOut(f"no data arrived for {STALL_S:.0f} s; the upload was discarded") from e
             except ClientDisconnect as e:
-                raise Unprocessable("the upload stopped halfway; nothing was kept") from e
+                raise Unprocessable("the upload stopped halfway and was discarded") from e
             if chunk:
                 yield chunk
 
@@ -80,11 +80,11 @@ class Upload:
         except MultipartParseError as e:
             raise BadRequest(f"multipart: {e}") from e
         if not part.complete:
-            raise Unprocessable("the upload stopped halfway, or has no file; nothing was kept")
+            raise Unprocessable("the upload stopped halfway, or has no file; it was discarded")
 
 
 class _FilePart:
-    """The first part with a filename; other fields are passed over."""
+    """The first part with a filename; other parts are ignored."""
 
     def __init__(self) -> None:
         self.filename: str | None = None

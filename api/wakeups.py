@@ -1,4 +1,4 @@
-"""Waking a worker. When Redis is away the sweeper does it later: the job's row is committed."""
+"""Wakes a worker. When Redis is away the sweeper does so later, because the job's row is committed."""
 
 from __future__ import annotations
 

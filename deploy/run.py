@@ -1,6 +1,6 @@
-"""Starts what rewindow needs as processes of this machine, under the checkout: `make up` and `make down` call it.
+"""Starts rewindow and the services that it needs as local processes: `make up` and `make down` call it.
 
-PostgreSQL and Redis are private ones, unless the settings name others. Data stays in .local between runs.
+PostgreSQL and Redis are private, unless the settings name existing ones. Data stays in .local between runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAMPLE = CHECKOUT / "tests" / "captures" / "mptcp-two-subflows.pcap"
 
 
 class Failed(Exception):
-    """One line for the person who called."""
+    """An error that is shown to the user as one line."""
 
 
 def free_port() -> int:
@@ -59,14 +59,14 @@ def alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    # A child of ours that has ended, and that nobody waited for, is not alive.
+    # A child that has ended and was not waited for (a zombie) is not alive.
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return True
 
 
 def _other_user() -> tuple[int, int] | None:
-    """PostgreSQL refuses to run as root: who runs it then."""
+    """The user and group to run PostgreSQL as, because it refuses root; None when this process is not root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -81,7 +81,7 @@ def _reachable(path: Path) -> bool:
 
 
 def local_folder() -> Path:
-    """Where private services keep their data: .local, or beside the system's when only root can enter the checkout."""
+    """The folder for the data of private services: .local, or one in /var/lib when only root can enter the checkout."""
     local = CHECKOUT / ".local"
     local.mkdir(exist_ok=True)
     if os.geteuid() == 0 and not _reachable(CHECKOUT):
@@ -92,7 +92,7 @@ def local_folder() -> Path:
 
 
 def _package(name: str) -> Path:
-    """Where a package lies. It is not imported: what these import at their start is none of our business."""
+    """The folder of a Python package, found without importing it."""
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise Failed(f"the package {name} is not installed")
@@ -100,7 +100,7 @@ def _package(name: str) -> Path:
 
 
 class Postgres:
-    """A private PostgreSQL on a port of the loopback."""
+    """A private PostgreSQL on a port of the loopback interface."""
 
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
         self.folder, self.durable = folder, durable
@@ -195,7 +195,7 @@ def _answers(port: int) -> bool:
 
 
 class Services:
-    """Everything that runs; `stop` ends it in the reverse order."""
+    """All processes of rewindow; `stop` ends them in the reverse order."""
 
     def __init__(self, local: Path, *, durable: bool = True, port: int = 0, host: str = "127.0.0.1") -> None:
         self.local, self.durable, self.host = local, durable, host
@@ -303,7 +303,7 @@ def stop_process(process: subprocess.Popen[bytes], patience_s: float = 15.0) -> 
 
 
 def token_for(services: Services, team: str) -> str:
-    """A token of this team, kept beside the data so that the next `make up` need not make another."""
+    """A token of this team. It is stored beside the data, so that the next `make up` uses the same."""
     kept = services.local / "token"
     old = kept.read_text().strip() if kept.exists() else ""
     done = subprocess.run(

@@ -32,6 +32,7 @@ build() { # build KIND FOLDER TARGET OPTION...
 build Release Release all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LTO=OFF
 build Release LTO rewindow
 build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_SANITIZE=ON
+build Debug Threads replay_fuzz -DREWINDOW_TESTS=ON -DREWINDOW_SANITIZE_THREADS=ON
 for test in build/Debug/tests/*_test; do
 	step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
 done
@@ -45,6 +46,9 @@ for target in capture packet flow events bottleneck shadow replay; do
 	step "fuzz regressions of $target, under sanitizers" sh -c "
 		build/Debug/fuzz/${target}_fuzz $inputs >build/test.log 2>&1 || { tail -n 40 build/test.log; exit 1; }"
 done
+
+step "several threads replay the committed captures, under the thread sanitizer" sh -c "
+	build/Threads/fuzz/replay_fuzz build/seeds/captures build/seeds/replay >build/test.log 2>&1 || { tail -n 40 build/test.log; exit 1; }"
 
 # What was replayed is what could be deployed: each controller, detector and scheduler is one file without libc or floating point.
 for source in core-c/src/control/*.c core-c/src/bottleneck/*.c core-c/src/scheduler/*.c; do

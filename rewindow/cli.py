@@ -131,7 +131,7 @@ def _analyze(args: argparse.Namespace) -> int:
     compared = tally.method == "sbd"
     with (
         rewindow.open(*args.captures) as capture,
-        capture.stream([*labels, *hidden], bottlenecks=compared, monitor=True, hidden=hidden) as replay,
+        capture.stream([*labels, *hidden], bottlenecks=compared, monitor=True, hidden=hidden, jobs=args.jobs) as replay,
     ):
         if args.series:
             with _whole_file(args.series) as path:
@@ -169,7 +169,10 @@ def _replay(args: argparse.Namespace) -> int:
         raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
     choice = Choice(args.algorithm, _options(args.option))
     detectors = _detector_of(choice, _options(args.detector_option))
-    with rewindow.open(*args.captures) as capture, capture.stream([choice], detectors=detectors) as replay:
+    with (
+        rewindow.open(*args.captures) as capture,
+        capture.stream([choice], detectors=detectors, jobs=args.jobs) as replay,
+    ):
         with _whole_file(args.output) as path:
             exports.write_rows(path, suffix, replay, choice.label, _progress(replay))
         rows = replay.summary().rows
@@ -334,6 +337,22 @@ def _add_specs_commands(p: argparse.ArgumentParser) -> None:
     p.set_defaults(run=_trace)
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number from 1 to 1024")
+    return int(text)
+
+
+def _add_jobs(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--jobs",
+        type=_count,
+        metavar="N",
+        default=len(os.sched_getaffinity(0)),
+        help="threads that share the work; the result does not depend on it; default: the processor's cores",
+    )
+
+
 def _parser(command: str | None) -> argparse.ArgumentParser:
     """command: the one that was called. What no other needs, and takes its time to load, is loaded for it alone."""
     parser = argparse.ArgumentParser(prog="rewindow", description=rewindow.__doc__)
@@ -362,6 +381,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     )
     p.add_argument("--series", metavar="OUT.parquet", help="write every ACK's row")
     p.add_argument("--json", action="store_true")
+    _add_jobs(p)
     p.set_defaults(run=_analyze)
 
     p = commands.add_parser("replay", help="the window of one controller at every ACK")
@@ -370,6 +390,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("--option", action="append", default=[], metavar="K=V")
     p.add_argument("--detector-option", action="append", default=[], metavar="K=V", help="of the algorithm's detector")
     p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}")
+    _add_jobs(p)
     p.set_defaults(run=_replay)
 
     p = commands.add_parser("detectors", help="list the detectors of shared bottlenecks and their options")

@@ -13,11 +13,11 @@ from store.tokens import SCOPES
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    p = commands.add_parser("token", help="make a team, if it is not there, and a token of it; prints the token")
+    p = commands.add_parser("token", help="print a new token of a team; the team is created if it does not exist")
     p.add_argument("team")
     p.add_argument("--name", default="admin")
     p.add_argument("--scope", action="append", choices=SCOPES, help="default: all")
-    p.add_argument("--keep", default="", help="print this token instead when it still works")
+    p.add_argument("--keep", default="", help="print this token instead if it is a valid token of the team")
     args = parser.parse_args()
     with engine().begin() as connection:
         team = ensure_team(connection, args.team)

@@ -1,4 +1,4 @@
-"""Engines. Nobody below a request or a task commits."""
+"""Database engines. Only a request or a task commits; functions that they call do not."""
 
 from functools import lru_cache
 

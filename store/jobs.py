@@ -23,21 +23,21 @@ from store.settings import settings
 RUN_JOB = "rewindow.run_job"
 QUEUE = "rewindow"
 CHECKS_QUEUE = "rewindow-checks"
-"""A model check may take minutes: captures do not wait behind it, its worker is another."""
+"""Model checks have a worker of their own: one may take minutes, and captures should not wait for it."""
 QUEUES = (QUEUE, CHECKS_QUEUE)
 
 CAPTURE_DELETED = "the capture was deleted"
-"""Why a check of one of its connections failed."""
+"""The error of a check whose capture was deleted."""
 
 RESEND_AFTER = timedelta(seconds=10)
-"""A wake-up that nobody followed for so long was lost."""
+"""After this time the sweeper takes a wake-up that no worker followed for lost."""
 
 _VISIBILITY_S = 6 * 3600
-"""Longer than the longest job: kombu runs a message again that is not acknowledged by then."""
+"""Longer than the longest job: kombu delivers a message again that is not acknowledged within this time."""
 
 
 def celery_app() -> Celery:
-    """The one configuration of broker and queue, for those who send and those who run."""
+    """The configuration of broker and queues, which the API, the workers and the sweeper share."""
     app = Celery("rewindow", broker=str(settings().redis_url))
     app.conf.update(
         task_queues=[Queue(name) for name in QUEUES],
@@ -63,7 +63,7 @@ def celery_app() -> Celery:
 
 
 class JobLost(Exception):
-    """Somebody else holds this job now, or it was deleted: stop, and write nothing."""
+    """Another worker holds this job now, or the job was deleted: the caller stops and writes nothing."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Claim:
     job_id: uuid.UUID
     kind: JobKind
     subject_id: uuid.UUID
-    """Of the capture, replay or model check that it is about."""
+    """Id of the capture, replay or model check that the job is about."""
     capture_id: uuid.UUID | None
     fence: int
 
@@ -81,7 +81,7 @@ def _subject_id(row: Any) -> uuid.UUID:
 
 
 def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: State, **values: Any) -> None:
-    """The state of what a job is about."""
+    """Sets the state of the capture, replay or model check that a job is about."""
     change: Update
     match kind:
         case JobKind.analyze:
@@ -133,13 +133,13 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
 
 
 def begin(connection: Connection, taken: Claim) -> None:
-    """Marks as running what a claimed job is about. Raises JobLost."""
+    """Marks the capture, replay or model check of a claimed job as running. Raises JobLost."""
     hold(connection, taken)
     _mark(connection, taken.kind, taken.subject_id, State.running)
 
 
 def report(connection: Connection, taken: Claim, stage: str, progress: float) -> None:
-    """Renews the lease. Raises JobLost."""
+    """Stores stage and progress (0 to 1), and renews the lease. Raises JobLost."""
     changed = connection.execute(
         update(Job)
         .where(Job.id == taken.job_id, Job.fence == taken.fence, Job.state == State.running)
@@ -150,7 +150,7 @@ def report(connection: Connection, taken: Claim, stage: str, progress: float) ->
 
 
 def renew(connection: Connection, taken: Claim) -> bool:
-    """Renews the lease without news. False: the job is somebody else's."""
+    """Renews the lease. Returns False when this worker does not hold the job any more."""
     changed = connection.execute(
         update(Job)
         .where(Job.id == taken.job_id, Job.fence == taken.fence, Job.state == State.running)
@@ -171,7 +171,7 @@ def hold(connection: Connection, taken: Claim) -> None:
 
 
 def is_done(connection: Connection, taken: Claim) -> bool:
-    """Whether the results of this claim were committed, also when the answer to the commit was lost."""
+    """Were the results of this claim committed? Tells it also when the answer to the commit was lost."""
     found = connection.execute(
         select(Job.state, Job.fence).where(Job.id == taken.job_id).with_for_update()
     ).one_or_none()
@@ -187,7 +187,7 @@ def finish(connection: Connection, taken: Claim) -> None:
 
 
 def fail(connection: Connection, taken: Claim, reason: str) -> None:
-    """Ends a job for good: its input is at fault, another attempt would end the same."""
+    """Ends a job without another attempt, because its input is at fault. Raises JobLost."""
     hold(connection, taken)
     _mark_failed(connection, taken.job_id, taken.kind, taken.subject_id, reason)
 
@@ -233,7 +233,7 @@ def release(connection: Connection, taken: Claim, reason: str) -> None:
 
 
 def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
-    """A failed job begins anew, because somebody asks for the same again."""
+    """The statement that queues a failed job again, with all its attempts, because a request asks for it."""
     return (
         update(Job)
         .where(Job.capture_id == capture_id, Job.replay_id.is_not_distinct_from(replay_id), Job.state == State.failed)
@@ -297,6 +297,6 @@ def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
 
 
 def send(app: Celery, job_id: uuid.UUID, kind: JobKind) -> None:
-    """Wakes a worker. Only after the row is committed."""
+    """Wakes a worker. The caller has committed the job's row."""
     queue = CHECKS_QUEUE if kind is JobKind.check else QUEUE
     app.send_task(RUN_JOB, args=[str(job_id)], queue=queue, retry=False)

@@ -13,7 +13,7 @@ def configure() -> None:
         structlog.processors.JSONRenderer()
         if settings().log_json
         else structlog.dev.ConsoleRenderer(
-            # Never locals in a traceback: they hold tokens and packets.
+            # Tracebacks never print local variables, because these hold tokens and packets.
             colors=False,
             exception_formatter=structlog.dev.plain_traceback,
         )

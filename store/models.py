@@ -134,9 +134,9 @@ class Capture(Base):
     error: Mapped[str | None]
     analysed_at: Mapped[datetime | None]
     summary: Mapped[dict[str, Any] | None]
-    """What the core says of the whole capture: packets, duration, oddities, vantage."""
+    """Results about the whole capture: rewindow's Summary as JSON, and how bottlenecks were found."""
     acks_key: Mapped[str | None]
-    """Parquet, clustered by connection, capture order within each."""
+    """Object with a row for each ACK: Parquet, clustered by connection, in capture order within each connection."""
     marks_key: Mapped[str | None]
 
     connections: Mapped[list[Connection]] = relationship(back_populates="capture", passive_deletes=True)
@@ -170,10 +170,10 @@ class Connection(Base):
     quality: Mapped[list[str]]
     verdict: Mapped[Verdict] = mapped_column(server_default="good")
     unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
-    """Results that rest on what is wrong with it."""
+    """Results that its findings make unreliable."""
     details: Mapped[dict[str, Any]]
     conformance: Mapped[dict[str, Any] | None]
-    """What the monitor found: steps, violations, the first. None: analysed before there was one."""
+    """What the monitor found: how many steps and violations, and the first violation. None: it was not yet checked."""
 
     capture: Mapped[Capture] = relationship(back_populates="connections")
     subflows: Mapped[list[Subflow]] = relationship(
@@ -233,16 +233,16 @@ class Replay(Base):
     connection_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("connections.id", ondelete="CASCADE"))
     position: Mapped[int] = mapped_column(server_default="0")
     label: Mapped[str]
-    """The algorithm's name, and its options where they are not the defaults."""
+    """The algorithm's name, followed by the options that differ from their defaults."""
     algorithm: Mapped[str]
     options: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     state: Mapped[State] = mapped_column(_state, server_default="queued")
     error: Mapped[str | None]
     created_at: Mapped[datetime] = _created()
     acks_key: Mapped[str | None]
-    """Where its windows are, when they are not in the capture's own series."""
+    """The object with its windows; None: they are in the capture's own series."""
     windows: Mapped[dict[str, Any] | None]
-    """Per subflow: mean, maximum and last cwnd, segments."""
+    """For each subflow: mean, maximum and last cwnd, in segments."""
 
     connection: Mapped[Connection] = relationship(back_populates="replays")
 
@@ -259,9 +259,9 @@ class FairnessGroup(Base):
     capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
     bottleneck: Mapped[str]
     method: Mapped[str]
-    """What decided that they share it."""
+    """How it was found that the members share a bottleneck: sbd, declared or interface."""
     members: Mapped[dict[str, Any]]
-    """connections: their numbers; goodput_bps and kinds in the same order."""
+    """`connections`: the members' numbers; `goodput_bps` and `kinds` in the same order."""
     jain: Mapped[float]
     mptcp_to_tcp_ratio: Mapped[float | None]
     declared: Mapped[bool]
@@ -269,7 +269,7 @@ class FairnessGroup(Base):
 
 
 class Job(Base):
-    """The truth about work to do, and its outbox: Redis only carries the wake-up."""
+    """Work to do. The row is the truth about the job; Redis only carries a wake-up (docs/decisions/jobs.md)."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -296,7 +296,7 @@ class Job(Base):
     error: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(server_default="0")
     fence: Mapped[int] = mapped_column(server_default="0")
-    """Grows with every claim: who holds an older number has lost the job."""
+    """Grows with every claim: a worker whose claim has a smaller number has lost the job."""
     lease_until: Mapped[datetime | None]
     """Of the worker that runs it: without a report until then it has lost the job. None: no worker runs it."""
     not_before: Mapped[datetime | None]
@@ -312,8 +312,8 @@ class Job(Base):
 
 
 class ModelCheck(Base):
-    """A run of TLC on one configuration of a specification, with the constants that a team chose; or on the steps of
-    one connection under one controller, without configuration and constants."""
+    """A run of TLC on one configuration of a specification with constants that a team chose, or on the steps of one
+    connection under one controller; the latter has no configuration and no constants."""
 
     __tablename__ = "model_checks"
     __table_args__ = (
@@ -342,9 +342,9 @@ class ModelCheck(Base):
     spec: Mapped[str]
     configuration: Mapped[str | None]
     constants: Mapped[dict[str, Any]]
-    """All that may be chosen, also where they are the configuration's own."""
+    """Every constant that may be chosen, including those that have the configuration's own value."""
     digest: Mapped[str]
-    """Of the specification's text: another text is another check."""
+    """SHA-256 of the specification's text: a check of another text is another check."""
     seconds_max: Mapped[float]
     state: Mapped[CheckState] = mapped_column(_enum(CheckState, "check_state"), server_default="queued")
     error: Mapped[str | None]
@@ -354,7 +354,7 @@ class ModelCheck(Base):
     violated: Mapped[str | None]
     """The property that does not hold."""
     as_pinned: Mapped[bool | None]
-    """Is the result what the manifest pins; None with constants that nothing is pinned for."""
+    """Is the result the one that the manifest pins? None: nothing is pinned for these constants."""
     generated: Mapped[int | None]
     distinct: Mapped[int | None]
     queued: Mapped[int | None]
@@ -363,28 +363,28 @@ class ModelCheck(Base):
     coverage: Mapped[list[Any] | None] = mapped_column(JSONB)
     counterexample: Mapped[list[Any] | None] = mapped_column(JSONB)
     counterexample_states: Mapped[int | None]
-    """How many it has: of a very long one the last are kept."""
+    """How many states it has; of a very long one only the first and the last are kept."""
     algorithm: Mapped[str | None]
-    """Whose steps; the rest below is of those."""
+    """The controller whose steps are followed; this column and those below are of such checks only."""
     capture_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("captures.id", ondelete="SET NULL"))
-    """None when it was deleted."""
+    """None: the capture was deleted."""
     capture_sha256: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """The same bytes uploaded again are the same check."""
+    """Part of the check's key: the same bytes uploaded again are the same check."""
     capture_filename: Mapped[str | None]
     connection_id: Mapped[uuid.UUID | None]
-    """It follows from capture and number."""
+    """Derived from capture and number, so that it names the connection also when its row is made again."""
     connection_number: Mapped[int | None]
     events: Mapped[int | None]
-    """Steps of the connection's log, as far as it is known."""
+    """Steps of the connection's log that have been read."""
     followed: Mapped[int | None]
-    """Of them, those that TLC is through with."""
+    """Steps that TLC has followed."""
     pieces: Mapped[int | None]
     pieces_followed: Mapped[int | None]
     first_violation: Mapped[dict[str, Any] | None]
 
 
 class SpecRecord(Base):
-    """The specifications that the workers can check, as they published them when they started."""
+    """A specification that the workers can check. A worker publishes them when it starts."""
 
     __tablename__ = "specs"
 
@@ -395,7 +395,7 @@ class SpecRecord(Base):
 
 
 class AlgorithmRecord(Base):
-    """What the workers can run, as they published it when they started."""
+    """An algorithm that the workers can run. A worker publishes them when it starts."""
 
     __tablename__ = "algorithms"
 

@@ -1,4 +1,4 @@
-"""The object store: captures and series, in a folder or a bucket alike."""
+"""The object store for captures and series: a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ def capture_key(capture_id: object) -> str:
 
 
 def series_key(capture_id: object, name: str, fence: int) -> str:
-    """The fence keeps a worker that lost its job from overwriting what its successor wrote."""
+    """The fencing number keeps a worker that lost its job from overwriting an object of its successor."""
     return f"captures/{capture_id}/{name}-{fence}.parquet"
 
 
 def put_file(key: str, file: IO[bytes]) -> None:
-    """The whole of a seekable file."""
+    """Stores a seekable file from its beginning."""
     file.seek(0)
     obstore.put(object_store(), key, file, chunk_size=CHUNK_BYTES)
 
 
 def fetch_to(key: str, file: IO[bytes], told: Callable[[], None] = lambda: None) -> None:
-    """Streams an object into a file. told: called for each part; what it raises ends it. Raises FileNotFoundError."""
+    """Copies an object into a file. Calls `told` for each part; an exception from it ends the copy.
+
+    Raises FileNotFoundError.
+    """
     for chunk in obstore.get(object_store(), key).stream(min_chunk_size=CHUNK_BYTES):
         file.write(chunk)
         told()
@@ -51,14 +54,14 @@ def delete_prefix(prefix: str) -> None:
 
 
 def delete_keys(*keys: str) -> None:
-    """Objects that are not there are no error."""
+    """Deletes objects. An object that does not exist is no error."""
     for key in keys:
         with contextlib.suppress(FileNotFoundError):
             obstore.delete(object_store(), key)
 
 
 def delete_older_series(capture_id: object, fence: int) -> None:
-    """The capture's series of earlier attempts: nothing in the database names them any more."""
+    """Deletes the capture's series of earlier attempts, which no row names any more."""
 
     def older(path: str) -> bool:
         found = re.fullmatch(r".*/(?:acks|marks)-(\d+)\.parquet", path)
@@ -68,7 +71,7 @@ def delete_older_series(capture_id: object, fence: int) -> None:
 
 
 def pages(prefix: str) -> Iterator[Any]:
-    """What is below a prefix, some at a time: mappings with path, last_modified, size."""
+    """The objects below a prefix in batches: mappings with path, last_modified and size (bytes)."""
     yield from obstore.list(object_store(), prefix=prefix)
 
 

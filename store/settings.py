@@ -12,25 +12,25 @@ class Settings(BaseSettings):
     database_url: PostgresDsn
     redis_url: RedisDsn
     store_url: str
-    """file:///folder or s3://bucket; the S3 client's own variables (AWS_...) are honoured."""
+    """file:///folder or s3://bucket. The S3 client reads its own variables (AWS_...)."""
     upload_bytes_max: int = Field(default=16 << 30, gt=0)
     ingest_algorithms: str = "newreno,cubic,uncoupled,css,tccc"
-    """Replayed for every capture that is uploaded."""
+    """The algorithms that are replayed on every uploaded capture."""
     lease_s: float = Field(default=30.0, gt=0)
-    """A worker that does not report for so long has lost its job."""
+    """A worker that does not renew its lease for so long loses its job."""
     retry_s: float = Field(default=10.0, gt=0)
-    """Before the second attempt after an error; four times as long before each further one."""
+    """Pause before the second attempt after an error; each further pause is four times as long."""
     attempts_max: int = Field(default=3, gt=0)
     sweep_interval_s: float = Field(default=5.0, gt=0)
     specs_folder: str = "specs"
     """The specifications that workers check."""
     check_seconds_max: float = Field(default=900.0, gt=0)
-    """The most time that a model check may be given."""
+    """The longest time limit that a request may give a model check."""
     check_memory_mb: int = Field(default=1024, ge=64)
-    """The heap of a model check."""
+    """The heap of TLC in a model check."""
     check_disk_bytes_max: int = Field(default=4 << 30, gt=0)
     collect_interval_s: float = Field(default=3600.0, gt=0)
-    """Between two searches for objects that no row names."""
+    """Time between two searches for objects that no row names."""
     dashboard_folder: str | None = None
     log_json: bool = True
 

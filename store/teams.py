@@ -11,7 +11,7 @@ from store.tokens import new_token, token_hash
 
 
 def ensure_team(connection: Connection, name: str) -> uuid.UUID:
-    """The team of this name, made when it is not there."""
+    """The id of the team with this name, which is created if it does not exist."""
     connection.execute(insert(Team).values(id=uuid.uuid4(), name=name).on_conflict_do_nothing())
     return connection.execute(select(Team.id).where(Team.name == name)).scalar_one()
 
@@ -23,7 +23,7 @@ def create_token(
     scopes: list[str],
     expires_at: datetime | None = None,
 ) -> str:
-    """Makes a token and returns it: the only time that it can be read."""
+    """Creates a token and returns it. It cannot be read again, because only its hash is stored."""
     token = new_token()
     connection.execute(
         insert(Token).values(
@@ -39,7 +39,7 @@ def create_token(
 
 
 def holds(connection: Connection, team_id: uuid.UUID, token: str) -> bool:
-    """Is this a token of the team that still works?"""
+    """Is this a token of the team that has not been revoked?"""
     return (
         connection.execute(
             select(Token.id).where(

@@ -1,4 +1,4 @@
-"""Bearer tokens: made here, kept only as their SHA-256 (they are random, so no slow hash is needed)."""
+"""Bearer tokens. Only their SHA-256 is stored; they are random, so a slow hash is not needed."""
 
 import hashlib
 import secrets

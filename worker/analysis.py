@@ -1,4 +1,4 @@
-"""Analysing a capture: everything that the dashboard shows of it, in one transaction."""
+"""Analyses a capture and stores, in one transaction, everything that the dashboard shows of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from worker.series import spool
 Report = Callable[[str, float], None]
 
 NAMESPACE = uuid.UUID("6f7a3b52-3d0c-4f43-9d46-6ad4d1f3c1a5")
-"""Ids follow from capture and number, so that a second run makes the same rows."""
+"""Ids are derived from capture and number, so that a second run makes the same rows."""
 
 
 def _columns(table: type[models.Base], without: set[str]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def store(
     rows: dict[int, int],
     labels: Sequence[str],
 ) -> rewindow.FairnessTally:
-    """Replaces what was stored of the capture. The caller commits."""
+    """Replaces the stored results of the capture. The caller commits."""
     tally = rewindow.FairnessTally()
     database.execute(delete(models.Connection).where(models.Connection.capture_id == capture_id))
     database.execute(delete(models.FairnessGroup).where(models.FairnessGroup.capture_id == capture_id))
@@ -187,7 +187,7 @@ def _tallied(replay: rewindow.Replay, tally: rewindow.FairnessTally) -> Iterator
 
 
 def copy(database: DatabaseConnection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """COPY into a table, in the transaction of `database`."""
+    """Inserts rows with PostgreSQL's COPY, in the transaction of `database`."""
     statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
     raw: Any = database.connection.driver_connection
     with raw.cursor() as cursor, cursor.copy(statement) as target:

@@ -36,7 +36,7 @@ def _set_up_logging(**_: Any) -> None:
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
 def _fresh_connections(**_: Any) -> None:
-    engine().dispose(close=False)  # sockets of the parent are not the child's
+    engine().dispose(close=False)  # the child must not use the sockets of its parent
 
 
 @signals.worker_init.connect  # type: ignore[untyped-decorator]
@@ -48,7 +48,7 @@ def _publish(**_: Any) -> None:
 
 
 def publish_algorithms(connection: Connection) -> None:
-    """Tells the API, which never loads the core, what the workers can run."""
+    """Stores the algorithms that this worker can run, for the API, which never loads the core."""
     found = rewindow.algorithms()
     for position, algorithm in enumerate(found):
         values = {"position": position, "description": algorithm.as_json()}
@@ -61,7 +61,7 @@ def publish_algorithms(connection: Connection) -> None:
 
 
 def _described(manifest: specs.Manifest) -> dict[str, Any]:
-    """What may be asked of a specification, and what is pinned, as JSON."""
+    """A specification as JSON: its configurations, the constants that may be chosen, and the pinned results."""
     return {
         "title": manifest.title,
         "windows": manifest.windows,
@@ -80,13 +80,13 @@ def _described(manifest: specs.Manifest) -> dict[str, Any]:
             }
             for c in manifest.configurations
         ],
-        # Whose steps can be held against it.
+        # Algorithms whose steps TLC can follow in this specification.
         "controllers": [a for a, spec in step_logs.SPECIFIED.items() if spec == manifest.spec],
     }
 
 
 def publish_specs(connection: Connection) -> None:
-    """Tells the API which specifications there are, with what may be chosen and what is pinned."""
+    """Stores the specifications that this worker can check, for the API."""
     try:
         found = specs.manifests(Path(settings().specs_folder))
         rows = [

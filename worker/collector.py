@@ -1,7 +1,5 @@
-"""Objects that no row names. They stay where a process dies between the object store and the database.
-
-Above all they are the bytes of captures that were deleted.
-"""
+"""Deletes objects that no row names. A process that dies between the object store and the database leaves them behind;
+most of them are the bytes of deleted captures."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from store.database import engine
 from store.models import Capture, Connection, Job, Replay, State
 
 STRAY_AFTER = timedelta(hours=1)
-"""A row is committed within seconds after its object: what is so old and has no row will get none."""
+"""A row is committed within seconds after its object is stored: an older object without a row will not get one."""
 
 
 def collect_once() -> int:
-    """Deletes strays. Returns how many there were."""
+    """Deletes the objects that no row names. Returns how many there were."""
     until = datetime.now(UTC) - STRAY_AFTER
     count = 0
     for entries in objects.pages("captures/"):
@@ -36,7 +34,7 @@ def _without_a_row(paths: list[str]) -> list[str]:
         try:
             by_capture.setdefault(uuid.UUID(path.split("/")[1]), []).append(path)
         except (IndexError, ValueError):
-            continue  # not ours
+            continue  # rewindow stores no objects with such a path
     ids = list(by_capture)
     with engine().connect() as connection:
         captures = connection.execute(
@@ -45,7 +43,7 @@ def _without_a_row(paths: list[str]) -> list[str]:
         replays = connection.scalars(
             select(Replay.acks_key).join(Connection).where(Connection.capture_id.in_(ids), Replay.acks_key.is_not(None))
         ).all()
-        # A worker may be about to name what it has put.
+        # A worker may have stored an object and not yet committed the row that names it.
         at_work = set(
             connection.scalars(
                 select(Job.capture_id).where(Job.capture_id.in_(ids), Job.state.in_([State.queued, State.running]))

@@ -1,4 +1,4 @@
-"""Having TLC follow a connection's steps under a controller (docs/decisions/model-checks.md)."""
+"""Lets TLC follow the steps of a controller on a connection (docs/decisions/model-checks.md)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(taken: Claim, asked: Any) -> None:
     try:
         tlc.manifest_of(asked.spec, asked.digest)
         if step_logs.SPECIFIED.get(asked.algorithm) != asked.spec:
-            raise CannotCheck(f"{asked.algorithm}: not held against {asked.spec} any more; ask again")
+            raise CannotCheck(f"{asked.algorithm} is no longer checked against {asked.spec}; request the check again")
         verdict = _verdict(asked, capture, specs.jar(), watch)
     except checks.CheckFailed as e:
         raise CannotCheck(tlc.failure(e.outcome, watch.reached()) if e.outcome else str(e)) from e
@@ -51,7 +51,7 @@ def run(taken: Claim, asked: Any) -> None:
 
 
 class _Watch:
-    """Stores how far a check is, about once a second; ends it when its time is over or it is nobody's any more."""
+    """Stores the progress of a check about once a second. Ends the check when its time is over or its job is lost."""
 
     def __init__(self, taken: Claim, seconds_max: float) -> None:
         self._taken, self._seconds_max = taken, seconds_max
@@ -81,7 +81,7 @@ class _Watch:
                     update(ModelCheck).where(ModelCheck.id == self._taken.subject_id).values(self.values())
                 )
         except SQLAlchemyError as e:
-            log.warning("progress.not_stored", reason=str(e))  # the lease decides
+            log.warning("progress.not_stored", reason=str(e))  # the check goes on while its lease lasts
         if late:
             raise CannotCheck(f"limit: not finished in {self._seconds_max:g} s; {self.reached()}")
 
@@ -100,7 +100,7 @@ def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> step_logs.Ve
         try:
             objects.fetch_to(capture.object_key, file, lambda: watch(Progress()))
         except FileNotFoundError as e:
-            raise CannotCheck("the capture is gone from the object store") from e
+            raise CannotCheck("the capture is missing in the object store") from e
         with rewindow.open(file) as opened:
             opened.names[:] = [capture.filename]
             with (

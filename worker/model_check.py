@@ -1,4 +1,4 @@
-"""Running TLC on a specification with the constants that somebody chose (docs/decisions/model-checks.md)."""
+"""Runs TLC on a specification with the constants of a request (docs/decisions/model-checks.md)."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def run(taken: Claim, asked: Any) -> None:
 
 
 def _report(taken: Claim, found: specs.Outcome) -> bool:
-    """Stores how far TLC is. Raises JobLost when the check was cancelled, deleted or taken over: TLC is killed then."""
+    """Stores the progress of TLC. Raises JobLost when the check was cancelled, deleted or taken over; this ends TLC."""
     try:
         with engine().begin() as connection:
             jobs.report(connection, taken, "checking", 0.0)
             connection.execute(update(ModelCheck).where(ModelCheck.id == taken.subject_id).values(_reached(found)))
     except SQLAlchemyError as e:
-        log.warning("progress.not_stored", reason=str(e))  # the lease decides
+        log.warning("progress.not_stored", reason=str(e))  # the check goes on while its lease lasts
     return True
 
 
 def _reached(found: specs.Outcome) -> dict[str, Any]:
     return {
-        "generated": max(found.generated, found.distinct),  # TLC tells this one once a minute, the other each second
+        "generated": max(found.generated, found.distinct),  # reported once a minute, `distinct` each second
         "distinct": found.distinct,
         "queued": found.queued,
         "depth": found.depth,
@@ -100,7 +100,7 @@ def _finish(taken: Claim, found: specs.Outcome, as_pinned: bool | None) -> None:
 
 
 def kept_states(states: list[specs.State]) -> list[dict[str, Any]]:
-    """A counterexample as JSON; of one that is too long, its first state and the last ones."""
+    """The states of a counterexample as JSON. Of one that is too long, the first state and the last states are kept."""
     found: list[dict[str, Any]] = []
     size = 0
     for state in reversed(states):
@@ -113,7 +113,7 @@ def kept_states(states: list[specs.State]) -> list[dict[str, Any]]:
 
 
 def _failure(found: specs.Outcome) -> str | None:
-    """Why a run gave no verdict; None when it gave one."""
+    """The reason why a run gave no verdict; None when it gave one."""
     if not found.stopped:
         if found.exit == 0 and found.distinct > 0:
             return None

@@ -1,4 +1,4 @@
-"""What was put into the object store for results that were not committed."""
+"""Removes the objects of results that were not committed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from store.jobs import Claim
 
 
 def discard(taken: Claim, *keys: str) -> None:
-    """Deletes objects after an error, unless a row names them: a commit may succeed and its answer be lost."""
+    """Deletes objects after an error, unless the results were committed: the answer to a commit may be lost."""
     with engine().begin() as database:
         if jobs.is_done(database, taken):
             return

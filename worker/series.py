@@ -1,4 +1,4 @@
-"""Series on their way to the object store: spooled in capture order, then clustered by connection."""
+"""Series for the object store: they are spooled in capture order, then clustered by connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROW_GROUP_ROWS = 65536
 
 
 class Spool:
-    """Batches on disk, in capture order. Its files have no name: nothing of them outlives the process."""
+    """Batches on disk, in capture order. Its files have no name, so that they disappear with the process."""
 
     def __init__(self, schema: pa.Schema, file: IO[bytes]) -> None:
         self._file = file

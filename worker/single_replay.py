@@ -1,4 +1,4 @@
-"""Replaying one connection with an algorithm and options that somebody asked for."""
+"""Replays one connection with the algorithm and options of a request."""
 
 from __future__ import annotations
 

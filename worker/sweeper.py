@@ -1,4 +1,5 @@
-"""The sweeper: `python -m worker.sweeper`. Wakes jobs whose message was lost or whose worker died."""
+"""The sweeper, `python -m worker.sweeper`: wakes workers for jobs whose message was lost, whose worker died or whose
+pause is over."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ log = structlog.get_logger()
 
 
 def sweep_once() -> int:
-    """Returns how many jobs were woken."""
+    """Sends the wake-ups that are due. Returns how many jobs they are for."""
     app = jobs.celery_app()
     with engine().begin() as connection:
         wake = jobs.sweep(connection)

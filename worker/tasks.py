@@ -1,4 +1,4 @@
-"""The tasks' bodies, as plain functions. A job is one transaction; the task alone commits."""
+"""The bodies of the tasks, as plain functions. A job's results are one transaction, which only the task commits."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ INPUT_AT_FAULT = (
 
 
 def run_job(job_id: uuid.UUID) -> None:
-    """Claims a job and runs it to its end. Running it twice, at once or after another, changes nothing more."""
+    """Claims a job and runs it. A second run of the same job, at the same time or later, changes nothing."""
     with engine().begin() as connection:
         taken = jobs.claim(connection, job_id)
     if taken is None:
-        log.info("job.not_to_be_had", job=str(job_id))
+        log.info("job.not_claimed", job=str(job_id))
         return
     structlog.contextvars.bind_contextvars(job=str(job_id), kind=taken.kind, fence=taken.fence)
     started = time.monotonic()
@@ -65,7 +65,7 @@ def run_job(job_id: uuid.UUID) -> None:
 
 
 class Reporter:
-    """Reports progress and keeps the lease: a thread renews it, however long a stage has nothing to say."""
+    """Reports progress. A thread renews the lease, so that a stage may take long without a report."""
 
     def __init__(self, taken: Claim) -> None:
         self._taken = taken
@@ -129,7 +129,10 @@ def _run_check(taken: Claim) -> None:
 
 @contextlib.contextmanager
 def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterator[tuple[IO[bytes], str]]:
-    """The capture in a local file, because the core reads it twice; without a name, so that it dies with us."""
+    """Copies the capture to a local file, because the core reads it twice, and yields it with the capture's name.
+
+    The file has no name, so that it disappears with the process. Raises JobLost.
+    """
     with engine().connect() as connection:
         row = connection.execute(
             select(Capture.object_key, Capture.filename).where(Capture.id == taken.capture_id)

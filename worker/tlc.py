@@ -1,4 +1,4 @@
-"""What every run of TLC in a worker is given, and why one gave no verdict (docs/decisions/model-checks.md)."""
+"""Limits of TLC's runs in a worker, and the reason when a run gave no verdict (docs/decisions/model-checks.md)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from rewindow import confined, specs
 from store.settings import settings
 
 _DISK_SLACK_BYTES = 256 << 20
-"""What may be written between two looks."""
+"""What a run may write between two measurements of its disk space."""
 _REASON_CHARACTERS_MAX = 2000
 _JAVA_BYTES = 4 << 30
 """Address space beside the heap: Java reserves much more than it uses."""
 
 
 class CannotCheck(Exception):
-    """The check cannot be run, now or later: what it needs is missing, or is another one by now, or a limit struck."""
+    """The check has failed for good: something that it needs is missing or has changed, or it reached a limit."""
 
 
 def manifest_of(spec: str, digest: str) -> specs.Manifest:
-    """The specification that was asked for. Raises CannotCheck when it is another text by now, SpecUnreadable,
-    UnknownSpec."""
+    """The requested specification. Raises CannotCheck when its text has changed since, SpecUnreadable, UnknownSpec."""
     (manifest,) = specs.manifests(Path(settings().specs_folder), [spec])
     if manifest.digest() != digest:
-        raise CannotCheck("the specification has changed since this check was asked for; ask again")
+        raise CannotCheck("the specification has changed since this check was requested; request it again")
     return manifest
 
 
 def confinement(seconds_max: float) -> list[str]:
-    """No network, and limits below which the runner's own on heap, time and disk strike first."""
+    """The command that confines a run: no network, and limits wider than the runner's own on heap, time and disk."""
     cpu_s = 60 + int(2 * seconds_max)  # Java compiles and collects beside the one thread that checks
     memory_bytes = _JAVA_BYTES + (2 * settings().check_memory_mb << 20)
     limits = (cpu_s, memory_bytes, settings().check_disk_bytes_max + _DISK_SLACK_BYTES)
@@ -38,7 +37,7 @@ def confinement(seconds_max: float) -> list[str]:
 
 
 def failure(found: specs.Outcome, reached: str) -> str:
-    """Why a run gave no verdict. reached: how far it was."""
+    """The reason why a run gave no verdict. reached: its progress, for the text."""
     if found.stopped:
         return f"limit: {found.stopped}; {reached}"
     if found.exit == 0 and found.distinct == 0:
@@ -48,7 +47,7 @@ def failure(found: specs.Outcome, reached: str) -> str:
     if "OutOfMemory" in said:
         return f"limit: a heap of {settings().check_memory_mb} MB is too small; {reached}"
     if found.exit == -signal.SIGXCPU:
-        return f"limit: too much CPU time; {reached}"
+        return f"limit: CPU time; {reached}"
     if found.exit == 10:
-        said = f"these constants are against an assumption of the specification\n{said}"
+        said = f"these constants violate an assumption of the specification\n{said}"
     return (said or f"TLC ended with status {found.exit}")[:_REASON_CHARACTERS_MAX]

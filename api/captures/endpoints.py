@@ -114,7 +114,7 @@ async def capture_connections(
 
 @router.get("/{capture_id}/events", response_class=StreamingResponse, responses=STREAM)
 async def events(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:
-    """Server-sent progress: an event for each change, until the capture is done or failed."""
+    """Server-sent events: one for each change of the progress, until the capture is done or failed."""
     await service.get(session, caller, capture_id)
 
     async def current(session: AsyncSession) -> tuple[dict[str, object], bool]:

@@ -110,15 +110,15 @@ class CaptureOut(Schema):
     created_at: datetime
     analysed_at: datetime | None
     summary: SummaryOut | None
-    """None before it is done."""
+    """None before the analysis is done."""
     connections: int | None
-    """How many; None before it is done."""
+    """The number of connections; None before the analysis is done."""
 
 
 class FairnessOut(Schema):
     bottleneck: str
     method: str
-    """What decided that its members share it: sbd, declared or interface."""
+    """How it was found that its members share a bottleneck: sbd, declared or interface."""
     connections: list[int]
     kinds: list[ConnectionKind]
     goodput_bps: list[float]

@@ -61,7 +61,7 @@ async def receive(
             found = await _lock_and_tag(session, caller, upload.sha256, tags)
             if found is not None:
                 return found.id, await _begin_anew(session, found.id) if found.state is State.failed else None
-            # It was deleted a moment ago: then ours is the first.
+            # The capture was deleted since the INSERT: try again to insert this one.
     finally:
         if not kept:
             await _forget(key)
@@ -76,7 +76,7 @@ async def _insert_job(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID
 
 
 async def _lock_and_tag(session: AsyncSession, caller: Caller, sha256: bytes, tags: dict[str, str]) -> Any:
-    """The capture that has these bytes; None when it is gone. Its job is locked first, as in `remove`."""
+    """The capture with these bytes; None when it was deleted. Its job is locked first, as in `remove`."""
     same = (Capture.team_id == caller.team_id, Capture.sha256 == sha256)
     await session.execute(
         select(Job.id).join(Capture).where(*same, Job.kind == JobKind.analyze).with_for_update(of=Job)
@@ -101,7 +101,7 @@ async def _forget(key: str) -> None:
 
 
 def _clean_name(name: str | None) -> str:
-    """The last part of whatever path the client sent, without control characters."""
+    """The last part of the path that the client sent, without control characters."""
     last = (name or "capture").replace("\\", "/").rsplit("/", 1)[-1]
     return "".join(c for c in last if c.isprintable())[:255] or "capture"
 
@@ -198,7 +198,7 @@ async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -
     owned = select(Capture.id).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
     if (await session.execute(owned)).one_or_none() is None:
         raise NotFound("no such capture")
-    # Jobs first: a worker locks them in the same order.
+    # Lock the jobs first, as a worker does.
     await session.execute(select(Job.id).where(Job.capture_id == capture_id).with_for_update())
     await end_those_of_capture(session, capture_id)
     gone = await session.execute(

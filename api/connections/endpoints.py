@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/connections", tags=["connections"])
 
 ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}
-_GONE = "the series of this connection are gone"
+_GONE = "the series of this connection are missing in the object store"
 
 
 @router.get("/{connection_id}")
@@ -41,9 +41,9 @@ async def get_series(
     to: Annotated[int | None, Query(ge=-(2**62), le=2**62, description="ns since 1970")] = None,
     width: Annotated[int, Query(ge=16, le=10000, description="pixels")] = 1000,
 ) -> Response:
-    """Windows over time, reduced to what `width` pixels can show; marks come apart with their count."""
+    """Windows over time, reduced to what `width` pixels can show; beside them marks: losses, timeouts, ECN echoes."""
     labels = None if algorithms is None else _labels(algorithms)
-    async with transaction() as session:  # ended before Parquet is read
+    async with transaction() as session:  # it ends before Parquet is read, which may take long
         connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
     if capture.acks_key is None or connection.rows == 0:
         found = series.Series(connection.first_ns, connection.last_ns, [], [])
@@ -67,7 +67,7 @@ async def get_series(
 
 
 def _labels(text: str) -> list[str]:
-    """A label with options holds commas within parentheses, so those do not split."""
+    """Splits at commas and semicolons outside of parentheses: a label with options has commas within them."""
     labels, depth, current = [], 0, ""
     for c in text:
         depth += (c == "(") - (c == ")")

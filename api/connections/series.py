@@ -1,4 +1,4 @@
-"""Series for charts: read from Parquet, reduced on the server, marks apart and never reduced by sampling."""
+"""Series for charts: windows, read from Parquet and reduced to the chart's width, and marks, which are not reduced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store import objects
 from store.models import Replay
 
 MARKS_MAX = 2000
-"""Of each kind; above it they are thinned evenly, and the count says so."""
+"""The most marks of one kind in an answer. Of more, evenly spaced ones are answered; `count` is of all."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Series:
 
 
 class _Object:
-    """An object of the store as the file that Arrow reads: ranges, not the whole of it."""
+    """An object of the store as a file for Arrow, which reads only the ranges that it needs."""
 
     closed = False
 
@@ -80,7 +80,7 @@ def _open(key: str) -> pq.ParquetFile:
 
 
 def rows_of(key: str, number: int, columns: Sequence[str]) -> pa.Table:
-    """The rows of one connection, in capture order; only the row groups that can hold them are read."""
+    """The rows of one connection in capture order. Reads only the row groups that can contain them."""
     file = _open(key)
     place = file.schema_arrow.get_field_index("connection")
     groups = []
@@ -93,7 +93,7 @@ def rows_of(key: str, number: int, columns: Sequence[str]) -> pa.Table:
 
 
 def _between(table: pa.Table, from_ns: int | None, to_ns: int | None) -> pa.Table:
-    """Rows of the period, with the one before and the one after, so that a line enters and leaves the picture."""
+    """Rows of the period and one row on each side, so that a line reaches both edges of the chart."""
     times = table["time_ns"].to_numpy()
     low = max(int(np.searchsorted(times, from_ns)) - 1, 0) if from_ns is not None else 0
     high = int(np.searchsorted(times, to_ns, side="right")) + 1 if to_ns is not None else len(times)
@@ -101,7 +101,8 @@ def _between(table: pa.Table, from_ns: int | None, to_ns: int | None) -> pa.Tabl
 
 
 def _reduced(table: pa.Table, label: str, width: int) -> tuple[pa.Table, int]:
-    """M4 (Jugel et al., 2014): the pixels of a line of `width` columns do not change."""
+    """Reduces by M4 (Jugel et al., 2014): a line of `width` pixel columns does not change. Also returns the old number
+    of rows."""
     rows = table.num_rows
     points = max(width // 4, 1) * 16  # four for each column, in buckets that tsdownsample wants to be multiples of 4
     if rows <= points:
@@ -167,7 +168,7 @@ def _marks(key: str, number: int, from_ns: int | None, to_ns: int | None) -> lis
 
 
 def as_json(series: Series) -> dict[str, Any]:
-    """Times are nanoseconds since first_ns: they fit a double. A ssthresh that is not set is null."""
+    """The answer as `SeriesOut` describes it. Times are relative to first_ns, so that they fit a double."""
     return {
         "first_ns": str(series.first_ns),
         "last_ns": str(series.last_ns),
@@ -195,7 +196,7 @@ def as_json(series: Series) -> dict[str, Any]:
 
 
 def as_arrow(series: Series) -> bytes:
-    """One stream: kind is `cwnd` or a mark's name; value and ssthresh are null for marks."""
+    """One stream of rows. `kind` is `cwnd` or the name of a mark; a mark has no algorithm, cwnd and ssthresh."""
     tables = [
         pa.table(
             {
@@ -241,7 +242,7 @@ def as_arrow(series: Series) -> bytes:
 
 
 def parquet(acks_key: str, number: int, replays: Sequence[Replay]) -> bytes:
-    """Every row of one connection: the events once, then the windows of each replay."""
+    """Every row of one connection: the columns of events once, then the columns of each replay."""
     base: pa.Table | None = None
     for replay in replays:
         key = replay.acks_key or acks_key

@@ -107,7 +107,7 @@ async def request_replay(
     existing = next((r for r in connection.replays if r.label == label), None)
     if existing is not None and existing.state is State.failed:
         job_id = (await session.execute(jobs.restart(connection.capture_id, existing.id))).scalar_one_or_none()
-        if job_id is None:  # somebody asked for the same a moment ago: it may even be done by now
+        if job_id is None:  # another request has restarted it, and it may even be done
             await session.refresh(existing)
         else:
             existing.state, existing.error = State.queued, None
@@ -132,7 +132,7 @@ async def request_replay(
             .returning(Replay)
         )
     ).one_or_none()
-    if replay is None:  # somebody asked for the same a moment ago
+    if replay is None:  # another request has inserted it
         found = await session.scalars(
             select(Replay).where(Replay.connection_id == connection.id, Replay.label == label)
         )
@@ -153,7 +153,10 @@ async def request_replay(
 async def series_sources(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, labels: list[str] | None
 ) -> tuple[Connection, Capture, list[Replay]]:
-    """What the series of a connection is read from. labels None: all that are done. Raises NotFound, Unprocessable."""
+    """The rows that a series is read from. labels: of the replays; None: all that are done.
+
+    Raises NotFound, Unprocessable.
+    """
     connection, _ = await load(session, caller, connection_id)
     done = {r.label: r for r in connection.replays if r.state is State.done}
     if labels is None:

@@ -1,4 +1,4 @@
-"""`/healthz` is the process, `/readyz` what it depends on, `/metrics` for Prometheus."""
+"""`/healthz` tells that the process runs, `/readyz` that its dependencies answer; `/metrics` is for Prometheus."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def metrics() -> Response:
     for state in State:
         _jobs.labels(state.value).set(counts.get(state, 0))
     async with redis.asyncio.from_url(str(settings().redis_url), socket_timeout=2) as client:
-        # Redis has no key for an empty queue: the names are ours, so that zero is zero.
+        # Redis has no key for an empty queue, so the names of the queues come from `jobs`.
         for name in jobs.QUEUES:
             _queue.labels(name).set(await client.llen(name))
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

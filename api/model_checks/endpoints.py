@@ -25,7 +25,7 @@ _SHOWN = {
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     404: {"description": "The team has no such connection."},
     422: {"description": "Not exactly one of spec and connection; an unknown one; a constant outside its range."},
-    429: {"description": "Too many checks of the team wait or run."},
+    429: {"description": "The team has too many checks that wait or run."},
 }
 _EXAMPLES: dict[str, Example] = {
     "specification": {
@@ -33,7 +33,7 @@ _EXAMPLES: dict[str, Example] = {
         "value": {"spec": "CoupledSlowStart", "constants": {"ConSsthresh": 16}},
     },
     "connection": {
-        "summary": "does what TCCC does on a connection conform?",
+        "summary": "do the steps of TCCC on a connection conform to its specification?",
         "value": {"connection": "6b1f1f0e-0c5e-5f6e-9a51-0d4c5d1f7c11", "algorithm": "tccc"},
     },
 }
@@ -47,14 +47,15 @@ async def post(
     response: Response,
     wanted: Annotated[ModelCheckIn, Body(openapi_examples=_EXAMPLES)],
 ) -> ModelCheckOut:
-    """Has TLC check a specification with these constants, or follow a controller's steps on a connection.
+    """Lets TLC check a specification with these constants, or follow a controller's steps on a connection.
 
-    With `spec`: does each property of a configuration hold, with these constants? With `connection`: is every step
-    that the controller took on the recorded ACKs, losses and marks one that its specification allows? The verdict is
-    then `conforms` or `does_not_conform`, with `first_violation`.
+    With `spec`, TLC decides whether each property of a configuration holds with these constants. With `connection`, TLC
+    decides whether the specification allows every step that the controller took on the recorded ACKs, losses and marks;
+    the verdict is then `conforms` or `does_not_conform`, with `first_violation`.
 
-    The same request twice is one check, and its result is kept: for a connection, the same bytes of a capture, its
-    number, algorithm and text of the specification. A check that failed or was cancelled begins anew.
+    The same request twice is one check, and its result is kept. The key of a connection's check is the capture's bytes,
+    the connection's number, the algorithm and the specification's text. A check that failed or was cancelled begins
+    anew.
     """
     check, job_id = await service.request(session, caller, wanted)
     if job_id:
@@ -88,19 +89,19 @@ async def get(session: Session, caller: Reader, check_id: uuid.UUID) -> ModelChe
 
 @router.post("/{check_id}/cancel")
 async def cancel(session: Session, caller: Writer, check_id: uuid.UUID) -> ModelCheckDetail:
-    """Ends a check that waits or runs: TLC is killed. One that has ended stays as it is."""
+    """Cancels a check that waits or runs, and kills its TLC. A check that has ended stays as it is."""
     return await service.cancel(session, caller, check_id)
 
 
 @router.delete("/{check_id}", status_code=204)
 async def delete(session: Session, caller: Writer, check_id: uuid.UUID) -> None:
-    """Deletes a check and its result; one that runs is ended."""
+    """Deletes a check and its result; a check that runs is ended first."""
     await service.remove(session, caller, check_id)
 
 
 @router.get("/{check_id}/events", response_class=StreamingResponse, responses=STREAM)
 async def events(session: Session, caller: Reader, check_id: uuid.UUID) -> StreamingResponse:
-    """Server-sent progress, until the check ends: states found and explored, depth; or events and pieces followed."""
+    """Server-sent events, until the check ends: states found and explored, and depth; or events and pieces followed."""
     await service.outline(session, caller, check_id)
 
     async def current(session: AsyncSession) -> tuple[dict[str, object], bool]:

@@ -13,27 +13,27 @@ Verdict = Literal["holds", "violated", "conforms", "does_not_conform", "failed",
 
 
 class ModelCheckIn(Schema):
-    """Either `spec`, with constants, or `connection`, whose steps under a controller are followed."""
+    """Either `spec`, with constants, or `connection`, on which TLC follows the steps of a controller."""
 
     spec: Annotated[str | None, Field(max_length=80, description="a specification of GET /v1/specs")] = None
     configuration: Annotated[
-        str | None, Field(max_length=80, description="of the spec, to start from; default: its first")
+        str | None, Field(max_length=80, description="of the specification; default: its first")
     ] = None
     constants: dict[str, StrictInt] = Field(
         default_factory=dict,
         max_length=32,
-        description="of the spec; GET /v1/specs tells their ranges, and for others the configuration's values hold",
+        description="of the specification, within the ranges of GET /v1/specs; others have the configuration's values",
     )
     connection: Annotated[
         uuid.UUID | None,
-        Field(description="instead of a spec: the connection whose steps are held against the controller's own"),
+        Field(description="instead of spec: the connection on which TLC follows the steps of `algorithm`"),
     ] = None
     algorithm: Annotated[
         str | None,
         Field(
             max_length=40,
-            description="for a connection: the controller, run with its defaults; GET /v1/specs tells which each "
-            "specification has (`controllers`). Default: the first of them",
+            description="with connection: the controller, with its default options; GET /v1/specs lists those that a "
+            "specification describes (`controllers`). Default: the first of them",
         ),
     ] = None
     seconds_max: Annotated[float | None, Field(gt=0, description="how long TLC may run; default 300")] = None
@@ -43,21 +43,21 @@ class ModelCheckOut(Schema):
     id: uuid.UUID
     spec: str
     configuration: str | None
-    """None where a connection's steps are followed."""
+    """None for a check of a connection's steps."""
     constants: dict[str, int]
     algorithm: str | None
-    """The controller whose steps are followed; None where a specification is checked with constants."""
+    """The controller whose steps TLC follows; None for a check of a specification with constants."""
     connection: uuid.UUID | None
-    """None, too, when its capture was deleted meanwhile."""
+    """None for a check of a specification, and after the capture was deleted."""
     connection_number: int | None
-    """Its place in the capture, as the command line counts."""
+    """The connection's number in the capture, as the command line counts."""
     capture_filename: str | None
     events: int | None
-    """Steps in the connection's log, as far as it has been read."""
+    """Steps of the connection's log that have been read."""
     followed: int | None
-    """Of them, those that TLC is through with."""
+    """Steps that TLC has followed."""
     pieces: int | None
-    """A long log is followed in pieces."""
+    """TLC follows a long log in pieces: how many there are."""
     pieces_followed: int | None
     seconds_max: float
     state: CheckState
@@ -66,15 +66,15 @@ class ModelCheckOut(Schema):
     violated: str | None
     """The property that does not hold, or Deadlock."""
     as_pinned: bool | None
-    """Is the result what the specification's manifest pins; None with other constants."""
+    """Is the result the one that the specification's manifest pins? None with other constants."""
     error: str | None
-    """Why there is no verdict: a limit and what was reached until then, or what TLC said."""
+    """The reason why there is no verdict: a limit with the progress until then, or TLC's own message."""
     created_at: datetime
     finished_at: datetime | None
     generated: int | None
     distinct: int | None
     queued: int | None
-    """States that are found and not yet explored."""
+    """States that TLC has found and not yet explored."""
     depth: int | None
     seconds: float | None
 
@@ -90,11 +90,11 @@ class Covered(Schema):
 class Step(Schema):
     number: int
     action: str
-    """What led to this state."""
+    """The action that led to this state."""
     state: dict[str, Any]
-    """Each variable's value: sets and sequences are lists, records and functions objects."""
+    """The value of each variable: sets and sequences are lists, records and functions are objects."""
     back_to: int | None = None
-    """The state that follows the last one again, and so for ever."""
+    """In a behaviour without end: the number of the state that follows the last one."""
 
 
 class SubflowState(Schema):
@@ -133,7 +133,7 @@ class Allowed(Schema):
 
 
 class DetectedSet(Schema):
-    """A set whose members a decision waits on."""
+    """A set for which a decision is pending."""
 
     set: int
     asked_by: int | None
@@ -147,9 +147,9 @@ class DetectedSubflow(Schema):
     state: str
     """monitor, judgement or final."""
     asked_by: int | None
-    """The subflow whose ECN echo asked for the decision that waits; None: none waits."""
+    """The subflow whose ECN echo requested the pending decision; None: no decision is pending."""
     seen: list[int]
-    """Subflows that had an event in its window by now."""
+    """Subflows that have had an event in the decision's window."""
 
 
 class DetectedSubflowNow(DetectedSubflow):
@@ -169,23 +169,23 @@ class DetectorAllowed(Schema):
 
 
 class StepRefused(Schema):
-    """The first step that the specification does not allow, as `rewindow specs trace --json` tells it."""
+    """The first step that the specification does not allow, as in `rewindow specs trace --json`."""
 
     event: int
     """Its number in the connection's log, from 0."""
     time_ns: int
     row: int
-    """Rows of the whole replay before it."""
+    """How many rows of the whole replay came before the step."""
     step: str
     path: int
     acked_segments: int
     before: ControllerState | DetectorState | None
-    """None: it is the first step."""
+    """The state before the step; None: it is the first step."""
     expected: list[Allowed | DetectorAllowed]
-    """Empty: there is no such step at all."""
+    """The states that the specification allows after it. Empty: it allows no such step in the state before."""
     found: ControllerState | DetectorState
     why: str
-    """refused, differs, start, broken; untimely: a decision that is not due, or a step that passes one over."""
+    """refused, differs, start, broken, or untimely: a decision that is not due, or a step that skips a due one."""
 
 
 class ModelCheckDetail(ModelCheckOut):
@@ -193,6 +193,6 @@ class ModelCheckDetail(ModelCheckOut):
     coverage: list[Covered] | None
     counterexample: list[Step] | None
     counterexample_states: int | None
-    """How many it has: of a very long one, the first and the last are kept."""
+    """How many states it has; of a very long one only the first and the last are kept."""
     windows: str | None
     """The variable that holds a window for each subflow."""

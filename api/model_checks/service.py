@@ -19,7 +19,7 @@ from store.settings import settings
 
 SECONDS = 300.0
 WAITING_MAX = 20
-"""Of one team: the others want to be served too."""
+"""Checks that one team may have waiting or running, so that the other teams are served too."""
 WAITING = (CheckState.queued, CheckState.running)
 _NEWEST_FIRST = Keyset((ModelCheck.created_at, ModelCheck.id), descending=True)
 _LONG = {"coverage", "counterexample", "counterexample_states", "first_violation"}
@@ -47,7 +47,7 @@ def _without_long(query: Select[Any]) -> Select[Any]:
 
 
 async def outline(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> ModelCheckOut:
-    """Without coverage, counterexample and violation. Raises NotFound."""
+    """A check without its coverage, counterexample and violation. Raises NotFound."""
     found = (await session.scalars(_without_long(_scoped(caller)).where(ModelCheck.id == check_id))).one_or_none()
     if found is None:
         raise NotFound("no such model check")
@@ -89,7 +89,7 @@ async def find(
 
 
 async def latest(session: AsyncSession, caller: Caller) -> list[ModelCheckOut]:
-    """The last check of each configuration that ended."""
+    """The last ended check of each configuration."""
     rows = await session.scalars(
         _without_long(_scoped(caller))
         .where(ModelCheck.state.not_in(WAITING), ModelCheck.algorithm.is_(None))
@@ -100,20 +100,20 @@ async def latest(session: AsyncSession, caller: Caller) -> list[ModelCheckOut]:
 
 
 async def _chosen(session: AsyncSession, wanted: ModelCheckIn, spec: str) -> dict[str, Any]:
-    """What is asked of a specification: configuration and all constants. Raises Unprocessable."""
+    """The columns of a check of a specification: configuration and all constants. Raises Unprocessable."""
     record = await session.get(SpecRecord, spec) if spec.isprintable() else None
     if record is None:
         raise Unprocessable("no such specification; GET /v1/specs lists them")
     by_name = {c["name"]: c for c in record.description["configurations"]}
     name = wanted.configuration or next(iter(by_name))
     if name not in by_name:
-        raise Unprocessable(f"{spec} has no such configuration; there are: {', '.join(by_name)}")
+        raise Unprocessable(f"{spec} has no such configuration; it has: {', '.join(by_name)}")
     own: dict[str, int] = by_name[name]["constants"]
     ranges = record.description["constants"]
     for constant, value in wanted.constants.items():
         if constant not in own:
             which = ", ".join(sorted(own)) or "none"
-            raise Unprocessable(f"'{constant[:40]}' may not be chosen for {spec} {name}; these may: {which}")
+            raise Unprocessable(f"'{constant[:40]}' cannot be chosen for {spec} {name}; these can: {which}")
         least, most = ranges[constant]["min"], ranges[constant]["max"]
         if not least <= value <= most:
             raise Unprocessable(
@@ -129,20 +129,20 @@ async def _chosen(session: AsyncSession, wanted: ModelCheckIn, spec: str) -> dic
 
 
 async def _followed(session: AsyncSession, wanted: ModelCheckIn) -> tuple[str, SpecRecord]:
-    """A controller, and the specification that its steps are held against. Raises Unprocessable."""
+    """A controller and the specification of its steps. Raises Unprocessable."""
     records = await session.scalars(select(SpecRecord).order_by(SpecRecord.position))
     known = {a: r for r in records for a in r.description.get("controllers", [])}
     name = next(iter(known), "") if wanted.algorithm is None else wanted.algorithm
     if name not in known:
-        there = f"there are: {', '.join(known)}" if known else "no worker has published one"
-        raise Unprocessable(f"algorithm: no specification of this controller; {there}")
+        there = f"specified are: {', '.join(known)}" if known else "no worker has published one"
+        raise Unprocessable(f"algorithm: there is no specification of this controller; {there}")
     return name, known[name]
 
 
 async def _of_connection(
     session: AsyncSession, caller: Caller, wanted: ModelCheckIn, connection_id: uuid.UUID
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is asked of a connection, and where its capture is now. Raises NotFound, Unprocessable."""
+    """The key of a check of a connection's steps, and where its capture is now. Raises NotFound, Unprocessable."""
     query = (
         select(Connection.number, Capture.id, Capture.sha256, Capture.filename)
         .join(Capture)
@@ -166,15 +166,15 @@ async def _of_connection(
 def _refuse_mixtures(wanted: ModelCheckIn) -> None:
     given = wanted.model_fields_set
     if (wanted.spec is None) == (wanted.connection is None):
-        raise Unprocessable("give either spec, to check a specification, or connection, to follow its steps")
+        raise Unprocessable("give exactly one of spec (a specification) and connection (whose steps are checked)")
     if wanted.spec is None and (wrong := sorted(given & {"configuration", "constants"})):
-        raise Unprocessable(f"{wrong[0]}: a connection has none; it goes with spec")
+        raise Unprocessable(f"{wrong[0]} can be given with spec only")
     if wanted.connection is None and wanted.algorithm is not None:
-        raise Unprocessable("algorithm: a specification has none; it goes with connection")
+        raise Unprocessable("algorithm can be given with connection only")
 
 
 def _deleted() -> Unavailable:
-    return Unavailable("this check was deleted a moment ago: ask again", headers={"Retry-After": "1"})
+    return Unavailable("this check has just been deleted: send the request again", headers={"Retry-After": "1"})
 
 
 async def request(
@@ -202,7 +202,7 @@ async def request(
             .on_conflict_do_nothing()
             .returning(ModelCheck)
         )
-    except IntegrityError as e:  # its capture was deleted a moment ago
+    except IntegrityError as e:  # its capture has been deleted since it was read
         raise NotFound("no such connection") from e
     check: ModelCheck | None = inserted.one_or_none()
     if check is None:
@@ -220,7 +220,7 @@ async def request(
 
 
 async def _begin_anew(session: AsyncSession, check: ModelCheck, values: dict[str, Any]) -> bool:
-    """False when it needs not: it waits, runs or has a verdict. Raises Unavailable."""
+    """Queues a check again that failed or was cancelled. False: it waits, runs or has a verdict. Raises Unavailable."""
     again = (CheckState.failed, CheckState.cancelled)
     if check.state not in again:
         return False
@@ -250,12 +250,12 @@ async def _refuse_too_many(session: AsyncSession, caller: Caller) -> None:
 
 
 async def cancel(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> ModelCheckDetail:
-    """Ends a check that waits or runs; one that has ended stays as it is. Raises NotFound.
+    """Cancels a check that waits or runs; a check that has ended stays as it is. Raises NotFound.
 
-    Its job is no more, so that the worker that has it finds itself without and kills TLC.
+    The check's job is deleted. A worker that runs it notices at its next report, and kills TLC.
     """
     await outline(session, caller, check_id)
-    # The job first: a worker locks them in the same order.
+    # Lock the job first, as a worker does.
     await session.execute(delete(Job).where(Job.check_id == check_id, Job.state.in_((State.queued, State.running))))
     await session.execute(
         update(ModelCheck)
@@ -267,19 +267,19 @@ async def cancel(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> 
 
 
 async def remove(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> None:
-    """Deletes a check; one that runs is ended. Raises NotFound."""
+    """Deletes a check; its worker, if it runs, notices that the job is lost. Raises NotFound."""
     await outline(session, caller, check_id)
     await session.execute(delete(Job).where(Job.check_id == check_id))
     await session.execute(delete(ModelCheck).where(ModelCheck.id == check_id, ModelCheck.team_id == caller.team_id))
 
 
 async def end_those_of_capture(session: AsyncSession, capture_id: uuid.UUID) -> None:
-    """Before a capture is deleted: what was found of it goes too; checks that wait or run have failed, and say why.
+    """Called before a capture is deleted: deletes the results of its checks, and fails the checks that wait or run.
 
-    The capture is the caller's.
+    The caller has made sure that the capture is of the caller's team.
     """
     of_it = select(ModelCheck.id).where(ModelCheck.capture_id == capture_id)
-    # Jobs first: a worker locks them in the same order.
+    # Lock the jobs first, as a worker does.
     await session.execute(delete(Job).where(Job.check_id.in_(of_it)))
     await session.execute(
         update(ModelCheck)

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1/specs", tags=["specs"])
 
 
 class ConstantOut(Schema):
-    """An integer, or how many members a set has."""
+    """The range of a constant: an integer, or the number of members of a set."""
 
     min: int
     max: int
@@ -24,17 +24,17 @@ class ConstantOut(Schema):
 
 
 class PinnedOut(Schema):
-    """What TLC finds with the configuration's own constants."""
+    """The pinned result of TLC with the configuration's own constants."""
 
     violates: str | None
     distinct: int
     depth: int | None
     states: int | None
-    """Of the counterexample."""
+    """How many states the counterexample has."""
 
 
 class LastOut(Schema):
-    """The team's last check that ended."""
+    """The team's last check of the configuration that has ended."""
 
     id: uuid.UUID
     verdict: Verdict
@@ -49,10 +49,10 @@ class ConfigurationOut(Schema):
     shows: str | None
     suite: str
     flags: list[str]
-    """What makes it weaker than its properties say."""
+    """Options of the run that weaken its properties."""
     properties: list[str]
     constants: dict[str, int]
-    """Those that may be chosen, with the values that they have otherwise."""
+    """The constants that may be chosen, with their values in the configuration."""
     pinned: PinnedOut
     last: LastOut | None
 
@@ -65,7 +65,7 @@ class SpecOut(Schema):
     constants: dict[str, ConstantOut]
     configurations: list[ConfigurationOut]
     controllers: list[str]
-    """Algorithms whose steps on a connection can be held against it: POST /v1/model-checks with `connection`."""
+    """Algorithms whose steps on a connection it describes: POST /v1/model-checks with `connection` checks them."""
 
 
 class Specs(Schema):
@@ -78,7 +78,7 @@ def _last(check: ModelCheckOut | None) -> LastOut | None:
 
 @router.get("")
 async def get(session: Session, caller: Reader) -> Specs:
-    """What the workers can check: configurations, pinned results, constants that may be chosen, last verdicts."""
+    """The specifications that the workers can check, with configurations, pinned results, ranges and last verdicts."""
     rows = (await session.scalars(select(SpecRecord).order_by(SpecRecord.position))).all()
     last = {(c.spec, c.configuration): c for c in await latest(session, caller)}
     return Specs(

@@ -46,7 +46,7 @@ class TokenIn(Schema):
 
 class TokenMade(TokenOut):
     token: str
-    """Shown this once."""
+    """The token itself, which is shown only in this answer."""
 
 
 def _own(caller: Caller, team_id: uuid.UUID) -> None:

@@ -1,6 +1,6 @@
 /*
  * A whole capture through everything, in small batches from the survey's journal and in large ones from the file again, in the
- * short ways and in the long way: what comes out may not depend on any of these. Of every other capture the monitor checks each step.
+ * short ways and in the long way, by one thread and by several: what comes out may not depend on any of these. Of every other capture the monitor checks each step.
  */
 #include "fuzz.h"
 #include "rewindow.h"
@@ -157,16 +157,17 @@ static uint64_t check_end(const rw_replay *r, uint64_t rows, size_t size)
 	return folded;
 }
 
-static uint64_t replay(const uint8_t *data, size_t size, uint32_t batch_rows, uint32_t journal_kib)
+static uint64_t replay(const uint8_t *data, size_t size, uint32_t jobs, uint32_t batch_rows, uint32_t journal_kib)
 {
 	rw_limits limits = {.batch_rows = batch_rows,
 			    .flows_max = FLOWS_MAX,
 			    .window_segments = 1 << 15,
-			    .total_segments = 1 << 16,
+			    .total_segments = size & 2 ? 0 : 1 << 16,
 			    .detectors = DETECTOR_COUNT,
 			    .detector = DETECTORS,
 			    .journal_kib = journal_kib,
 			    .monitor = size & 1,
+			    .jobs = jobs,
 			    .shared_bottlenecks = &DETECTORS[2]};
 	rw_error error;
 	rw_replay *r;
@@ -220,8 +221,12 @@ static void replay_with_copies(const uint8_t *data, size_t size)
 
 static uint64_t run(const uint8_t *data, size_t size)
 {
-	uint64_t sum = replay(data, size, 3, 0);
-	CHECK(replay(data, size, 1000, 1) == sum);
+	uint64_t sum = replay(data, size, 1, 3, 0);
+	CHECK(replay(data, size, 1, 1000, 1) == sum);
+	if (size & 2) { /* without a bound on all segments, which is for one thread */
+		CHECK(replay(data, size, 2, 100, 0) == sum);
+		CHECK(replay(data, size, 3, 1000, 1) == sum);
+	}
 	return sum;
 }
 

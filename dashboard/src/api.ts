@@ -1,5 +1,5 @@
 // The REST API as the page uses it. The types are the API's own: `make types` writes openapi.ts. The token stays in this
-// browser and never stands in an address.
+// browser and is never part of an address.
 import type { paths } from "./openapi";
 import type * as schemas from "./openapi";
 
@@ -49,7 +49,7 @@ type Json<T> = T extends { content: { "application/json": infer Body } } ? Body 
 type Succeeded<R> = Json<R[keyof R & (200 | 201 | 202 | 204)]>;
 type Answer<P extends keyof paths, M extends Method> = paths[P][M] extends { responses: infer R } ? Succeeded<R> : never;
 type InPath<P extends keyof paths, M extends Method> = paths[P][M] extends { parameters: { path: infer T } } ? T : Record<string, never>;
-// Whatever the type of a parameter, in an address it is text.
+// A parameter may also be given as text, because an address contains text only.
 type InQuery<P extends keyof paths, M extends Method> = paths[P][M] extends { parameters: { query?: infer T } }
   ? { [K in keyof T]?: T[K] | string }
   : never;
@@ -110,7 +110,7 @@ export const api = {
   askModelCheck: (wanted: schemas.ModelCheckIn) => ask("post", "/v1/model-checks", { body: wanted }),
 };
 
-// XMLHttpRequest, because fetch cannot tell how much of an upload has gone.
+// XMLHttpRequest, because fetch does not report the progress of an upload.
 export function upload(file: File, progress: (part: number) => void): Promise<Capture> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -118,7 +118,7 @@ export function upload(file: File, progress: (part: number) => void): Promise<Ca
     request.setRequestHeader("Authorization", `Bearer ${token.get()}`);
     request.setRequestHeader("Content-Type", "application/vnd.tcpdump.pcap");
     request.upload.onprogress = (e) => progress(e.lengthComputable ? e.loaded / e.total : 0);
-    request.onerror = () => reject(new Error("the connection broke; nothing was kept"));
+    request.onerror = () => reject(new Error("the connection broke; the upload was discarded"));
     request.onload = () => {
       const body = JSON.parse(request.responseText || "{}");
       if (request.status === 202) resolve(body);

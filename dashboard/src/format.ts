@@ -14,6 +14,7 @@ export function si(value: number | null | undefined, unit: string): string {
 export const ms = (us: number | null) => (us === null ? "–" : `${(us / 1000).toFixed(1)} ms`);
 export const seconds = (s: number | null) => (s === null ? "–" : `${s.toFixed(2)} s`);
 export const endpoint = (address: string, port: number) => (address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`);
+export const percent = (part: number | null) => (part === null ? "–" : `${(100 * part).toFixed(1)} %`);
 export const words = (name: string) => name.replaceAll("_", " ");
 export const kind = (c: { kind: string; version: number | null }) =>
   c.kind === "mptcp" ? `MPTCP${c.version === null ? "" : ` v${c.version}`}` : "TCP";
@@ -23,11 +24,11 @@ export const assignments = (constants: Record<string, number>) =>
     .map(([name, value]) => `${name} = ${value}`)
     .join(", ");
 
-// What a check is of: a configuration of a specification, or a controller's steps on a connection.
+// The subject of a check: a configuration of a specification, or a controller's steps on a connection.
 export const checkName = (c: Pick<ModelCheck, "spec" | "configuration" | "algorithm" | "capture_filename" | "connection_number">) =>
   c.algorithm ? `${c.algorithm} on connection ${c.connection_number} of ${c.capture_filename}` : `${c.spec} ${c.configuration}`;
 
-// A TLA+ value as JSON, in TLA+'s own brackets as far as JSON still tells.
+// Text of a TLA+ value that was converted to JSON: sets and sequences in [], records and functions in ().
 export function value(v: unknown): string {
   if (Array.isArray(v)) return `[${v.map(value).join(", ")}]`;
   if (v !== null && typeof v === "object")
@@ -37,7 +38,7 @@ export function value(v: unknown): string {
   return typeof v === "boolean" ? (v ? "TRUE" : "FALSE") : String(v);
 }
 
-// What stands on lines of its own in a cell: a function's values by argument (TLA+ counts from 1), or the value itself.
+// The lines of a table cell: a function's values by argument (TLA+ counts from 1), or the value itself.
 export function parts(v: unknown): [string, string][] {
   if (Array.isArray(v) && v.some((x) => x !== null && typeof x === "object")) return v.map((x, i) => [`${i + 1}`, value(x)]);
   return v !== null && typeof v === "object" && !Array.isArray(v)

@@ -1,4 +1,4 @@
-// One colour an algorithm, one dash a subflow: the two can be told apart without a legend for every pair.
+// Each algorithm has a colour and each subflow a dash pattern, so that no legend of every pair is needed.
 const COLOURS = ["#0b5fae", "#c8501c", "#1b8a5a", "#8a3fa8", "#a3861a", "#c2185b", "#00838f", "#5d4037"];
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 8], [14, 4], [2, 8], [6, 2]];
 

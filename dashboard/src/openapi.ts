@@ -78,7 +78,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Server-sent progress: an event for each change, until the capture is done or failed.
+         * @description Server-sent events: one for each change of the progress, until the capture is done or failed.
          */
         get: operations["events_v1_captures__capture_id__events_get"];
         put?: never;
@@ -118,7 +118,7 @@ export interface paths {
         };
         /**
          * Get Series
-         * @description Windows over time, reduced to what `width` pixels can show; marks come apart with their count.
+         * @description Windows over time, reduced to what `width` pixels can show; beside them marks: losses, timeouts, ECN echoes.
          */
         get: operations["get_series_v1_connections__connection_id__series_get"];
         put?: never;
@@ -198,7 +198,7 @@ export interface paths {
         };
         /**
          * Get
-         * @description What the workers can check: configurations, pinned results, constants that may be chosen, last verdicts.
+         * @description The specifications that the workers can check, with configurations, pinned results, ranges and last verdicts.
          */
         get: operations["get_v1_specs_get"];
         put?: never;
@@ -224,14 +224,15 @@ export interface paths {
         put?: never;
         /**
          * Check a specification, or a connection's steps
-         * @description Has TLC check a specification with these constants, or follow a controller's steps on a connection.
+         * @description Lets TLC check a specification with these constants, or follow a controller's steps on a connection.
          *
-         *     With `spec`: does each property of a configuration hold, with these constants? With `connection`: is every step
-         *     that the controller took on the recorded ACKs, losses and marks one that its specification allows? The verdict is
-         *     then `conforms` or `does_not_conform`, with `first_violation`.
+         *     With `spec`, TLC decides whether each property of a configuration holds with these constants. With `connection`, TLC
+         *     decides whether the specification allows every step that the controller took on the recorded ACKs, losses and marks;
+         *     the verdict is then `conforms` or `does_not_conform`, with `first_violation`.
          *
-         *     The same request twice is one check, and its result is kept: for a connection, the same bytes of a capture, its
-         *     number, algorithm and text of the specification. A check that failed or was cancelled begins anew.
+         *     The same request twice is one check, and its result is kept. The key of a connection's check is the capture's bytes,
+         *     the connection's number, the algorithm and the specification's text. A check that failed or was cancelled begins
+         *     anew.
          */
         post: operations["post_v1_model_checks_post"];
         delete?: never;
@@ -256,7 +257,7 @@ export interface paths {
         post?: never;
         /**
          * Delete
-         * @description Deletes a check and its result; one that runs is ended.
+         * @description Deletes a check and its result; a check that runs is ended first.
          */
         delete: operations["delete_v1_model_checks__check_id__delete"];
         options?: never;
@@ -275,7 +276,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel
-         * @description Ends a check that waits or runs: TLC is killed. One that has ended stays as it is.
+         * @description Cancels a check that waits or runs, and kills its TLC. A check that has ended stays as it is.
          */
         post: operations["cancel_v1_model_checks__check_id__cancel_post"];
         delete?: never;
@@ -293,7 +294,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Server-sent progress, until the check ends: states found and explored, depth; or events and pieces followed.
+         * @description Server-sent events, until the check ends: states found and explored, and depth; or events and pieces followed.
          */
         get: operations["events_v1_model_checks__check_id__events_get"];
         put?: never;
@@ -506,11 +507,11 @@ export interface components {
             created_at: string;
             /** Analysed At */
             analysed_at: string | null;
-            /** @description None before it is done. */
+            /** @description None before the analysis is done. */
             summary: components["schemas"]["SummaryOut"] | null;
             /**
              * Connections
-             * @description How many; None before it is done.
+             * @description The number of connections; None before the analysis is done.
              */
             connections: number | null;
             /** Fairness */
@@ -550,11 +551,11 @@ export interface components {
             created_at: string;
             /** Analysed At */
             analysed_at: string | null;
-            /** @description None before it is done. */
+            /** @description None before the analysis is done. */
             summary: components["schemas"]["SummaryOut"] | null;
             /**
              * Connections
-             * @description How many; None before it is done.
+             * @description The number of connections; None before the analysis is done.
              */
             connections: number | null;
         };
@@ -573,14 +574,14 @@ export interface components {
             suite: string;
             /**
              * Flags
-             * @description What makes it weaker than its properties say.
+             * @description Options of the run that weaken its properties.
              */
             flags: string[];
             /** Properties */
             properties: string[];
             /**
              * Constants
-             * @description Those that may be chosen, with the values that they have otherwise.
+             * @description The constants that may be chosen, with their values in the configuration.
              */
             constants: {
                 [key: string]: number;
@@ -765,7 +766,7 @@ export interface components {
         };
         /**
          * ConstantOut
-         * @description An integer, or how many members a set has.
+         * @description The range of a constant: an integer, or the number of members of a set.
          */
         ConstantOut: {
             /** Min */
@@ -803,7 +804,7 @@ export interface components {
         };
         /**
          * DetectedSet
-         * @description A set whose members a decision waits on.
+         * @description A set for which a decision is pending.
          */
         DetectedSet: {
             /** Set */
@@ -829,12 +830,12 @@ export interface components {
             state: string;
             /**
              * Asked By
-             * @description The subflow whose ECN echo asked for the decision that waits; None: none waits.
+             * @description The subflow whose ECN echo requested the pending decision; None: no decision is pending.
              */
             asked_by: number | null;
             /**
              * Seen
-             * @description Subflows that had an event in its window by now.
+             * @description Subflows that have had an event in the decision's window.
              */
             seen: number[];
         };
@@ -854,12 +855,12 @@ export interface components {
             state: string;
             /**
              * Asked By
-             * @description The subflow whose ECN echo asked for the decision that waits; None: none waits.
+             * @description The subflow whose ECN echo requested the pending decision; None: no decision is pending.
              */
             asked_by: number | null;
             /**
              * Seen
-             * @description Subflows that had an event in its window by now.
+             * @description Subflows that have had an event in the decision's window.
              */
             seen: number[];
             /** Srtt S */
@@ -888,7 +889,7 @@ export interface components {
             bottleneck: string;
             /**
              * Method
-             * @description What decided that its members share it: sbd, declared or interface.
+             * @description How it was found that its members share a bottleneck: sbd, declared or interface.
              */
             method: string;
             /** Connections */
@@ -964,7 +965,7 @@ export interface components {
         };
         /**
          * LastOut
-         * @description The team's last check that ended.
+         * @description The team's last check of the configuration that has ended.
          */
         LastOut: {
             /**
@@ -1046,7 +1047,7 @@ export interface components {
             spec: string;
             /**
              * Configuration
-             * @description None where a connection's steps are followed.
+             * @description None for a check of a connection's steps.
              */
             configuration: string | null;
             /** Constants */
@@ -1055,34 +1056,34 @@ export interface components {
             };
             /**
              * Algorithm
-             * @description The controller whose steps are followed; None where a specification is checked with constants.
+             * @description The controller whose steps TLC follows; None for a check of a specification with constants.
              */
             algorithm: string | null;
             /**
              * Connection
-             * @description None, too, when its capture was deleted meanwhile.
+             * @description None for a check of a specification, and after the capture was deleted.
              */
             connection: string | null;
             /**
              * Connection Number
-             * @description Its place in the capture, as the command line counts.
+             * @description The connection's number in the capture, as the command line counts.
              */
             connection_number: number | null;
             /** Capture Filename */
             capture_filename: string | null;
             /**
              * Events
-             * @description Steps in the connection's log, as far as it has been read.
+             * @description Steps of the connection's log that have been read.
              */
             events: number | null;
             /**
              * Followed
-             * @description Of them, those that TLC is through with.
+             * @description Steps that TLC has followed.
              */
             followed: number | null;
             /**
              * Pieces
-             * @description A long log is followed in pieces.
+             * @description TLC follows a long log in pieces: how many there are.
              */
             pieces: number | null;
             /** Pieces Followed */
@@ -1102,12 +1103,12 @@ export interface components {
             violated: string | null;
             /**
              * As Pinned
-             * @description Is the result what the specification's manifest pins; None with other constants.
+             * @description Is the result the one that the specification's manifest pins? None with other constants.
              */
             as_pinned: boolean | null;
             /**
              * Error
-             * @description Why there is no verdict: a limit and what was reached until then, or what TLC said.
+             * @description The reason why there is no verdict: a limit with the progress until then, or TLC's own message.
              */
             error: string | null;
             /**
@@ -1123,7 +1124,7 @@ export interface components {
             distinct: number | null;
             /**
              * Queued
-             * @description States that are found and not yet explored.
+             * @description States that TLC has found and not yet explored.
              */
             queued: number | null;
             /** Depth */
@@ -1137,7 +1138,7 @@ export interface components {
             counterexample: components["schemas"]["Step"][] | null;
             /**
              * Counterexample States
-             * @description How many it has: of a very long one, the first and the last are kept.
+             * @description How many states it has; of a very long one only the first and the last are kept.
              */
             counterexample_states: number | null;
             /**
@@ -1148,7 +1149,7 @@ export interface components {
         };
         /**
          * ModelCheckIn
-         * @description Either `spec`, with constants, or `connection`, whose steps under a controller are followed.
+         * @description Either `spec`, with constants, or `connection`, on which TLC follows the steps of a controller.
          */
         ModelCheckIn: {
             /**
@@ -1158,24 +1159,24 @@ export interface components {
             spec?: string | null;
             /**
              * Configuration
-             * @description of the spec, to start from; default: its first
+             * @description of the specification; default: its first
              */
             configuration?: string | null;
             /**
              * Constants
-             * @description of the spec; GET /v1/specs tells their ranges, and for others the configuration's values hold
+             * @description of the specification, within the ranges of GET /v1/specs; others have the configuration's values
              */
             constants?: {
                 [key: string]: number;
             };
             /**
              * Connection
-             * @description instead of a spec: the connection whose steps are held against the controller's own
+             * @description instead of spec: the connection on which TLC follows the steps of `algorithm`
              */
             connection?: string | null;
             /**
              * Algorithm
-             * @description for a connection: the controller, run with its defaults; GET /v1/specs tells which each specification has (`controllers`). Default: the first of them
+             * @description with connection: the controller, with its default options; GET /v1/specs lists those that a specification describes (`controllers`). Default: the first of them
              */
             algorithm?: string | null;
             /**
@@ -1195,7 +1196,7 @@ export interface components {
             spec: string;
             /**
              * Configuration
-             * @description None where a connection's steps are followed.
+             * @description None for a check of a connection's steps.
              */
             configuration: string | null;
             /** Constants */
@@ -1204,34 +1205,34 @@ export interface components {
             };
             /**
              * Algorithm
-             * @description The controller whose steps are followed; None where a specification is checked with constants.
+             * @description The controller whose steps TLC follows; None for a check of a specification with constants.
              */
             algorithm: string | null;
             /**
              * Connection
-             * @description None, too, when its capture was deleted meanwhile.
+             * @description None for a check of a specification, and after the capture was deleted.
              */
             connection: string | null;
             /**
              * Connection Number
-             * @description Its place in the capture, as the command line counts.
+             * @description The connection's number in the capture, as the command line counts.
              */
             connection_number: number | null;
             /** Capture Filename */
             capture_filename: string | null;
             /**
              * Events
-             * @description Steps in the connection's log, as far as it has been read.
+             * @description Steps of the connection's log that have been read.
              */
             events: number | null;
             /**
              * Followed
-             * @description Of them, those that TLC is through with.
+             * @description Steps that TLC has followed.
              */
             followed: number | null;
             /**
              * Pieces
-             * @description A long log is followed in pieces.
+             * @description TLC follows a long log in pieces: how many there are.
              */
             pieces: number | null;
             /** Pieces Followed */
@@ -1251,12 +1252,12 @@ export interface components {
             violated: string | null;
             /**
              * As Pinned
-             * @description Is the result what the specification's manifest pins; None with other constants.
+             * @description Is the result the one that the specification's manifest pins? None with other constants.
              */
             as_pinned: boolean | null;
             /**
              * Error
-             * @description Why there is no verdict: a limit and what was reached until then, or what TLC said.
+             * @description The reason why there is no verdict: a limit with the progress until then, or TLC's own message.
              */
             error: string | null;
             /**
@@ -1272,7 +1273,7 @@ export interface components {
             distinct: number | null;
             /**
              * Queued
-             * @description States that are found and not yet explored.
+             * @description States that TLC has found and not yet explored.
              */
             queued: number | null;
             /** Depth */
@@ -1358,7 +1359,7 @@ export interface components {
         };
         /**
          * PinnedOut
-         * @description What TLC finds with the configuration's own constants.
+         * @description The pinned result of TLC with the configuration's own constants.
          */
         PinnedOut: {
             /** Violates */
@@ -1369,7 +1370,7 @@ export interface components {
             depth: number | null;
             /**
              * States
-             * @description Of the counterexample.
+             * @description How many states the counterexample has.
              */
             states: number | null;
         };
@@ -1460,7 +1461,7 @@ export interface components {
             configurations: components["schemas"]["ConfigurationOut"][];
             /**
              * Controllers
-             * @description Algorithms whose steps on a connection can be held against it: POST /v1/model-checks with `connection`.
+             * @description Algorithms whose steps on a connection it describes: POST /v1/model-checks with `connection` checks them.
              */
             controllers: string[];
         };
@@ -1480,25 +1481,25 @@ export interface components {
             number: number;
             /**
              * Action
-             * @description What led to this state.
+             * @description The action that led to this state.
              */
             action: string;
             /**
              * State
-             * @description Each variable's value: sets and sequences are lists, records and functions objects.
+             * @description The value of each variable: sets and sequences are lists, records and functions are objects.
              */
             state: {
                 [key: string]: unknown;
             };
             /**
              * Back To
-             * @description The state that follows the last one again, and so for ever.
+             * @description In a behaviour without end: the number of the state that follows the last one.
              */
             back_to: number | null;
         };
         /**
          * StepRefused
-         * @description The first step that the specification does not allow, as `rewindow specs trace --json` tells it.
+         * @description The first step that the specification does not allow, as in `rewindow specs trace --json`.
          */
         StepRefused: {
             /**
@@ -1510,7 +1511,7 @@ export interface components {
             time_ns: number;
             /**
              * Row
-             * @description Rows of the whole replay before it.
+             * @description How many rows of the whole replay came before the step.
              */
             row: number;
             /** Step */
@@ -1521,19 +1522,19 @@ export interface components {
             acked_segments: number;
             /**
              * Before
-             * @description None: it is the first step.
+             * @description The state before the step; None: it is the first step.
              */
             before: components["schemas"]["ControllerState"] | components["schemas"]["DetectorState"] | null;
             /**
              * Expected
-             * @description Empty: there is no such step at all.
+             * @description The states that the specification allows after it. Empty: it allows no such step in the state before.
              */
             expected: (components["schemas"]["Allowed"] | components["schemas"]["DetectorAllowed"])[];
             /** Found */
             found: components["schemas"]["ControllerState"] | components["schemas"]["DetectorState"];
             /**
              * Why
-             * @description refused, differs, start, broken; untimely: a decision that is not due, or a step that passes one over.
+             * @description refused, differs, start, broken, or untimely: a decision that is not due, or a step that skips a due one.
              */
             why: string;
         };
@@ -1740,7 +1741,7 @@ export interface components {
             revoked_at: string | null;
             /**
              * Token
-             * @description Shown this once.
+             * @description The token itself, which is shown only in this answer.
              */
             token: string;
         };
@@ -2344,7 +2345,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Too many checks of the team wait or run. */
+            /** @description The team has too many checks that wait or run. */
             429: {
                 headers: {
                     [name: string]: unknown;

@@ -1,4 +1,4 @@
-// The view is in the address: a link shows a colleague the same thing.
+// The address contains the whole view, so that a link shows a colleague the same view.
 export const route = $state({ path: location.pathname, query: new URLSearchParams(location.search) });
 
 function read() {
@@ -13,7 +13,7 @@ export function go(path: string) {
   read();
 }
 
-// Changes parameters of the address; undefined takes one away.
+// Changes parameters of the address; undefined removes one.
 export function show(changes: Record<string, string | undefined>) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {

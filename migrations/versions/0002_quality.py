@@ -1,4 +1,4 @@
-"""What is unreliable, and why: verdicts on connections, subflows and fairness groups; what a sender ran."""
+"""Verdicts on connections, subflows and fairness groups; results that are unreliable; the sender's algorithm."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ revision = "0002"
 down_revision = "0001"
 
 VERDICTS = "verdict IN ('good', 'limited', 'poor')"
-# Rows from before were never judged: they are what the capture's owner took them for.
+# Older rows were never judged. They count as good, which is what their owner took them for.
 VERDICT = {"nullable": False, "server_default": "good"}
 UNRELIABLE = {"nullable": False, "server_default": sa.text("'{}'")}
 

@@ -1,4 +1,4 @@
-"""What decided that the members of a fairness group share a bottleneck."""
+"""How it was found that the members of a fairness group share a bottleneck."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    # Groups from before were flows of one interface, or declared.
+    # Older groups were flows of one interface, or declared.
     op.add_column("fairness_groups", sa.Column("method", sa.String(), nullable=False, server_default="interface"))
     op.execute("UPDATE fairness_groups SET method = 'declared' WHERE declared")
     op.alter_column("fairness_groups", "method", server_default=None)

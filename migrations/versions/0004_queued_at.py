@@ -1,4 +1,4 @@
-"""Since when a job waits: a lost wake-up is sent again as soon for an old job as for a new one."""
+"""The time at which a job was last queued: a lost wake-up of an old job is sent again as soon as that of a new one."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Model checks: what teams asked for, what there is to ask, and their jobs."""
+"""Model checks, the specifications that can be checked, and jobs of checks."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -69,7 +69,7 @@ def downgrade() -> None:
     op.drop_index("ix_jobs_check_id", "jobs")
     op.drop_column("jobs", "check_id")
     op.alter_column("jobs", "capture_id", nullable=False)
-    # PostgreSQL takes no value out of an enumeration: a new one takes its place.
+    # PostgreSQL cannot remove a value from an enumeration: a new enumeration replaces it.
     op.execute("ALTER TYPE job_kind RENAME TO job_kind_with_checks")
     op.execute("CREATE TYPE job_kind AS ENUM ('analyze', 'replay')")
     op.execute("ALTER TABLE jobs ALTER COLUMN kind TYPE job_kind USING kind::text::job_kind")

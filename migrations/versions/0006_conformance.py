@@ -1,4 +1,4 @@
-"""What the monitor found on each connection; null: analysed before there was one."""
+"""The result of the monitor for each connection; null: analysed before the monitor existed."""
 
 import sqlalchemy as sa
 from alembic import op

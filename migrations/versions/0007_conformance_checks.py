@@ -1,4 +1,4 @@
-"""Model checks of a connection's steps: what was asked, how far TLC is, and the first step that does not conform."""
+"""Model checks of a connection's steps: the request, the progress of TLC, and the first step that does not conform."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -58,6 +58,7 @@ class Capture:
         algorithms: Sequence[str | Choice] = (),
         *,
         batch_rows: int = 65536,
+        jobs: int = 1,
         detectors: Sequence[str | Choice] = (),
         bottlenecks: bool | Choice = False,
         monitor: bool = False,
@@ -72,6 +73,8 @@ class Capture:
         monitor: check each step of a controller with a specification; transitions: keep those steps in the batches.
         hidden: labels of algorithms that are replayed for the summary's sake alone, and have no columns.
 
+        jobs: threads that share the work; what comes out does not depend on it.
+
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
         Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
@@ -79,6 +82,7 @@ class Capture:
         choices = [Choice.of(a) for a in algorithms]
         asked = {
             "batch_rows": batch_rows,
+            "jobs": jobs,
             "detectors": [Choice.of(d) for d in detectors],
             "across": _across(bottlenecks),
             "monitor": monitor,

@@ -122,6 +122,7 @@ class Replay:
         choices: Sequence[Choice],
         *,
         batch_rows: int = 65536,
+        jobs: int = 1,
         decoded: Decoded | None = None,
         detectors: Sequence[Choice] = (),
         across: Choice | None = None,
@@ -131,7 +132,7 @@ class Replay:
     ) -> None:
         """monitor: checks each step of a controller with a specification; transitions: keeps the steps in the batches.
 
-        hidden: labels of algorithms that are replayed, but have no columns.
+        hidden: labels of algorithms that are replayed, but have no columns. jobs: threads that share the work.
         """
         self.choices = list(choices)
         labels = [c.label for c in self.choices]
@@ -146,6 +147,7 @@ class Replay:
             "rw_limits *",
             {
                 "batch_rows": batch_rows,
+                "jobs": jobs,
                 "copies": self._decoded.copies,
                 "monitor": monitor,
                 "transitions": transitions,

@@ -39,5 +39,14 @@ InitJudge ==
     /\ (\A r \in Subflows : alone[r].seen \cup alone[r].open \subseteq live)
     /\ (\A i \in Sets : ofset[i].seen \cup ofset[i].open \subseteq live)
     /\ budget = [join |-> JoinMax, close |-> CloseMax, noise |-> NoiseMax]
+\* Two sets of two: an outsider of one is a member of the other.
+InitJudge4 ==
+    /\ live = Subflows /\ members = <<{1, 2}, {3, 4}>> /\ recent \in {{}, {3}} /\ hit = {} /\ used = {}
+    /\ \E a, b \in {"judgement", "final"} :
+           /\ state = <<a, a, b, b>>
+           /\ passed = (IF a = "final" THEN {1} ELSE {}) \cup (IF b = "final" THEN {2} ELSE {})
+    /\ \E seen \in {{}, {2}, {3}, {2, 3}, {2, 3, 4}}, open \in {{}, {4}} : ofset = <<Waits(1, seen, open), Nothing>>
+    /\ alone = [r \in Subflows |-> Nothing]
+    /\ budget = [join |-> JoinMax, close |-> CloseMax, noise |-> NoiseMax]
 FirstStep == TLCGet("level") < 1
 =============================================================================

@@ -77,6 +77,8 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     page.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-two-subflows.pcap")
     row = page.get_by_test_id("capture")
     expect(row).to_have_attribute("data-state", "done")
+    expect(row.get_by_test_id("capture-verdict")).to_have_text("good")
+    expect(row.get_by_test_id("shares")).to_have_text("2 good (100.0 %)")
     page.get_by_test_id("file").set_input_files(Path(__file__))
     failed = page.locator("[data-testid=capture][data-state=failed]")
     expect(failed).to_contain_text("neither pcap nor pcapng")
@@ -86,6 +88,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     page.get_by_text("mptcp-two-subflows.pcap").click()
     expect(page.get_by_test_id("state")).to_have_text("done")
     expect(page.get_by_test_id("capture-verdict")).to_have_text("good")
+    expect(page.get_by_test_id("shares")).to_have_text("2 good (100.0 % of bytes)")
     expect(page.get_by_test_id("connection")).to_have_count(2)
     page.screenshot(path=SCREENSHOTS / "capture.png")
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
@@ -163,12 +166,19 @@ def test_a_replay_with_other_options(page: Page) -> None:
 
 
 def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes((CAPTURES / "mptcp-two-subflows.pcap").read_bytes()[:24])
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((CAPTURES / "mptcp-two-subflows.pcap").read_bytes()[:500_001])
     page.get_by_text("rewindow", exact=True).click()
+    page.get_by_test_id("file").set_input_files(empty)
+    nothing = page.locator("[data-testid=capture]").filter(has_text="empty.pcap")
+    expect(nothing.get_by_test_id("capture-verdict")).to_have_text("poor")
+    expect(nothing.get_by_test_id("shares")).to_have_count(0)
     page.get_by_test_id("file").set_input_files(cut)
     row = page.locator("[data-testid=capture]").filter(has_text="cut.pcap")
     expect(row).to_have_attribute("data-state", "done")
+    page.screenshot(path=SCREENSHOTS / "captures-quality.png")
     page.get_by_text("cut.pcap").click()
     expect(page.get_by_test_id("capture-verdict")).to_have_text("limited")
     expect(page.get_by_test_id("findings")).to_contain_text("cut capture")
@@ -271,7 +281,7 @@ def test_a_connection_is_held_against_its_specification(
     wait_for("the other text", asked)
     table = page.get_by_test_id("violation")
     expect(table).to_have_count(1)
-    expect(page.get_by_text("is no step of CoupledSlowStart")).to_contain_text("loss")
+    expect(page.get_by_text("CoupledSlowStart does not allow event")).to_contain_text("loss")
     differing = table.locator("[data-testid=violation-row]").filter(has=page.locator(".differs"))
     expect(differing).to_have_count(1)
     expect(differing).to_contain_text("cwnd")

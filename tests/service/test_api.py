@@ -277,7 +277,7 @@ def test_tokens(client: TestClient, application: TestClient, client_for: Callabl
     assert_problem(application.get("/v1/captures"), 401, "required")
     assert application.get("/v1/captures").headers["WWW-Authenticate"] == "Bearer"
     assert_problem(client_for("rw_wrong").get("/v1/captures"), 401, "unknown, expired or revoked")
-    assert_problem(client_for("wrong").get("/v1/captures"), 401, "not one of ours")
+    assert_problem(client_for("wrong").get("/v1/captures"), 401, "not a token of rewindow")
     team = client.get("/v1/teams/me").json()["id"]
     made = client.post(f"/v1/teams/{team}/tokens", json={"name": "ci", "scopes": ["read"]}).json()
     reader = client_for(made["token"])

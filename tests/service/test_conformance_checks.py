@@ -164,12 +164,12 @@ def test_what_can_be_asked_for_is_what_the_library_knows(client: TestClient) -> 
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({}, "give either spec"),
-        ({"spec": "Windows", "connection": str(uuid.uuid4())}, "give either spec"),
-        ({"spec": None, "connection": None}, "give either spec"),
-        ({"connection": str(uuid.uuid4()), "constants": {"Limit": 3}}, "constants: a connection has none"),
-        ({"connection": str(uuid.uuid4()), "configuration": "holds"}, "configuration: a connection has none"),
-        ({"spec": "Windows", "algorithm": "css"}, "algorithm: a specification has none"),
+        ({}, "give exactly one of spec"),
+        ({"spec": "Windows", "connection": str(uuid.uuid4())}, "give exactly one of spec"),
+        ({"spec": None, "connection": None}, "give exactly one of spec"),
+        ({"connection": str(uuid.uuid4()), "constants": {"Limit": 3}}, "constants can be given with spec only"),
+        ({"connection": str(uuid.uuid4()), "configuration": "holds"}, "configuration can be given with spec only"),
+        ({"spec": "Windows", "algorithm": "css"}, "algorithm can be given with connection only"),
         ({"connection": "1"}, "body.connection: Input should be a valid UUID"),
         ({"connection": str(uuid.uuid4()), "seconds_max": 1e9}, "at most 900 s"),
     ],
@@ -182,7 +182,7 @@ def test_refused_requests(client: TestClient, wanted: dict[str, Any], said: str)
 @pytest.mark.parametrize("algorithm", ["lia", "tccc\u0000", "", "css "])
 def test_controllers_without_a_specification(client: TestClient, connection: str, algorithm: str) -> None:
     response = client.post(URL, json={"connection": connection, "algorithm": algorithm})
-    assert_problem(response, 422, "no specification of this controller; there are: css, ")
+    assert_problem(response, 422, "no specification of this controller; specified are: css, ")
 
 
 def test_a_connection_without_steps(client: TestClient, run_jobs: Run) -> None:
@@ -391,7 +391,7 @@ def test_asked_for_while_the_check_is_deleted(
         return await real(*arguments)
 
     monkeypatch.setattr(service, "_begin_anew", deleted_after_it_was_found)
-    assert_problem(client.post(URL, json={"connection": connection}), 503, "deleted a moment ago")
+    assert_problem(client.post(URL, json={"connection": connection}), 503, "has just been deleted")
 
 
 def test_a_check_that_the_delete_did_not_see(
@@ -431,7 +431,7 @@ def test_a_capture_whose_object_is_gone(
         row = database.execute(select(Capture).where(Capture.id == uuid.UUID(analysed["id"]))).one()
     objects.delete_keys(row.object_key, row.acks_key)
     run_jobs()
-    assert found(client, asked)["error"] == "the capture is gone from the object store"
+    assert found(client, asked)["error"] == "the capture is missing in the object store"
     gone = client.get(f"/v1/connections/{connection}/acks.parquet")
-    assert_problem(gone, 404, "the series of this connection are gone")
-    assert_problem(client.get(f"/v1/connections/{connection}/series"), 404, "the series of this connection are gone")
+    assert_problem(gone, 404, "the series of this connection are missing")
+    assert_problem(client.get(f"/v1/connections/{connection}/series"), 404, "the series of this connection are missing")

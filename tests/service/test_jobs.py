@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import json
 import subprocess
 import sys
 import uuid
@@ -13,7 +16,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine, create_engine, func, select, text, update
 
+import rewindow
 from deploy.run import CHECKOUT, Services, wait_for
+from rewindow.findings.quality import Finding
 from tests.service.test_api import PCAP, SAMPLE, mptcp, upload
 from tests.service.test_api import objects as stored
 
@@ -202,7 +207,7 @@ def test_running_twice_leaves_each_row_once(client: TestClient, job: uuid.UUID) 
     run_job(job)
     capture = client.get(f"/v1/captures/{state(job).capture_id}").json()
     first = client.get(f"/v1/connections/{mptcp(client, capture)['id']}").json()
-    run_job(job)  # done: not to be had
+    run_job(job)  # done: it cannot be claimed
     age(job, state=State.queued)
     run_job(job)  # a second message for the same work
     assert client.get(f"/v1/captures/{capture['id']}").json()["connections"] == 2
@@ -482,6 +487,71 @@ def test_a_paused_job_is_migrated_and_back(services: Services) -> None:
     alembic(services, url, "downgrade 0007")
     assert {n: row[0] for n, row in found("jobs.state").items()} == {"paused": "running", "held": "running"}
     database.dispose()
+
+
+def test_captures_from_before_get_the_verdicts_of_their_connections(services: Services) -> None:
+    url = new_database(services)
+    alembic(services, url, "upgrade 0008")
+    database = create_engine(url)
+    judged = {"packets": 9, "quality": {"verdict": "good", "findings": []}}
+    summaries = {
+        "mixed": judged,
+        "no tcp": judged,
+        "empty": {**judged, "packets": 0},
+        "unjudged": {"packets": 9},
+        "failed": None,
+    }
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO teams (id, name) VALUES (gen_random_uuid(), 'a')"))
+        for name, summary in summaries.items():
+            connection.execute(
+                text(
+                    "INSERT INTO captures (id, team_id, sha256, bytes, filename, object_key, summary)"
+                    " SELECT gen_random_uuid(), id, sha256(convert_to(cast(:name AS text), 'UTF8')), 1, :name, '',"
+                    " cast(:summary AS jsonb) FROM teams"
+                ),
+                {"name": name, "summary": None if summary is None else json.dumps(summary)},
+            )
+        for number, (filename, verdict, size) in enumerate(
+            [("mixed", "good", 70), ("mixed", "good", 20), ("mixed", "poor", 10), ("unjudged", "good", 5)]
+        ):
+            connection.execute(
+                text(
+                    "INSERT INTO connections (id, capture_id, team_id, number, kind, bytes, retransmitted_packets,"
+                    " first_ns, last_ns, rows, quality, verdict, details)"
+                    " SELECT gen_random_uuid(), id, team_id, :number, 'tcp', :size, 0, 0, 0, 0, '{}', :verdict, '{}'"
+                    " FROM captures WHERE filename = :filename"
+                ),
+                {"number": number, "size": size, "verdict": verdict, "filename": filename},
+            )
+
+    def found() -> dict[str, Any]:
+        with database.connect() as connection:
+            rows = connection.execute(text("SELECT filename, summary FROM captures"))
+            return {row.filename: row.summary for row in rows}
+
+    def counts(good: tuple[int, int] = (0, 0), poor: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+        of = {"good": good, "limited": (0, 0), "poor": poor}
+        return {verdict: {"connections": n, "bytes": size} for verdict, (n, size) in of.items()}
+
+    alembic(services, url, "upgrade 0009")
+    after = found()
+    assert after["mixed"] == {**judged, "connection_quality": counts((2, 90), (1, 10))}
+    assert after["no tcp"] == {**judged, "connection_quality": counts()}
+    assert after["empty"]["quality"]["verdict"] == "poor"
+    assert after["empty"]["quality"]["findings"] == [dataclasses.asdict(no_packets())]
+    assert (after["unjudged"], after["failed"]) == (summaries["unjudged"], None)
+    alembic(services, url, "downgrade 0008")
+    assert found() == summaries
+    database.dispose()
+
+
+def no_packets() -> Finding:
+    """What the library finds today in a capture without packets."""
+    with rewindow.open(io.BytesIO(SAMPLE.read_bytes()[:24])) as opened, opened.stream(["newreno"]) as replay:
+        replay.run()
+        (finding,) = replay.summary().quality.findings
+    return dataclasses.replace(finding, unreliable=list(finding.unreliable))  # type: ignore[arg-type]  # as JSON has it
 
 
 def new_database(services: Services) -> str:

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 import rewindow
 from rewindow.findings.connections import Connection, Subflow
 from store import models
+from tests.conftest import CAPTURES
 from tests.service.test_api import SAMPLE, Run, mptcp, upload
 
 DASHBOARD = Path(__file__).parents[2] / "dashboard"
@@ -78,7 +79,8 @@ def test_what_the_library_finds_is_what_the_api_tells(client: TestClient, run_jo
         replay.run()
         summary, connections = replay.summary(), replay.connections()
     found = json.loads(json.dumps(dataclasses.asdict(summary)))
-    told["summary"].pop("connection_quality")
+    for verdict in told["summary"]["connection_quality"].values():
+        verdict.pop("byte_share")
     assert {**told["summary"], "bottlenecks": None} == {**found, "bottlenecks": None}
     detail = client.get(f"/v1/connections/{mptcp(client, told)['id']}").json()
     connection = next(c for c in connections if c.kind == "mptcp")
@@ -111,3 +113,14 @@ def test_a_new_field_of_the_library_is_kept_or_named_here() -> None:
         fields = {f.name for f in dataclasses.fields(found)}
         columns = {c.name for c in table.__table__.columns}
         assert fields - columns == NOT_KEPT[found]
+
+
+def test_shares_of_a_capture_whose_connections_differ(client: TestClient, run_jobs: Run) -> None:
+    capture = upload(client, CAPTURES / "mptcp-receiver-side.pcap")
+    run_jobs()
+    told = client.get(f"/v1/captures/{capture['id']}").json()["summary"]["connection_quality"]
+    items = client.get(f"/v1/captures/{capture['id']}/connections").json()["items"]
+    total = sum(c["bytes"] for c in items)
+    for verdict, counted in told.items():
+        mine = [c["bytes"] for c in items if c["verdict"] == verdict]
+        assert counted == {"connections": len(mine), "bytes": sum(mine), "byte_share": sum(mine) / total}

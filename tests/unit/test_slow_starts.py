@@ -462,3 +462,34 @@ def test_lisa_the_fastest_of_several_donors_gives() -> None:
     assert [p.cwnd for p in c.paths] == [30, 14, 90, 10]
     c.join({"cwnd": 10.0, "rtt": 0.1})
     assert [p.cwnd for p in c.paths] == [20, 14, 90, 10, 10], "30/0.1 is now the highest rate"
+
+
+BASELINES = ["lia", "lisa", "olia", "balia", "ewtcp", "nmcc", "enmcc", "enmcc+"]
+
+
+@pytest.mark.parametrize("mode", ["paper", "kernel"])
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_may_begin_with_the_static_threshold(name: str, mode: str) -> None:
+    """65535 bytes, as in the papers' simulations: slow start ends there without a loss."""
+    c = Controller(name, paths=[{"cwnd": 40.0, "rtt": 0.1}], ssthresh="static", mode=mode, mss=1400)
+    static = 65535 / 1400 if mode == "paper" or name not in ("lia", "olia", "balia") else 46.0
+    assert c.paths[0].ssthresh == pytest.approx(static, abs=1e-4)
+    for _ in range(10):
+        c.ack(acked=2)
+    assert static <= c.paths[0].cwnd < static + 1
+    assert c.paths[0].phase == "congestion_avoidance"
+    none = Controller(name, paths=[{"cwnd": 40.0, "rtt": 0.1}], mode=mode)
+    assert none.paths[0].ssthresh == math.inf
+
+
+def test_lisa_knows_its_first_slow_start_by_the_threshold_that_it_began_with() -> None:
+    for ssthresh in ("none", "static"):
+        c = Controller("lisa", paths=[{"cwnd": 30.0, "rtt": 0.1}], ssthresh=ssthresh, mss=1400)
+        c.loss(0)
+        c.undo(0)
+        c.join({"cwnd": 10.0, "rtt": 0.1})
+        assert [p.cwnd for p in c.paths] == [20.0, 10.0], "the loss was none"
+        c.timeout(0)
+        c.timeout(1)
+        c.join({"cwnd": 10.0, "rtt": 0.1})
+        assert [p.cwnd for p in c.paths] == [1.0, 1.0, 10.0], "slow start, but not the first"

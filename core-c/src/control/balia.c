@@ -16,8 +16,10 @@
 
 enum { PATH_AI, PATH_MD, PATH_STALE, PATH_ALPHA_Q32 };
 
+enum { SSTHRESH = COMMON_OPTIONS };
+
 static const struct rw_option balia_options[] = {
-    RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR("1", "the Linux module's floor; 2 is RFC 5681's"), {0}};
+    RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR("1", "the Linux module's floor; 2 is RFC 5681's"), RW_OPTION_SSTHRESH, {0}};
 
 static const struct rw_word_name balia_words[] = {
     {"alpha", 1, PATH_ALPHA_Q32, 32, 0}, {"ai_acks", 1, PATH_AI, 0, 0}, {"md", 1, PATH_MD, 0, 0}, {0}};
@@ -146,6 +148,17 @@ static void balia_timeout(struct rw_connection *c, uint32_t path)
 		rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]);
 }
 
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, c->option[MODE] == RW_MODE_KERNEL);
+}
+
+static void balia_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
+
 const struct rw_control rw_control_balia = {
     .name = "balia",
     .source = "Peng et al. 2016, draft-walid-mptcp-congestion-control; Linux MPTCP mptcp_balia",
@@ -155,6 +168,7 @@ const struct rw_control rw_control_balia = {
     .multipath = 1,
     .options = balia_options,
     .words = balia_words,
+    .begin = balia_begin,
     .ack = balia_ack,
     .loss = balia_loss,
     .timeout = balia_timeout,

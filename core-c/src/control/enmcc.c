@@ -8,7 +8,7 @@
 #include "nmcc.h"
 #include "options.h"
 
-enum { MTH_CAP = COMMON_OPTIONS };
+enum { MTH_CAP = COMMON_OPTIONS, SSTHRESH };
 enum { PATH_MTH_Q32, PATH_MTH_CLAMPED_Q32 };
 
 static const struct rw_option enmcc_options[] = {
@@ -16,6 +16,7 @@ static const struct rw_option enmcc_options[] = {
     RW_OPTION_FLOOR("2", "m_th = 2 leaves nothing of the window: n >= 2 alike subflows go to the floor"),
     {"mth_cap", "1 to 2", "2", "Algorithm 1 clamps m_th to 2; 1.5 spares a subflow that is larger than the others",
      RW_OPTION_Q16, 1 << 16, 2 << 16},
+    RW_OPTION_SSTHRESH,
     {0}};
 
 static const struct rw_word_name enmcc_words[] = {
@@ -71,6 +72,17 @@ static void enmcc_loss(struct rw_connection *c, uint32_t path)
 
 static void halve(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }
 
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, 0);
+}
+
+static void enmcc_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
+
 const struct rw_control rw_control_enmcc = {
     .name = "enmcc",
     .source = "e-NMCC paper, sections IV and VIII, Algorithm 1",
@@ -81,6 +93,7 @@ const struct rw_control rw_control_enmcc = {
     .multipath = 1,
     .options = enmcc_options,
     .words = enmcc_words,
+    .begin = enmcc_begin,
     .ack = enmcc_ack,
     .loss = enmcc_loss,
     .timeout = halve,

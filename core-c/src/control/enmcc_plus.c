@@ -6,7 +6,9 @@
 #include "nmcc.h"
 #include "options.h"
 
-static const struct rw_option plus_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, {0}};
+enum { SSTHRESH = COMMON_OPTIONS };
+
+static const struct rw_option plus_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, RW_OPTION_SSTHRESH, {0}};
 static const struct rw_word_name plus_words[] = {{0}};
 
 static void plus_ack(struct rw_connection *c, const struct rw_ack *ack)
@@ -24,6 +26,17 @@ static void plus_ack(struct rw_connection *c, const struct rw_ack *ack)
 
 static void plus_loss(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }
 
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, 0);
+}
+
+static void plus_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
+
 const struct rw_control rw_control_enmcc_plus = {
     .name = "enmcc+",
     .source = "TCCC paper, section V.B",
@@ -32,6 +45,7 @@ const struct rw_control rw_control_enmcc_plus = {
     .multipath = 1,
     .options = plus_options,
     .words = plus_words,
+    .begin = plus_begin,
     .ack = plus_ack,
     .loss = plus_loss,
 };

@@ -10,7 +10,7 @@
 #include "fixed_point.h"
 #include "options.h"
 
-enum { EWTCP_A = COMMON_OPTIONS };
+enum { EWTCP_A = COMMON_OPTIONS, SSTHRESH };
 enum { WORD_A_Q32 };
 
 static const struct rw_option ewtcp_options[] = {
@@ -18,6 +18,7 @@ static const struct rw_option ewtcp_options[] = {
     RW_OPTION_FLOOR_LINUX,
     {"ewtcp_a", "inv_n2|inv_sqrt", "inv_n2",
      "inv_n2 = 1/n^2: n subflows share as one TCP; inv_sqrt = 1/sqrt(n): as printed", RW_OPTION_CHOICE, 0, 0},
+    RW_OPTION_SSTHRESH,
     {0}};
 
 static const struct rw_word_name ewtcp_words[] = {{"a", 0, WORD_A_Q32, 32, 0}, {0}};
@@ -48,6 +49,17 @@ static void ewtcp_ack(struct rw_connection *c, const struct rw_ack *ack)
 
 static void ewtcp_loss(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }
 
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, 0);
+}
+
+static void ewtcp_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
+
 const struct rw_control rw_control_ewtcp = {
     .name = "ewtcp",
     .source = "Honda et al. 2009; TCCC paper, Table II",
@@ -57,6 +69,7 @@ const struct rw_control rw_control_ewtcp = {
     .multipath = 1,
     .options = ewtcp_options,
     .words = ewtcp_words,
+    .begin = ewtcp_begin,
     .ack = ewtcp_ack,
     .loss = ewtcp_loss,
 };

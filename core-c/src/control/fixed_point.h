@@ -329,4 +329,11 @@ RW_INLINE uint64_t rw_exp2_minus_one_q32(uint64_t x_q32)
 	return value - ((uint64_t)1 << 32);
 }
 
+/* CSS paper IV.A: 65535 bytes, the ssthresh that a subflow begins with in the papers' simulations, in segments. */
+RW_INLINE uint64_t rw_first_ssthresh_q16(const struct rw_connection *c, int is_static, int whole)
+{
+	uint64_t segments_q16 = ((uint64_t)65535 << 16) / (c->mss_bytes ? c->mss_bytes : 1460);
+	return !is_static ? RW_SSTHRESH_UNSET : whole ? segments_q16 >> 16 << 16 : segments_q16;
+}
+
 #endif

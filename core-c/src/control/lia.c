@@ -14,7 +14,9 @@
 enum { WORD_ALPHA_Q32, WORD_ALPHA_SCALED };
 enum { PATH_THRESHOLD };
 
-static const struct rw_option lia_options[] = {RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR_LINUX, {0}};
+enum { SSTHRESH = COMMON_OPTIONS };
+
+static const struct rw_option lia_options[] = {RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR_LINUX, RW_OPTION_SSTHRESH, {0}};
 
 static const struct rw_word_name lia_words[] = {{"alpha", 0, WORD_ALPHA_Q32, 32, 0},
 						{"alpha_scaled", 0, WORD_ALPHA_SCALED, 0, 0},
@@ -81,6 +83,17 @@ static void lia_loss(struct rw_connection *c, uint32_t path)
 	rw_halve(&c->path[path], c->option[MODE] == RW_MODE_KERNEL, c->option[MIN_SSTHRESH]);
 }
 
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, c->option[MODE] == RW_MODE_KERNEL);
+}
+
+static void lia_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
+
 const struct rw_control rw_control_lia = {
     .name = "lia",
     .source = "RFC 6356; Linux MPTCP mptcp_coupled",
@@ -90,6 +103,7 @@ const struct rw_control rw_control_lia = {
     .multipath = 1,
     .options = lia_options,
     .words = lia_words,
+    .begin = lia_begin,
     .ack = lia_ack,
     .loss = lia_loss,
 };

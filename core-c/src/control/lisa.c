@@ -15,7 +15,9 @@
 enum { WORD_ALPHA_Q32 };
 enum { PATH_IGNORE_SEGMENTS };
 
-static const struct rw_option lisa_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, {0}};
+enum { SSTHRESH = COMMON_OPTIONS };
+
+static const struct rw_option lisa_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, RW_OPTION_SSTHRESH, {0}};
 
 static const struct rw_word_name lisa_words[] = {
     {"alpha", 0, WORD_ALPHA_Q32, 32, 0}, {"ignore_acks", 1, PATH_IGNORE_SEGMENTS, 0, 0}, {0}};
@@ -31,15 +33,32 @@ static int faster(const struct rw_path *a, const struct rw_path *b)
 	return x.high != y.high ? x.high > y.high : x.low > y.low;
 }
 
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, 0);
+}
+
+static void lisa_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
+
+/* Below the threshold that it began with: no loss has set another. */
+static int in_first_slow_start(const struct rw_connection *c, const struct rw_path *p)
+{
+	return p->ssthresh_q16 == first_ssthresh_q16(c) && rw_in_slow_start(p);
+}
+
 static void lisa_join(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *donor = 0, *p = &c->path[path];
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		struct rw_path *k = &c->path[i];
-		if (i != path && k->live && k->ssthresh_q16 == RW_SSTHRESH_UNSET && (!donor || faster(k, donor)))
+		if (i != path && k->live && in_first_slow_start(c, k) && (!donor || faster(k, donor)))
 			donor = k;
 	}
-	if (!donor || p->ssthresh_q16 != RW_SSTHRESH_UNSET)
+	if (!donor || !in_first_slow_start(c, p))
 		return;
 	uint64_t w = donor->cwnd_q16 >> 16, gift = RW_INITIAL_WINDOW;
 	if (w < FULL_DONOR)
@@ -83,6 +102,7 @@ const struct rw_control rw_control_lisa = {
     .multipath = 1,
     .options = lisa_options,
     .words = lisa_words,
+    .begin = lisa_begin,
     .join = lisa_join,
     .ack = lisa_ack,
     .loss = lisa_loss,

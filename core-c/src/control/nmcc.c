@@ -2,11 +2,24 @@
 #include "nmcc.h"
 #include "options.h"
 
-static const struct rw_option nmcc_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, {0}};
+enum { SSTHRESH = COMMON_OPTIONS };
+
+static const struct rw_option nmcc_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, RW_OPTION_SSTHRESH, {0}};
 static const struct rw_word_name nmcc_words[] = {{0}};
 
 static void nmcc_ack(struct rw_connection *c, const struct rw_ack *ack) { rw_nmcc_ack(c, ack); }
 static void nmcc_loss(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }
+
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, 0);
+}
+
+static void nmcc_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
 
 const struct rw_control rw_control_nmcc = {
     .name = "nmcc",
@@ -18,6 +31,7 @@ const struct rw_control rw_control_nmcc = {
     .multipath = 1,
     .options = nmcc_options,
     .words = nmcc_words,
+    .begin = nmcc_begin,
     .ack = nmcc_ack,
     .loss = nmcc_loss,
 };

@@ -10,9 +10,10 @@
 #include "olia.h"
 #include "options.h"
 
-enum { BEST = COMMON_OPTIONS };
+enum { BEST = COMMON_OPTIONS, SSTHRESH };
 
-static const struct rw_option olia_options[] = {RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR_LINUX, RW_OPTION_OLIA_BEST, {0}};
+static const struct rw_option olia_options[] = {
+    RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR_LINUX, RW_OPTION_OLIA_BEST, RW_OPTION_SSTHRESH, {0}};
 
 static const struct rw_word_name olia_words[] = {RW_OLIA_PATH_WORDS, {0}};
 
@@ -86,6 +87,17 @@ static void olia_loss(struct rw_connection *c, uint32_t path)
 	rw_halve(&c->path[path], c->option[MODE] == RW_MODE_KERNEL, c->option[MIN_SSTHRESH]);
 }
 
+static uint64_t first_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, c->option[MODE] == RW_MODE_KERNEL);
+}
+
+static void olia_begin(struct rw_connection *c, uint32_t path)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+}
+
 const struct rw_control rw_control_olia = {
     .name = "olia",
     .source = "Khalili et al. 2013, draft-khalili-mptcp-congestion-control; Linux MPTCP mptcp_olia",
@@ -95,6 +107,7 @@ const struct rw_control rw_control_olia = {
     .multipath = 1,
     .options = olia_options,
     .words = olia_words,
+    .begin = olia_begin,
     .delivered = rw_olia_delivered,
     .ack = olia_ack,
     .loss = olia_loss,

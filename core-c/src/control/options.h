@@ -30,4 +30,14 @@ enum { MODE, MIN_SSTHRESH, COMMON_OPTIONS };
 #define RW_OPTION_FLOOR(text, why) {"min_ssthresh", "1 to 1024 segments", text, why, RW_OPTION_Q16, 1 << 16, 1024 << 16}
 #define RW_OPTION_FLOOR_LINUX RW_OPTION_FLOOR("2", "RFC 5681 and Linux floor; 1 is used by some simulators")
 
+/* Of the baselines that the papers compare with, the last in their tables. */
+#define RW_OPTION_SSTHRESH                                                                                             \
+	{"ssthresh",                                                                                                   \
+	 "none|static",                                                                                                \
+	 "none",                                                                                                       \
+	 "what a subflow begins with: no threshold, as Linux; static: 65535 bytes, as the papers' simulations",        \
+	 RW_OPTION_CHOICE,                                                                                             \
+	 0,                                                                                                            \
+	 0}
+
 #endif

@@ -40,13 +40,35 @@ void rw_columns_free(struct columns *c, uint32_t choices)
 		free(c->ssthresh_q16 ? c->ssthresh_q16[k] : NULL);
 		free(c->phase ? c->phase[k] : NULL);
 	}
-	void *all[] = {c->time_ns,      c->connection,      c->subflow,        c->una,
-		       c->ack,          c->acked_bytes,     c->acked_segments, c->rtt_us,
-		       c->srtt_us,      c->in_flight_bytes, c->flags,          c->mark_time_ns,
-		       c->mark_row,     c->mark_connection, c->mark_subflow,   c->mark_value,
-		       c->mark_kind,    c->set_time_ns,     c->set_connection, c->set_subflow,
-		       c->set_detector, c->set_state,       c->set_number,     c->cwnd_before_q16,
-		       c->cwnd_q16,     c->ssthresh_q16,    c->phase};
+	void *all[] = {c->time_ns,
+		       c->connection,
+		       c->subflow,
+		       c->una,
+		       c->ack,
+		       c->acked_bytes,
+		       c->acked_segments,
+		       c->rtt_us,
+		       c->srtt_us,
+		       c->in_flight_bytes,
+		       c->flags,
+		       c->mark_time_ns,
+		       c->mark_row,
+		       c->mark_connection,
+		       c->mark_subflow,
+		       c->mark_value,
+		       c->mark_kind,
+		       c->mark_record,
+		       c->set_record,
+		       c->set_time_ns,
+		       c->set_connection,
+		       c->set_subflow,
+		       c->set_detector,
+		       c->set_state,
+		       c->set_number,
+		       c->cwnd_before_q16,
+		       c->cwnd_q16,
+		       c->ssthresh_q16,
+		       c->phase};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]);
 }
@@ -66,6 +88,7 @@ static int make_room_for_marks(struct columns *c)
 	GROW(mark_time_ns);
 	GROW(mark_row);
 	GROW(mark_connection);
+	GROW(mark_record);
 	GROW(mark_subflow);
 	GROW(mark_value);
 	GROW(mark_kind);
@@ -80,6 +103,7 @@ static int make_room_for_sets(struct columns *c)
 	int failed = 0;
 	GROW(set_time_ns);
 	GROW(set_connection);
+	GROW(set_record);
 	GROW(set_subflow);
 	GROW(set_detector);
 	GROW(set_state);
@@ -101,6 +125,7 @@ void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark
 	c->mark_time_ns[i] = time_ns;
 	c->mark_row[i] = r->rows_before + r->rows;
 	c->mark_connection[i] = f->connection;
+	c->mark_record[i] = r->oddities.record;
 	c->mark_subflow[i] = f->id;
 	c->mark_kind[i] = (uint8_t)kind;
 	c->mark_value[i] = value;
@@ -117,8 +142,69 @@ void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t
 	uint64_t i = r->sets++;
 	c->set_time_ns[i] = time_ns;
 	c->set_connection[i] = f->connection;
+	c->set_record[i] = r->oddities.record;
 	c->set_subflow[i] = f->id;
 	c->set_detector[i] = detector;
 	c->set_state[i] = now->state;
 	c->set_number[i] = now->set;
+}
+
+void rw_take_mark(rw_replay *r, const struct columns *from, uint64_t i)
+{
+	struct columns *c = &r->columns;
+	if (r->marks == c->mark_room && make_room_for_marks(c)) {
+		r->no_memory = 1;
+		return;
+	}
+	uint64_t k = r->marks++;
+	c->mark_time_ns[k] = from->mark_time_ns[i];
+	c->mark_row[k] = r->rows_before + r->rows;
+	c->mark_connection[k] = from->mark_connection[i];
+	c->mark_record[k] = from->mark_record[i];
+	c->mark_subflow[k] = from->mark_subflow[i];
+	c->mark_kind[k] = from->mark_kind[i];
+	c->mark_value[k] = from->mark_value[i];
+}
+
+void rw_take_set(rw_replay *r, const struct columns *from, uint64_t i)
+{
+	struct columns *c = &r->columns;
+	if (r->sets == c->set_room && make_room_for_sets(c)) {
+		r->no_memory = 1;
+		return;
+	}
+	uint64_t k = r->sets++;
+	c->set_time_ns[k] = from->set_time_ns[i];
+	c->set_connection[k] = from->set_connection[i];
+	c->set_record[k] = from->set_record[i];
+	c->set_subflow[k] = from->set_subflow[i];
+	c->set_detector[k] = from->set_detector[i];
+	c->set_state[k] = from->set_state[i];
+	c->set_number[k] = from->set_number[i];
+}
+
+void rw_take_rows(rw_replay *r, const struct columns *from, const uint32_t *place, uint64_t rows)
+{
+	struct columns *c = &r->columns;
+#define TAKE(field)                                                                                                    \
+	for (uint64_t i = 0; i < rows; i++)                                                                            \
+	c->field[place[i]] = from->field[i]
+	TAKE(time_ns);
+	TAKE(connection);
+	TAKE(subflow);
+	TAKE(una);
+	TAKE(ack);
+	TAKE(acked_bytes);
+	TAKE(acked_segments);
+	TAKE(rtt_us);
+	TAKE(srtt_us);
+	TAKE(in_flight_bytes);
+	TAKE(flags);
+	for (uint32_t k = 0; k < r->choices; k++) {
+		TAKE(cwnd_before_q16[k]);
+		TAKE(cwnd_q16[k]);
+		TAKE(ssthresh_q16[k]);
+		TAKE(phase[k]);
+	}
+#undef TAKE
 }

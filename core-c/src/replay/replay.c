@@ -95,6 +95,8 @@ static struct rw_violations *violations_of(void *owner, uint32_t connection, uin
 	struct rw_violations **v = &r->live_connection[connection].violations;
 	if (!*v)
 		*v = calloc(r->choices, sizeof **v);
+	if (*v && r->slice && (*v)[choice].count == 0 && rw_slice_tell_violations(r->slice, *v + choice))
+		return NULL;
 	return *v ? *v + choice : NULL;
 }
 
@@ -116,7 +118,10 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	r->batch_rows = r->limits.batch_rows ? r->limits.batch_rows : BATCH_ROWS;
 	if (r->batch_rows > BATCH_ROWS_MAX)
 		r->batch_rows = BATCH_ROWS_MAX;
-	r->budget.most = r->limits.total_segments ? r->limits.total_segments : TOTAL_SEGMENTS;
+	/* A bound that was asked for is one purse. */
+	r->purses = r->limits.total_segments ? 1 : RW_PURSES;
+	for (uint32_t i = 0; i < r->purses; i++)
+		r->purse[i].most = r->limits.total_segments ? r->limits.total_segments : TOTAL_SEGMENTS / RW_PURSES;
 	r->fds = malloc(files * sizeof *r->fds);
 	r->choice = calloc(choice_count + 1, sizeof *r->choice);
 	int failed = rw_survey_open(&r->survey, r->limits.flows_max ? r->limits.flows_max : FLOWS_MAX);
@@ -150,6 +155,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		status = correct_vantage(r, error);
 	r->announces = r->limits.monitor || r->limits.transitions || r->lookahead;
 	if (status == RW_OK)
+		status = rw_jobs_open(&r->jobs, r, error);
+	if (status == RW_OK && !r->jobs)
 		status = rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->lookahead, error);
 	if (status != RW_OK) {
 		rw_replay_close(r);
@@ -229,6 +236,19 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	r->rows++;
 }
 
+/* What the comparison of all flows is told: at once, or when the slices of several threads are merged. e null: the end. */
+static int tell_bottlenecks(rw_replay *r, uint32_t number, const struct rw_event *e)
+{
+	if (!rw_shared_bottlenecks_judges(r->shared_bottlenecks, number))
+		return 0;
+	if (r->slice)
+		return rw_slice_tell_bottlenecks(r->slice, r->oddities.record, number, e);
+	if (e)
+		return rw_shared_bottlenecks_event(r->shared_bottlenecks, number, e);
+	rw_shared_bottlenecks_end(r->shared_bottlenecks, number);
+	return 0;
+}
+
 /* Any event. */
 static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, const struct rw_event *e)
 {
@@ -236,7 +256,7 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 	struct live_connection *lc = &r->live_connection[f->connection];
 	int compares_subflows = r->detects && !lc->closing && r->survey.connection[f->connection].subflows > 1;
 	add_event_marks(r, f, e);
-	if (r->shared_bottlenecks && rw_shared_bottlenecks_event(r->shared_bottlenecks, number, e))
+	if (r->shared_bottlenecks && tell_bottlenecks(r, number, e))
 		return 1;
 	if (e->kind == RW_EVENT_SEND && !lc->shadows)
 		return 0;
@@ -330,7 +350,8 @@ static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 	l->flow = f;
 	l->packets_left = f->side[0].packets + f->side[1].packets;
 	l->slot = NO_SLOT;
-	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments, &r->budget);
+	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments,
+			       &r->purse[f->connection % r->purses]);
 	l->source = f->source;
 	r->live[number] = l;
 	return l;
@@ -438,7 +459,7 @@ static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 	if (++lc->over == r->survey.connection[f->connection].subflows)
 		rw_connection_release(r, f->connection);
 	if (r->shared_bottlenecks)
-		rw_shared_bottlenecks_end(r->shared_bottlenecks, number);
+		r->no_memory |= (uint8_t)tell_bottlenecks(r, number, NULL);
 }
 
 /* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
@@ -519,7 +540,7 @@ static uint32_t room_in_batch(const rw_replay *r)
 static RW_ASIDE rw_status announce(rw_replay *r, int64_t time_ns, rw_error *error)
 {
 	r->recording.now_ns = time_ns;
-	r->recording.row = r->rows_before + r->rows;
+	r->recording.row = r->slice ? r->oddities.record : r->rows_before + r->rows;
 	return r->lookahead ? rw_lookahead_read(r->lookahead, time_ns, error) : RW_OK;
 }
 
@@ -540,16 +561,33 @@ static RW_ASIDE void finish(rw_replay *r)
 	s->rows = r->rows_before + r->rows;
 }
 
-RW_FLAT rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
+/* One record, whose number the caller has counted. */
+static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
 {
-	memset(batch, 0, sizeof *batch);
-	memset(error, 0, sizeof *error);
-	r->rows_before += r->rows;
-	r->rows = r->marks = r->sets = r->log.count = 0;
+	int failed;
+	r->oddities.now_ns = noted->packet.time_ns;
+	if (r->announces) {
+		rw_status status = announce(r, noted->packet.time_ns, error);
+		if (status != RW_OK)
+			return status;
+	}
+	if (!replay_under_way(r, noted, &failed))
+		failed = replay_packet(r, noted);
+	return failed ? rw_out_of_memory(error) : RW_OK;
+}
+
+RW_FLAT rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error)
+{
+	return replay_record(r, noted, error);
+}
+
+/* A batch of the second pass, by this thread. */
+static RW_FLAT rw_status replay_records(rw_replay *r, rw_error *error)
+{
 	struct rw_noted noted;
 	for (uint32_t left; !r->ended && (left = room_in_batch(r));) {
 		for (; left; left--) {
-			int got = rw_pass_next(r->pass, &noted, error), failed;
+			int got = rw_pass_next(r->pass, &noted, error);
 			if (got < 0)
 				return (rw_status)-got;
 			if (got == 0) {
@@ -557,20 +595,35 @@ RW_FLAT rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 				break;
 			}
 			r->oddities.record++;
-			r->oddities.now_ns = noted.packet.time_ns;
-			if (r->announces) {
-				rw_status status = announce(r, noted.packet.time_ns, error);
-				if (status != RW_OK)
-					return status;
-			}
-			if (!replay_under_way(r, &noted, &failed))
-				failed = replay_packet(r, &noted);
-			if (failed)
-				return rw_out_of_memory(error);
+			rw_status status = replay_record(r, &noted, error);
+			if (status != RW_OK)
+				return status;
 		}
 		if (r->no_memory || r->recording.no_memory || r->log.no_memory)
 			return rw_out_of_memory(error);
 	}
+	return RW_OK;
+}
+
+/* The same, by several threads. */
+static rw_status take_slices(rw_replay *r, rw_error *error)
+{
+	int ended = 0;
+	rw_status status = r->ended ? RW_OK : rw_jobs_next(r->jobs, r, &ended, error);
+	if (ended)
+		finish(r);
+	return status;
+}
+
+rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
+{
+	memset(batch, 0, sizeof *batch);
+	memset(error, 0, sizeof *error);
+	r->rows_before += r->rows;
+	r->rows = r->marks = r->sets = r->log.count = 0;
+	rw_status status = r->jobs ? take_slices(r, error) : replay_records(r, error);
+	if (status != RW_OK)
+		return status;
 	const struct columns *c = &r->columns;
 	*batch = (rw_batch){r->rows,
 			    c->time_ns,
@@ -609,7 +662,7 @@ RW_FLAT rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 
 void rw_replay_progress(const rw_replay *r, uint64_t *done, uint64_t *total)
 {
-	*done = rw_pass_offset(r->pass, r->total_bytes);
+	*done = r->jobs ? rw_jobs_progress(r->jobs) : rw_pass_offset(r->pass, r->total_bytes);
 	*total = r->total_bytes;
 }
 
@@ -617,6 +670,8 @@ void rw_replay_close(rw_replay *r)
 {
 	if (!r)
 		return;
+	if (r->jobs)
+		rw_jobs_stop(r->jobs);
 	for (uint32_t i = 0; r->live && i < r->survey.flows; i++)
 		if (r->live[i]) {
 			rw_reconstruction_close(&r->live[i]->sender);
@@ -640,6 +695,8 @@ void rw_replay_close(rw_replay *r)
 	rw_lookahead_close(r->lookahead);
 	rw_shared_bottlenecks_close(r->shared_bottlenecks);
 	free(r->send_times);
+	if (r->jobs)
+		rw_jobs_close(r->jobs);
 	rw_survey_free(&r->survey);
 	free(r->live);
 	free(r->live_connection);

@@ -149,6 +149,8 @@ static int is_settled(struct rw_shared_bottlenecks *a, uint32_t place, const str
 	       (a->congested[place] && e->kind == RW_EVENT_ACK && e->state_after <= RW_SENDER_DISORDER);
 }
 
+int rw_shared_bottlenecks_judges(const struct rw_shared_bottlenecks *a, uint32_t flow) { return a->place[flow] != 0; }
+
 int rw_shared_bottlenecks_event(struct rw_shared_bottlenecks *a, uint32_t flow, const struct rw_event *e)
 {
 	uint32_t place = a->place[flow];

@@ -13,6 +13,8 @@ struct rw_shared_bottlenecks;
  */
 struct rw_shared_bottlenecks *rw_shared_bottlenecks_open(const struct rw_survey *survey, const int64_t *option);
 void rw_shared_bottlenecks_close(struct rw_shared_bottlenecks *a);
+/* Is the flow one of those? Only of these it is to be told. */
+int rw_shared_bottlenecks_judges(const struct rw_shared_bottlenecks *a, uint32_t flow);
 /* An ACK of a flow. 0, or 1 when memory is used up. */
 int rw_shared_bottlenecks_event(struct rw_shared_bottlenecks *a, uint32_t flow, const struct rw_event *e);
 /* The flow has had its last packet. */

@@ -5,6 +5,7 @@
 #include "shared_bottlenecks.h"
 #include "capture.h"
 #include "coverage.h"
+#include "jobs.h"
 #include "detect.h"
 #include "lookahead.h"
 #include "recorder.h"
@@ -12,6 +13,12 @@
 #include "shadow.h"
 
 #define NO_SLOT 255
+
+/*
+ * Unacknowledged segments of all subflows are bounded by so many purses, each for its share of the connections: what one
+ * connection may use depends on no connection of another thread.
+ */
+enum { RW_PURSES = 16 };
 
 /* A controller's window on one flow, over its rows. */
 struct window {
@@ -73,10 +80,12 @@ struct columns {
 	int64_t *mark_time_ns;
 	uint64_t *mark_row;
 	uint32_t *mark_connection, *mark_subflow, *mark_value;
+	uint64_t *mark_record; /* that it was made at, for those who merge */
 	uint8_t *mark_kind;
 	uint64_t mark_room;
 	int64_t *set_time_ns;
 	uint32_t *set_connection, *set_subflow;
+	uint64_t *set_record;
 	uint8_t *set_detector, *set_state, *set_number;
 	uint64_t set_room;
 };
@@ -102,7 +111,10 @@ struct rw_replay {
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: nobody asked */
 	rw_limits limits;
 	struct rw_survey survey;
-	struct rw_budget budget;
+	struct rw_budget purse[RW_PURSES]; /* of segments; a connection has that of its number */
+	uint32_t purses;
+	struct rw_jobs *jobs; /* null: one thread makes the second pass */
+	struct rw_slice *slice; /* in a worker: what it fills; else null */
 	struct rw_oddity_counts oddities;
 	rw_summary summary;
 	struct rw_pass *pass; /* the second */
@@ -131,6 +143,14 @@ void rw_columns_free(struct columns *c, uint32_t choices);
 void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value);
 void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
 		const struct rw_detected_path *now);
+
+/* Copies one mark or set that another thread made for r, and rows: row i goes to place[i]. */
+void rw_take_mark(rw_replay *r, const struct columns *from, uint64_t i);
+void rw_take_set(rw_replay *r, const struct columns *from, uint64_t i);
+void rw_take_rows(rw_replay *r, const struct columns *from, const uint32_t *place, uint64_t rows);
+
+/* replay.c: one record of the second pass. RW_OK or the error. */
+rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error);
 
 /* connection.c: a connection while it is replayed. Those that return an int: 1 when memory is used up. */
 int rw_connection_need_shadows(rw_replay *r, uint32_t connection);

@@ -47,9 +47,15 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	};
 }
 
+/* While workers replay, what they know of flows and connections is theirs. */
+static int workers_run(const rw_replay *r) { return r->jobs && !r->ended; }
+
 static struct outcome outcome_now(const rw_replay *r, uint32_t number)
 {
-	struct outcome now = r->outcome[number];
+	struct outcome now = {0};
+	if (workers_run(r))
+		return now;
+	now = r->outcome[number];
 	if (r->live[number])
 		rw_outcome_of(r->live[number], &now);
 	return now;
@@ -136,7 +142,7 @@ void rw_replay_connection(const rw_replay *r, uint32_t number, rw_connection_row
 	if (number >= r->survey.connections)
 		return;
 	const struct rw_flow_connection *from = &r->survey.connection[number];
-	const struct rw_coverage *coverage = r->live_connection[number].coverage;
+	const struct rw_coverage *coverage = workers_run(r) ? NULL : r->live_connection[number].coverage;
 	/* What was sent after a fallback has no mapping. */
 	int mapped = coverage && coverage->covered && !from->fallback;
 	row->id = number;
@@ -180,7 +186,8 @@ void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_
 void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choice, rw_violation_row *row)
 {
 	memset(row, 0, sizeof *row);
-	if (connection >= r->survey.connections || choice >= r->choices || !r->live_connection[connection].violations)
+	if (connection >= r->survey.connections || choice >= r->choices || workers_run(r) ||
+	    !r->live_connection[connection].violations)
 		return;
 	const struct rw_violations *v = &r->live_connection[connection].violations[choice];
 	*row =
@@ -231,5 +238,5 @@ uint64_t rw_replay_monitored(const rw_replay *r) { return r->recording.transitio
 
 uint64_t rw_replay_monitored_of(const rw_replay *r, uint32_t connection)
 {
-	return connection < r->survey.connections ? r->live_connection[connection].monitored : 0;
+	return connection < r->survey.connections && !workers_run(r) ? r->live_connection[connection].monitored : 0;
 }

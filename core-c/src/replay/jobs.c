@@ -1,0 +1,443 @@
+#include "jobs.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+enum { SLICE_RECORDS = 4096, WORKERS_MAX = 64, SLICES = 2 };
+
+/* What the comparison of all flows is told. */
+struct told {
+	uint64_t record;
+	int64_t time_ns;
+	uint64_t rtt_ns;
+	uint32_t flow, delivered, newly_lost;
+	uint16_t steps;
+	uint8_t kind, state_after, over;
+};
+
+struct rw_slice {
+	struct columns columns;
+	uint64_t *record; /* of each row */
+	uint64_t rows, marks, sets, done_bytes;
+	struct told *told;
+	uint64_t told_count, told_room;
+	struct rw_violations **violations;
+	uint64_t violations_count, violations_room;
+	rw_error error;
+	uint8_t ended;
+	uint32_t *place; /* of each row in the batch, when it is merged */
+	uint64_t row, mark, set; /* the next of each to be merged */
+};
+
+struct worker {
+	rw_replay view; /* of the replay: the tables of flows and connections are shared, what comes out is its own */
+	struct rw_flow_index index;
+	struct rw_jobs *jobs;
+	uint8_t number, running;
+	pthread_t thread;
+	struct rw_slice slice[SLICES];
+	uint64_t made, merged; /* slices so far */
+};
+
+struct rw_jobs {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint32_t workers, slice_records;
+	uint8_t stop;
+	uint64_t done_bytes;
+	uint8_t *worker_of; /* of each flow */
+	struct worker *worker;
+};
+
+/* Room for one more in an array. 0, or 1 when memory is used up. */
+static int grow(void **array, uint64_t count, uint64_t *room, size_t bytes)
+{
+	if (count < *room)
+		return 0;
+	uint64_t more = *room ? *room * 2 : 64;
+	void *grown = realloc(*array, more * bytes);
+	if (!grown)
+		return 1;
+	*array = grown;
+	*room = more;
+	return 0;
+}
+
+int rw_slice_tell_bottlenecks(struct rw_slice *s, uint64_t record, uint32_t flow, const struct rw_event *e)
+{
+	if (grow((void **)&s->told, s->told_count, &s->told_room, sizeof *s->told))
+		return 1;
+	struct told *t = &s->told[s->told_count++];
+	*t = (struct told){.record = record, .flow = flow, .over = !e};
+	if (e) {
+		t->time_ns = e->time_ns;
+		t->rtt_ns = e->rtt_ns;
+		t->delivered = e->delivered;
+		t->newly_lost = e->newly_lost;
+		t->steps = e->steps;
+		t->kind = e->kind;
+		t->state_after = e->state_after;
+	}
+	return 0;
+}
+
+int rw_slice_tell_violations(struct rw_slice *s, struct rw_violations *v)
+{
+	if (grow((void **)&s->violations, s->violations_count, &s->violations_room, sizeof *s->violations))
+		return 1;
+	s->violations[s->violations_count++] = v;
+	return 0;
+}
+
+static rw_status fill(struct worker *w, struct rw_slice *s)
+{
+	rw_replay *r = &w->view;
+	struct rw_noted noted;
+	r->columns = s->columns;
+	r->slice = s;
+	r->rows = r->marks = r->sets = 0;
+	s->told_count = s->violations_count = 0;
+	rw_status status = RW_OK;
+	for (uint32_t left = w->jobs->slice_records; left && status == RW_OK; left--) {
+		int got = rw_pass_next(r->pass, &noted, &s->error);
+		if (got <= 0) {
+			s->ended = 1;
+			status = (rw_status)-got;
+			break;
+		}
+		r->oddities.record++;
+		if (noted.flow == RW_FLOW_NONE || w->jobs->worker_of[noted.flow] != w->number)
+			continue;
+		uint64_t rows = r->rows;
+		status = rw_replay_step(r, &noted, &s->error);
+		if (r->rows != rows)
+			s->record[rows] = r->oddities.record;
+	}
+	if (status == RW_OK && (r->no_memory || r->recording.no_memory))
+		status = rw_out_of_memory(&s->error);
+	s->columns = r->columns; /* the arrays of marks and sets may have moved */
+	s->rows = r->rows;
+	s->marks = r->marks;
+	s->sets = r->sets;
+	s->done_bytes = rw_pass_offset(r->pass, r->total_bytes);
+	s->error.status = (int32_t)status;
+	return status;
+}
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+	struct rw_jobs *j = w->jobs;
+	for (int more = 1; more;) {
+		pthread_mutex_lock(&j->lock);
+		while (!j->stop && w->made - w->merged == SLICES)
+			pthread_cond_wait(&j->changed, &j->lock);
+		int stop = j->stop;
+		struct rw_slice *s = &w->slice[w->made % SLICES];
+		pthread_mutex_unlock(&j->lock);
+		if (stop)
+			break;
+		more = fill(w, s) == RW_OK; /* after the end, slices without anything until it is told to stop */
+		pthread_mutex_lock(&j->lock);
+		w->made++;
+		pthread_cond_broadcast(&j->changed);
+		pthread_mutex_unlock(&j->lock);
+	}
+	return NULL;
+}
+
+/* Purses of connections go to the worker that has the fewest packets so far, the largest purse first. */
+static void deal_out(struct rw_jobs *j, const rw_replay *r)
+{
+	uint64_t packets[RW_PURSES] = {0}, load[WORKERS_MAX] = {0};
+	uint8_t worker_of[RW_PURSES] = {0};
+	for (uint32_t i = 0; i < r->survey.flows; i++) {
+		const struct rw_flow *f = &r->survey.flow[i];
+		packets[f->connection % RW_PURSES] += f->side[0].packets + f->side[1].packets + 1;
+	}
+	for (uint32_t round = 0; round < RW_PURSES; round++) {
+		uint32_t purse = 0;
+		uint8_t least = 0;
+		for (uint32_t i = 1; i < RW_PURSES; i++)
+			if (packets[i] > packets[purse])
+				purse = i;
+		for (uint8_t i = 1; i < j->workers; i++)
+			if (load[i] < load[least])
+				least = i;
+		worker_of[purse] = least;
+		load[least] += packets[purse];
+		packets[purse] = 0;
+	}
+	for (uint32_t i = 0; i < r->survey.flows; i++)
+		j->worker_of[i] = worker_of[r->survey.flow[i].connection % RW_PURSES];
+}
+
+static rw_status open_slices(struct rw_jobs *j, struct worker *w)
+{
+	for (int i = 0; i < SLICES; i++) {
+		struct rw_slice *s = &w->slice[i];
+		s->record = calloc(j->slice_records, sizeof *s->record);
+		s->place = calloc(j->slice_records, sizeof *s->place);
+		if (!s->record || !s->place || rw_columns_allocate(&s->columns, j->slice_records, w->view.choices))
+			return RW_ERROR_MEMORY;
+	}
+	return RW_OK;
+}
+
+static rw_status open_worker(struct rw_jobs *j, struct worker *w, rw_replay *r, rw_error *error)
+{
+	w->jobs = j;
+	w->number = (uint8_t)(w - j->worker);
+	w->view = *r;
+	rw_replay *v = &w->view;
+	v->pass = NULL;
+	memset(&v->oddities, 0, sizeof v->oddities);
+	v->recording.owner = v;
+	if (open_slices(j, w) != RW_OK || (!r->survey.journal && rw_flow_index_copy(&w->index, &r->survey.index)))
+		return rw_out_of_memory(error);
+	return rw_pass_open(&v->pass, r->fds, r->files, &r->survey, &w->index, 0, error);
+}
+
+rw_status rw_jobs_open(struct rw_jobs **out, rw_replay *r, rw_error *error)
+{
+	uint32_t workers = r->limits.jobs < RW_PURSES ? r->limits.jobs : RW_PURSES;
+	/* Steps are logged, and packets looked ahead for, by one thread; a budget that was asked for is one for all. */
+	if (workers < 2 || r->survey.connections < 2 || r->lookahead || r->limits.transitions ||
+	    r->limits.total_segments)
+		return RW_OK;
+	struct rw_jobs *j = calloc(1, sizeof *j);
+	if (!j)
+		return rw_out_of_memory(error);
+	pthread_mutex_init(&j->lock, NULL);
+	pthread_cond_init(&j->changed, NULL);
+	j->slice_records = r->batch_rows < SLICE_RECORDS ? r->batch_rows : SLICE_RECORDS;
+	j->workers = workers;
+	j->worker_of = calloc(r->survey.flows, 1);
+	j->worker = calloc(workers, sizeof *j->worker);
+	rw_status status = j->worker_of && j->worker ? RW_OK : rw_out_of_memory(error);
+	for (uint32_t i = 0; status == RW_OK && i < workers; i++)
+		status = open_worker(j, &j->worker[i], r, error);
+	if (status == RW_OK)
+		deal_out(j, r);
+	for (uint32_t i = 0; status == RW_OK && i < workers; i++) {
+		if (pthread_create(&j->worker[i].thread, NULL, work, &j->worker[i]))
+			status = rw_out_of_memory(error);
+		else
+			j->worker[i].running = 1;
+	}
+	if (status != RW_OK) {
+		rw_jobs_stop(j);
+		rw_jobs_close(j);
+		return status;
+	}
+	*out = j;
+	return RW_OK;
+}
+
+void rw_jobs_stop(struct rw_jobs *j)
+{
+	pthread_mutex_lock(&j->lock);
+	j->stop = 1;
+	pthread_cond_broadcast(&j->changed);
+	pthread_mutex_unlock(&j->lock);
+	for (uint32_t i = 0; j->worker && i < j->workers; i++)
+		if (j->worker[i].running)
+			pthread_join(j->worker[i].thread, NULL);
+}
+
+void rw_jobs_close(struct rw_jobs *j)
+{
+	for (uint32_t i = 0; j->worker && i < j->workers; i++) {
+		struct worker *w = &j->worker[i];
+		for (int k = 0; k < SLICES; k++) {
+			rw_columns_free(&w->slice[k].columns, w->slice[k].columns.phase ? w->view.choices : 0);
+			free(w->slice[k].record);
+			free(w->slice[k].place);
+			free(w->slice[k].told);
+			free(w->slice[k].violations);
+		}
+		rw_pass_close(w->view.pass);
+		rw_flow_index_close(&w->index);
+	}
+	free(j->worker);
+	free(j->worker_of);
+	pthread_cond_destroy(&j->changed);
+	pthread_mutex_destroy(&j->lock);
+	free(j);
+}
+
+uint64_t rw_jobs_progress(const struct rw_jobs *j) { return j->done_bytes; }
+
+/* The record of what comes next of a slice; UINT64_MAX: nothing. */
+static uint64_t next_record(const struct rw_slice *s)
+{
+	uint64_t least = s->row < s->rows ? s->record[s->row] : UINT64_MAX;
+	if (s->mark < s->marks && s->columns.mark_record[s->mark] < least)
+		least = s->columns.mark_record[s->mark];
+	if (s->set < s->sets && s->columns.set_record[s->set] < least)
+		least = s->columns.set_record[s->set];
+	return least;
+}
+
+/* All that a slice has of one record. */
+static void merge_record(rw_replay *r, struct rw_slice *s, uint64_t record)
+{
+	const struct columns *c = &s->columns;
+	for (;;) {
+		for (; s->mark < s->marks && c->mark_record[s->mark] == record && c->mark_row[s->mark] <= s->row;
+		     s->mark++)
+			rw_take_mark(r, c, s->mark);
+		if (s->row == s->rows || s->record[s->row] != record)
+			break;
+		s->place[s->row++] = (uint32_t)r->rows++;
+	}
+	for (; s->set < s->sets && c->set_record[s->set] == record; s->set++)
+		rw_take_set(r, c, s->set);
+}
+
+static uint64_t rows_before(const struct rw_slice *s, uint64_t record)
+{
+	uint64_t low = 0, high = s->rows;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		if (s->record[middle] < record)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* first: rows of the whole replay before these slices. */
+static void place_violations(struct rw_slice *const *slice, uint32_t slices, uint64_t first)
+{
+	for (uint32_t i = 0; i < slices; i++)
+		for (uint64_t k = 0; k < slice[i]->violations_count; k++) {
+			struct rw_violations *v = slice[i]->violations[k];
+			uint64_t row = first;
+			for (uint32_t n = 0; n < slices; n++)
+				row += rows_before(slice[n], v->first_row);
+			v->first_row = row;
+		}
+}
+
+static rw_status tell_bottlenecks(rw_replay *r, struct rw_slice *const *slice, uint32_t slices, rw_error *error)
+{
+	uint64_t at[WORKERS_MAX] = {0};
+	for (;;) {
+		uint32_t first = slices;
+		for (uint32_t i = 0; i < slices; i++)
+			if (at[i] < slice[i]->told_count &&
+			    (first == slices || slice[i]->told[at[i]].record < slice[first]->told[at[first]].record))
+				first = i;
+		if (first == slices)
+			return RW_OK;
+		const struct told *t = &slice[first]->told[at[first]++];
+		struct rw_event e = {.time_ns = t->time_ns,
+				     .rtt_ns = t->rtt_ns,
+				     .delivered = t->delivered,
+				     .newly_lost = t->newly_lost,
+				     .steps = t->steps,
+				     .kind = t->kind,
+				     .state_after = t->state_after};
+		if (t->over)
+			rw_shared_bottlenecks_end(r->shared_bottlenecks, t->flow);
+		else if (rw_shared_bottlenecks_event(r->shared_bottlenecks, t->flow, &e))
+			return rw_out_of_memory(error);
+	}
+}
+
+static rw_status merge(rw_replay *r, struct rw_slice *const *slice, uint32_t slices, rw_error *error)
+{
+	uint64_t first = r->rows_before + r->rows;
+	for (uint32_t i = 0; i < slices; i++)
+		slice[i]->row = slice[i]->mark = slice[i]->set = 0;
+	for (;;) {
+		uint64_t least = UINT64_MAX;
+		uint32_t from = 0;
+		for (uint32_t i = 0; i < slices; i++) {
+			uint64_t record = next_record(slice[i]);
+			if (record < least) {
+				least = record;
+				from = i;
+			}
+		}
+		if (least == UINT64_MAX)
+			break;
+		merge_record(r, slice[from], least);
+	}
+	for (uint32_t i = 0; i < slices; i++)
+		rw_take_rows(r, &slice[i]->columns, slice[i]->place, slice[i]->rows);
+	place_violations(slice, slices, first);
+	if (r->no_memory)
+		return rw_out_of_memory(error);
+	return r->shared_bottlenecks ? tell_bottlenecks(r, slice, slices, error) : RW_OK;
+}
+
+/* What the workers have counted, as one thread would have. */
+static void count_all(struct rw_jobs *j, rw_replay *r)
+{
+	struct rw_oddity_counts *o = &r->oddities;
+	for (uint32_t k = 0; k < RW_ODDITY_COUNT; k++) {
+		const struct rw_oddity_counts *first = NULL;
+		uint64_t count = 0;
+		for (uint32_t i = 0; i < j->workers; i++) {
+			const struct rw_oddity_counts *of = &j->worker[i].view.oddities;
+			count += of->count[k];
+			if (of->count[k] && (!first || of->first_record[k] < first->first_record[k]))
+				first = of;
+		}
+		if (first && !o->count[k]) {
+			o->first_offset[k] = first->first_offset[k];
+			o->first_record[k] = first->first_record[k];
+			o->first_ns[k] = first->first_ns[k];
+			o->first_file[k] = first->first_file[k];
+		}
+		o->count[k] += count;
+	}
+	for (uint32_t i = 0; i < j->workers; i++)
+		r->recording.transitions += j->worker[i].view.recording.transitions;
+}
+
+rw_status rw_jobs_next(struct rw_jobs *j, rw_replay *r, int *ended, rw_error *error)
+{
+	struct rw_slice *slice[WORKERS_MAX];
+	*ended = 0;
+	while (!*ended && r->rows + j->slice_records <= r->batch_rows && r->marks < r->batch_rows) {
+		*ended = 1;
+		pthread_mutex_lock(&j->lock);
+		for (uint32_t i = 0; i < j->workers; i++) {
+			struct worker *w = &j->worker[i];
+			while (w->made == w->merged)
+				pthread_cond_wait(&j->changed, &j->lock);
+			slice[i] = &w->slice[w->merged % SLICES];
+		}
+		pthread_mutex_unlock(&j->lock);
+		for (uint32_t i = 0; i < j->workers; i++) {
+			if (slice[i]->error.status != RW_OK) {
+				*error = slice[i]->error;
+				return (rw_status)error->status;
+			}
+			*ended &= slice[i]->ended;
+		}
+		rw_status status = merge(r, slice, j->workers, error);
+		if (status != RW_OK)
+			return status;
+		j->done_bytes = slice[0]->done_bytes;
+		pthread_mutex_lock(&j->lock);
+		for (uint32_t i = 0; i < j->workers; i++)
+			j->worker[i].merged++;
+		pthread_cond_broadcast(&j->changed);
+		pthread_mutex_unlock(&j->lock);
+	}
+	if (*ended) {
+		rw_jobs_stop(j);
+		for (uint32_t i = 0; i < j->workers; i++)
+			j->worker[i].running = 0;
+		count_all(j, r);
+	}
+	return RW_OK;
+}
