@@ -25,7 +25,8 @@ static uint64_t rtt_bucket_start_us(uint32_t bucket)
 static RW_ASIDE int cover_octave(struct rw_rtt_samples *s, uint32_t octave)
 {
 	uint32_t first = octave < s->first_octave || !s->octaves ? octave : s->first_octave;
-	uint32_t last = s->octaves && s->first_octave + s->octaves - 1u > octave ? s->first_octave + s->octaves - 1u : octave;
+	uint32_t last =
+	    s->octaves && s->first_octave + s->octaves - 1u > octave ? s->first_octave + s->octaves - 1u : octave;
 	uint32_t octaves = last - first + 1;
 	uint32_t *grown = calloc((size_t)octaves * RW_RTT_STEPS, sizeof *grown);
 	if (!grown)

@@ -85,7 +85,7 @@ static RW_ASIDE int not_surveyed(const rw_replay *r, enum rw_survey_status why, 
 		return -(int)rw_out_of_memory(error);
 	rw_error_set(error, RW_ERROR_LIMIT, p->noted.packet.file, p->record, p->noted.packet.offset,
 		     "more than %u flows", r->survey.flows_max);
-	return -(int)RW_ERROR_LIMIT;
+	return -RW_ERROR_LIMIT;
 }
 
 /*
