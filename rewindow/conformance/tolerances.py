@@ -66,14 +66,19 @@ def _widened(low: Decimal, high: Decimal, moved: Decimal) -> Interval:
     )
 
 
+def static_ssthresh_q16(step: Step) -> int:
+    """65535 bytes in segments, rounded down to Q16, and at least two segments."""
+    return max(STATIC_BYTES * ONE // (step.mss_bytes or 1460), 2 * ONE)
+
+
 def con_ssthresh_q16(step: Step) -> int:
     """What was set, or 65535 bytes in segments (rounded down to Q16)."""
-    return step.con_ssthresh_q16 or STATIC_BYTES * ONE // (step.mss_bytes or 1460)
+    return step.con_ssthresh_q16 or static_ssthresh_q16(step)
 
 
 def own_ssthresh_q16(step: Step) -> int:
     """What a subflow begins with: 65535 bytes in segments, or con_ssthresh where that is more."""
-    return max(con_ssthresh_q16(step), STATIC_BYTES * ONE // (step.mss_bytes or 1460))
+    return max(con_ssthresh_q16(step), static_ssthresh_q16(step))
 
 
 def counted(p: PathState) -> int:

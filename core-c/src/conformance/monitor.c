@@ -77,10 +77,10 @@ static double coupled_rtt_min(const struct rw_snapshot *l)
 	return least;
 }
 
-/* 65535 bytes, in segments. */
+/* 65535 bytes in segments, and at least two. */
 static double static_ssthresh(const struct step *s)
 {
-	return floor(65535.0 * 65536 / (s->c->mss_bytes ? s->c->mss_bytes : 1460)) / 65536;
+	return fmax(floor(65535.0 * 65536 / (s->c->mss_bytes ? s->c->mss_bytes : 1460)) / 65536, 2);
 }
 
 /* con_ssth: what was set, or the estimate of the path of the smallest RTT, or the largest, or 65535 bytes. */

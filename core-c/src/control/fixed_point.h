@@ -329,10 +329,21 @@ RW_INLINE uint64_t rw_exp2_minus_one_q32(uint64_t x_q32)
 	return value - ((uint64_t)1 << 32);
 }
 
-/* CSS paper IV.A: 65535 bytes, the ssthresh that a subflow begins with in the papers' simulations, in segments. */
+/*
+ * CSS paper IV.A: 65535 bytes, the ssthresh that a subflow begins with in the papers' simulations, in segments. At least two
+ * segments, which is the least ssthresh of RFC 5681 (eq. 4): a damaged capture may announce any MSS.
+ */
+#define STATIC_SSTHRESH_BYTES 65535
+
+RW_INLINE uint64_t rw_static_ssthresh_q16(const struct rw_connection *c)
+{
+	return rw_max64(((uint64_t)STATIC_SSTHRESH_BYTES << 16) / (c->mss_bytes ? c->mss_bytes : 1460), 2 * RW_Q16_ONE);
+}
+
+/* The ssthresh that a subflow begins with, by the option `ssthresh`. whole: in whole segments. */
 RW_INLINE uint64_t rw_first_ssthresh_q16(const struct rw_connection *c, int is_static, int whole)
 {
-	uint64_t segments_q16 = ((uint64_t)65535 << 16) / (c->mss_bytes ? c->mss_bytes : 1460);
+	uint64_t segments_q16 = rw_static_ssthresh_q16(c);
 	return !is_static ? RW_SSTHRESH_UNSET : whole ? segments_q16 >> 16 << 16 : segments_q16;
 }
 

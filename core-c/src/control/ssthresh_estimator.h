@@ -45,14 +45,6 @@ struct __attribute__((may_alias)) rw_hystartpp {
 };
 _Static_assert(sizeof(struct rw_hystartpp) <= (RW_PATH_WORDS - PATH_ESTIMATOR) * sizeof(uint64_t), "the state fits");
 
-/* CSS paper IV.A: the default ssthresh of a TCP without an estimate. */
-#define STATIC_SSTHRESH_BYTES 65535
-
-RW_INLINE uint64_t rw_static_ssthresh_q16(const struct rw_connection *c)
-{
-	return ((uint64_t)STATIC_SSTHRESH_BYTES << 16) / (c->mss_bytes ? c->mss_bytes : 1460);
-}
-
 RW_INLINE uint32_t estimator_us(uint64_t ns) { return (uint32_t)rw_max64(rw_min64(ns / 1000, UINT32_MAX - 1), 1); }
 
 /* The middle one of five: the one that two are not above. */

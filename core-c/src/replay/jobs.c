@@ -164,9 +164,9 @@ static void deal_out(struct rw_jobs *j, const rw_replay *r)
 		for (uint32_t i = 1; i < RW_PURSES; i++)
 			if (packets[i] > packets[purse])
 				purse = i;
-		for (uint8_t i = 1; i < j->workers; i++)
+		for (uint32_t i = 1; i < j->workers; i++)
 			if (load[i] < load[least])
-				least = i;
+				least = (uint8_t)i;
 		worker_of[purse] = least;
 		load[least] += packets[purse];
 		packets[purse] = 0;
