@@ -348,8 +348,8 @@ def _add_jobs(p: argparse.ArgumentParser) -> None:
         "--jobs",
         type=_count,
         metavar="N",
-        default=len(os.sched_getaffinity(0)),
-        help="threads that share the work; the result does not depend on it; default: the processor's cores",
+        default=1,
+        help="threads that share the work [1]; the result does not depend on it",
     )
 
 

@@ -6,8 +6,11 @@
 #include "rw_ways.h"
 #include "state.h"
 
-/* Packets go from one stage of the first pass to the next in parcels. */
-enum { READ_PACKETS = 128 };
+/*
+ * Packets go from one stage of the first pass to the next in parcels: large ones between threads and where many flows are
+ * mixed, so that their places can be asked for ahead; else small ones, which stay in the nearest cache.
+ */
+enum { READ_PACKETS = 128, READ_PACKETS_FEW = 16 };
 
 struct read_packet {
 	struct rw_noted noted;
@@ -16,7 +19,7 @@ struct read_packet {
 };
 
 struct read_packets {
-	uint32_t count;
+	uint32_t count, most; /* at most READ_PACKETS */
 	struct read_packet packet[READ_PACKETS];
 };
 
@@ -121,7 +124,7 @@ static RW_FLAT void read_packets(struct reading *d, struct read_packets *packets
 {
 	rw_replay *r = d->r;
 	packets->count = 0;
-	while (packets->count < READ_PACKETS) {
+	while (packets->count < packets->most) {
 		struct read_packet *p = &packets->packet[packets->count];
 		p->noted.flow = RW_FLOW_NONE;
 		p->noted.copy = 0;
@@ -154,9 +157,7 @@ enum { HINT_SLOT = 12, HINT_FLOW = 6, HINT_FLOWS_MIN = 2048 };
 static RW_FLAT int survey_packets(struct rw_replay *r, struct read_packets *packets, rw_error *error)
 {
 	struct rw_survey *s = &r->survey;
-	/* Fewer flows stay in the nearest caches; whether their packets are mixed is known by the packets before these. */
-	int hints = s->flows > HINT_FLOWS_MIN && s->looked_up * 8 > READ_PACKETS;
-	s->looked_up = 0;
+	int hints = s->mixed;
 	for (uint32_t i = 0; i < packets->count; i++) {
 		struct read_packet *p = &packets->packet[i];
 		if (hints && i + HINT_SLOT < packets->count && p[HINT_SLOT].tcp)
@@ -170,6 +171,9 @@ static RW_FLAT int survey_packets(struct rw_replay *r, struct read_packets *pack
 		}
 		note(s, &p->noted);
 	}
+	/* Fewer flows stay in the nearest caches. */
+	s->mixed = s->flows > HINT_FLOWS_MIN && s->looked_up * 2 > packets->count;
+	s->looked_up = 0;
 	return 0;
 }
 
@@ -180,8 +184,10 @@ static void *reading_thread(void *argument)
 	struct read_packets *packets;
 	do {
 		packets = rw_relay_empty(relay);
-		if (packets)
+		if (packets) {
+			packets->most = READ_PACKETS;
 			read_packets(d, packets);
+		}
 		rw_relay_filled(relay, packets && d->got > 0);
 	} while (packets && d->got > 0);
 	return NULL;
@@ -219,6 +225,7 @@ static int survey_records(struct reading *d, rw_error *error)
 		if (!packets)
 			return -(int)rw_out_of_memory(error);
 		do {
+			packets->most = d->r->survey.mixed ? READ_PACKETS : READ_PACKETS_FEW;
 			read_packets(d, packets);
 			failed = survey_packets(d->r, packets, error);
 		} while (!failed && d->got > 0);
