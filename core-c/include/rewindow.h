@@ -104,14 +104,14 @@ typedef struct rw_limits {
 	uint32_t total_segments; /* of all subflows together [8388608] */
 	uint32_t monitor; /* 1: each step of a controller with a specification is checked against its properties [0] */
 	uint32_t transitions; /* 1: batches carry those steps [0] */
-	uint32_t
-	    copies; /* how many files, at the end, hold decoded copies of earlier files' records; not counted twice [0] */
+	/* how many files, at the end, hold decoded copies of earlier files' records; not counted twice [0] */
+	uint32_t copies;
 	uint32_t detectors; /* how many `detector` has; those that the controllers need run anyway [0] */
 	const rw_choice *detector; /* their names and options */
-	uint32_t
-	    journal_kib; /* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
-	const rw_choice *
-	    shared_bottlenecks; /* the detector sbd with its options, run over all flows of the captures together [none] */
+	/* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
+	uint32_t journal_kib;
+	/* the detector sbd with its options, run over all flows of the captures together [none] */
+	const rw_choice *shared_bottlenecks;
 } rw_limits;
 
 /* Bits of `flags`. */
@@ -339,8 +339,8 @@ typedef struct rw_window_row {
 	/* How well the window explains the sender. full_rows: ACKs before which the sender had filled its window. Of these, at how
 	   many the flight was exactly this window, within one segment of it, and larger by more than one. */
 	uint64_t full_rows, matched, near, exceeded;
-	uint64_t
-	    first_exceeded_record; /* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
+	/* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
+	uint64_t first_exceeded_record;
 	int64_t first_exceeded_ns;
 } rw_window_row;
 
@@ -467,8 +467,8 @@ typedef struct rw_option_info {
 
 typedef struct rw_algorithm_info {
 	const char *name, *source, *formula, *deviations;
-	const char
-	    *detector; /* that places its subflows in sets unless another is chosen; null: it does not use sets */
+	/* that places its subflows in sets unless another is chosen; null: it does not use sets */
+	const char *detector;
 	uint8_t multipath;
 	uint32_t options;
 } rw_algorithm_info;

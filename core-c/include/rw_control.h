@@ -130,8 +130,8 @@ struct rw_control {
 	const char *formula; /* one line, the field's notation */
 	const char *deviations; /* from the print, and why; "none" first where there are none */
 	uint8_t multipath;
-	const char
-	    *detector; /* that places its subflows in sets, unless another is chosen; null: it has no use for sets */
+	/* that places its subflows in sets, unless another is chosen; null: it has no use for sets */
+	const char *detector;
 	const struct rw_option *options; /* ends with a null name; the first is always `mode` */
 	const struct rw_word_name *words; /* ends with a null name */
 	/*

@@ -21,8 +21,8 @@ struct rw_sender_subflow {
 	uint64_t cwnd_q16; /* 1 to 2^20 segments */
 	uint64_t ssthresh_q16; /* RW_SSTHRESH_UNSET until set */
 	uint64_t srtt_ns; /* 0 before the first sample; such a subflow is chosen after those with a sample */
-	uint64_t
-	    since_penalty_ns; /* time since its window was halved because it held up the others; UINT64_MAX: never */
+	/* time since its window was halved because it held up the others; UINT64_MAX: never */
+	uint64_t since_penalty_ns;
 	uint64_t beta_q32; /* its congestion degree, where a set couples it (SB-CC paper eq. 1): 0 to 1 */
 	uint32_t in_flight; /* segments */
 	uint32_t queued; /* given to it and not sent yet, segments */

@@ -30,8 +30,8 @@ enum rw_flight {
 
 struct rw_event {
 	int64_t time_ns;
-	int64_t
-	    tick_ns; /* when a millisecond of the sender's clock began; 0: not known, or ACKs were not captured beside it */
+	/* when a millisecond of the sender's clock began; 0: not known, or ACKs were not captured beside it */
+	int64_t tick_ns;
 	uint8_t kind;
 	uint8_t state, state_after; /* rw_sender_state */
 	uint8_t reducing; /* SEND: in CWR or recovery */
@@ -77,8 +77,8 @@ enum { RW_RTT_STEPS = 32, RW_RTT_OCTAVES = 32 };
 struct rw_rtt_samples {
 	uint64_t count;
 	uint32_t early_us[RW_RTT_EARLY];
-	uint32_t *
-	    histogram; /* once there are more than the early samples: RW_RTT_STEPS counts for each octave that it covers */
+	/* once there are more than the early samples: RW_RTT_STEPS counts for each octave that it covers */
+	uint32_t *histogram;
 	uint8_t first_octave, octaves; /* the octaves that it covers; a flow's round trips lie in one or two */
 	uint32_t median_us, p95_us; /* kept when the flow has ended */
 };

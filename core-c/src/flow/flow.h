@@ -163,8 +163,8 @@ struct rw_survey {
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;
-	uint32_t
-	    looked_up; /* packets whose flow was not the last one of their direction; whoever reads it sets it to 0 */
+	/* packets whose flow was not the last one of their direction; whoever reads it sets it to 0 */
+	uint32_t looked_up;
 	uint8_t mixed;      /* packets of many flows follow one another, by the parcel before */
 	struct rw_flow *flow;
 	uint32_t flows, room, flows_max;

@@ -65,8 +65,8 @@ struct rw_packet {
 	uint16_t source_port, destination_port;
 	uint32_t interface;
 	uint16_t identification; /* IPv4; else 0 */
-	uint8_t
-	    overtaken; /* a packet that was sent after this one was captured before it; set by who follows the identifications */
+	/* a packet that was sent after this one was captured before it; set by who follows the identifications */
+	uint8_t overtaken;
 	/* These 24 bytes mostly follow from the packet before (journal.c). All of them are always set. */
 	uint32_t sequence, ack;
 	uint32_t payload_bytes; /* on the wire, however much was captured */

@@ -66,8 +66,8 @@ struct rw_rack {
 	int64_t sent_ns;
 	uint64_t rtt_ns;
 	uint32_t end;
-	uint32_t
-	    reordering; /* segments: with so many SACKed above it one is lost, while reordering was not seen by RACK */
+	/* segments: with so many SACKed above it one is lost, while reordering was not seen by RACK */
+	uint32_t reordering;
 	uint8_t advanced; /* something was delivered since losses were looked for */
 	uint8_t reordering_seen;
 	/* 6.2.4: the reordering window in quarters of the shortest round trip, and for how many recoveries it stays. */
@@ -155,8 +155,8 @@ struct rw_sender_answer {
 	uint8_t no_memory; /* there was no memory for it: the sender can go on no more */
 	uint32_t delivered; /* segments: newly acknowledged, SACKed or reported by a DSACK */
 	uint32_t newly_lost; /* segments */
-	uint32_t
-	    still_sacked; /* segments that are SACKed and not acknowledged; without SACK, before this ACK is counted */
+	/* segments that are SACKed and not acknowledged; without SACK, before this ACK is counted */
+	uint32_t still_sacked;
 	uint32_t unseen_bytes; /* acknowledged in RW_SEGMENT_UNSEEN segments */
 	uint32_t beyond_bytes; /* acknowledged though they were never sent */
 	uint64_t rtt_ns; /* 0: no sample */

@@ -35,8 +35,8 @@ struct rw_shadow_path {
 	struct rw_prr prr;
 	struct rw_window_use use;
 	uint32_t initial_window;
-	uint32_t
-	    restart_segments; /* the window that an idle time reduced, as long as flights may show that it was not */
+	/* the window that an idle time reduced, as long as flights may show that it was not */
+	uint32_t restart_segments;
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
@@ -70,8 +70,8 @@ struct rw_shadow {
 	struct rw_shadow_path *path;
 	struct rw_observer *observer; /* null: nobody looks */
 	struct rw_ticks *ticks; /* null: no other phase is tried, not yet or not any more */
-	int64_t
-	    clock_ns; /* added to a capture's time it is the sender's, whose ticks begin at multiples of their length */
+	/* added to a capture's time it is the sender's, whose ticks begin at multiples of their length */
+	int64_t clock_ns;
 	uint8_t gate, losses;
 	uint8_t learns_ticks; /* the phase matters to the controller, and nothing was tried yet */
 };
