@@ -132,8 +132,9 @@ def test_replay_csv_and_parquet(tmp_path: Path) -> None:
     assert len(rows) == pq.read_table(paths[1]).num_rows == 4476
     first = rows[0]
     assert (first["src"], first["sport"], first["ssthresh"], first["phase"]) == (
-        "10.0.11.1", "58230", "inf", "coupled_slow_start",
+        "10.0.11.1", "58230", "48.616455078125", "coupled_slow_start",
     )  # fmt: skip
+    """A subflow of coupled slow start begins with 65535 bytes, in segments of 1348."""
     assert first["flags"] == ""
     assert int(rows[5]["ack"]) - int(rows[5]["una"]) == int(rows[5]["acked_bytes"])
     phases = {"slow_start", "coupled_slow_start", "congestion_avoidance", "recovery", "loss", "cwr"}
