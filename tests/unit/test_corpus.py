@@ -30,6 +30,7 @@ def test_our_captures(tmp_path: Path) -> None:
     expected = {
         "mptcp-ecn.pcap": ([7985, 7985, 3, 1, 6750208, 0], {}),
         "mptcp-receiver-side.pcap": ([7305, 7305, 3, 1, 5570560, 107], {5: 38}),
+        "mptcp-recurrences.pcap": ([3612, 3612, 6, 2, 1089688, 15], {}),
         "mptcp-three-subflows.pcap": ([20506, 20506, 4, 1, 15138816, 150], {5: 84}),
         "mptcp-two-subflows.pcap": ([10337, 10337, 3, 1, 7602176, 118], {5: 63}),
     }

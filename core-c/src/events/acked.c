@@ -118,7 +118,7 @@ static struct rw_event *begin_ack(struct rw_reconstruction *r, const struct rw_p
 	e->whole_before = r->whole && !r->corrected;
 	uint64_t flight_bytes = (uint64_t)e->in_flight_before * s->segment_bytes;
 	uint32_t span = s->next - s->una;
-	e->starved = r->mapped && rw_seq_diff(r->mapping_end, s->next) < (int32_t)s->segment_bytes;
+	e->starved = r->mapped && !r->maps_packets && rw_seq_diff(r->mapping_end, s->next) < (int32_t)s->segment_bytes;
 	e->room = span + s->segment_bytes <= s->window_bytes;
 	if (r->bursts && e->room)
 		e->room = (s->window_bytes - span) / s->segment_bytes;

@@ -126,6 +126,8 @@ struct rw_reconstruction {
 	/* MPTCP: the newest mapping, by the low half of its data sequence number, and where it ends on this subflow. */
 	uint32_t mapping, mapping_end;
 	uint8_t mapped;
+	/* The mapping is one whole segment: a sender that maps each packet does not show how much more it was given. */
+	uint8_t maps_packets;
 	uint8_t window_probe; /* a byte was sent at una to a closed window */
 	uint8_t started, bursts, whole, gave_up;
 	uint8_t steady; /* in RW_SENDER_OPEN, some of its data was acknowledged, and a timer runs; kept by rw_settle */

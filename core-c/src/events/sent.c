@@ -216,6 +216,7 @@ static void see_mapping(struct rw_reconstruction *r, const struct rw_packet *p, 
 	if (mapped && (!r->mapped || (uint32_t)m->data_sequence != r->mapping)) {
 		r->mapping = (uint32_t)m->data_sequence;
 		r->mapping_end = start + m->data_length;
+		r->maps_packets = m->data_length == r->tcp.segment_bytes;
 	}
 	r->mapped = (uint8_t)mapped;
 }
