@@ -9,6 +9,8 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from api.schemas import Schema
@@ -126,6 +128,14 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(_: Request, e: HTTPException) -> JSONResponse:
         return _render(e.status_code, str(e.detail), dict(e.headers or {}))
+
+    async def busy(request: Request, e: Exception) -> JSONResponse:
+        """The database is away, has no connection left, or a row stays locked."""
+        log.warning("request.unavailable", path=request.url.path, reason=str(e))
+        return _render(503, "the database does not answer at the moment", {"Retry-After": "1"})
+
+    for kind in (OperationalError, PoolTimeout):
+        app.add_exception_handler(kind, busy)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, e: Exception) -> JSONResponse:
