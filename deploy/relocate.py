@@ -15,10 +15,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 LAUNCHER = """\
 #!/bin/sh
-'''exec' "$(dirname "$(readlink -f "$0")")/python" "$0" "$@"
+'''exec' "$(/usr/bin/dirname "$(/usr/bin/readlink -f "$0")")/python" "$0" "$@"
 ' '''
 """
-"""A first line that is no path: sh runs the Python beside the script, for which these lines are a string."""
+"""A first line that is no path of ours: sh runs the Python beside the script, for which these lines are a string."""
 
 
 def relocate_launcher(script: Path) -> None:
