@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "search.h"
 #include "sequence.h"
 
 enum { FIRST_CAPACITY = 4, PIECES_MAX = 1 << 24 };
@@ -227,16 +228,11 @@ struct rw_cursor rw_scoreboard_find(const struct rw_scoreboard *b, uint32_t sequ
 	/* Most segments have one size, and then the segment is here: the branches of a search cannot be predicted. */
 	uint32_t place = (sequence - b->first->start) / b->typical_bytes;
 	if (!holds(b, place, sequence)) {
-		uint32_t low = 0,
-			 high = rw_scoreboard_places(b); /* the place is at low or behind it, and before high */
-		while (high - low > 1) {
-			uint32_t middle = low + (high - low) / 2;
-			if (rw_seq_diff(b->first[middle].start, sequence) > 0)
-				high = middle;
-			else
-				low = middle;
-		}
-		place = low;
+		struct rw_search behind = {1, rw_scoreboard_places(b)}; /* the first place does not begin behind it */
+		while (rw_search_goes_on(&behind))
+			rw_search_answer(&behind,
+					 rw_seq_diff(b->first[rw_search_middle(&behind)].start, sequence) <= 0);
+		place = (uint32_t)behind.low - 1;
 	}
 	struct rw_cursor c = rw_cursor_from(b, place);
 	while (c.at && rw_seq_diff(c.at->end, sequence) <= 0)
