@@ -39,7 +39,7 @@ typedef struct rw_error {
 	uint32_t file;   /* index in the captures given */
 	uint64_t block;  /* records read before it */
 	uint64_t offset; /* in the file, bytes */
-	char reason[232];
+	char reason[1000];
 } rw_error;
 
 /* What was wrong with a capture. Reading goes on where that is possible. */
@@ -108,7 +108,7 @@ typedef struct rw_limits {
 	uint32_t copies;
 	uint32_t detectors; /* how many `detector` has; those that the controllers need run anyway [0] */
 	const rw_choice *detector; /* their names and options */
-	/* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
+	/* of packets, kept between the two passes; a capture that has more is read again [131072] */
 	uint32_t journal_kib;
 	/* the detector sbd with its options, run over all flows of the captures together [none] */
 	const rw_choice *shared_bottlenecks;
@@ -461,8 +461,11 @@ const char *rw_group_state_name(uint32_t state);
 const char *rw_detector_name(uint32_t detector);
 const char *rw_bottleneck_state_name(uint32_t state);
 
+/* values: choices split by '|'; or the range of a number in words, whose bounds, inclusive, are low_q16 and high_q16. */
 typedef struct rw_option_info {
 	const char *name, *default_value, *values, *reason;
+	uint8_t is_number;
+	int64_t low_q16, high_q16;
 } rw_option_info;
 
 typedef struct rw_algorithm_info {

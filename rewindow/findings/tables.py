@@ -328,6 +328,7 @@ _SUBFLOW: Mapping[str, Callable[[ConnectionTable], Column]] = {
     "goodput_bps": lambda t: _rate(t._s["bytes"], t._s["first_ns"], t._s["last_ack_ns"]),
     "duration_s": lambda t: Column((t._s["last_ns"] - t._s["first_ns"]) / 1e9),
     "handshake_rtt_us": lambda t: _where_zero(t._s["handshake_rtt_us"]),
+    "file": lambda t: _coded(t._s["file"], lambda file: t._origins[file]),
     "interface": _interface,
     "vantage": lambda t: _named(t._s["vantage"], lib.rw_vantage_name, "unknown"),
     "send_times": lambda t: _named(t._s["send_times"], lib.rw_send_times_name, ""),

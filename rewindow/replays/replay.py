@@ -93,7 +93,7 @@ class Violation:
         return {k.rstrip("_"): v for k, v in asdict(self).items()}
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """A whole replay in memory."""
 
@@ -103,6 +103,16 @@ class Result:
     """What detectors of shared bottlenecks found, over time."""
     summary: Summary
     connections: list[Connection]
+
+    def __repr__(self) -> str:
+        return f"<rewindow.Result: {len(self.connections)} connections, {self.acks.num_rows} ACKs>"
+
+    def _repr_html_(self) -> str:
+        from rewindow.findings.html import connections_html
+
+        s = self.summary
+        about = f"{s.packets} packets, {s.duration_s:.2f} s, quality {s.quality.verdict}; {self.acks.num_rows} ACKs"
+        return connections_html(about, self.connections)
 
 
 @dataclass

@@ -6,6 +6,7 @@
 #include "hash.h"
 #include "journal.h"
 #include "rw_ways.h"
+#include "search.h"
 
 int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 {
@@ -194,8 +195,6 @@ static RW_ASIDE enum rw_survey_status find_flow(struct rw_survey *s, struct rw_n
 	if (number == s->flows) {
 		begin(s, &s->flow[number], &n->packet, replaces, record);
 		s->flows++;
-		if (s->journal) /* one bound for both */
-			rw_journal_narrow(s->journal, sizeof *s->flow);
 	}
 	n->flow = number;
 	n->side = (uint8_t)side;
@@ -295,26 +294,18 @@ static int by_token(const void *a, const void *b)
 static const struct token_owner *find_owner(const struct token_owner *owners, uint32_t count, uint32_t token,
 					    uint32_t flow)
 {
-	uint32_t low = 0, high = count;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (owners[middle].token < token)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == count || owners[low].token != token)
+	struct rw_search first = {0, count};
+	while (rw_search_goes_on(&first))
+		rw_search_answer(&first, owners[rw_search_middle(&first)].token < token);
+	if (first.low == count || owners[first.low].token != token)
 		return NULL;
-	uint32_t first = low;
-	high = count;
-	while (low < high) { /* the first that is of another token, or that began after the join */
-		uint32_t middle = low + (high - low) / 2;
-		if (owners[middle].token == token && owners[middle].flow < flow)
-			low = middle + 1;
-		else
-			high = middle;
+	struct rw_search later = {first.low,
+				  count}; /* the first that is of another token, or that began after the join */
+	while (rw_search_goes_on(&later)) {
+		const struct token_owner *o = &owners[rw_search_middle(&later)];
+		rw_search_answer(&later, o->token == token && o->flow < flow);
 	}
-	return &owners[low > first ? low - 1 : first];
+	return &owners[later.low > first.low ? later.low - 1 : first.low];
 }
 
 static int is_mptcp(const struct rw_flow *f)
