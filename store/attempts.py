@@ -69,9 +69,7 @@ def publish(database: DatabaseConnection, taken: Claim, attempt_id: int, **value
     database.execute(
         update(Capture)
         .where(Capture.id == taken.subject_id)
-        .values(
-            state=State.done, error=None, attempt_id=attempt_id, analysed_at=func.clock_timestamp(), **values
-        )
+        .values(state=State.done, error=None, attempt_id=attempt_id, analysed_at=func.clock_timestamp(), **values)
     )
     jobs.finish(database, taken)
 
@@ -79,8 +77,8 @@ def publish(database: DatabaseConnection, taken: Claim, attempt_id: int, **value
 def close_abandoned(database: DatabaseConnection) -> None:
     """Closes the attempts that can no longer be published: no capture names them, and their claim is over.
 
-    One statement sees both at one moment: a claim that is over at that moment will not publish any more. An attempt that
-    a transaction is writing to is left for a later call; the session of a process that hangs in one is ended.
+    One statement sees both at one moment: a claim that is over at that moment will not publish any more. An attempt
+    that a transaction is writing to is left for a later call; the session of a process that hangs in one is ended.
     """
     claimed = exists().where(Job.id == Attempt.job_id, Job.fence == Attempt.fence, Job.state == State.running)
     abandoned = (
@@ -102,7 +100,8 @@ def close_abandoned(database: DatabaseConnection) -> None:
 
 
 def remove_closed(seconds: float) -> int:
-    """Deletes closed attempts with their rows, for about so many seconds: a later call goes on. Returns how many rows."""
+    """Deletes closed attempts with their rows, for about so many seconds; a later call goes on. Returns how many rows
+    of connections and subflows it deleted."""
     until = time.monotonic() + seconds
     removed = 0
     with engine().connect() as database:

@@ -39,6 +39,4 @@ def engine() -> Engine:
 def async_engine() -> AsyncEngine:
     """Of requests."""
     limits = _limits(lock_ms=800, statement_ms=15_000, idle_ms=30_000)
-    return create_async_engine(
-        settings().sqlalchemy_url, pool_pre_ping=True, pool_timeout=POOL_S, connect_args=limits
-    )
+    return create_async_engine(settings().sqlalchemy_url, pool_pre_ping=True, pool_timeout=POOL_S, connect_args=limits)

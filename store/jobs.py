@@ -1,9 +1,9 @@
 """Jobs: the row in PostgreSQL is the truth, Redis carries a wake-up by name.
 
-A claim counts an attempt, takes a lease and the next fencing number. The worker publishes the results under that number,
-in one transaction with the job's end. A worker that meets a passing error gives the job back: it is queued again and
-nobody may claim it before the time in `not_before`. The sweeper sends a wake-up again when no worker followed it, when
-a lease has run out and when a pause is over.
+A claim counts an attempt, takes a lease and the next fencing number. The worker publishes the results under that
+number, in one transaction with the job's end. A worker that meets a passing error gives the job back: it is queued
+again and nobody may claim it before the time in `not_before`. The sweeper sends a wake-up again when no worker followed
+it, when a lease has run out and when a pause is over.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def celery_app() -> Celery:
         worker_prefetch_multiplier=1,
         worker_soft_shutdown_timeout=10,
         worker_cancel_long_running_tasks_on_connection_loss=False,
-        # After a lost connection Celery takes the jobs that still run off the number that a worker may hold, and does not
-        # give them back when their acknowledgement fails, as it does on the lost connection. A job that Redis delivers
-        # twice is claimed once, so that the reduction is not needed.
+        # After a lost connection Celery takes the tasks that still run off the number that a worker may hold. It gives
+        # them back as they are acknowledged, and on the lost connection they cannot be. A job that Redis delivers twice
+        # is claimed once, so that the reduction is not needed.
         worker_enable_prefetch_count_reduction=False,
         broker_connection_retry_on_startup=True,
         broker_transport_options={

@@ -121,8 +121,8 @@ class Attempt(Base):
     """The results of one claim of a capture's analysis. Its worker writes connections and subflows under its id in many
     transactions; readers see them from the moment at which the capture's row names the attempt.
 
-    It is tied to capture and job by no foreign key: deleting these must not wait for a million rows. The sweeper removes
-    an attempt, with its rows, that no capture names and whose claim is over (store/attempts.py).
+    It is tied to capture and job by no foreign key: deleting these must not wait for a million rows. The sweeper
+    removes an attempt, with its rows, that no capture names and whose claim is over (store/attempts.py).
     """
 
     __tablename__ = "attempts"
@@ -204,7 +204,8 @@ class QualityRecord(Base):
 class Connection(Base):
     """Readers find connections by way of the capture whose row names their attempt.
 
-    There may be millions: the columns stand in the order of their alignment, and no foreign key is checked for each row.
+    There may be millions: the columns stand in the order of their alignment, and no foreign key is checked for each
+    row.
     """
 
     __tablename__ = "connections"

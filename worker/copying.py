@@ -47,7 +47,10 @@ def copy(database: DatabaseConnection, table: type[Base], columns: Mapping[str, 
     count = len(next(iter(columns.values())).values)
     types = {name: table.__table__.columns[name].type for name in columns}
     raw: Any = database.connection.driver_connection
-    with raw.cursor() as cursor, cursor.copy(f"COPY {table.__tablename__} ({', '.join(columns)}) FROM STDIN (FORMAT binary)") as target:
+    with (
+        raw.cursor() as cursor,
+        cursor.copy(f"COPY {table.__tablename__} ({', '.join(columns)}) FROM STDIN (FORMAT binary)") as target,
+    ):
         target.write(_HEADER)
         for first in range(0, count, ROWS_MAX):
             places = np.arange(first, min(first + ROWS_MAX, count))
@@ -62,7 +65,8 @@ def encoded(columns: Mapping[str, Column], types: Mapping[str, TypeEngine[Any]])
     head = np.broadcast_to(np.frombuffer(struct.pack(">h", len(fields)), np.uint8), (count, 2))
     cells = np.hstack([head, *(cell for cell, _ in fields)])
     sent = np.hstack([np.ones((count, 2), bool), *(mask for _, mask in fields)])
-    return cells[sent].tobytes()
+    found: Bytes = cells[sent]
+    return found.tobytes()
 
 
 def _field(column: Column, kind: TypeEngine[Any]) -> tuple[Bytes, Mask]:

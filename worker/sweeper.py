@@ -77,7 +77,9 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    remover = threading.Thread(target=_repeat, args=(stop, lambda: remove_once(_REMOVE_S), _Collector()), name="remover")
+    remover = threading.Thread(
+        target=_repeat, args=(stop, lambda: remove_once(_REMOVE_S), _Collector()), name="remover"
+    )
     remover.start()
     _repeat(stop, sweep_once)
     remover.join()

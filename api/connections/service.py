@@ -59,8 +59,9 @@ class Found:
 
 def _scoped(caller: Caller) -> Select[Any]:
     """Connections of the attempts that the team's captures name: no other attempt is visible."""
+    entities: tuple[Any, ...] = (Connection, Capture, QualityRecord)
     return (
-        select(Connection, Capture, QualityRecord)
+        select(*entities)
         .join(Capture, Capture.attempt_id == Connection.attempt_id)
         .join(QualityRecord, QualityRecord.id == Connection.quality_id)
         .where(Capture.team_id == caller.team_id)
@@ -207,8 +208,7 @@ async def request_replay(
         if job_id is not None:
             values = {"state": State.queued, "error": None}
             await session.execute(update(Replay).where(Replay.id == existing.id).values(values))
-        replay = await session.get_one(Replay, existing.id, populate_existing=True)
-        return replay_out(replay), job_id
+        return replay_out(await session.get_one(Replay, existing.id, populate_existing=True)), job_id
     if existing is not None:
         return existing, None
     if len(found.replays) >= REPLAYS_MAX:
@@ -259,8 +259,6 @@ async def series_sources(
     if labels is not None:
         missing = [label for label in labels if label not in done]
         if missing:
-            raise Unprocessable(
-                f"no finished replay '{missing[0]}' of this connection; there are: {', '.join(done)}"
-            )
+            raise Unprocessable(f"no finished replay '{missing[0]}' of this connection; there are: {', '.join(done)}")
         done = {label: done[label] for label in labels}
     return found.connection, found.capture, done

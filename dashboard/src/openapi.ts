@@ -41,7 +41,7 @@ export interface paths {
         post?: never;
         /**
          * Delete
-         * @description Deletes a capture and everything that was derived from it.
+         * @description Deletes a capture and everything that was derived from it. A job that runs for it ends without a result.
          */
         delete: operations["delete_v1_captures__capture_id__delete"];
         options?: never;
@@ -603,6 +603,11 @@ export interface components {
         /** ConnectionDetail */
         ConnectionDetail: {
             /**
+             * Capture Id
+             * Format: uuid
+             */
+            capture_id: string;
+            /**
              * Number
              * @description Its place in the capture, as the command line counts.
              */
@@ -620,6 +625,11 @@ export interface components {
              */
             quality: string[];
             /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /**
              * Unreliable
              * @description Results that rest on what is wrong with it.
              */
@@ -629,20 +639,6 @@ export interface components {
              * Format: uuid
              */
             id: string;
-            /**
-             * Capture Id
-             * Format: uuid
-             */
-            capture_id: string;
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "tcp" | "mptcp";
-            /** Version */
-            version: number | null;
-            /** Token */
-            token: string | null;
             /** Bytes */
             bytes: number;
             /** Goodput Bps */
@@ -655,11 +651,15 @@ export interface components {
             first_ns: number;
             /** Last Ns */
             last_ns: number;
+            /** Version */
+            version: number | null;
             /**
-             * Verdict
+             * Kind
              * @enum {string}
              */
-            verdict: "good" | "limited" | "poor";
+            kind: "tcp" | "mptcp";
+            /** Token */
+            token: string | null;
             details: components["schemas"]["ConnectionFlags"];
             /** @description None: analysed before steps were checked. */
             conformance: components["schemas"]["ConformanceOut"] | null;
@@ -697,6 +697,11 @@ export interface components {
          */
         ConnectionOut: {
             /**
+             * Capture Id
+             * Format: uuid
+             */
+            capture_id: string;
+            /**
              * Number
              * @description Its place in the capture, as the command line counts.
              */
@@ -714,6 +719,11 @@ export interface components {
              */
             quality: string[];
             /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /**
              * Unreliable
              * @description Results that rest on what is wrong with it.
              */
@@ -723,20 +733,6 @@ export interface components {
              * Format: uuid
              */
             id: string;
-            /**
-             * Capture Id
-             * Format: uuid
-             */
-            capture_id: string;
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "tcp" | "mptcp";
-            /** Version */
-            version: number | null;
-            /** Token */
-            token: string | null;
             /** Bytes */
             bytes: number;
             /** Goodput Bps */
@@ -749,11 +745,15 @@ export interface components {
             first_ns: number;
             /** Last Ns */
             last_ns: number;
+            /** Version */
+            version: number | null;
             /**
-             * Verdict
+             * Kind
              * @enum {string}
              */
-            verdict: "good" | "limited" | "poor";
+            kind: "tcp" | "mptcp";
+            /** Token */
+            token: string | null;
         };
         /**
          * ConnectionQuality
@@ -1572,12 +1572,17 @@ export interface components {
              * @description The part of its full windows at which the window of `sender_algorithm` was what was in flight.
              */
             sender_match: number | null;
+            /** Quality */
+            quality: string[];
+            /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /** Unreliable */
+            unreliable: string[];
             /** Number */
             number: number;
-            /** Sport */
-            sport: number;
-            /** Dport */
-            dport: number;
             /** Bytes */
             bytes: number;
             /** Packets */
@@ -1606,6 +1611,14 @@ export interface components {
             fast_retransmits: number;
             /** Timeouts */
             timeouts: number;
+            /** First Unseen Ns */
+            first_unseen_ns: number | null;
+            /** Sport */
+            sport: number;
+            /** Dport */
+            dport: number;
+            /** Paced */
+            paced: boolean;
             /** Vantage */
             vantage: string;
             /** Interface */
@@ -1614,21 +1627,8 @@ export interface components {
             send_times: string;
             /** Ecn */
             ecn: string;
-            /** Paced */
-            paced: boolean;
-            /** First Unseen Ns */
-            first_unseen_ns: number | null;
             /** Sender Algorithm */
             sender_algorithm: string;
-            /** Quality */
-            quality: string[];
-            /**
-             * Verdict
-             * @enum {string}
-             */
-            verdict: "good" | "limited" | "poor";
-            /** Unreliable */
-            unreliable: string[];
         };
         /**
          * SubflowState

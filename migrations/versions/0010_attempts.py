@@ -336,7 +336,8 @@ JOIN moved.connections n ON n.attempt_id = s.attempt_id AND n.number = s.connect
 JOIN captures c ON c.attempt_id = n.attempt_id
 JOIN qualities q ON q.id = s.quality_id;
 
-INSERT INTO replays (id, connection_id, position, label, algorithm, options, state, error, created_at, acks_key, windows)
+INSERT INTO replays (
+    id, connection_id, position, label, algorithm, options, state, error, created_at, acks_key, windows)
 SELECT r.id, r.connection_id, r.position, r.label, r.algorithm, r.options, r.state, r.error, r.created_at, r.acks_key,
     r.windows
 FROM moved.replays r JOIN connections o ON o.id = r.connection_id;

@@ -30,7 +30,7 @@ from tests.conftest import CAPTURES
 from tests.packets import SYN, Trace
 from tests.service.test_api import PCAP, analysed, mptcp, remove_unseen, stored_rows, upload  # noqa: F401
 from tests.service.test_jobs import age, in_transaction, state
-from tests.service.test_jobs import job as job  # noqa: PLC0414
+from tests.service.test_jobs import job as job
 
 Run = Callable[[], None]
 CONNECTIONS = 20_000
@@ -198,7 +198,9 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
     address = np.zeros((3, 16), np.uint8)
     address[0, :4], address[1, 15], address[2] = (10, 0, 0, 255), 1, 255
     family = np.array([4, 6, 6], np.uint8)
-    texts = {name: Column(np.zeros(3, np.uint32), texts=["x"]) for name in ("vantage", "interface", "send_times", "ecn")}
+    texts = {
+        name: Column(np.zeros(3, np.uint32), texts=["x"]) for name in ("vantage", "interface", "send_times", "ecn")
+    }
     counters = (
         "bytes", "packets", "retransmitted_packets", "retransmitted_bytes", "spurious_retransmissions", "ece_acks",
         "ce_packets", "fast_retransmits", "timeouts", "duration_s", "quality_id",
@@ -222,7 +224,9 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
         copy(database, Connection, connection)
         copy(database, Subflow, subflow)
         stored = database.execute(
-            select(*(Connection.__table__.c[n] for n in connection)).where(Connection.attempt_id == -7).order_by("number")
+            select(*(Connection.__table__.c[n] for n in connection))
+            .where(Connection.attempt_id == -7)
+            .order_by("number")
         ).all()
         flows = database.execute(
             select(*(Subflow.__table__.c[n] for n in subflow)).where(Subflow.attempt_id == -7).order_by("number")
