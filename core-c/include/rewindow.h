@@ -108,7 +108,7 @@ typedef struct rw_limits {
 	uint32_t copies;
 	uint32_t detectors; /* how many `detector` has; those that the controllers need run anyway [0] */
 	const rw_choice *detector; /* their names and options */
-	/* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
+	/* of packets, kept between the two passes; a capture that has more is read again [131072] */
 	uint32_t journal_kib;
 	/* the detector sbd with its options, run over all flows of the captures together [none] */
 	const rw_choice *shared_bottlenecks;

@@ -195,8 +195,6 @@ static RW_ASIDE enum rw_survey_status find_flow(struct rw_survey *s, struct rw_n
 	if (number == s->flows) {
 		begin(s, &s->flow[number], &n->packet, replaces, record);
 		s->flows++;
-		if (s->journal) /* one bound for both */
-			rw_journal_narrow(s->journal, sizeof *s->flow);
 	}
 	n->flow = number;
 	n->side = (uint8_t)side;
