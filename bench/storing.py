@@ -1,9 +1,9 @@
 """What the service needs to store a capture, beside the command line that analyses it: `make bench-storing`.
 
-Starts a PostgreSQL of its own, generates captures of many short connections under build/bench, and for each capture runs
-`rewindow analyze --json`, the same with `--series`, and a job of the service, which does both and stores the results. The
-best of several runs counts. Bytes are those of the tables and indexes of results. Then the capture is deleted, and the
-sweeper removes what it left. Prints Markdown.
+Starts a PostgreSQL of its own, generates captures of many short connections under build/bench, and for each capture
+runs `rewindow analyze --json`, the same with `--series`, and a job of the service, which does both and stores the
+results. The best of several runs counts. Bytes are those of the tables and indexes of results. Then the capture is
+deleted, and the sweeper removes what it left. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ def measured(connections: Sequence[int], runs: int) -> Iterator[str]:
                 f"{max(r.peak_rss_bytes for r in jobs) / 1e6:.0f} MB", f"{asked * 1000:.0f} ms", f"{removed:.1f} s",
             )
         )  # fmt: skip
-    yield f"On {machine()}, of which other processes took {others.cores():.2f}; {', '.join(ALGORITHMS)}; best of {runs}.\n"
+    yield f"On {machine()}, of which other processes took {others.cores():.2f}; best of {runs} runs."
+    yield f"Replayed were {', '.join(ALGORITHMS)}.\n"
     heading = (
         "connections", "`analyze --json`", "with `--series`", "job", "job / `analyze --json`", "bytes a connection",
         "in tables", "in indexes", "peak memory of the job", "DELETE", "space free after",

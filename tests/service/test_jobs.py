@@ -522,7 +522,7 @@ def test_captures_from_before_get_the_verdicts_of_their_connections(services: Se
 
 def test_results_are_carried_into_attempts_and_back(services: Services) -> None:
     url = new_database(services)
-    alembic(services, url, "upgrade 0009")
+    alembic(services, url, "upgrade 0010")
     database = create_engine(url)
     ids = {name: uuid.uuid4() for name in ("team", "done", "queued", "mptcp", "tcp", "css", "tccc", "asked", "job")}
     windows = {
@@ -575,7 +575,7 @@ def test_results_are_carried_into_attempts_and_back(services: Services) -> None:
         table: rows(f"SELECT * FROM {table} ORDER BY {order}")
         for table, order in (("connections", "number"), ("subflows", "number"), ("replays", "position"))
     }
-    alembic(services, url, "upgrade 0010")
+    alembic(services, url, "upgrade 0011")
     (attempt,) = rows("SELECT * FROM attempts")
     assert (attempt["capture_id"], attempt["labels"], attempt["fence"]) == (ids["done"], ["css", "tccc"], 0)
     assert rows("SELECT attempt_id, connection_count FROM captures ORDER BY filename") == [
@@ -592,7 +592,7 @@ def test_results_are_carried_into_attempts_and_back(services: Services) -> None:
     assert (asked["id"], asked["capture_id"], asked["connection_number"]) == (ids["asked"], ids["done"], 0)
     assert rows("SELECT replay_id FROM jobs WHERE kind = 'replay'") == [{"replay_id": ids["asked"]}]
     assert rows("SELECT jain FROM fairness_groups") == [{"jain": 0.5}]
-    alembic(services, url, "downgrade 0009")
+    alembic(services, url, "downgrade 0010")
     for table, order in (("connections", "number"), ("subflows", "number"), ("replays", "position")):
         after = rows(f"SELECT * FROM {table} ORDER BY {order}")
         if table == "replays":  # of those that nobody asked for the id and the time are new

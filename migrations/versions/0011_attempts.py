@@ -6,8 +6,8 @@ algorithms stand in its subflows, and counts are stored. What is stored is carri
 
 from alembic import op
 
-revision = "0010"
-down_revision = "0009"
+revision = "0011"
+down_revision = "0010"
 
 MOVED = ("connections", "subflows", "replays", "fairness_groups")
 
