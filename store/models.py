@@ -113,6 +113,18 @@ class Token(Base):
     revoked_at: Mapped[datetime | None]
 
 
+class BrowserSession(Base):
+    """A browser that has signed in with a token. The browser holds a secret, of which only the SHA-256 is kept."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (Index("ix_sessions_expires_at", "expires_at"),)
+
+    hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    token_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("tokens.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime] = _created()
+    expires_at: Mapped[datetime]
+
+
 class Capture(Base):
     __tablename__ = "captures"
     __table_args__ = (

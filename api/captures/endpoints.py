@@ -12,7 +12,7 @@ from api import connections, wakeups
 from api.captures import service
 from api.captures.schemas import CaptureDetail, CaptureOut
 from api.connections.schemas import ConnectionOut
-from api.errors import BadRequest
+from api.errors import BadRequest, problem
 from api.events import STREAM, changes
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
@@ -39,6 +39,12 @@ def _tags(pairs: list[str]) -> dict[str, str]:
     "",
     status_code=202,
     response_model=CaptureDetail,
+    responses={
+        400: problem("A tag is not of the form key=value, or the multipart body is broken."),
+        408: problem("No data arrived for a minute; the upload was discarded."),
+        413: problem("The capture is larger than the server takes."),
+        422: problem("The upload is empty, has no file or stopped halfway; a parameter is unknown."),
+    },
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -61,7 +67,7 @@ async def upload(
     background: BackgroundTasks,
     session: Session,
     caller: Writer,
-    filename: Annotated[str | None, Query(max_length=500)] = None,
+    filename: Annotated[str | None, Query(max_length=500, description="default: that of the multipart body")] = None,
     tag: Tags = [],  # noqa: B006  # FastAPI copies defaults
 ) -> CaptureDetail:
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
@@ -93,6 +99,7 @@ async def find(
 
 @router.get("/{capture_id}")
 async def get(session: Session, caller: Reader, capture_id: uuid.UUID) -> CaptureDetail:
+    """State and progress; when it is done, what was found in the whole capture."""
     return await service.get(session, caller, capture_id)
 
 

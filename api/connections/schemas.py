@@ -134,4 +134,6 @@ class SeriesOut(Schema):
 
 class ReplayIn(Schema):
     algorithm: Annotated[str, Field(max_length=40)]
+    """Case and spaces do not matter."""
     options: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=32)
+    """Values by name, as GET /v1/algorithms lists them; those that are left out have their defaults."""

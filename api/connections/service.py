@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -13,7 +14,6 @@ from api.connections.schemas import (
     ConnectionDetail,
     ConnectionFlags,
     ConnectionOut,
-    ReplayIn,
     ReplayOut,
     SubflowOut,
 )
@@ -21,7 +21,7 @@ from api.errors import NotFound, Unprocessable
 from api.pages import Keyset, Page
 from api.security import Caller
 from store import jobs
-from store.models import AlgorithmRecord, Capture, Connection, Job, JobKind, Replay, State, Subflow
+from store.models import Capture, Connection, Job, JobKind, Replay, State, Subflow
 
 REPLAYS_MAX = 64
 
@@ -81,29 +81,25 @@ def replay_out(replay: Replay) -> ReplayOut:
     return ReplayOut.model_validate(replay)
 
 
-def _text(value: str | int | float | bool) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+@dataclass(frozen=True)
+class Chosen:
+    """options: those that differ from their defaults. label: the algorithm's name, and these."""
+
+    algorithm: str
+    options: dict[str, str]
+
+    @property
+    def label(self) -> str:
+        pairs = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.algorithm}({pairs})" if pairs else self.algorithm
 
 
 async def request_replay(
-    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: ReplayIn
+    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: Chosen
 ) -> tuple[ReplayOut, uuid.UUID | None]:
     """The replay, and the job to wake when it is a new one. Raises NotFound, Unprocessable."""
     connection, _ = await load(session, caller, connection_id)
-    if not wanted.algorithm.isprintable():
-        raise Unprocessable("unknown algorithm")
-    record = await session.get(AlgorithmRecord, wanted.algorithm)
-    if record is None:
-        raise Unprocessable(f"unknown algorithm '{wanted.algorithm}'")
-    known = {o["name"]: o["default"] for o in record.description["options"]}
-    options = {k: _text(v) for k, v in wanted.options.items()}
-    unknown = sorted(options.keys() - known.keys())
-    if unknown:
-        raise Unprocessable(f"{wanted.algorithm} has no option '{unknown[0]}'")
-    if any(len(v) > 60 or not v.isprintable() for v in options.values()):
-        raise Unprocessable("an option's value is too long, or not text")
-    changed = {k: v for k, v in sorted(options.items()) if v != known[k]}
-    label = wanted.algorithm + ("(" + ", ".join(f"{k}={v}" for k, v in changed.items()) + ")" if changed else "")
+    label = wanted.label
     existing = next((r for r in connection.replays if r.label == label), None)
     if existing is not None and existing.state is State.failed:
         job_id = (await session.execute(jobs.restart(connection.capture_id, existing.id))).scalar_one_or_none()
@@ -126,7 +122,7 @@ async def request_replay(
                 position=position,
                 label=label,
                 algorithm=wanted.algorithm,
-                options=changed,
+                options=wanted.options,
             )
             .on_conflict_do_nothing()
             .returning(Replay)

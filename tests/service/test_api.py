@@ -156,17 +156,11 @@ def test_replay_with_options(analysed: dict[str, Any], client: TestClient, run_j
     assert "tccc(aca_safe=on).cwnd" in table.column_names
     assert_problem(client.post(f"{url}/replays", json={"algorithm": "nope"}), 422, "unknown algorithm")
     assert_problem(client.post(f"{url}/replays", json={"algorithm": "tccc", "options": {"x": 1}}), 422, "no option 'x'")
-    bad = client.post(f"{url}/replays", json={"algorithm": "tccc", "options": {"L": "wide"}})
-    run_jobs()
-    replays = client.get(url).json()["replays"]
-    failed = next(r for r in replays if r["id"] == bad.json()["id"])
-    assert failed["state"] == "failed"
-    assert "option L takes" in failed["error"]
 
 
 def test_algorithms(client: TestClient) -> None:
     told = client.get("/v1/algorithms").json()["algorithms"]
-    assert told == [{**a.as_json(), "options": list(a.as_json()["options"])} for a in rewindow.algorithms()]
+    assert told == json.loads(json.dumps([a.as_json() for a in rewindow.algorithms()]))
 
 
 @pytest.mark.parametrize(

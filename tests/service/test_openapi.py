@@ -102,7 +102,7 @@ NOT_KEPT = {
     Connection: {"subflows", "fallback", "checksum", "fast_closed"},
     Subflow: {
         "id", "first_ns", "last_ns", "reverse_bytes", "reverse_packets", "acks", "unseen_bytes",
-        "mss_bytes", "handshake_rtt_us", "backup", "replayed", "bottleneck", "bottleneck_state",
+        "mss_bytes", "handshake_rtt_us", "backup", "replayed", "bottleneck", "bottleneck_state", "file",
     },
 }  # fmt: skip
 """Fields of the library's results that are no columns of their own: the service keeps them elsewhere, or not."""
