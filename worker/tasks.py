@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from rewindow.errors import BadOption, CaptureUnreadable, DissectorFailed, LimitReached, UnknownAlgorithm
+from rewindow.errors import BadOption, CaptureUnreadable, DissectorFailed, UnknownAlgorithm
 from store import jobs, objects
 from store.database import engine
 from store.jobs import Claim, JobLost
@@ -32,7 +32,6 @@ INPUT_AT_FAULT = (
     CaptureUnreadable,
     UnknownAlgorithm,
     BadOption,
-    LimitReached,
     DissectorFailed,
     CannotCheck,
 )
