@@ -28,12 +28,18 @@ from worker.tlc import CannotCheck
 
 log = structlog.get_logger()
 
+
+class BudgetExceeded(Exception):
+    """A job needs more memory than it has."""
+
+
 INPUT_AT_FAULT = (
     CaptureUnreadable,
     UnknownAlgorithm,
     BadOption,
     DissectorFailed,
     CannotCheck,
+    BudgetExceeded,
 )
 
 
@@ -116,7 +122,7 @@ def _idle_data_bytes() -> int:
 
 @contextlib.contextmanager
 def _memory_budget() -> Iterator[None]:
-    """Bounds the private memory of the process. Raises LimitReached instead of MemoryError.
+    """Bounds the private memory of the process. Raises BudgetExceeded instead of MemoryError.
 
     Files that are mapped do not count: the kernel can take their pages back.
     """
@@ -126,7 +132,7 @@ def _memory_budget() -> Iterator[None]:
     try:
         yield
     except MemoryError as e:
-        raise LimitReached(f"this needs more than the {settings().job_memory_mb} MB of memory that a job has") from e
+        raise BudgetExceeded(f"this needs more than the {settings().job_memory_mb} MB of memory that a job has") from e
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
