@@ -17,9 +17,9 @@ STRAY_AFTER = timedelta(hours=1)
 
 
 def collect_once() -> int:
-    """Deletes the objects that no row names. Returns how many there were."""
+    """Deletes the objects that no row names, and what unfinished uploads left. Returns how many there were."""
     until = datetime.now(UTC) - STRAY_AFTER
-    count = 0
+    count = objects.remove_unfinished("captures", until)
     for entries in objects.pages("captures/"):
         paths = [entry["path"] for entry in entries if entry["last_modified"] < until]
         strays = _without_a_row(paths)

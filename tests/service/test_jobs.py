@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -359,8 +361,6 @@ def test_a_lost_wake_up_of_an_old_job_is_sent_again_as_soon(client: TestClient, 
 
 
 def test_objects_that_no_row_names_are_collected(client: TestClient, job: uuid.UUID, run_jobs: Run) -> None:
-    import io
-    import os
     from urllib.parse import urlsplit
 
     from store import objects
@@ -391,6 +391,43 @@ def test_objects_that_no_row_names_are_collected(client: TestClient, job: uuid.U
     collect_once()
     assert left in stored(), "its worker may be about to name it"
     objects.delete_keys(left, arriving, foreign)
+
+
+def test_what_an_upload_left_that_nobody_finished_is_collected(services: Services) -> None:
+    """An API that dies while it stores a large capture leaves a part that the store does not list."""
+    from urllib.parse import urlsplit
+
+    from store import objects
+    from store.settings import settings
+    from worker.collector import collect_once
+
+    def parts() -> list[Path]:
+        return sorted(Path(urlsplit(settings().store_url).path).rglob("capture#*"))
+
+    before, key = stored(), objects.capture_key(uuid.uuid4())
+    code = f"""
+import time, obstore
+from store import objects
+def body():
+    yield bytes(20 << 20)
+    print("stored a part", flush=True)
+    time.sleep(60)
+obstore.put(objects.object_store(), "{key}", body(), chunk_size=objects.CHUNK_BYTES)
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=CHECKOUT, env=services.environment, stdout=subprocess.PIPE) as api:
+        assert api.stdout is not None
+        assert api.stdout.readline() == b"stored a part\n"
+        wait_for("the part on disk", lambda: any(p.stat().st_size for p in parts()))
+        api.kill()
+    (part,) = parts()
+    assert stored() == before, "the store lists it: this is no test of what it does not list"
+    collect_once()
+    assert parts() == [part], "its upload may go on"
+    past = part.stat().st_mtime - 7200
+    os.utime(part, (past, past))
+    assert collect_once() >= 1
+    assert parts() == []
 
 
 def test_upload_while_redis_is_away(
