@@ -49,9 +49,8 @@ def celery_app() -> Celery:
         worker_prefetch_multiplier=1,
         worker_soft_shutdown_timeout=10,
         worker_cancel_long_running_tasks_on_connection_loss=False,
-        # After a lost connection Celery takes the tasks that still run off the number that a worker may hold. It gives
-        # them back as they are acknowledged, and on the lost connection they cannot be. A job that Redis delivers twice
-        # is claimed once, so that the reduction is not needed.
+        # After a lost connection Celery takes the tasks that still run off the number of those that a worker may hold,
+        # so that Redis does not deliver them to it twice. A job that is delivered twice is claimed once all the same.
         worker_enable_prefetch_count_reduction=False,
         broker_connection_retry_on_startup=True,
         broker_transport_options={
