@@ -513,7 +513,8 @@ def _record(services: Services) -> None:
         "port": services.port, "host": services.host,
         "children": [_identity(p.pid) for p in children],
     }  # fmt: skip
-    _state_file().write_text(json.dumps(state))
+    with open(_state_file(), "w", opener=_private_file) as file:
+        json.dump(state, file)
 
 
 def _stop_leftovers(services: Services) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from store import jobs, logs
 from store.database import engine
+from store.heartbeat import beat
 from store.settings import settings
 from worker.collector import collect_once
 
@@ -31,6 +32,7 @@ def sweep_once() -> int:
             log.info("job.sent_again", job=str(job_id))
         except (BrokerError, OSError) as e:
             log.warning("job.not_sent", job=str(job_id), reason=str(e))  # a later sweep sends it
+    beat()
     return len(wake)
 
 

@@ -98,7 +98,7 @@ def test_nobody_else_on_the_host_comes_in(local: Path) -> None:
         for p in local.rglob("*")
         if p.stat().st_mode & 0o044 and all(d.stat().st_mode & 0o011 for d in p.parents if d.is_relative_to(local))
     }
-    assert readable == {"run.json"}
+    assert readable == set()
     secrets = [(local / "token").read_text().strip(), *(p.read_text() for p in (local / "passwords").iterdir())]
     assert len(secrets) == 3
     commands = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
