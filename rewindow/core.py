@@ -7,7 +7,6 @@ from rewindow._core import ffi, lib
 from rewindow.errors import (
     BadOption,
     CaptureUnreadable,
-    LimitReached,
     NotACapture,
     RewindowError,
     UnknownAlgorithm,
@@ -77,8 +76,6 @@ def check(status: int, error: Any, names: Sequence[str] = ()) -> None:
         raise UnknownScheduler(reason)
     if status in (lib.RW_ERROR_UNKNOWN_OPTION, lib.RW_ERROR_BAD_VALUE):
         raise BadOption(reason)
-    if status == lib.RW_ERROR_LIMIT:
-        raise LimitReached(reason)
     if status == lib.RW_ERROR_MEMORY:
         raise MemoryError(reason)
     raise RewindowError(reason)

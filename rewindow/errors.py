@@ -62,10 +62,6 @@ class BadOption(RewindowError, ValueError):
     """A controller or scheduler has no such option or state, or it does not take this value."""
 
 
-class LimitReached(RewindowError):
-    """A bound on memory or on the number of flows was reached."""
-
-
 class DependencyFailed(RewindowError):
     """Another program or service that this depends on is missing or does not do its work."""
 

@@ -30,7 +30,6 @@ typedef enum rw_status {
 	RW_ERROR_UNKNOWN_ALGORITHM = 4,
 	RW_ERROR_UNKNOWN_OPTION = 5,
 	RW_ERROR_BAD_VALUE = 6,
-	RW_ERROR_LIMIT = 7,
 	RW_ERROR_UNKNOWN_SCHEDULER = 8
 } rw_status;
 
@@ -66,6 +65,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_UNSEEN_DATA, /* data that was acknowledged but is not in the capture */
 	RW_ODDITY_UNMATCHED_JOIN, /* an MP_JOIN whose connection is not in the capture */
 	RW_ODDITY_NO_HANDSHAKE, /* a flow that began before the capture */
+	RW_ODDITY_TOO_MANY_FLOWS, /* a packet of a flow beyond the limit (flows_max): skipped */
 	RW_ODDITY_TOO_MANY_SUBFLOWS, /* more live subflows than a controller has places: not replayed */
 	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit, or so cut up that following them costs too much: not tracked */
 	RW_ODDITY_COUNT
@@ -99,7 +99,7 @@ typedef struct rw_choice {
 typedef struct rw_limits {
 	uint32_t batch_rows; /* [16384] */
 	uint32_t jobs; /* threads that share the work; rows, tables and their order do not depend on it [1] */
-	uint32_t flows_max; /* [2097152] */
+	uint32_t flows_max; /* packets of further flows are skipped and counted [2097152] */
 	uint32_t window_segments; /* unacknowledged segments of one subflow [262144] */
 	uint32_t total_segments; /* of all subflows together [8388608] */
 	uint32_t monitor; /* 1: each step of a controller with a specification is checked against its properties [0] */

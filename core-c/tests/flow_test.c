@@ -47,7 +47,7 @@ static uint32_t add(struct rw_survey *s, uint64_t record, int from_client, uint1
 {
 	struct rw_noted n;
 	addresses(&n.packet, from_client, flags, sequence);
-	assert_int_equal(rw_survey_packet(s, &n, record), RW_SURVEY_OK);
+	assert_int_equal(rw_survey_packet(s, &n, record), 0);
 	return s->flows - 1;
 }
 
@@ -111,10 +111,10 @@ static void an_answer_before_its_question(void **state)
 		struct rw_noted n;
 		addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
 		n.packet.time_ns = 1000;
-		assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
+		assert_int_equal(rw_survey_packet(&s, &n, 1), 0);
 		addresses(&n.packet, !answers_itself, RW_TCP_SYN, 900);
 		n.packet.time_ns = 2000;
-		assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_OK);
+		assert_int_equal(rw_survey_packet(&s, &n, 2), 0);
 		assert_int_equal(s.flows, 1);
 		assert_int_equal(s.flow[0].handshake, !answers_itself);
 		assert_int_equal(s.flow[0].initiator, !answers_itself);
@@ -136,7 +136,7 @@ static void many_flows_keep_their_numbers(void **state)
 			client[1] = (uint8_t)(i >> 8);
 			client[2] = (uint8_t)i;
 			if (pass < 2) {
-				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), RW_SURVEY_OK);
+				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), 0);
 				assert_int_equal(n.flow, i);
 				assert_int_equal(n.side, pass);
 				assert_int_equal(s.flow[i].side[pass].packets, 1);
@@ -148,13 +148,50 @@ static void many_flows_keep_their_numbers(void **state)
 			assert_int_equal(rw_survey_finish(&s), 0);
 	}
 	rw_survey_free(&s);
-	/* One more than allowed. */
+}
+
+/* Beyond the limit packets belong to no flow, in the first pass and in later ones; those of flows within it stay theirs. */
+static void flows_beyond_the_limit_are_passed_over(void **state)
+{
+	(void)state;
+	enum { FLOWS_MAX = 2, PACKETS = 9 };
+	static const struct {
+		uint16_t port, flags;
+		uint32_t sequence, flow;
+	} packet[PACKETS] = {
+	    {1, RW_TCP_SYN, 1, 0},
+	    {2, RW_TCP_SYN, 1, 1},
+	    {3, RW_TCP_SYN, 1, RW_FLOW_NONE},
+	    {1, RW_TCP_ACK, 2, 0},
+	    {3, RW_TCP_ACK, 2, RW_FLOW_NONE},
+	    {1, RW_TCP_FIN | RW_TCP_ACK, 2, 0},
+	    {1, RW_TCP_SYN, 70000, RW_FLOW_NONE}, /* the four-tuple is used again */
+	    {1, RW_TCP_ACK, 70001, RW_FLOW_NONE},
+	    {2, RW_TCP_ACK, 2, 1},
+	};
+	struct rw_survey s;
 	struct rw_noted n;
-	assert_int_equal(rw_survey_open(&s, 1), 0);
-	addresses(&n.packet, 1, RW_TCP_ACK, 0);
-	assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
-	n.packet.source_port = 7;
-	assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_TOO_MANY_FLOWS);
+	assert_int_equal(rw_survey_open(&s, FLOWS_MAX), 0);
+	for (int pass = 0; pass < 2; pass++) {
+		for (uint32_t i = 0; i < PACKETS; i++) {
+			int side;
+			addresses(&n.packet, 1, packet[i].flags, packet[i].sequence);
+			n.packet.source_port = packet[i].port;
+			n.packet.offset = 100 * i;
+			if (pass == 0)
+				assert_int_equal(rw_survey_packet(&s, &n, 1 + i), 0);
+			else
+				n.flow = rw_flow_index_find(&s.index, s.flow, &n.packet, 1 + i, &side);
+			assert_int_equal(n.flow, packet[i].flow);
+		}
+		if (pass == 0)
+			assert_int_equal(rw_survey_finish(&s), 0);
+	}
+	assert_int_equal(s.flows, FLOWS_MAX);
+	assert_int_equal(s.flow[0].side[0].packets, 3);
+	assert_int_equal(s.beyond_packets, 4);
+	assert_int_equal(s.beyond_record, 3);
+	assert_int_equal(s.beyond_offset, 200);
 	rw_survey_free(&s);
 }
 
@@ -448,6 +485,7 @@ int main(void)
 	    cmocka_unit_test(a_journal_is_short_and_bounded),
 	    cmocka_unit_test(a_search_finds_where_a_condition_ends),
 	    cmocka_unit_test(a_tick_clock_keeps_the_earliest_begin),
+	    cmocka_unit_test(flows_beyond_the_limit_are_passed_over),
 	    cmocka_unit_test(coverage_is_a_union),
 	    cmocka_unit_test(coverage_against_a_bitmap),
 	    cmocka_unit_test(coverage_of_endless_holes_is_bounded),

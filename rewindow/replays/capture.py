@@ -83,7 +83,7 @@ class Capture:
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
-        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
+        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, DissectorMissing, DissectorFailed.
         """
         choices = Choice.several(algorithms)
         asked = {

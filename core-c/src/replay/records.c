@@ -81,16 +81,6 @@ static void note(struct rw_survey *s, const struct rw_noted *noted)
 	}
 }
 
-static RW_ASIDE int not_surveyed(const rw_replay *r, enum rw_survey_status why, const struct read_packet *p,
-				 rw_error *error)
-{
-	if (why != RW_SURVEY_TOO_MANY_FLOWS)
-		return -(int)rw_out_of_memory(error);
-	rw_error_set(error, RW_ERROR_LIMIT, p->noted.packet.file, p->record, p->noted.packet.offset,
-		     "more than %u flows", r->survey.flows_max);
-	return -RW_ERROR_LIMIT;
-}
-
 /*
  * The first pass has two stages. Reading takes records from the files, counts them and decodes each; it owns the summary
  * and the oddities. Surveying finds each packet's flow, learns from the packet and notes it in the journal; it owns the
@@ -149,11 +139,8 @@ static inline int read_packet(struct reading *d, struct read_packet *p)
 /* 0, or a negative rw_status. */
 static inline int survey_packet(rw_replay *r, struct read_packet *p, rw_error *error)
 {
-	if (p->tcp) {
-		enum rw_survey_status failed = rw_survey_packet(&r->survey, &p->noted, p->record);
-		if (failed)
-			return not_surveyed(r, failed, p, error);
-	}
+	if (p->tcp && rw_survey_packet(&r->survey, &p->noted, p->record))
+		return -(int)rw_out_of_memory(error);
 	note(&r->survey, &p->noted);
 	return 0;
 }
@@ -287,6 +274,17 @@ static void add_late_records(rw_replay *r, const struct rw_observation *observat
 	}
 }
 
+static void add_flows_beyond(rw_replay *r)
+{
+	const struct rw_survey *s = &r->survey;
+	if (!s->beyond_packets)
+		return;
+	r->oddities.record = s->beyond_record;
+	r->oddities.now_ns = s->beyond_ns;
+	rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_FLOWS, s->beyond_file, s->beyond_offset);
+	r->oddities.count[RW_ODDITY_TOO_MANY_FLOWS] = s->beyond_packets;
+}
+
 /* Something that a flow has from its first record on. */
 static void add_oddity_of(rw_replay *r, const struct rw_flow *f, enum rw_oddity which)
 {
@@ -342,6 +340,7 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 		return (rw_status)-got;
 	if (rw_survey_finish(&r->survey))
 		return rw_out_of_memory(error);
+	add_flows_beyond(r);
 	judge_flows(r);
 	return RW_OK;
 }
