@@ -21,6 +21,8 @@ class Settings(BaseSettings):
     retry_s: float = Field(default=10.0, gt=0)
     """Pause before the second attempt after an error; each further pause is four times as long."""
     attempts_max: int = Field(default=3, gt=0)
+    job_memory_mb: int = Field(default=1536, gt=0)
+    """What a job may use beside what its worker needs while idle. A capture that needs more fails, with the reason."""
     sweep_interval_s: float = Field(default=5.0, gt=0)
     specs_folder: str = "specs"
     """The specifications that workers check."""
@@ -32,6 +34,8 @@ class Settings(BaseSettings):
     collect_interval_s: float = Field(default=3600.0, gt=0)
     """Time between two searches for objects that no row names."""
     dashboard_folder: str | None = None
+    heartbeat_file: str | None = None
+    """The sweeper touches it after each sweep."""
     log_json: bool = True
 
     @property

@@ -104,10 +104,9 @@ async def get(session: Session, caller: Reader, capture_id: uuid.UUID) -> Captur
 
 
 @router.delete("/{capture_id}", status_code=204)
-async def delete(session: Session, caller: Writer, background: BackgroundTasks, capture_id: uuid.UUID) -> None:
-    """Deletes a capture and everything that was derived from it."""
+async def delete(session: Session, caller: Writer, capture_id: uuid.UUID) -> None:
+    """Deletes a capture and everything that was derived from it. A job that runs for it ends without a result."""
     await service.remove(session, caller, capture_id)
-    background.add_task(service.remove_objects, capture_id)
 
 
 @router.get("/{capture_id}/connections")

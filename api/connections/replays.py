@@ -61,15 +61,16 @@ def _takes(option: Mapping[str, Any], value: str) -> bool:
 
 async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID, replay_id: uuid.UUID) -> None:
     """Deletes a replay that has failed. Raises NotFound, Conflict."""
-    await service.load(session, caller, connection_id)
+    found = await service.load(session, caller, connection_id)
+    if not any(r.id == replay_id for r in found.replays):
+        raise NotFound("the connection has no such replay")
     # Lock the job first, as a worker does.
     await session.execute(select(Job.id).where(Job.replay_id == replay_id).with_for_update())
     state = await session.scalar(
         select(Replay.state).where(Replay.id == replay_id, Replay.connection_id == connection_id).with_for_update()
     )
-    if state is None:
-        raise NotFound("the connection has no such replay")
-    if state is not State.failed:
+    if state is not State.failed:  # None: it is one of the capture's own, which are done
+        state = state or State.done
         raise Conflict(f"only a replay that has failed can be deleted; this one is {state}")
     await session.execute(delete(Job).where(Job.replay_id == replay_id))
     await session.execute(delete(Replay).where(Replay.id == replay_id))

@@ -44,7 +44,7 @@ export interface paths {
         post?: never;
         /**
          * Delete
-         * @description Deletes a capture and everything that was derived from it.
+         * @description Deletes a capture and everything that was derived from it. A job that runs for it ends without a result.
          */
         delete: operations["delete_v1_captures__capture_id__delete"];
         options?: never;
@@ -774,6 +774,12 @@ export interface components {
         /** ConnectionDetail */
         ConnectionDetail: {
             /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
+            /**
              * Number
              * @description Its place in the capture, as the command line counts.
              */
@@ -794,6 +800,12 @@ export interface components {
              */
             quality: string[];
             /**
+             * Verdict
+             * @description How far its results can be relied on.
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /**
              * Unreliable
              * @description Results that rest on what is wrong with it.
              */
@@ -804,28 +816,6 @@ export interface components {
              * @description Id, which never changes.
              */
             id: string;
-            /**
-             * Capture Id
-             * Format: uuid
-             * @description Id of the capture.
-             */
-            capture_id: string;
-            /**
-             * Kind
-             * @description tcp or mptcp.
-             * @enum {string}
-             */
-            kind: "tcp" | "mptcp";
-            /**
-             * Version
-             * @description Version of MPTCP; null for TCP, and where the handshake is missing.
-             */
-            version: number | null;
-            /**
-             * Token
-             * @description Token of the MPTCP connection, hexadecimal; null where it is not known.
-             */
-            token: string | null;
             /**
              * Bytes
              * @description Bytes of data, each counted once.
@@ -857,11 +847,21 @@ export interface components {
              */
             last_ns: number;
             /**
-             * Verdict
-             * @description How far its results can be relied on.
+             * Version
+             * @description Version of MPTCP; null for TCP, and where the handshake is missing.
+             */
+            version: number | null;
+            /**
+             * Kind
+             * @description tcp or mptcp.
              * @enum {string}
              */
-            verdict: "good" | "limited" | "poor";
+            kind: "tcp" | "mptcp";
+            /**
+             * Token
+             * @description Token of the MPTCP connection, hexadecimal; null where it is not known.
+             */
+            token: string | null;
             /** @description What is known of the connection's Multipath TCP. */
             details: components["schemas"]["ConnectionFlags"];
             /** @description None: analysed before steps were checked. */
@@ -909,6 +909,12 @@ export interface components {
          */
         ConnectionOut: {
             /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
+            /**
              * Number
              * @description Its place in the capture, as the command line counts.
              */
@@ -929,6 +935,12 @@ export interface components {
              */
             quality: string[];
             /**
+             * Verdict
+             * @description How far its results can be relied on.
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /**
              * Unreliable
              * @description Results that rest on what is wrong with it.
              */
@@ -939,28 +951,6 @@ export interface components {
              * @description Id, which never changes.
              */
             id: string;
-            /**
-             * Capture Id
-             * Format: uuid
-             * @description Id of the capture.
-             */
-            capture_id: string;
-            /**
-             * Kind
-             * @description tcp or mptcp.
-             * @enum {string}
-             */
-            kind: "tcp" | "mptcp";
-            /**
-             * Version
-             * @description Version of MPTCP; null for TCP, and where the handshake is missing.
-             */
-            version: number | null;
-            /**
-             * Token
-             * @description Token of the MPTCP connection, hexadecimal; null where it is not known.
-             */
-            token: string | null;
             /**
              * Bytes
              * @description Bytes of data, each counted once.
@@ -992,11 +982,21 @@ export interface components {
              */
             last_ns: number;
             /**
-             * Verdict
-             * @description How far its results can be relied on.
+             * Version
+             * @description Version of MPTCP; null for TCP, and where the handshake is missing.
+             */
+            version: number | null;
+            /**
+             * Kind
+             * @description tcp or mptcp.
              * @enum {string}
              */
-            verdict: "good" | "limited" | "poor";
+            kind: "tcp" | "mptcp";
+            /**
+             * Token
+             * @description Token of the MPTCP connection, hexadecimal; null where it is not known.
+             */
+            token: string | null;
         };
         /**
          * ConnectionQuality
@@ -2177,20 +2177,26 @@ export interface components {
              */
             sender_match: number | null;
             /**
+             * Quality
+             * @description What is wrong with it: names of findings.
+             */
+            quality: string[];
+            /**
+             * Verdict
+             * @description How far its results can be relied on.
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /**
+             * Unreliable
+             * @description Results that rest on what is wrong.
+             */
+            unreliable: string[];
+            /**
              * Number
              * @description Its place, from 0 on, as the command line counts.
              */
             number: number;
-            /**
-             * Sport
-             * @description Port of `src`.
-             */
-            sport: number;
-            /**
-             * Dport
-             * @description Port of `dst`.
-             */
-            dport: number;
             /**
              * Bytes
              * @description Bytes of data, each counted once.
@@ -2262,6 +2268,26 @@ export interface components {
              */
             timeouts: number;
             /**
+             * First Unseen Ns
+             * @description Since when acknowledged data is missing in the capture, nanoseconds since 1970; null: none is.
+             */
+            first_unseen_ns: number | null;
+            /**
+             * Sport
+             * @description Port of `src`.
+             */
+            sport: number;
+            /**
+             * Dport
+             * @description Port of `dst`.
+             */
+            dport: number;
+            /**
+             * Paced
+             * @description Did its sender space packets within a round trip?
+             */
+            paced: boolean;
+            /**
              * Vantage
              * @description Where it was captured: sender, receiver, middle or unknown.
              */
@@ -2282,36 +2308,10 @@ export interface components {
              */
             ecn: string;
             /**
-             * Paced
-             * @description Did its sender space packets within a round trip?
-             */
-            paced: boolean;
-            /**
-             * First Unseen Ns
-             * @description Since when acknowledged data is missing in the capture, nanoseconds since 1970; null: none is.
-             */
-            first_unseen_ns: number | null;
-            /**
              * Sender Algorithm
              * @description The single-path algorithm that its sender most likely ran; unknown where that is not clear.
              */
             sender_algorithm: string;
-            /**
-             * Quality
-             * @description What is wrong with it: names of findings.
-             */
-            quality: string[];
-            /**
-             * Verdict
-             * @description How far its results can be relied on.
-             * @enum {string}
-             */
-            verdict: "good" | "limited" | "poor";
-            /**
-             * Unreliable
-             * @description Results that rest on what is wrong.
-             */
-            unreliable: string[];
         };
         /**
          * SubflowState
@@ -2765,6 +2765,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -2861,6 +2870,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -2929,6 +2947,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -2988,6 +3015,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3077,6 +3113,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -3145,6 +3190,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -3206,6 +3260,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3291,6 +3354,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -3352,6 +3424,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3424,6 +3505,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3508,6 +3598,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -3564,6 +3663,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -3613,6 +3721,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3689,6 +3806,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3774,6 +3900,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -3842,6 +3977,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -3901,6 +4045,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3976,6 +4129,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -4044,6 +4206,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -4093,6 +4264,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4161,6 +4341,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4240,6 +4429,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -4308,6 +4506,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -4368,6 +4575,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
@@ -4406,6 +4622,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4511,6 +4736,15 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
             /** @description Any other problem (RFC 9457) */

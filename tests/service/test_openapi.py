@@ -99,8 +99,9 @@ def same(told: dict[str, Any], found: Any, besides: set[str]) -> None:
 
 
 NOT_KEPT = {
-    Connection: {"subflows", "fallback", "checksum", "fast_closed"},
+    Connection: {"subflows", "quality", "verdict", "unreliable"},
     Subflow: {
+        "quality", "verdict", "unreliable",
         "id", "first_ns", "last_ns", "reverse_bytes", "reverse_packets", "acks", "unseen_bytes",
         "mss_bytes", "handshake_rtt_us", "backup", "replayed", "bottleneck", "bottleneck_state", "file",
     },
