@@ -21,7 +21,9 @@
 (*                                                                         *)
 (* Kind "replay" is the same machine for a replay that somebody asks for   *)
 (* (api/connections/service.py request_replay, worker/single_replay.py):   *)
-(* there cap is the row in `replays`, and no bytes are uploaded.           *)
+(* there cap is the row in `replays`, and no bytes are uploaded. Its       *)
+(* results are that one row; those of a capture are the rows of an attempt *)
+(* (store/attempts.py), written in several transactions.                   *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 
@@ -31,18 +33,20 @@ CONSTANTS
     Deletes,       \* DELETE requests
     Workers,       \* worker processes
     AttemptsMax,   \* settings().attempts_max
+    Batches,       \* transactions that it takes to write the rows of one attempt; 0: rows are left out
     ClockMax,      \* 0: time is left out; else the last tick of the clock
     ResendAfter,   \* jobs.RESEND_AFTER, in ticks
     Defects        \* what the service did wrong before this specification: {} is the service as it is
 
 ASSUME /\ Kind \in {"capture", "replay"}
-       /\ Uploads \subseteq 1..9 /\ AttemptsMax \in 1..9 /\ ClockMax \in 0..20 /\ ResendAfter \in 1..20
+       /\ Uploads \subseteq 1..9 /\ AttemptsMax \in 1..9 /\ Batches \in 0..9 /\ ClockMax \in 0..20 /\ ResendAfter \in 1..20
        /\ Defects \subseteq {"lock_order", "unsure_commit", "requeue_unasked", "old_patience", "no_collector",
-                        "uncounted_claim"}
+                        "uncounted_claim", "one_transaction"}
 
 VARIABLES
-    cap,      \* table captures (or replays), by id: state, and which series its row names (0: none)
+    cap,      \* table captures (or replays), by id: state, and which series and attempt its row names (0: none)
     job,      \* table jobs, by capture: state, attempts, fence, lease of who runs it, pause before it runs again, three times
+    attempts, \* table attempts: capture, fence, which claim wrote it, how many batches of rows are committed, closed or not
     bytes,    \* uploaded captures in the object store: captures/ID/capture
     series,   \* results in the object store: captures/ID/acks-FENCE.parquet, and which claim wrote it
     msgs,     \* ids of jobs of which Redis has a wake-up, or several
@@ -53,7 +57,7 @@ VARIABLES
     clock,
     seen      \* what nobody in the service knows, only this specification: see Seen
 
-vars == <<cap, job, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+vars == <<cap, job, attempts, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
 Ids == Uploads
 None == 0
@@ -68,11 +72,12 @@ Seen == [promised: SUBSET Ids, deleted: SUBSET Ids, claims: [Ids -> Nat], writte
 
 NoJob == [state |-> "absent", attempts |-> 0, fence |-> 0, lease |-> "none", pause |-> "none",
           made |-> 0, queued |-> 0, sent |-> 0]
-NoCap == [state |-> "absent", named |-> None]
+NoCap == [state |-> "absent", named |-> None, shows |-> None]
 
 Init ==
     /\ cap = [c \in Ids |-> NoCap]
     /\ job = [c \in Ids |-> NoJob]
+    /\ attempts = {}
     /\ bytes = {} /\ series = {} /\ msgs = {}
     /\ api = [u \in Uploads |-> [pc |-> "idle", of |-> None]]
     /\ del = [d \in Deletes |-> [pc |-> "idle", of |-> None]]
@@ -81,6 +86,9 @@ Init ==
     /\ clock = 0
     /\ seen = [promised |-> {}, deleted |-> {}, claims |-> [c \in Ids |-> 0], written |-> [c \in Ids |-> 0],
                by |-> [c \in Ids |-> 0], since |-> [c \in Ids |-> 0]]
+
+\* Results are rows of an attempt, not the one row of a replay, nor as it was before.
+HasRows == Kind = "capture" /\ Batches > 0 /\ "one_transaction" \notin Defects
 
 -----------------------------------------------------------------------------
 (* Who holds which row. A lock is held from a transaction's first step to its commit. *)
@@ -115,6 +123,14 @@ Key(w) == work[w].fence
 Removed(w) == {s \in series : s.cap # work[w].of \/ s.key # Key(w)}
 Put(w) == Removed(w) \cup {[cap |-> work[w].of, key |-> Key(w), by |-> work[w].claim]}
 
+\* Attempts of a worker's claim: UniqueConstraint("job_id", "fence").
+Own(w, rows) == [cap |-> work[w].of, fence |-> work[w].fence, by |-> work[w].claim, rows |-> rows, closed |-> FALSE]
+OpenOf(w) == {a \in attempts : a.cap = work[w].of /\ a.fence = work[w].fence /\ ~ a.closed}
+Whole(w) == Own(w, Batches) \in attempts
+
+\* What readers see of results: the attempt that the capture's row names (api/connections/service.py _scoped).
+Visible(c) == {a \in attempts : Present(c) /\ a.cap = c /\ a.fence = cap[c].shows}
+
 Worker(w, pc) == [work EXCEPT ![w].pc = pc]
 Idle(w) == [work EXCEPT ![w] = [pc |-> "idle", of |-> None, fence |-> 0, claim |-> 0]]
 
@@ -126,7 +142,7 @@ Store(u) ==
     /\ Kind = "capture" /\ api[u].pc = "idle"
     /\ bytes' = bytes \cup {u}
     /\ api' = [api EXCEPT ![u].pc = "stored"]
-    /\ UNCHANGED <<cap, job, series, msgs, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, series, msgs, del, work, sweeper, clock, seen>>
 
 Queued(c, fence) ==
     [job EXCEPT ![c] = [state |-> "queued", attempts |-> 0, fence |-> fence, lease |-> "none", pause |-> "none",
@@ -138,18 +154,18 @@ Insert(u) ==
     /\ \/ Kind = "capture" /\ api[u].pc = "stored"
        \/ Kind = "replay" /\ api[u].pc = "idle" /\ u \notin seen.deleted
     /\ Row = {}
-    /\ cap' = [cap EXCEPT ![u] = [state |-> "queued", named |-> None]]
+    /\ cap' = [cap EXCEPT ![u] = [NoCap EXCEPT !.state = "queued"]]
     /\ job' = Queued(u, 0)
     /\ api' = [api EXCEPT ![u] = [pc |-> "committed", of |-> u]]
     /\ seen' = [seen EXCEPT !.promised = @ \cup {u}, !.since[u] = clock]
-    /\ UNCHANGED <<bytes, series, msgs, del, work, sweeper, clock>>
+    /\ UNCHANGED <<attempts, bytes, series, msgs, del, work, sweeper, clock>>
 
 \* The same bytes again: the job's row is locked first, as workers and deletes do (_lock_and_tag).
 Find(u, c) ==
     /\ Kind = "capture" /\ "lock_order" \notin Defects
     /\ api[u].pc = "stored" /\ Present(c) /\ JobFree(c)
     /\ api' = [api EXCEPT ![u] = [pc |-> "found", of |-> c]]
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, del, work, sweeper, clock, seen>>
 
 Restarted(c) == Queued(c, job[c].fence)    \* jobs.restart keeps the fencing number
 
@@ -163,12 +179,12 @@ AnswerFound(u, c) ==
             /\ seen' = [seen EXCEPT !.promised = @ \cup {c}, !.since[c] = clock]
        ELSE /\ api' = [api EXCEPT ![u] = [pc |-> "done", of |-> c]]
             /\ seen' = [seen EXCEPT !.promised = @ \cup {c}]
-            /\ UNCHANGED <<job, cap>>
+            /\ UNCHANGED <<attempts, job, cap>>
 
 Merge(u) ==
     /\ api[u].pc = "found" /\ CapFree(api[u].of)
     /\ AnswerFound(u, api[u].of)
-    /\ UNCHANGED <<series, msgs, del, work, sweeper, clock>>
+    /\ UNCHANGED <<attempts, series, msgs, del, work, sweeper, clock>>
 
 \* As it was: ON CONFLICT DO UPDATE locked the capture first, and then the job if there was one to begin anew.
 FindCapture(u, c) ==
@@ -177,21 +193,21 @@ FindCapture(u, c) ==
     /\ HoldsJob(c) \cap {<<"worker", w>> : w \in Workers} = {}   \* their second lock, held for an instant
     /\ IF cap[c].state = "failed"
        THEN /\ api' = [api EXCEPT ![u] = [pc |-> "merging", of |-> c]]
-            /\ UNCHANGED <<cap, job, bytes, seen>>
+            /\ UNCHANGED <<attempts, cap, job, bytes, seen>>
        ELSE AnswerFound(u, c)
-    /\ UNCHANGED <<series, msgs, del, work, sweeper, clock>>
+    /\ UNCHANGED <<attempts, series, msgs, del, work, sweeper, clock>>
 
 MergeCapture(u) ==
     /\ api[u].pc = "merging" /\ JobFree(api[u].of)
     /\ AnswerFound(u, api[u].of)
-    /\ UNCHANGED <<series, msgs, del, work, sweeper, clock>>
+    /\ UNCHANGED <<attempts, series, msgs, del, work, sweeper, clock>>
 
 (* A replay that exists: api/connections/service.py request_replay reads first, without a lock. *)
 Read(u, c) ==
     /\ Kind = "replay" /\ api[u].pc = "idle" /\ Present(c)
     /\ api' = [api EXCEPT ![u] = [pc |-> IF cap[c].state = "failed" THEN "read" ELSE "done", of |-> c]]
     /\ seen' = [seen EXCEPT !.promised = @ \cup {c}]
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, del, work, sweeper, clock>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, del, work, sweeper, clock>>
 
 RestartRead(u) ==
     LET c == api[u].of
@@ -203,28 +219,30 @@ RestartRead(u) ==
     /\ cap' = IF queue THEN [cap EXCEPT ![c].state = "queued"] ELSE cap
     /\ seen' = IF again THEN [seen EXCEPT !.since[c] = clock] ELSE seen
     /\ api' = [api EXCEPT ![u].pc = IF again THEN "committed" ELSE "done"]
-    /\ UNCHANGED <<bytes, series, msgs, del, work, sweeper, clock>>
+    /\ UNCHANGED <<attempts, bytes, series, msgs, del, work, sweeper, clock>>
 
 \* wakeups.wake, after the commit. Redis may be away: then the sweeper does it.
 Wake(u) ==
     /\ api[u].pc = "committed"
     /\ msgs' \in {msgs, msgs \cup {api[u].of}}
     /\ api' = [api EXCEPT ![u].pc = "done"]
-    /\ UNCHANGED <<cap, job, bytes, series, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, del, work, sweeper, clock, seen>>
 
 \* The process ends, or the connection to the database breaks: what is not committed is rolled back.
 ApiDies(u) ==
     /\ api[u].pc \in {"stored", "found", "merging", "read", "committed"}
     /\ api' = [api EXCEPT ![u].pc = "dead"]
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, del, work, sweeper, clock, seen>>
 
 -----------------------------------------------------------------------------
-(* Deletes: api/captures/service.py remove, remove_objects. *)
+(* Deletes: api/captures/service.py remove; the objects go with worker/collector.py remove_deleted. The row in   *)
+(* `deletions` that asks the sweeper for it is not in the model: it may get lost here, and Collect does the same. *)
+(* The rows of attempts are left to the sweeper.                                                                *)
 
 LockJob(d, c) ==
     /\ del[d].pc = "idle" /\ Present(c) /\ JobFree(c)
     /\ del' = [del EXCEPT ![d] = [pc |-> "locked", of |-> c]]
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, work, sweeper, clock, seen>>
 
 DeleteRow(d) ==
     LET c == del[d].of IN
@@ -233,7 +251,7 @@ DeleteRow(d) ==
     /\ job' = [job EXCEPT ![c] = NoJob]
     /\ del' = [del EXCEPT ![d].pc = "deleted"]
     /\ seen' = [seen EXCEPT !.deleted = @ \cup {c}]
-    /\ UNCHANGED <<bytes, series, msgs, api, work, sweeper, clock>>
+    /\ UNCHANGED <<attempts, bytes, series, msgs, api, work, sweeper, clock>>
 
 RemoveObjects(d) ==
     LET c == del[d].of IN
@@ -241,12 +259,12 @@ RemoveObjects(d) ==
     /\ bytes' = bytes \ {c}
     /\ series' = {s \in series : s.cap # c}
     /\ del' = [del EXCEPT ![d].pc = "done"]
-    /\ UNCHANGED <<cap, job, msgs, api, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, msgs, api, work, sweeper, clock, seen>>
 
 DeleteDies(d) ==
     /\ del[d].pc \in {"locked", "deleted"}
     /\ del' = [del EXCEPT ![d].pc = "dead"]
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, work, sweeper, clock, seen>>
 
 -----------------------------------------------------------------------------
 (* Workers: worker/tasks.py run_job. *)
@@ -273,20 +291,20 @@ Claim(w, c) ==
     /\ work' = Holding(w, c, "claimed")
     /\ seen' = [seen EXCEPT !.claims[c] = @ + 1]
     /\ msgs' \in {msgs, msgs \ {c}}
-    /\ UNCHANGED <<cap, bytes, series, api, del, sweeper, clock>>
+    /\ UNCHANGED <<attempts, cap, bytes, series, api, del, sweeper, clock>>
 
 \* jobs.begin: the job's row under this number, then the capture's, which says running from now on.
 Begin(w) ==
     /\ work[w].pc = "claimed" /\ JobFree(work[w].of)
     /\ work' = Worker(w, IF Held(w) THEN "beginning" ELSE "lost")
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
 Begun(w) ==
     LET c == work[w].of IN
     /\ work[w].pc = "beginning" /\ CapFree(c)
     /\ cap' = [cap EXCEPT ![c].state = "running"]
     /\ work' = Worker(w, "running")
-    /\ UNCHANGED <<job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
 \* As it was: one transaction for both rows. A worker that dies before its commit has tried, and nobody counts it.
 LockToClaim(w, c) ==
@@ -295,7 +313,7 @@ LockToClaim(w, c) ==
     /\ Claimable(c) /\ JobFree(c)
     /\ work' = [work EXCEPT ![w] = [pc |-> "locked", of |-> c, fence |-> 0, claim |-> 0]]
     /\ msgs' \in {msgs, msgs \ {c}}
-    /\ UNCHANGED <<cap, job, bytes, series, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, api, del, sweeper, clock, seen>>
 
 ClaimBoth(w) ==
     LET c == work[w].of IN
@@ -304,43 +322,68 @@ ClaimBoth(w) ==
     /\ cap' = [cap EXCEPT ![c].state = "running"]
     /\ work' = Holding(w, c, "running")
     /\ seen' = [seen EXCEPT !.claims[c] = @ + 1]
-    /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock>>
+    /\ UNCHANGED <<attempts, bytes, series, msgs, api, del, sweeper, clock>>
 
 \* Redis lost it; or who took it died before the claim, or found that the job is not to be had.
 LoseMessage(c) ==
     /\ c \in msgs
     /\ msgs' = msgs \ {c}
-    /\ UNCHANGED <<cap, job, bytes, series, api, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, api, del, work, sweeper, clock, seen>>
 
 \* Fetched, replayed, and the series put: analysis.run up to objects.put_file.
 PutSeries(w) ==
     /\ work[w].pc = "running" /\ HasBytes(work[w].of)
     /\ series' = Put(w)
     /\ work' = Worker(w, "put")
-    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
 
-\* jobs.hold: the job's row, under this number, for the transaction that writes the results.
-Hold(w) ==
-    /\ work[w].pc = "put" /\ JobFree(work[w].of)
-    /\ work' = Worker(w, IF Held(w) THEN "writing" ELSE "lost")
+\* attempts.start: the job's row under this number, held for a moment; an attempt without rows.
+Start(w) ==
+    /\ HasRows /\ work[w].pc = "put" /\ JobFree(work[w].of)
+    /\ attempts' = IF Held(w) THEN attempts \cup {Own(w, 0)} ELSE attempts
+    /\ work' = Worker(w, IF Held(w) THEN "storing" ELSE "lost")
     /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
-\* analysis._store_and_finish: rows, the capture's state, jobs.finish. The connection may break while the answer is
+\* attempts.writing: a share of the lock on the attempt's row, if it is open. No row that others wait for is locked.
+Add(w) ==
+    /\ work[w].pc = "storing" /\ ~ Whole(w)
+    /\ work' = Worker(w, IF OpenOf(w) # {} THEN "adding" ELSE "lost")
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+\* The batch is committed. No reader sees it.
+Added(w) ==
+    /\ work[w].pc = "adding"
+    /\ attempts' = (attempts \ OpenOf(w)) \cup {[a EXCEPT !.rows = @ + 1] : a \in OpenOf(w)}
+    /\ work' = Worker(w, "storing")
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+\* attempts.publish, or the one row of a replay: the job's row, under this number. It was held for as long as the rows
+\* were written.
+Hold(w) ==
+    /\ IF HasRows
+       THEN work[w].pc = "storing" /\ Whole(w)
+       ELSE work[w].pc = "put"
+    /\ JobFree(work[w].of)
+    /\ work' = Worker(w, IF Held(w) THEN "writing" ELSE "lost")
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+
+\* The capture's row names the attempt and the series, jobs.finish. The connection may break while the answer is
 \* under way: then this is committed and the worker sees an error.
 Commit(w) ==
     LET c == work[w].of IN
     /\ work[w].pc = "writing" /\ CapFree(c)
-    /\ cap' = [cap EXCEPT ![c] = [state |-> "done", named |-> Key(w)]]
+    /\ cap' = [cap EXCEPT ![c] = [state |-> "done", named |-> Key(w),
+                                  shows |-> IF OpenOf(w) = {} THEN None ELSE work[w].fence]]
     /\ job' = [job EXCEPT ![c].state = "done", ![c].lease = "none"]
     /\ seen' = [seen EXCEPT !.written[c] = @ + 1, !.by[c] = work[w].claim]
     /\ \E pc \in {"tidy", "unsure"} : work' = Worker(w, pc)
-    /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock>>
+    /\ UNCHANGED <<attempts, bytes, series, msgs, api, del, sweeper, clock>>
 
 \* The same error, but nothing was committed.
 RollBack(w) ==
     /\ work[w].pc = "writing"
     /\ work' = Worker(w, "unsure")
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
 \* worker/results.py discard: are the series named by a row? The job's row, once locked, tells (jobs.is_done). It was thought that an error
 \* means that no row names them. Afterwards jobs.release, as in Fault.
@@ -352,21 +395,21 @@ Unsure(w) ==
     /\ "unsure_commit" \in Defects \/ JobFree(c)
     /\ series' = IF committed /\ "unsure_commit" \notin Defects THEN series ELSE Removed(w)
     /\ work' = Idle(w)
-    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
 
 \* JobLost: somebody else holds the job, or it was deleted. What was put is taken away.
 Abandon(w) ==
     /\ work[w].pc = "lost"
     /\ series' = Removed(w)
     /\ work' = Idle(w)
-    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
 
 \* objects.delete_older_series.
 Tidy(w) ==
     /\ work[w].pc = "tidy"
     /\ series' = {s \in series : s.cap # work[w].of \/ s.key >= work[w].fence}
     /\ work' = Idle(w)
-    /\ UNCHANGED <<cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
 
 \* An error that may pass (the store is away, the bytes are gone, memory): jobs.release. The worker gives the job back:
 \* it is queued, and nobody may take it before its pause is over (not_before). After the last attempt it has failed.
@@ -377,12 +420,12 @@ GivenBack(c) ==
 
 Fault(w) ==
     LET c == work[w].of IN
-    /\ work[w].pc \in {"claimed", "running", "put"} /\ JobFree(c) /\ CapFree(c)
+    /\ work[w].pc \in {"claimed", "running", "put", "storing", "adding"} /\ JobFree(c) /\ CapFree(c)
     /\ series' = Removed(w)
     /\ job' = IF Held(w) THEN GivenBack(c) ELSE job
     /\ cap' = IF Held(w) THEN [cap EXCEPT ![c].state = GivenBack(c)[c].state] ELSE cap
     /\ work' = Idle(w)
-    /\ UNCHANGED <<bytes, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, bytes, msgs, api, del, sweeper, clock, seen>>
 
 \* The input is at fault: jobs.fail. For good.
 Fail(w) ==
@@ -391,33 +434,33 @@ Fail(w) ==
     /\ job' = IF Held(w) THEN [job EXCEPT ![c].state = "failed", ![c].lease = "none"] ELSE job
     /\ cap' = IF Held(w) THEN [cap EXCEPT ![c].state = "failed"] ELSE cap
     /\ work' = Idle(w)
-    /\ UNCHANGED <<bytes, series, msgs, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
 \* Killed, out of memory, unplugged. Redis may deliver its message to another: task_reject_on_worker_lost.
 Die(w) ==
     /\ work[w].pc # "idle"
     /\ msgs' \in {msgs, msgs \cup {work[w].of}}
     /\ work' = Idle(w)
-    /\ UNCHANGED <<cap, job, bytes, series, api, del, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, api, del, sweeper, clock, seen>>
 
 \* Nothing was heard of the worker that holds the job for lease_s: it is dead, or cut off, or only slow.
 Expire(c) ==
     /\ job[c].state = "running" /\ job[c].lease = "valid" /\ JobFree(c)
     /\ job' = [job EXCEPT ![c].lease = "expired"]
-    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
 \* The time in not_before has come.
 PauseEnds(c) ==
     /\ job[c].pause = "waits" /\ JobFree(c)
     /\ job' = [job EXCEPT ![c].pause = "over"]
-    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
 \* jobs.renew, jobs.report: the slow one is heard of again, before anybody took its job.
 Renew(w) ==
     LET c == work[w].of IN
-    /\ work[w].pc \in {"running", "put"} /\ JobFree(c) /\ Held(w) /\ job[c].lease = "expired"
+    /\ work[w].pc \in {"running", "put", "storing", "adding"} /\ JobFree(c) /\ Held(w) /\ job[c].lease = "expired"
     /\ job' = [job EXCEPT ![c].lease = "valid"]
-    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
 -----------------------------------------------------------------------------
 (* The sweeper: jobs.sweep, then jobs.send. It passes over rows that are locked (skip_locked). *)
@@ -442,7 +485,7 @@ SweepBack(c) ==
                           ![c].queued = IF WaitsAnew(c) THEN clock ELSE @]
     /\ sweeper' = c
     /\ seen' = IF WaitsAnew(c) THEN [seen EXCEPT !.since[c] = clock] ELSE seen
-    /\ UNCHANGED <<cap, bytes, series, msgs, api, del, work, clock>>
+    /\ UNCHANGED <<attempts, cap, bytes, series, msgs, api, del, work, clock>>
 
 GiveUp(c) ==
     /\ sweeper = None /\ JobFree(c) /\ CapFree(c)
@@ -450,19 +493,37 @@ GiveUp(c) ==
     /\ job[c].attempts >= AttemptsMax
     /\ job' = [job EXCEPT ![c].state = "failed", ![c].lease = "none"]
     /\ cap' = [cap EXCEPT ![c].state = "failed"]
-    /\ UNCHANGED <<bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
 SendAgain ==
     /\ sweeper # None
     /\ msgs' = msgs \cup {sweeper}
     /\ sweeper' = None
-    /\ UNCHANGED <<cap, job, bytes, series, api, del, work, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, api, del, work, clock, seen>>
 
 \* It dies before it sends, or Redis is away.
 SweeperDies ==
     /\ sweeper # None
     /\ sweeper' = None
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, work, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, del, work, clock, seen>>
+
+\* attempts.close_abandoned: no capture names the attempt, and its claim is over. One statement sees both at one moment.
+\* A batch under way is waited for; where its process hangs, its session is ended (the batch is rolled back: Fault, Die).
+Abandoned(a) ==
+    /\ ~ (Present(a.cap) /\ cap[a.cap].shows = a.fence)
+    /\ ~ (job[a.cap].state = "running" /\ job[a.cap].fence = a.fence)
+Adding(a) == \E w \in Workers : work[w].pc = "adding" /\ a \in OpenOf(w)
+Close ==
+    /\ \E a \in attempts :
+           /\ ~ a.closed /\ Abandoned(a) /\ ~ Adding(a)
+           /\ attempts' = (attempts \ {a}) \cup {[a EXCEPT !.closed = TRUE]}
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
+
+\* attempts.remove_closed: some rows at a time, which nobody sees, and the attempt's own row last. One step, since
+\* nothing depends on how many rows are left.
+RemoveRows ==
+    /\ \E a \in attempts : a.closed /\ attempts' = attempts \ {a}
+    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
 \* What no row names, and nobody is about to name. The code tells the latter by age (worker/collector.py).
 Coming(c) == \E u \in Uploads : u = c /\ api[u].pc \in {"stored", "found", "merging"}
@@ -474,12 +535,12 @@ Collect ==
     /\ StrayBytes # {} \/ StraySeries # {}
     /\ bytes' = bytes \ StrayBytes
     /\ series' = series \ StraySeries
-    /\ UNCHANGED <<cap, job, msgs, api, del, work, sweeper, clock, seen>>
+    /\ UNCHANGED <<attempts, cap, job, msgs, api, del, work, sweeper, clock, seen>>
 
 Tick ==
     /\ clock < ClockMax
     /\ clock' = clock + 1
-    /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, work, sweeper, seen>>
+    /\ UNCHANGED <<attempts, cap, job, bytes, series, msgs, api, del, work, sweeper, seen>>
 
 -----------------------------------------------------------------------------
 
@@ -497,8 +558,8 @@ Api(u) ==
 Delete(d) == DeleteRow(d) \/ RemoveObjects(d)
 
 Work(w) ==
-    \/ Begin(w) \/ Begun(w) \/ ClaimBoth(w) \/ PutSeries(w) \/ Hold(w) \/ Commit(w) \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w)
-    \/ Fault(w) \/ Fail(w) \/ Die(w)
+    \/ Begin(w) \/ Begun(w) \/ ClaimBoth(w) \/ PutSeries(w) \/ Start(w) \/ Add(w) \/ Added(w) \/ Hold(w) \/ Commit(w)
+    \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w) \/ Fault(w) \/ Fail(w) \/ Die(w)
 
 Next ==
     \/ \E u \in Uploads : Api(u) \/ ApiDies(u)
@@ -506,11 +567,13 @@ Next ==
     \/ \E w \in Workers : Work(w) \/ Renew(w) \/ \E c \in Ids : Claim(w, c) \/ LockToClaim(w, c)
     \/ \E c \in Ids : LoseMessage(c) \/ Expire(c) \/ PauseEnds(c) \/ SweepBack(c) \/ GiveUp(c)
     \/ SendAgain \/ SweeperDies \/ Collect \/ Tick
+    \/ Close \/ RemoveRows
     \/ AtRest
 
 (* What may be relied on, and why.                                                                        *)
 (*  - A process that does not die goes on (WF on its steps; Celery's task_time_limit ends a worker           *)
 (*    that hangs; a broken connection ends a transaction and frees its locks).                             *)
+(*  - The sweeper's second thread comes round to each attempt that is to go.                              *)
 (*  - A lease runs out by the clock if nobody renews it, and a holder renews only while it lives; a pause  *)
 (*    before another attempt ends by the clock.                                                            *)
 (*  - The sweeper comes round every sweep_interval_s, to each row that waits.                              *)
@@ -526,14 +589,29 @@ Fairness ==
                       /\ SF_vars(\E w \in Workers : Claim(w, c) \/ LockToClaim(w, c))
     /\ SF_vars(SendAgain)
     /\ WF_vars(Collect) /\ WF_vars(Tick)
+    /\ WF_vars(Close \/ RemoveRows)
 
 Spec == Init /\ [][Next]_vars /\ Fairness
+
+(* Workers that may hang wherever they stand, without dying, for ever: only a transaction of an instant, which    *)
+(* PostgreSQL ends when its client says nothing (idle_in_transaction_session_timeout), comes to an end. While     *)
+(* rows were written in the transaction that publishes them, that one took minutes and could hang too.            *)
+Instants(w) == Begun(w) \/ ("one_transaction" \notin Defects /\ (Commit(w) \/ RollBack(w)))
+HangingSpec ==
+    /\ Init /\ [][Next]_vars
+    /\ \A u \in Uploads : WF_vars(Api(u))
+    /\ \A d \in Deletes : WF_vars(Delete(d))
+    /\ \A w \in Workers : WF_vars(Instants(w))
+    /\ \A c \in Ids : WF_vars(Expire(c)) /\ WF_vars(SweepBack(c) \/ GiveUp(c))
+    /\ SF_vars(SendAgain)
 
 -----------------------------------------------------------------------------
 (* What must hold. *)
 
 TypeOK ==
-    /\ cap \in [Ids -> [state: Rows, named: Nat]]
+    /\ cap \in [Ids -> [state: Rows, named: Nat, shows: Nat]]
+    /\ attempts \subseteq [cap: Ids, fence: 1..99, by: 1..99, rows: 0..Batches, closed: BOOLEAN]
+    /\ \A a, b \in attempts : a.cap = b.cap /\ a.fence = b.fence => a = b
     /\ \A c \in Ids : /\ job[c].state \in Rows /\ job[c].lease \in {"none", "valid", "expired"}
                       /\ job[c].pause \in {"none", "waits", "over"}
                       \* The table's check constraints `lease` and `not_before`.
@@ -567,6 +645,20 @@ ResultsOnce ==
 SeriesThere ==
     \A c \in Ids : cap[c].state = "done" => [cap |-> c, key |-> cap[c].named, by |-> seen.by[c]] \in series
 
+\* Readers see the whole rows of one attempt, that of the claim that ended the job, and nothing of any other capture.
+Stored(c) == HasRows /\ cap[c].state = "done"
+WholeResults ==
+    \A c \in Ids :
+        /\ Visible(c) = IF Stored(c) THEN {[cap |-> c, fence |-> cap[c].shows, by |-> seen.by[c], rows |-> Batches,
+                                           closed |-> FALSE]} ELSE {}
+        /\ Stored(c) => cap[c].shows = job[c].fence
+\* A worker that is long at work holds no row that a request, the sweeper or its own lease waits for.
+HeldForAnInstant == \A c \in Ids, w \in Workers : <<"worker", w>> \in HoldsJob(c) => OpenOf(w) = {} \/ Whole(w)
+\* Only a claim of a job writes rows, and only its own.
+RowsOfClaims == \A a \in attempts : a.by <= seen.claims[a.cap]
+\* While a worker writes rows, its attempt is there to take them.
+NotRemovedUnderWrites == \A w \in Workers : work[w].pc = "adding" => OpenOf(w) # {}
+
 AttemptsCapped == \A c \in Ids : job[c].attempts <= AttemptsMax
 
 \* Two transactions that each wait for the other's row: PostgreSQL would end one of them with an error.
@@ -575,6 +667,24 @@ NoDeadlock == \A c \in Ids : ~ (\E a \in WaitsForCap(c), b \in WaitsForJob(c) : 
 \* However old the job, a lost wake-up is made good in the time that it has already waited, or ResendAfter.
 SoonAgain ==
     \A c \in Ids : job[c].state = "queued" => Patience(c) <= Max(ResendAfter, job[c].sent - seen.since[c])
+
+\* What readers see changes at once, with the capture's state: to the whole when its job is done, and to nothing with a
+\* delete. No step of a worker that writes rows, and none of the sweeper, changes it.
+SeenAtOnce ==
+    [][\A c \in Ids : Visible(c)' # Visible(c) =>
+           \/ cap[c].state = "running" /\ cap'[c].state = "done" /\ Visible(c) = {}
+           \/ cap[c].state = "done" /\ cap'[c].state = "absent"]_vars
+\* A closed attempt gets no more rows and is not opened again; an open one loses none and does not vanish.
+ClosedForGood ==
+    [][\A a \in attempts :
+           LET later == {b \in attempts' : b.cap = a.cap /\ b.fence = a.fence} IN
+           IF a.closed THEN later \subseteq {a}
+           ELSE \E b \in later : IF b.closed THEN b.rows = a.rows ELSE b.rows >= a.rows]_vars
+\* A delete changes the two rows, however many rows of attempts there are: these are the sweeper's.
+DeletedAtOnce ==
+    [][\A c \in Ids : Present(c) /\ cap'[c].state = "absent" =>
+           /\ job'[c] = NoJob /\ attempts' = attempts
+           /\ \E d \in Deletes : del[d].of = c /\ del'[d].pc = "deleted"]_vars
 
 \* Done is done: nothing but a delete changes it. The fencing number only grows.
 DoneIsFinal ==
@@ -635,4 +745,10 @@ EveryRequestEnds ==
     /\ \A d \in Deletes : del[d].pc = "locked" ~> del[d].pc \in {"done", "dead"}
 \* What no row names does not stay in the store: above all, the bytes of a capture that was deleted.
 StraysGo == []<>(StrayBytes = {} /\ StraySeries = {})
+\* Nothing unpublished stays for ever, and nothing of a capture that was deleted.
+UnseenGoes == []<>(\A a \in attempts : ~ Abandoned(a))
+\* Nobody holds a job's row for ever, also where workers hang: a DELETE gets it.
+RowsComeFree == \A c \in Ids : []<>JobFree(c)
+\* A job whose worker is not heard of is taken from it, whatever its worker does: it may hang for ever.
+Succeeded == \A c \in Ids : job[c].lease = "expired" ~> job[c].lease # "expired"
 =============================================================================
