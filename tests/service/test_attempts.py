@@ -290,11 +290,11 @@ def test_sixteen_deletes_while_a_capture_is_stored_delay_nobody(
             return sorted(d.result()[0] for d in deletes), {o.result()[0] for o in others}, slowest
 
     all_at_once(str(uuid.uuid4()))  # opens the pool's connections
-    assert all_at_once(str(uuid.uuid4()))[:2] == ([404] * 16, {200, 202})
+    _, _, usual = all_at_once(str(uuid.uuid4()))  # while nothing is stored
     with storing(job, monkeypatch):
         deleted, others, slowest = all_at_once(capture)
         assert (deleted, others) == ([204] + [404] * 15, {200, 202})
-        assert slowest < 1, "somebody waits for the worker's transaction"
+        assert slowest < usual + 1, "somebody waits for the worker's transaction"
         assert client.get(f"/v1/captures/{capture}").status_code == 404
         again, _ = upload_bytes(client, many)
         assert again != capture, "the same bytes are a new capture"
