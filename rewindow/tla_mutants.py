@@ -470,13 +470,17 @@ def walk(node: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change. key: the definition, the rule and the line, with what was changed in braces; text: the module."""
+    """One change. key: the definition, the rule and the line, with what was changed in braces; text: the module.
+
+    end: where in that text the changed definition ends, in characters.
+    """
 
     definition: str
     rule: str
     key: str
     line: int
     text: str
+    end: int
 
 
 @dataclass
@@ -699,7 +703,8 @@ class _Changes:
             taken[key] = taken.get(key, 0) + 1
             if taken[key] > 1:
                 key += f" ({taken[key]})"
-            yield Mutant(within, rule, key, self.text.count("\n", 0, start) + 1, text)
+            ends = self.definitions[within].body.end + len(text) - len(self.text)
+            yield Mutant(within, rule, key, self.text.count("\n", 0, start) + 1, text, ends)
 
     def shown(self, start: int, end: int, replacement: str) -> str:
         """The lines of a change, with `{what was -> what is}` in its place."""

@@ -271,5 +271,4 @@ JudgeInit ==
         /\ before = [s \in Subflows |-> f[s].before]
         /\ conInitial = c /\ ((\E s \in Subflows : f[s].initial) => c)
         /\ alpha = a /\ (a # AlphaStart => c)
-JudgeSpec == JudgeInit /\ [][Next]_vars
 =============================================================================
