@@ -31,6 +31,8 @@ SHARE_MIN = 0.95
 SLOWER_MAX = 20
 """A mutant may take so many times as long as the specification does; it has more states, or none that end."""
 SECONDS_MIN = 60
+TOGETHER_MAX = 40
+"""Mutants in one run of TLC; it begins again after each that it cannot work out."""
 
 KILLED, DEADLOCK, BROKEN, ENDLESS, SURVIVES, INVALID = (
     "killed",
@@ -258,9 +260,12 @@ def _kills_together(
                 raise specs.SpecUnreadable(f"{manifest.spec}: {judge} cannot judge: {found[0]} is violated")
             kills |= {number: _Kill(judge, by) for number, by in found.items()}
             wanted -= found.keys()
-            at = tla_schemata.mutant_at(outcome)
-            if at not in wanted:
+            if outcome.exit == 0 and not outcome.stopped:
                 break
+            at = tla_schemata.mutant_at(outcome.printed)
+            if at not in wanted:
+                said = outcome.stopped or " ".join(outcome.errors)[:200]
+                raise specs.SpecUnreadable(f"{manifest.spec}: {judge} cannot judge many at once: {said}")
             wanted.remove(at)
     return kills
 
@@ -365,8 +370,8 @@ def judge(
     ):
         try:
             folder = Path(temporary)
-            runs = {name: pool.submit(_baseline, manifest, name, tlc, stop, folder) for name in plan.judges}
-            baselines = {name: run.result() for name, run in runs.items()}
+            alone = {name: pool.submit(_baseline, manifest, name, tlc, stop, folder) for name in plan.judges}
+            baselines = {name: run.result() for name, run in alone.items()}
             place = {m.key: i for i, m in enumerate(chosen)}
             judged: dict[int, Judged] = {}
 
@@ -375,9 +380,10 @@ def judge(
                 if on_judged:
                     on_judged(result)
 
-            # Neighbours are changes of one definition, and much alike: each share has some of all.
+            # Neighbours are changes of one definition, and much alike: each run has some of all.
             numbered = dict(enumerate(chosen, 1))
-            shares = [{n: m for n, m in numbered.items() if n % jobs == share} for share in range(jobs)]
+            runs = -(-len(chosen) // TOGETHER_MAX)
+            shares = [{n: m for n, m in numbered.items() if n % runs == share} for share in range(runs)]
             together = [pool.submit(_kills_together, manifest, plan, share, tlc, stop) for share in shares]
             left = dict(numbered)
             for future in concurrent.futures.as_completed(together):

@@ -631,6 +631,11 @@ class _Changes:
                     return None
         return None
 
+    def is_known(self, node: Node) -> bool:
+        """Whether it is the same value as its left side, in each judge."""
+        values = [(self.value(node, c), self.value(node.children[0], c)) for c in self.rules.judges]
+        return all(whole is not None and whole == left for whole, left in values)
+
     def is_false(self, node: Node) -> bool:
         return all(self.value(node, constants) is False for constants in self.rules.judges)
 
@@ -753,7 +758,7 @@ class _Changes:
         if node.kind == "infix":
             if text in _FLIPPED and not assigned:
                 self.change(*node.at, _FLIPPED[text], COMPARISON)
-            if text in ("\\cup", "\\union", "\\cap", "\\intersect", "\\"):
+            if text in ("\\cup", "\\union", "\\cap", "\\intersect", "\\") and not self.is_known(node):
                 self.change(node.children[0].end, node.end, "", OPERAND)
             if text in _ARITHMETIC and not in_sum and not any(self.is_number(t) for t in self.terms(node)):
                 self.one_more_or_less(node)
@@ -804,13 +809,21 @@ class _Changes:
         if bare.kind in ("infix", "list") and bare.text == operator:
             return  # its own parts are dropped, one at a time
         if operator == "\\/":
-            self.change(child.start, child.end, "FALSE", DISJUNCT)
+            if not self.is_false(child):
+                self.change(child.start, child.end, "FALSE", DISJUNCT)
             return
-        if bare.kind == "prefix" and bare.text == "UNCHANGED":
+        if self.is_true(child) or self.is_unchanged(bare):
             return
         variables = sorted(self.assigns(child))
         kept = f"UNCHANGED <<{', '.join(variables)}>>" if variables else "TRUE"
         self.change(child.start, child.end, kept, CONJUNCT)
+
+    def is_unchanged(self, node: Node) -> bool:
+        """`UNCHANGED x`, or the same said as `x' = x`."""
+        if node.kind == "prefix" and node.text == "UNCHANGED":
+            return True
+        value = node.children[1] if node.kind == "infix" and node.text == "=" else None
+        return value is not None and value.kind == "name" and _assigned(node) == value.text
 
     def swap(self, node: Node, scope: list[str]) -> None:
         """Another variable of the same type that is bound here; where a parameter is alone, another member."""

@@ -16,6 +16,7 @@ from rewindow.tla_mutants import Definition, Mutant, definitions_of, tokens_of
 
 MODULE = "Mutants__"
 _EXTENDS = re.compile(r"^EXTENDS\s+\w+(?:\s*,\s*\w+)*|^-{4,}\s*MODULE\s+\w+\s*-{4,}", re.MULTILINE)
+_AT = re.compile(r'<<"at", (\d+)>>')
 _KILLED = re.compile(r'<<"killed", (\d+), "(\w+)">>')
 _BEGINNING = {"INIT": "Init", "NEXT": "Next"}
 
@@ -33,8 +34,6 @@ def schemata_of(text: str, mutants: Mapping[int, Mutant], roots: Sequence[str]) 
         variants |= {number: m.text[definition.start : m.end] for number, m in changed[name].items()}
         family = "\n".join(_family(definition, variants))
         result = f"{result[: definition.start]}{family}{result[definition.body.end :]}"
-    # TLCEval keeps a value that no variable is in; here, mutant__ is.
-    result = re.sub(r"\bTLCEval\(", "(", result)
     heads = list(_EXTENDS.finditer(result))
     after = heads[-1].end()
     return f"{result[:after]}\nVARIABLE mutant__\n{result[after:]}"
@@ -95,17 +94,22 @@ def judge_of(folder: Path, module: str, config: specs.Config, numbers: Sequence[
     if taken.keys() != _BEGINNING.keys():
         return None
     texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.tla"))]
-    members = ", ".join(map(str, numbers))
+    members, looked_at = ", ".join(map(str, numbers)), max(numbers) + 1
     lines = [
         f"---- MODULE {MODULE} ----",
         f"EXTENDS {Path(module).stem}",
         "LOCAL TLC__ == INSTANCE TLC",
         f"ASSUME \\A i \\in {{{members}}} : TLC__!TLCSet(i, FALSE)",
+        f"ASSUME TLC__!TLCSet({looked_at}, <<>>)",
         "Dead__ == TLC__!TLCGet(mutant__)",
+        # Printed before anything of a mutant is worked out: the last one is that which TLC stops at.
+        f"At__ == IF TLC__!TLCGet({looked_at}) = <<mutant__>> THEN TRUE",
+        f'        ELSE TLC__!PrintT(<<"at", mutant__>>) /\\ TLC__!TLCSet({looked_at}, <<mutant__>>)',
         "Judged__(holds, property) ==",
-        '    Dead__ \\/ holds \\/ (TLC__!PrintT(<<"killed", mutant__, property>>) /\\ TLC__!TLCSet(mutant__, TRUE))',
+        "    IF Dead__ THEN TRUE ELSE IF At__ /\\ holds THEN TRUE",
+        '    ELSE TLC__!PrintT(<<"killed", mutant__, property>>) /\\ TLC__!TLCSet(mutant__, TRUE)',
         f"Init__ == mutant__ \\in {{{members}}} /\\ {taken['INIT']}",
-        f"Next__ == mutant__' = mutant__ /\\ ~ Dead__ /\\ {taken['NEXT']}",
+        f"Next__ == mutant__' = mutant__ /\\ ~ Dead__ /\\ At__ /\\ {taken['NEXT']}",
     ]
     lines += [f'{name}__ == Judged__({name}, "{name}")' for name in config.invariants]
     for name in config.properties:
@@ -114,7 +118,7 @@ def judge_of(folder: Path, module: str, config: specs.Config, numbers: Sequence[
             return None
         lines += [f"{name}__A ==", steps]
         lines += [f'{name}__ == [][Judged__({name}__A, "{name}")]_<<vars, mutant__>>']
-    statements = [f"{keyword} {taken[keyword]}".replace(taken[keyword], f"{_BEGINNING[keyword]}__") for keyword in taken]
+    statements = [f"{keyword} {name}__" for keyword, name in _BEGINNING.items()]
     for keyword, rest in config.statements:
         if keyword in specs.INVARIANTS or keyword in specs.PROPERTIES:
             statements.append(keyword + "".join(f" {name}__" for name in rest.split()))
@@ -132,10 +136,6 @@ def kills_of(printed: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def mutant_at(outcome: specs.Outcome) -> int | None:
-    """The mutant that TLC could not work out, None when it worked out all."""
-    if outcome.exit == 0 and not outcome.stopped:
-        return None
-    named = [n for said in outcome.errors for n in re.findall(r"\bmutant__ = (\d+)", said)]
-    states = [s.values["mutant__"] for s in outcome.counterexample if "mutant__" in s.values]
-    return int((named or states)[-1]) if named or states else None
+def mutant_at(printed: Sequence[str]) -> int | None:
+    """The mutant that TLC looked at last."""
+    return next((int(at[1]) for line in reversed(printed) if (at := _AT.fullmatch(line))), None)
