@@ -1,10 +1,10 @@
 """Which properties notice a small change of a specification, and which changes none notices.
 
 `rewindow specs mutants` makes every change of a specification's actions by rule (`tla_mutants.py`), has TLC judge each
-with the configurations that the manifest names, and says which property kills it. Mutants are judged together first, many
-in one run of TLC (`tla_schemata.py`); those that no property kills there are judged again one by one, which says what
-comes of each. They are listed in `survivors.json` beside the manifest, each with the reason; the command fails on every
-difference from that list. `specs/README.md` describes both.
+with the configurations that the manifest names, and says which property kills it. Mutants are judged together first,
+many in one run of TLC (`tla_schemata.py`); those that no property kills there are judged again one by one, which says
+what comes of each. They are listed in `survivors.json` beside the manifest, each with the reason; the command fails on
+every difference from that list. `specs/README.md` describes both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""All mutants of a TLA+ specification in one module, so that one run of TLC judges them (mutant schemata, Untch 1993).
+"""All mutants of a TLA+ specification in one module, so that one run of TLC judges them.
 
-Each definition that mutants change becomes a choice between its variants, made by the variable `mutant__`, which has one
-value in a behaviour. A property that does not hold prints which mutant it kills, and that mutant takes no step any more.
+These are mutant schemata (Untch, Offutt, Harrold 1993): each definition that mutants change becomes a choice between
+its variants. The variable `mutant__`, which has one value in a behaviour, makes the choice. A property that does not hold
+prints which mutant it kills, and that mutant takes no step any more.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _renamed(text: str, name: str, new: str) -> str:
 
 
 def steps_of(text: str, name: str) -> str | None:
-    """A of a property `name == [][ A ]_vars`, each word at its column; None when it is defined otherwise, or not here."""
+    """A of a property `name == [][ A ]_vars`, each word at its column; None where it is defined otherwise, or not."""
     tokens = tokens_of(text)
     tops = [i for i, token in enumerate(tokens) if token.column == 0] + [len(tokens)]
     for here, following in itertools.pairwise(tops):
@@ -89,7 +90,7 @@ def steps_of(text: str, name: str) -> str | None:
 
 
 def judge_of(folder: Path, module: str, config: specs.Config, numbers: Sequence[int]) -> tuple[str, str] | None:
-    """A module and its *.cfg that judge these mutants; None when this judge asks more than the steps of `INIT` and `NEXT`."""
+    """A module and its *.cfg that judge these mutants; None where a judge asks for more than steps."""
     taken = {keyword: rest.strip() for keyword, rest in config.statements if keyword in _BEGINNING}
     if taken.keys() != _BEGINNING.keys():
         return None
