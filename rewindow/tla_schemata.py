@@ -1,8 +1,8 @@
 """All mutants of a TLA+ specification in one module, so that one run of TLC judges them.
 
 These are mutant schemata (Untch, Offutt, Harrold 1993): each definition that mutants change becomes a choice between
-its variants. The variable `mutant__`, which has one value in a behaviour, makes the choice. A property that does not hold
-prints which mutant it kills, and that mutant takes no step any more.
+its variants. The variable `mutant__`, which has one value in a behaviour, makes the choice. A property that does not
+hold prints which mutant it kills, and that mutant takes no step any more.
 """
 
 from __future__ import annotations
