@@ -631,10 +631,15 @@ class _Changes:
                     return None
         return None
 
-    def is_known(self, node: Node) -> bool:
-        """Whether it is the same value as its left side, in each judge."""
-        values = [(self.value(node, c), self.value(node.children[0], c)) for c in self.rules.judges]
-        return all(whole is not None and whole == left for whole, left in values)
+    def is_left_side(self, node: Node) -> bool:
+        """Whether an operation of sets gives its left side in each judge: with an empty set, or where both are known."""
+        left, right = node.children
+        for constants in self.rules.judges:
+            whole, without = self.value(node, constants), self.value(left, constants)
+            of_nothing = node.text in ("\\cup", "\\union", "\\") and self.value(right, constants) == frozenset()
+            if not of_nothing and (whole is None or whole != without):
+                return False
+        return True
 
     def is_false(self, node: Node) -> bool:
         return all(self.value(node, constants) is False for constants in self.rules.judges)
@@ -758,7 +763,7 @@ class _Changes:
         if node.kind == "infix":
             if text in _FLIPPED and not assigned:
                 self.change(*node.at, _FLIPPED[text], COMPARISON)
-            if text in ("\\cup", "\\union", "\\cap", "\\intersect", "\\") and not self.is_known(node):
+            if text in ("\\cup", "\\union", "\\cap", "\\intersect", "\\") and not self.is_left_side(node):
                 self.change(node.children[0].end, node.end, "", OPERAND)
             if text in _ARITHMETIC and not in_sum and not any(self.is_number(t) for t in self.terms(node)):
                 self.one_more_or_less(node)

@@ -147,7 +147,8 @@ Carriers(s) == {r \in Subflows : s \in flight[r]}
 \* Written, and nobody is carrying it who can: what was on a subflow in loss state goes to the others too.
 Queue == {s \in 1..written : s \notin acked /\ Carriers(s) \subseteq lost}
 
-Oldest == IF acked = Segments THEN Data + 1 ELSE Least(Segments \ acked)
+\* The oldest segment that is not acknowledged; one past the last when all are.
+Oldest == 1 + Cardinality({s \in Segments : 1..s \subseteq acked})
 WindowEnd == Oldest + ReceiveWindow                 \* the first segment that the receiver has no room for
 Space(j) == Larger(cwnd[j] - Cardinality(flight[j]), 0)
 
@@ -191,8 +192,9 @@ Write ==
 
 \* The oldest segment of r is acknowledged; the window grows, or not yet.
 Ack(r) ==
-    /\ r \notin lost /\ flight[r] # {}
-    /\ LET s == Least(flight[r]) IN
+    /\ r \notin lost
+    /\ \E s \in flight[r] :
+       /\ \A q \in flight[r] : s <= q
        /\ flight' = [flight EXCEPT ![r] = @ \ {s}]
        /\ acked' = acked \cup {s}
     /\ \E grown \in {0, 1} : cwnd' = [cwnd EXCEPT ![r] = IF @ < WindowMax THEN @ + grown ELSE @]
@@ -262,6 +264,7 @@ TypeOK ==
     /\ rtt \in Rtts /\ cwnd \in [Subflows -> 1..WindowMax] /\ written \in 0..Data
     /\ flight \in [Subflows -> SUBSET (1..written)] /\ acked \subseteq 1..written
     /\ written < Oldest + Buffer /\ lost \cap closed = {} /\ \A r \in closed : flight[r] = {}
+    /\ troubles \in 0..Troubles
 
 \* Every segment is scheduled once: two subflows that can send never carry the same one.
 Once == \A s \in Segments : Cardinality(Carriers(s) \ lost) <= 1
@@ -407,7 +410,7 @@ Closed(r) ==
     /\ Emptied(r) /\ OnlyTroubled
     /\ UNCHANGED <<rtt, cwnd, written, carried, acked>>
 GivenUp(r) ==
-    /\ Usable(r) /\ flight[r] # {} /\ Emptied(r) /\ OnlyTroubled
+    /\ GivesUp /\ Usable(r) /\ flight[r] # {} /\ Emptied(r) /\ OnlyTroubled
     /\ UNCHANGED <<rtt, cwnd, written, carried, acked, lost, closed>>
 Measured == rtt' # rtt /\ rtt' \in Rtts /\ OnlyTroubled /\ UNCHANGED <<cwnd, written, flight, carried, acked, lost, closed>>
 Written ==
