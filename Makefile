@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate corpus bench profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate corpus bench bench-storing profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -49,6 +49,10 @@ corpus: ## compare what is found in captures with tshark; CAPTURES= names their 
 bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes 1g"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.speed $(OPTIONS)
+
+bench-storing: ## what the service needs to store a capture, beside the command line; OPTIONS="--runs 1"
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.storing $(OPTIONS)
 
 profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
@@ -19,6 +19,8 @@ from api.captures import endpoints as captures
 from api.connections import endpoints as connections
 from api.health import endpoints as health
 from api.model_checks import endpoints as model_checks
+from api.parameters import refuse_unknown
+from api.sessions import endpoints as sessions
 from api.specs import endpoints as specs
 from api.teams import endpoints as teams
 from store import logs
@@ -41,6 +43,10 @@ class _Headers(BaseHTTPMiddleware):
         return response
 
 
+_PAGES = ("", "captures", "connections", "specifications", "model-checks")
+"""First parts of the addresses that the dashboard knows (App.svelte)."""
+
+
 @asynccontextmanager
 async def _lifespan(_: FastAPI) -> AsyncIterator[None]:
     yield
@@ -59,8 +65,9 @@ def routes() -> FastAPI:
         responses=errors.RESPONSES,
     )
     errors.install(app)
-    for module in (captures, connections, algorithms, specs, model_checks, teams, health):
-        app.include_router(module.router)
+    for module in (captures, connections, algorithms, specs, model_checks, teams, sessions):
+        app.include_router(module.router, dependencies=[Depends(refuse_unknown)])
+    app.include_router(health.router)
     return app
 
 
@@ -77,9 +84,14 @@ def create() -> FastAPI:
 def _serve_dashboard(app: FastAPI, folder: Path) -> None:
     app.mount("/assets", StaticFiles(directory=folder / "assets"), name="assets")
 
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        """The API's description, to read and to try out."""
+        return FileResponse(folder / "docs.html", headers={"Cache-Control": "no-cache"})
+
     @app.get("/{path:path}", include_in_schema=False)
     async def page(path: str) -> FileResponse:
         """The dashboard is one page, which reads the address itself."""
-        if path.startswith("v1/"):
-            raise errors.NotFound("no such route")
+        if path.split("/")[0] not in _PAGES:
+            raise errors.NotFound("there is no such address; /docs describes those of the API")
         return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})

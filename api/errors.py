@@ -9,8 +9,12 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import Field
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from api import glossary
 from api.schemas import Schema
 
 log = structlog.get_logger()
@@ -53,6 +57,12 @@ class TimedOut(Problem):
     status = 408
 
 
+class Conflict(Problem):
+    """The object is in a state in which this is not possible."""
+
+    status = 409
+
+
 class TooLarge(Problem):
     status = 413
 
@@ -80,6 +90,15 @@ def _render(status: int, detail: str, headers: dict[str, str] | None = None, **m
     return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
 
 
+class WrongField(Schema):
+    """A part of the request that is not as the API takes it."""
+
+    where: list[str | int]
+    """path, query, body or header, then the way to the field."""
+    what: str
+    """What is wrong with it."""
+
+
 class ProblemOut(Schema):
     """Problem details (RFC 9457). Some problems have further members."""
 
@@ -87,34 +106,67 @@ class ProblemOut(Schema):
     title: str
     status: int
     detail: str
+    errors: list[WrongField] = Field(default_factory=list)
+    """With 422: each field that is wrong."""
+    dependencies: dict[str, str] = Field(default_factory=dict)
+    """With 503 of /readyz: what each dependency answers."""
 
 
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    "default": {
-        "description": "A problem (RFC 9457)",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
-    }
-}
+def problem(description: str) -> dict[str, Any]:
+    """An answer of the OpenAPI document."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}
+    return {"description": description, "content": content}
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {"default": problem("Any other problem (RFC 9457)")}
 """What every endpoint may answer instead."""
 
+_OF_TOKENS = {
+    "401": problem("No token, or one that is unknown, expired or revoked."),
+    "403": problem("The token lacks the scope that this needs."),
+}
 
-def _add_problem_schema(app: FastAPI) -> None:
-    """FastAPI puts only schemas of JSON answers among the components."""
-    document = app.openapi
+
+def _add_problems(operation: dict[str, Any], path: str) -> None:
+    """The problems that follow from what an endpoint takes, unless it describes them itself."""
+    answers: dict[str, dict[str, Any]] = {}
+    if operation.get("security"):
+        answers |= _OF_TOKENS
+    if "{" in path:
+        answers["404"] = problem("The team has none of this id.")
+    if path.startswith("/v1/"):
+        answers["422"] = problem("A parameter, or the body, is unknown or not as described; nothing was done.")
+    if any(p["name"] == "cursor" for p in operation.get("parameters", [])):
+        answers["400"] = problem("The cursor was not made by this list.")
+    given = operation["responses"]
+    operation["responses"] = dict(sorted({**answers, **given}.items()))
+
+
+def _complete_document(app: FastAPI) -> None:
+    """FastAPI puts only schemas of JSON answers among the components, and knows nothing of our problems."""
+    made = app.openapi
 
     def openapi() -> dict[str, Any]:
-        found = document()
-        found["components"]["schemas"]["ProblemOut"] = ProblemOut.model_json_schema()
-        return found
+        document = made()
+        schemas = document["components"]["schemas"]
+        if "ProblemOut" not in schemas:  # it is made anew when routes are added
+            its = ProblemOut.model_json_schema(ref_template="#/components/schemas/{model}", mode="validation")
+            schemas |= its.pop("$defs")
+            schemas["ProblemOut"] = its
+            for path, operations in document["paths"].items():
+                for operation in operations.values():
+                    _add_problems(operation, path)
+            glossary.describe(document)
+        return document
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
 
 
 def install(app: FastAPI) -> None:
-    _add_problem_schema(app)
+    _complete_document(app)
 
     @app.exception_handler(Problem)
-    async def problem(_: Request, e: Problem) -> JSONResponse:
+    async def refused(_: Request, e: Problem) -> JSONResponse:
         return _render(e.status, e.detail, e.headers, **e.members)
 
     @app.exception_handler(RequestValidationError)
@@ -126,6 +178,14 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(_: Request, e: HTTPException) -> JSONResponse:
         return _render(e.status_code, str(e.detail), dict(e.headers or {}))
+
+    async def busy(request: Request, e: Exception) -> JSONResponse:
+        """The database is away, has no connection left, or a row stays locked."""
+        log.warning("request.unavailable", path=request.url.path, reason=str(e))
+        return _render(503, "the database does not answer at the moment", {"Retry-After": "1"})
+
+    for kind in (OperationalError, PoolTimeout):
+        app.add_exception_handler(kind, busy)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, e: Exception) -> JSONResponse:

@@ -1,4 +1,8 @@
-"""The caller of a request: its bearer token belongs to one team, and every query is scoped by `Caller.team_id`."""
+"""The caller of a request: its token belongs to one team, and every query is scoped by `Caller.team_id`.
+
+A script sends the token with each request (`Authorization: Bearer`). A browser sends it once (api/sessions) and has a
+cookie instead. What a cookie may change is refused to pages of other origins.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from fastapi import Depends
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from sqlalchemy import func, or_, select
+from fastapi import Depends, Request
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api.errors import Forbidden, Unauthenticated
 from store.database import async_engine
-from store.models import Token
+from store.models import BrowserSession, Token
 from store.tokens import PREFIX, token_hash
 
 
@@ -38,7 +43,10 @@ async def _session() -> AsyncIterator[AsyncSession]:
 # "function": committed before the response is sent, so that the row exists when a client reads the 202.
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 
+COOKIE = "rewindow_session"
+
 _bearer = HTTPBearer(auto_error=False, description="A token that begins with rw_")
+_cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="Of a browser that has signed in (POST /v1/session)")
 
 
 @dataclass(frozen=True)
@@ -52,28 +60,58 @@ async def authenticate(session: AsyncSession, token: str) -> Caller:
     """Raises Unauthenticated."""
     if not token.startswith(PREFIX):
         raise Unauthenticated(f"this is not a token of rewindow: those begin with {PREFIX}")
-    now = func.clock_timestamp()
-    row = (
-        await session.execute(
-            select(Token.id, Token.team_id, Token.scopes).where(
-                Token.hash == token_hash(token),
-                Token.revoked_at.is_(None),
-                or_(Token.expires_at.is_(None), Token.expires_at > now),
-            )
-        )
-    ).one_or_none()
-    if row is None:
+    caller = await _holder(session, Token.hash == token_hash(token))
+    if caller is None:
         raise Unauthenticated("the token is unknown, expired or revoked")
-    return Caller(row.team_id, row.id, frozenset(row.scopes))
+    return caller
+
+
+async def _holder(session: AsyncSession, which: ColumnElement[bool]) -> Caller | None:
+    """Of the token for which this holds, unless it was revoked or has expired."""
+    now = func.clock_timestamp()
+    valid = (Token.revoked_at.is_(None), or_(Token.expires_at.is_(None), Token.expires_at > now))
+    row = (await session.execute(select(Token.id, Token.team_id, Token.scopes).where(which, *valid))).one_or_none()
+    return None if row is None else Caller(row.team_id, row.id, frozenset(row.scopes))
+
+
+async def _signed_in(session: AsyncSession, secret: str) -> Caller:
+    """Raises Unauthenticated."""
+    of_it = select(BrowserSession.token_id).where(
+        BrowserSession.hash == token_hash(secret), BrowserSession.expires_at > func.clock_timestamp()
+    )
+    caller = await _holder(session, Token.id.in_(of_it))
+    if caller is None:
+        raise Unauthenticated("the session has ended: sign in again")
+    return caller
+
+
+def refuse_other_origins(request: Request) -> None:
+    """A browser adds the cookie also to what a page of another origin sends. Raises Forbidden."""
+    origin = request.headers.get("origin")
+    # Not the scheme: a proxy may have ended TLS.
+    if origin is None or urlsplit(origin).netloc != request.headers.get("host"):
+        raise Forbidden("a session may change something only from the dashboard's own pages; scripts send a token")
+
+
+_READING = ("GET", "HEAD", "OPTIONS")
 
 
 def _caller(scope: str) -> Callable[..., Awaitable[Caller]]:
-    async def caller(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
-        if credentials is None:
-            raise Unauthenticated("a bearer token is required")
+    async def caller(
+        request: Request,
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+        secret: Annotated[str | None, Depends(_cookie)],
+    ) -> Caller:
         # A transaction of its own, so that an upload, which may take hours, holds no database connection meanwhile.
         async with transaction() as session:
-            found = await authenticate(session, credentials.credentials)
+            if credentials is not None:
+                found = await authenticate(session, credentials.credentials)
+            elif secret is not None:
+                if request.method not in _READING:
+                    refuse_other_origins(request)
+                found = await _signed_in(session, secret)
+            else:
+                raise Unauthenticated("a bearer token is required")
         if scope not in found.scopes:
             raise Forbidden(f"the token lacks the scope '{scope}'")
         return found

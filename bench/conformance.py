@@ -41,7 +41,7 @@ def generate(packets: int) -> Path:
     ):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     path = FOLDER / f"mptcp-{packets}.pcap"
-    subprocess.run([FOLDER / "core" / "bench" / "generate", "mptcp", str(packets), path], check=True)
+    subprocess.run([FOLDER / "core" / "bench" / "generate", "mptcp", str(packets), "2", path], check=True)
     return path
 
 

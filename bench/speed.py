@@ -38,7 +38,15 @@ CANDIDATES = ("newreno", "cubic")
 CAPTURES = {
     "bulk 1 M": ("bulk", 1_000_000),
     "bulk 10 M": ("bulk", 10_000_000),
-    "mptcp 1 M": ("mptcp", 1_000_000),
+    "bulk 1 M, microseconds": ("bulk-us", 1_000_000),
+    "offload": ("offload", 50_000_000),
+    "mptcp 1 M": ("mptcp", 1_000_000, 2),
+    "mptcp 1 M, 8 subflows": ("mptcp", 1_000_000, 8),
+    "interleaved 100 k": ("interleaved", 150_000_000, 100_000),
+    "short 300 k, 1 k at once": ("short", 300_000, 1_000),
+    "short 300 k, 100 k at once": ("short", 300_000, 100_000),
+    "balanced 64": ("balanced", 500_000_000, 64),
+    "balanced 1": ("balanced", 500_000_000, 1),
     "many 1 k": ("many", 1_000),
     "many 300 k": ("many", 300_000),
     "many 1 M": ("many", 1_000_000),
@@ -47,7 +55,18 @@ CAPTURES = {
     "lossy 20 k, rare": ("lossy", 1_000_000, 20_000, 10_000),
     "lossy 80 k": ("lossy", 1_000_000, 80_000, 100),
 }
-"""What `generate` is told. lossy: packets, window in segments, one segment in how many is lost."""
+"""What `generate` is told; without arguments it prints what they mean."""
+BESIDE_PEERS = (
+    "bulk 1 M, microseconds",
+    "offload",
+    "mptcp 1 M",
+    "mptcp 1 M, 8 subflows",
+    "interleaved 100 k",
+    "short 300 k, 1 k at once",
+    "short 300 k, 100 k at once",
+    *(name for name in CAPTURES if name.startswith("lossy")),
+)
+"""Captures that libpcap's loop and tcptrace read too, besides the bulk ones."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +228,11 @@ def core(capture: Capture, names: Sequence[str]) -> Program:
     )
 
 
+def core_threads(capture: Capture, jobs: int) -> Program:
+    command: list[str | Path] = [PROGRAMS / "replay_bench", "-j", str(jobs), capture.path, *CONTROLLERS]
+    return Program(f"core, {' '.join(CONTROLLERS)}, {jobs} threads", capture, command, printed)
+
+
 def peers(capture: Capture) -> list[Program]:
     return [
         Program("walk", capture, [PROGRAMS / "walk", capture.path], printed),
@@ -331,6 +355,13 @@ def two_cores(program: Program, runs: int) -> tuple[str, str]:
     return name, f"{2 * program.best.seconds / both_s:.2f}"
 
 
+def threads(one: Program, two: Program) -> Iterator[tuple[str, str]]:
+    name = f"two threads ({one.capture.name})"
+    yield f"{name}: packets/s / of one", f"{one.best.seconds / two.best.seconds:.2f}"
+    peaks = [int(p.best.value("peak_rss_bytes")) for p in (one, two)]
+    yield f"{name}: peak resident memory / of one", f"{peaks[1] / peaks[0]:.2f}"
+
+
 def machine() -> str:
     models = re.findall(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return f"{models[0] if models else os.uname().machine}, {os.uname().release}, {len(os.sched_getaffinity(0))} cores"
@@ -343,22 +374,26 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     sets = ((), CONTROLLERS, tuple(controllers(MANY_CONTROLLERS)))
     large, small = ([core(capture, names) for names in sets] for capture in (ten, one))
     compared = [*peers(one), tshark(one), *small[:2], analyze(one), series(one)]
-    compared += [*peers(ten), *large, analyze(ten), series(ten), core(mptcp, CONTROLLERS)]
+    compared += [*peers(ten), *large, analyze(ten), series(ten)]
     short = [core(captures["many 300 k"], names) for names in (CONTROLLERS, CANDIDATES)]
     short.append(analyze(captures["many 300 k"]))
     compared += short
-    for lossy in (capture for name, capture in captures.items() if name.startswith("lossy")):
-        compared += [*peers(lossy)[1:], core(lossy, CONTROLLERS)]
+    for name in BESIDE_PEERS:
+        compared += [*peers(captures[name])[1:], core(captures[name], CONTROLLERS)]
+    paired = [
+        (core(captures[name], CONTROLLERS), core_threads(captures[name], 2)) for name in ("balanced 64", "balanced 1")
+    ]
     if shutil.which("mptcptrace"):
         compared.append(Program("mptcptrace", mptcp, ["mptcptrace", "-f", mptcp.path], lambda _: mptcp.packets))
     idle = [core(captures[n], ()) for n in ("many 1 k", "many 1 M")]
     others = Others()
-    take_turns([*compared, *idle], runs)
+    take_turns([*compared, *idle, *(program for pair in paired for program in pair)], runs)
     yield f"On {machine()}, of which other processes took {others.cores():.2f}; best of {runs} runs, churn: one.\n"
     yield from rates(compared)
     if not shutil.which("mptcptrace"):
         yield "mptcptrace is not installed: not measured.\n"
     facts = [*per_ack(large[0], large[1:]), *instructions_per_ack(small[0], small[1:])]
+    facts += [row for pair in paired for row in threads(*pair)]
     facts += [*short_connections(*short[1:]), idle_flow(*idle), two_cores(large[1], runs), *churn(churn_bytes)]
     yield from table(("", ""), facts, 1)
     yield f"The {MANY_CONTROLLERS} controllers: `{' '.join(sets[2])}`."

@@ -104,6 +104,11 @@ test | check | fuzz) lists="test" ;;
 fluid) lists="fluid test" ;;
 *) lists="run fluid test" ;;
 esac
+# Scripts and build folders hold the path of their checkout: those of a copy or of one that was moved are made anew.
+if [ -e .venv/bin/pip ] && ! head -n 3 .venv/bin/pip | grep -qF "$(pwd -P)/.venv/bin/"; then
+	echo "this checkout was copied or moved: installing anew" >&2
+	rm -rf .venv build
+fi
 [ -x .venv/bin/python ] || python3 -m venv .venv
 stamp=.venv/installed
 had=$(cat $stamp 2>/dev/null || true)
@@ -121,10 +126,11 @@ fi
 [ "$what" = fuzz ] && exit 0
 
 # The binding is built anew when a source of it changed.
-sources=$(cat pyproject.toml rewindow/binding/*.* core-c/CMakeLists.txt core-c/include/* core-c/src/*/* | sha256sum)
+sources=$(cat deploy/relocate.py pyproject.toml rewindow/binding/*.* core-c/CMakeLists.txt core-c/include/* core-c/src/*/* | sha256sum)
 if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	echo "building" >&2
 	.venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -e .
+	.venv/bin/python deploy/relocate.py
 	echo "$sources" >.venv/built
 fi
 

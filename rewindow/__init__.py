@@ -1,5 +1,7 @@
 """rewindow: what would each Multipath TCP congestion controller have done to this traffic?"""
 
+from importlib.metadata import version as _version
+
 from rewindow.controllers.controller import Controller
 from rewindow.controllers.detector import BottleneckSet, Detector, FlowVerdict, group_flows
 from rewindow.controllers.registry import Algorithm, Option, algorithms, detectors
@@ -15,11 +17,12 @@ from rewindow.controllers.scheduler import (
 from rewindow.core import Choice
 from rewindow.errors import (
     BadOption,
+    CaptureMissing,
+    CaptureNotOpened,
     CaptureUnreadable,
     DependencyFailed,
     DissectorFailed,
     DissectorMissing,
-    LimitReached,
     NetworkUnreadable,
     RewindowError,
     UnknownAlgorithm,
@@ -36,6 +39,8 @@ __all__ = [
     "Batch",
     "BottleneckSet",
     "Capture",
+    "CaptureMissing",
+    "CaptureNotOpened",
     "CaptureUnreadable",
     "Choice",
     "Connection",
@@ -49,7 +54,6 @@ __all__ = [
     "FairnessTally",
     "FlowVerdict",
     "Forecast",
-    "LimitReached",
     "NetworkUnreadable",
     "Option",
     "Replay",
@@ -63,6 +67,7 @@ __all__ = [
     "Summary",
     "UnknownAlgorithm",
     "UnknownScheduler",
+    "__version__",
     "algorithms",
     "detectors",
     "fairness_groups",
@@ -71,3 +76,5 @@ __all__ = [
     "open",
     "schedulers",
 ]
+
+__version__ = _version("rewindow")

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import rewindow
-from rewindow.core import Choice
+from rewindow.core import Choice, folded
 from rewindow.errors import (
     BadOption,
     CaptureUnreadable,
@@ -26,7 +26,7 @@ from rewindow.errors import (
     UnknownAlgorithm,
 )
 from rewindow.findings.fairness import METHODS
-from rewindow.findings.senders import SENDER_CANDIDATES
+from rewindow.replays.capture import candidates_beside
 from rewindow.replays.replay import Batch, Replay
 from rewindow.reports import analysis, exports, registries
 
@@ -73,18 +73,40 @@ def _progress(replay: Replay) -> Iterator[Batch]:
     _show_progress(1)
 
 
-def _options(pairs: Sequence[str]) -> dict[str, object]:
+def _options(pairs: Sequence[str], word: str = "--option") -> dict[str, object]:
+    """word: the word of the command line that gave them."""
     options: dict[str, object] = {}
     for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise _Usage(f"--option {pair}: not of the form name=value")
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not key:
+            raise _Usage(f"{word} {pair}: not of the form name=value")
+        if key in options:
+            raise _Usage(f"{word} {pair}: {key} is given twice")
         options[key] = value
     return options
 
 
 def _names(text: str | None) -> list[str]:
-    return [n for n in (text or "").split(",") if n]
+    return [n.strip() for n in (text or "").split(",") if n.strip()]
+
+
+def _suffix(word: str, path: str) -> str:
+    """Of a file to write: .csv or .parquet. word: the word of the command line that gave it."""
+    suffix = Path(path).suffix
+    if suffix not in (".csv", ".parquet"):
+        raise _Usage(f"{word} {path}: the name must end in .csv or .parquet")
+    return suffix
+
+
+@contextlib.contextmanager
+def _output(path: str) -> Iterator[str | BinaryIO]:
+    """Where rows go: a file that is there when all of it was written, or standard output for `-`."""
+    if path != "-":
+        with _whole_file(path) as name:
+            yield name
+        return
+    yield sys.stdout.buffer
+    sys.stdout.flush()
 
 
 def _described(kind: str, found: list[rewindow.Algorithm], as_json: bool) -> int:
@@ -124,18 +146,21 @@ def _tally(bottlenecks: Sequence[str]) -> rewindow.FairnessTally:
 
 
 def _analyze(args: argparse.Namespace) -> int:
-    labels = _names(args.algorithms)
+    suffix = _suffix("--series", args.series) if args.series else ""
+    choices = Choice.several(_names(args.algorithms))
+    labels = [c.label for c in choices]
     # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
-    hidden = [name for name in SENDER_CANDIDATES if name not in labels]
+    hidden = candidates_beside(choices)
+    replayed = {"monitor": True, "hidden": [c.label for c in hidden], "jobs": args.jobs}
     tally = _tally(args.bottleneck)
     compared = tally.method == "sbd"
     with (
         rewindow.open(*args.captures) as capture,
-        capture.stream([*labels, *hidden], bottlenecks=compared, monitor=True, hidden=hidden, jobs=args.jobs) as replay,
+        capture.stream([*choices, *hidden], bottlenecks=compared, **replayed) as replay,
     ):
         if args.series:
             with _whole_file(args.series) as path:
-                exports.write_series(path, replay.schema, _progress(replay))
+                exports.write_series(path, suffix, replay.schema, _progress(replay))
         else:
             replay.run(_show_progress)
         summary, tables = replay.summary(), replay.tables()
@@ -143,7 +168,7 @@ def _analyze(args: argparse.Namespace) -> int:
             windows, violations = replay.windows(labels), replay.violations()
             analysis.write_analysis(sys.stdout.buffer, summary, tables, tally, windows, violations)
             return DONE
-        print(analysis.analysis_text(summary, tables, tally))
+        print(analysis.analysis_text(summary, tables, tally, capture.names))
         if labels:
             print("\n" + analysis.windows_text(replay.windows(labels)))
         violations_text = analysis.violations_text(replay.violations())
@@ -164,34 +189,30 @@ def _detector_of(choice: Choice, options: dict[str, object]) -> list[Choice]:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    suffix = Path(args.output).suffix
-    if suffix not in (".csv", ".parquet"):
-        raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
+    suffix = ".csv" if args.output == "-" else _suffix("--output", args.output)
     choice = Choice(args.algorithm, _options(args.option))
-    detectors = _detector_of(choice, _options(args.detector_option))
+    detectors = _detector_of(choice, _options(args.detector_option, "--detector-option"))
     with (
         rewindow.open(*args.captures) as capture,
         capture.stream([choice], detectors=detectors, jobs=args.jobs) as replay,
     ):
-        with _whole_file(args.output) as path:
-            exports.write_rows(path, suffix, replay, choice.label, _progress(replay))
+        with _output(args.output) as out:
+            exports.write_rows(out, suffix, replay, choice.label, _progress(replay))
         rows = replay.summary().rows
-    print(f"{rows} rows: {args.output}", file=sys.stderr)
+    if args.output != "-":
+        print(f"{rows} rows: {args.output}", file=sys.stderr)
     return DONE
 
 
 def _sets(args: argparse.Namespace) -> int:
-    suffix = Path(args.output).suffix if args.output else ".csv"
-    if suffix not in (".csv", ".parquet"):
-        raise _Usage(f"--output {args.output}: the name must end in .csv or .parquet")
+    suffix = ".csv" if args.output == "-" else _suffix("--output", args.output)
     choice = Choice(args.detector, _options(args.option))
-    with rewindow.open(*args.captures) as capture, capture.stream(detectors=[choice]) as replay:
-        if args.output:
-            with _whole_file(args.output) as path:
-                exports.write_sets(path, suffix, _progress(replay))
-        else:
-            exports.write_sets(sys.stdout.buffer, suffix, replay)
-            sys.stdout.flush()
+    with (
+        rewindow.open(*args.captures) as capture,
+        capture.stream(detectors=[choice]) as replay,
+        _output(args.output) as out,
+    ):
+        exports.write_sets(out, suffix, _progress(replay))
     return DONE
 
 
@@ -297,20 +318,55 @@ def _number(text: str) -> int:
 
 
 def _upload(args: argparse.Namespace) -> int:
-    from rewindow.reports import server, uploads
+    from rewindow.reports import uploads
 
     token = args.token or os.environ.get("REWINDOW_TOKEN")
     if not token:
         raise _Usage("no token: give --token or set REWINDOW_TOKEN")
-    tags = _options(args.tag)
-    for path in args.captures:
-        capture = uploads.upload(args.server, token, path, {k: str(v) for k, v in tags.items()}, wait=args.wait)
-        print(f"{capture['id']}  {capture['state']}  {path}")
-        if capture["state"] == "failed":
-            print(f"{path}: {capture['error']}", file=sys.stderr)
-            return NEGATIVE
-        if args.wait:
-            print("\n" + server.server_text(capture, uploads.connections(args.server, token, capture["id"])))
+    tags = {k: str(v) for k, v in _options(args.tag, "--tag").items()}
+    sent: list[tuple[str, dict[str, Any]]] = []
+    waiting, not_sent, worst = list(args.captures), list[str](), DONE
+    try:
+        while waiting:
+            path = waiting[0]
+            try:
+                sent.append((path, uploads.upload(args.server, token, path, tags)))
+            except (CaptureUnreadable, uploads.CaptureRefused) as e:
+                print(f"rewindow: {e}", file=sys.stderr)
+                worst = max(worst, UNREADABLE if isinstance(e, CaptureUnreadable) else FAILED)
+                not_sent.append(path)
+            waiting.pop(0)
+    except uploads.ServerFailed as e:
+        print(f"rewindow: {e}", file=sys.stderr)
+        worst = FAILED
+    finally:
+        not_sent += waiting
+        if not_sent and len(args.captures) > 1:
+            print(
+                f"rewindow: not sent, {len(not_sent)} of {len(args.captures)}:", *not_sent, sep="\n  ", file=sys.stderr
+            )
+    for path, capture in sent:
+        try:
+            worst = max(worst, _told(args, token, path, capture))
+        except uploads.ServerFailed as e:
+            print(f"{capture['id']}  {capture['state']}  {path}")
+            print(f"rewindow: {e}", file=sys.stderr)
+            worst = FAILED
+    return worst
+
+
+def _told(args: argparse.Namespace, token: str, path: str, capture: dict[str, Any]) -> int:
+    """Prints what became of a capture that the server has taken; the exit status that follows from it."""
+    from rewindow.reports import server, uploads
+
+    if args.wait:
+        capture = uploads.analysed(args.server, token, capture)
+    print(f"{capture['id']}  {capture['state']}  {path}", flush=True)
+    if capture["state"] == "failed":
+        print(f"{path}: {capture['error']}", file=sys.stderr)
+        return NEGATIVE
+    if args.wait:
+        print("\n" + server.server_text(capture, uploads.connections(args.server, token, capture["id"])))
     return DONE
 
 
@@ -327,6 +383,7 @@ def _add_specs_commands(p: argparse.ArgumentParser) -> None:
         "--algorithm",
         action="append",
         default=[],
+        type=folded,
         choices=list(step_logs.SPECIFIED),
         help="may be given several times; default: all with a specification",
     )
@@ -356,6 +413,7 @@ def _add_jobs(p: argparse.ArgumentParser) -> None:
 def _parser(command: str | None) -> argparse.ArgumentParser:
     """command: the one that was called. What no other needs, and takes its time to load, is loaded for it alone."""
     parser = argparse.ArgumentParser(prog="rewindow", description=rewindow.__doc__)
+    parser.add_argument("--version", action="version", version=f"rewindow {rewindow.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     p = commands.add_parser("algorithms", help="list the controllers and their options")
@@ -379,7 +437,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         help="sbd (default): found by a detector; interface: flows captured on one share one; or NET,NET: addresses or "
         "networks whose flows share one, may be given several times",
     )
-    p.add_argument("--series", metavar="OUT.parquet", help="write every ACK's row")
+    p.add_argument("--series", metavar="OUT.{csv,parquet}", help="write every ACK's row")
     p.add_argument("--json", action="store_true")
     _add_jobs(p)
     p.set_defaults(run=_analyze)
@@ -389,7 +447,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("--algorithm", required=True, metavar="NAME")
     p.add_argument("--option", action="append", default=[], metavar="K=V")
     p.add_argument("--detector-option", action="append", default=[], metavar="K=V", help="of the algorithm's detector")
-    p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}")
+    p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}", help="- is CSV on standard output")
     _add_jobs(p)
     p.set_defaults(run=_replay)
 
@@ -403,7 +461,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("captures", nargs="+", metavar="CAPTURE")
     p.add_argument("--detector", default="sbcc", metavar="NAME")
     p.add_argument("--option", action="append", default=[], metavar="K=V")
-    p.add_argument("--output", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
+    p.add_argument("--output", default="-", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
     p.set_defaults(run=_sets)
 
     p = commands.add_parser("fluid", help="equilibria of a network in the fluid model, and the papers' orders")

@@ -7,27 +7,36 @@ from rewindow._core import ffi, lib
 from rewindow.errors import (
     BadOption,
     CaptureUnreadable,
-    LimitReached,
     NotACapture,
     RewindowError,
     UnknownAlgorithm,
     UnknownScheduler,
 )
 
-__all__ = ["Choice", "check", "choices_for", "extract", "ffi", "lib", "name_of"]
+__all__ = ["Choice", "check", "choices_for", "extract", "ffi", "folded", "lib", "name_of"]
+
+
+def folded(name: str) -> str:
+    """A name as the registries have it: case and spaces do not matter."""
+    return "".join(name.split()).casefold()
 
 
 class Choice:
-    """One controller to run: its name and its options, as text."""
+    """One controller, detector or scheduler to run, and its options as text.
+
+    name: case and spaces do not matter. label: what its columns are called; default: the name.
+    """
 
     def __init__(self, name: str, options: dict[str, object] | None = None, label: str | None = None) -> None:
-        self.name = name
+        self.name = folded(name)
         self.options = {k: _text(v) for k, v in (options or {}).items()}
-        self.label = label or name
+        self.label = label or self.name
 
     @classmethod
-    def of(cls, value: "str | Choice") -> "Choice":
-        return value if isinstance(value, cls) else cls(str(value))
+    def several(cls, values: "str | Choice | Sequence[str | Choice]") -> "list[Choice]":
+        """One alone is a list of one."""
+        listed = [values] if isinstance(values, str | Choice) else values
+        return [value if isinstance(value, cls) else cls(str(value)) for value in listed]
 
 
 def _text(value: object) -> str:
@@ -67,8 +76,6 @@ def check(status: int, error: Any, names: Sequence[str] = ()) -> None:
         raise UnknownScheduler(reason)
     if status in (lib.RW_ERROR_UNKNOWN_OPTION, lib.RW_ERROR_BAD_VALUE):
         raise BadOption(reason)
-    if status == lib.RW_ERROR_LIMIT:
-        raise LimitReached(reason)
     if status == lib.RW_ERROR_MEMORY:
         raise MemoryError(reason)
     raise RewindowError(reason)

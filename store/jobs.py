@@ -1,9 +1,9 @@
 """Jobs: the row in PostgreSQL is the truth, Redis carries a wake-up by name.
 
-A claim counts an attempt, takes a lease and the next fencing number. The worker writes the results under that number,
-in one transaction with the job's end. A worker that meets a passing error gives the job back: it is queued again and
-nobody may claim it before the time in `not_before`. The sweeper sends a wake-up again when no worker followed it, when
-a lease has run out and when a pause is over.
+A claim counts an attempt, takes a lease and the next fencing number. The worker publishes the results under that
+number, in one transaction with the job's end. A worker that meets a passing error gives the job back: it is queued
+again and nobody may claim it before the time in `not_before`. The sweeper sends a wake-up again when no worker followed
+it, when a lease has run out and when a pause is over.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ def celery_app() -> Celery:
         worker_prefetch_multiplier=1,
         worker_soft_shutdown_timeout=10,
         worker_cancel_long_running_tasks_on_connection_loss=False,
+        # After a lost connection Celery takes the tasks that still run off the number that a worker may hold. It gives
+        # them back as they are acknowledged, and on the lost connection they cannot be. A job that Redis delivers twice
+        # is claimed once, so that the reduction is not needed.
+        worker_enable_prefetch_count_reduction=False,
         broker_connection_retry_on_startup=True,
         broker_transport_options={
             "visibility_timeout": _VISIBILITY_S,
@@ -160,7 +164,7 @@ def renew(connection: Connection, taken: Claim) -> bool:
 
 
 def hold(connection: Connection, taken: Claim) -> None:
-    """Locks the job's row for the transaction that writes its results. Raises JobLost."""
+    """Locks the job's row for a short transaction that publishes its results. Raises JobLost."""
     held = connection.execute(
         select(Job.id)
         .where(Job.id == taken.job_id, Job.fence == taken.fence, Job.state == State.running)

@@ -12,13 +12,16 @@ from sqlalchemy import (
     CheckConstraint,
     DateTime,
     Enum,
+    Float,
     ForeignKey,
+    Identity,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
+    SmallInteger,
     String,
     UniqueConstraint,
-    false,
     func,
     text,
 )
@@ -44,6 +47,7 @@ class Base(DeclarativeBase):
         datetime: DateTime(timezone=True),
         dict[str, Any]: JSONB,
         list[str]: ARRAY(String),
+        list[float]: ARRAY(Float(53)),
         int: BigInteger,
         Verdict: String,
         ConnectionKind: String,
@@ -113,10 +117,46 @@ class Token(Base):
     revoked_at: Mapped[datetime | None]
 
 
+class Attempt(Base):
+    """The results of one claim of a capture's analysis. Its worker writes connections and subflows under its id in many
+    transactions; readers see them from the moment at which the capture's row names the attempt.
+
+    It is tied to capture and job by no foreign key: deleting these must not wait for a million rows. The sweeper
+    removes an attempt, with its rows, that no capture names and whose claim is over (store/attempts.py).
+    """
+
+    __tablename__ = "attempts"
+    __table_args__ = (UniqueConstraint("job_id", "fence"),)
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    capture_id: Mapped[uuid.UUID]
+    job_id: Mapped[uuid.UUID]
+    fence: Mapped[int]
+    """Of the claim that writes it."""
+    labels: Mapped[list[str]]
+    """The algorithms that were replayed over every connection: the order of `Subflow.windows`."""
+    created_at: Mapped[datetime] = _created()
+    closed_at: Mapped[datetime | None]
+    """Since when no worker may write rows of it, because it is being removed."""
+
+
+class BrowserSession(Base):
+    """A browser that has signed in with a token. The browser holds a secret, of which only the SHA-256 is kept."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (Index("ix_sessions_expires_at", "expires_at"),)
+
+    hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    token_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("tokens.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime] = _created()
+    expires_at: Mapped[datetime]
+
+
 class Capture(Base):
     __tablename__ = "captures"
     __table_args__ = (
         UniqueConstraint("team_id", "sha256"),
+        UniqueConstraint("attempt_id"),
         Index("ix_captures_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
         Index("ix_captures_tags", "tags", postgresql_using="gin"),
         CheckConstraint("octet_length(sha256) = 32", name="sha256"),
@@ -138,27 +178,57 @@ class Capture(Base):
     acks_key: Mapped[str | None]
     """Object with a row for each ACK: Parquet, clustered by connection, in capture order within each connection."""
     marks_key: Mapped[str | None]
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"))
+    """The attempt whose rows are the capture's results; of every other one readers see nothing."""
+    connection_count: Mapped[int | None] = mapped_column(Integer)
 
-    connections: Mapped[list[Connection]] = relationship(back_populates="capture", passive_deletes=True)
+    attempt: Mapped[Attempt | None] = relationship()
     jobs: Mapped[list[Job]] = relationship(back_populates="capture", passive_deletes=True)
 
 
-class Connection(Base):
-    __tablename__ = "connections"
+class Deletion(Base):
+    """A capture that was deleted, and whose objects the sweeper has still to delete."""
+
+    __tablename__ = "deletions"
+
+    capture_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    deleted_at: Mapped[datetime] = _created()
+
+
+class QualityRecord(Base):
+    """A verdict with its reasons. Connections and subflows refer to it by its id, as few different ones occur."""
+
+    __tablename__ = "qualities"
     __table_args__ = (
-        UniqueConstraint("capture_id", "number"),
-        Index("ix_connections_team_id", "team_id"),
-        CheckConstraint("kind IN ('tcp', 'mptcp')", name="kind"),
+        # `unreliable` follows from `quality` within one version of rewindow, not across versions.
+        UniqueConstraint("quality", "verdict", "unreliable"),
         _verdicts(),
     )
 
-    id: Mapped[uuid.UUID] = _id()
-    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
-    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
-    number: Mapped[int]
-    kind: Mapped[ConnectionKind]
-    version: Mapped[int | None]
-    token: Mapped[str | None]
+    id: Mapped[int] = mapped_column(Integer, Identity(), primary_key=True)
+    quality: Mapped[list[str]]
+    """Findings that concern it."""
+    verdict: Mapped[Verdict]
+    unreliable: Mapped[list[str]]
+    """Results that the findings make unreliable."""
+
+
+class Connection(Base):
+    """Readers find connections by way of the capture whose row names their attempt.
+
+    There may be millions: the columns stand in the order of their alignment, and no foreign key is checked for each
+    row.
+    """
+
+    __tablename__ = "connections"
+    __table_args__ = (
+        Index("ix_connections_id", "id", postgresql_using="hash"),
+        CheckConstraint("kind IN ('tcp', 'mptcp')", name="kind"),
+    )
+
+    attempt_id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[uuid.UUID]
+    """Follows from capture and number, so that each attempt makes the same one."""
     bytes: Mapped[int]
     goodput_bps: Mapped[float | None]
     completion_s: Mapped[float | None]
@@ -167,33 +237,27 @@ class Connection(Base):
     last_ns: Mapped[int]
     rows: Mapped[int]
     """How many rows its series has."""
-    quality: Mapped[list[str]]
-    verdict: Mapped[Verdict] = mapped_column(server_default="good")
-    unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
-    """Results that its findings make unreliable."""
-    details: Mapped[dict[str, Any]]
-    conformance: Mapped[dict[str, Any] | None]
-    """What the monitor found: how many steps and violations, and the first violation. None: it was not yet checked."""
-
-    capture: Mapped[Capture] = relationship(back_populates="connections")
-    subflows: Mapped[list[Subflow]] = relationship(
-        back_populates="connection", order_by="Subflow.number", passive_deletes=True
-    )
-    replays: Mapped[list[Replay]] = relationship(
-        back_populates="connection", order_by="Replay.position", passive_deletes=True
-    )
+    steps: Mapped[int | None]
+    """How many steps of controllers the monitor has checked. None: it was analysed before steps were checked."""
+    violations: Mapped[int | None]
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    subflow_count: Mapped[int] = mapped_column(Integer)
+    quality_id: Mapped[int] = mapped_column(Integer)
+    version: Mapped[int | None] = mapped_column(SmallInteger)
+    fallback: Mapped[bool]
+    checksum: Mapped[bool]
+    fast_closed: Mapped[bool]
+    kind: Mapped[ConnectionKind]
+    token: Mapped[str | None]
+    first_violation: Mapped[dict[str, Any] | None]
 
 
 class Subflow(Base):
     __tablename__ = "subflows"
-    __table_args__ = (_verdicts(),)
 
-    connection_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("connections.id", ondelete="CASCADE"), primary_key=True)
-    number: Mapped[int] = mapped_column(primary_key=True)
-    src: Mapped[Any] = mapped_column(INET)
-    sport: Mapped[int]
-    dst: Mapped[Any] = mapped_column(INET)
-    dport: Mapped[int]
+    attempt_id: Mapped[int] = mapped_column(primary_key=True)
+    connection_number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
     bytes: Mapped[int]
     packets: Mapped[int]
     retransmitted_packets: Mapped[int]
@@ -208,29 +272,38 @@ class Subflow(Base):
     ce_packets: Mapped[int]
     fast_retransmits: Mapped[int]
     timeouts: Mapped[int]
+    first_unseen_ns: Mapped[int | None]
+    sender_match: Mapped[float | None]
+    sport: Mapped[int] = mapped_column(Integer)
+    dport: Mapped[int] = mapped_column(Integer)
+    quality_id: Mapped[int] = mapped_column(Integer)
+    paced: Mapped[bool]
+    src: Mapped[Any] = mapped_column(INET)
+    dst: Mapped[Any] = mapped_column(INET)
     vantage: Mapped[str]
     interface: Mapped[str]
-    send_times: Mapped[str] = mapped_column(server_default="captured")
-    ecn: Mapped[str] = mapped_column(server_default="unknown")
-    paced: Mapped[bool] = mapped_column(server_default=false())
-    first_unseen_ns: Mapped[int | None]
-    sender_algorithm: Mapped[str] = mapped_column(server_default="unknown")
-    sender_match: Mapped[float | None]
-    quality: Mapped[list[str]]
-    verdict: Mapped[Verdict] = mapped_column(server_default="good")
-    unreliable: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
-
-    connection: Mapped[Connection] = relationship(back_populates="subflows")
+    send_times: Mapped[str]
+    ecn: Mapped[str]
+    sender_algorithm: Mapped[str]
+    windows: Mapped[list[float] | None]
+    """Mean, maximum and last cwnd in segments under each of the attempt's algorithms; NaN for one without rows on this
+    subflow, None where none has any."""
 
 
 class Replay(Base):
-    """One algorithm, with its options, replayed over one connection."""
+    """One algorithm, with its options, replayed over one connection because a team asked for it.
+
+    The attempt's own algorithms have no rows here: their windows are in `Subflow.windows`.
+    """
 
     __tablename__ = "replays"
-    __table_args__ = (UniqueConstraint("connection_id", "label"),)
+    __table_args__ = (UniqueConstraint("connection_id", "label"), Index("ix_replays_capture_id", "capture_id"))
 
     id: Mapped[uuid.UUID] = _id()
-    connection_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("connections.id", ondelete="CASCADE"))
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    connection_id: Mapped[uuid.UUID]
+    """Derived from capture and number: it names the connection of each attempt."""
+    connection_number: Mapped[int] = mapped_column(Integer)
     position: Mapped[int] = mapped_column(server_default="0")
     label: Mapped[str]
     """The algorithm's name, followed by the options that differ from their defaults."""
@@ -240,24 +313,17 @@ class Replay(Base):
     error: Mapped[str | None]
     created_at: Mapped[datetime] = _created()
     acks_key: Mapped[str | None]
-    """The object with its windows; None: they are in the capture's own series."""
+    """The object with its windows."""
     windows: Mapped[dict[str, Any] | None]
     """For each subflow: mean, maximum and last cwnd, in segments."""
-
-    connection: Mapped[Connection] = relationship(back_populates="replays")
 
 
 class FairnessGroup(Base):
     __tablename__ = "fairness_groups"
-    __table_args__ = (
-        UniqueConstraint("capture_id", "bottleneck"),
-        CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"),
-        _verdicts(),
-    )
+    __table_args__ = (CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"), _verdicts())
 
-    id: Mapped[uuid.UUID] = _id()
-    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
-    bottleneck: Mapped[str]
+    attempt_id: Mapped[int] = mapped_column(primary_key=True)
+    bottleneck: Mapped[str] = mapped_column(primary_key=True)
     method: Mapped[str]
     """How it was found that the members share a bottleneck: sbd, declared or interface."""
     members: Mapped[dict[str, Any]]

@@ -21,6 +21,8 @@ class Settings(BaseSettings):
     retry_s: float = Field(default=10.0, gt=0)
     """Pause before the second attempt after an error; each further pause is four times as long."""
     attempts_max: int = Field(default=3, gt=0)
+    job_memory_mb: int = Field(default=1536, gt=0)
+    """What a job may use beside what its worker needs while idle. A capture that needs more fails, with the reason."""
     sweep_interval_s: float = Field(default=5.0, gt=0)
     specs_folder: str = "specs"
     """The specifications that workers check."""

@@ -1,25 +1,30 @@
-"""Analyses a capture and stores, in one transaction, everything that the dashboard shows of it."""
+"""Analyses a capture and stores everything that the dashboard shows of it.
+
+The rows are written under an attempt in many transactions; one more transaction publishes them (store/attempts.py).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import IO, Any
 
-from psycopg.types.json import Jsonb
-from sqlalchemy import Connection as DatabaseConnection
-from sqlalchemy import delete, func, select, update
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import insert, select
+from sqlalchemy.dialects.postgresql import insert as insert_new
 
 import rewindow
-from rewindow.findings.connections import Connection
-from rewindow.findings.windows import of_connections
+from rewindow.findings.tables import Column, ConnectionTable
 from rewindow.replays.replay import Summary
-from store import jobs, models, objects
+from store import attempts, models, objects
 from store.database import engine
 from store.jobs import Claim
 from store.settings import settings
 from worker import results
+from worker.copying import copy
 from worker.series import spool
 
 Report = Callable[[str, float], None]
@@ -33,14 +38,28 @@ def _columns(table: type[models.Base], without: set[str]) -> tuple[str, ...]:
 
 
 # The other columns have the names of fields of the library's Connection and Subflow.
-_CONNECTION_OWN = ("id", "capture_id", "team_id", "number", "rows", "details", "conformance")
-_CONNECTION_COLUMNS = _columns(models.Connection, set(_CONNECTION_OWN))
-_SUBFLOW_OWN = ("connection_id", "number", "sender_algorithm", "sender_match")
-_SUBFLOW_COLUMNS = _columns(models.Subflow, set(_SUBFLOW_OWN))
+_CONNECTION_OWN = {
+    "attempt_id", "id", "number", "rows", "subflow_count", "quality_id", "steps", "violations", "first_violation",
+}  # fmt: skip
+_CONNECTION_COLUMNS = _columns(models.Connection, _CONNECTION_OWN)
+_SUBFLOW_OWN = {
+    "attempt_id", "connection_number", "number", "quality_id", "windows", "sender_algorithm", "sender_match",
+}  # fmt: skip
+_SUBFLOW_COLUMNS = _columns(models.Subflow, _SUBFLOW_OWN)
 
 
-def connection_id(capture_id: uuid.UUID, number: int) -> uuid.UUID:
-    return uuid.uuid5(NAMESPACE, f"{capture_id}/{number}")
+def connection_ids(capture_id: uuid.UUID, first: int, count: int) -> npt.NDArray[np.uint8]:
+    """uuid5(NAMESPACE, capture_id/number) of connections that follow one another: 16 bytes each."""
+    start = hashlib.sha1(NAMESPACE.bytes + f"{capture_id}/".encode(), usedforsecurity=False)
+    digests = bytearray()
+    for number in range(first, first + count):
+        digest = start.copy()
+        digest.update(b"%d" % number)
+        digests += digest.digest()[:16]
+    ids = np.frombuffer(digests, np.uint8).reshape(count, 16)
+    ids[:, 6] = ids[:, 6] & 0x0F | 0x50  # version 5 (RFC 9562)
+    ids[:, 8] = ids[:, 8] & 0x3F | 0x80
+    return ids
 
 
 def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
@@ -59,137 +78,147 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
                 try:
                     objects.put_file(acks_key, acks)
                     objects.put_file(marks_key, marks)
-                    _store_and_finish(taken, summary, replay, spooled.rows_of_connections(), labels)
+                    rows = spooled.rows_of_connections(replay.connection_count())
+                    store_and_publish(taken, summary, replay, rows, labels, report)
                 except BaseException:
                     results.discard(taken, acks_key, marks_key)
                     raise
     objects.delete_older_series(taken.subject_id, taken.fence)
 
 
-def _store_and_finish(
+def store_and_publish(
     taken: Claim,
     summary: Summary,
     replay: rewindow.Replay,
-    rows: dict[int, int],
+    rows: npt.NDArray[np.int64],
     labels: Sequence[str],
+    report: Report,
 ) -> None:
+    """rows: of each connection, how many rows its series has. Raises JobLost."""
     with engine().begin() as database:
-        jobs.hold(database, taken)
-        tally = store(database, taken.subject_id, replay, rows, labels)
-        database.execute(
-            update(models.Capture)
-            .where(models.Capture.id == taken.subject_id)
-            .values(
-                state=models.State.done,
-                error=None,
-                summary={**asdict(summary), "bottlenecks": tally.bottlenecks()},
-                acks_key=objects.series_key(taken.subject_id, "acks", taken.fence),
-                marks_key=objects.series_key(taken.subject_id, "marks", taken.fence),
-                analysed_at=func.clock_timestamp(),
-            )
+        attempt_id = attempts.start(database, taken, labels)
+    tally = rewindow.FairnessTally()
+    count = replay.connection_count()
+    qualities = _Qualities()
+    for table in replay.tables():
+        tally.add_table(table)
+        first = table.first_connection
+        own = rows[first : first + len(table)]
+        store_table(attempt_id, taken.subject_id, replay, table, own, labels, qualities)
+        report("storing", 0.9 + 0.1 * (first + len(table)) / count)
+    _store_fairness(attempt_id, tally)
+    with engine().begin() as database:
+        attempts.publish(
+            database,
+            taken,
+            attempt_id,
+            connection_count=count,
+            summary={**asdict(summary), "bottlenecks": tally.bottlenecks()},
+            acks_key=objects.series_key(taken.subject_id, "acks", taken.fence),
+            marks_key=objects.series_key(taken.subject_id, "marks", taken.fence),
         )
-        jobs.finish(database, taken)
 
 
-def store(
-    database: DatabaseConnection,
+def store_table(
+    attempt_id: int,
     capture_id: uuid.UUID,
     replay: rewindow.Replay,
-    rows: dict[int, int],
+    table: ConnectionTable,
+    rows: npt.NDArray[np.int64],
     labels: Sequence[str],
-) -> rewindow.FairnessTally:
-    """Replaces the stored results of the capture. The caller commits."""
-    tally = rewindow.FairnessTally()
-    database.execute(delete(models.Connection).where(models.Connection.capture_id == capture_id))
-    database.execute(delete(models.FairnessGroup).where(models.FairnessGroup.capture_id == capture_id))
-    team_id = database.execute(select(models.Capture.team_id).where(models.Capture.id == capture_id)).scalar_one()
-    copy(
-        database,
-        "connections",
-        (*_CONNECTION_OWN, *_CONNECTION_COLUMNS),
-        (
-            (
-                connection_id(capture_id, c.id),
-                capture_id,
-                team_id,
-                c.id,
-                rows.get(c.id, 0),
-                Jsonb({"fallback": c.fallback, "checksum": c.checksum, "fast_closed": c.fast_closed}),
-                Jsonb(replay.conformance(c.id)),
-                *(getattr(c, n) for n in _CONNECTION_COLUMNS),
-            )
-            for c in _tallied(replay, tally)
+    qualities: _Qualities,
+) -> None:
+    """Commits some connections with their subflows, which no reader sees. Raises JobLost."""
+    numbers = table.first_connection + np.arange(len(table))
+    found = table.connections()
+    violations = replay.violation_counts(table)
+    connections = {
+        "attempt_id": Column(np.full(len(table), attempt_id)),
+        "id": Column(connection_ids(capture_id, table.first_connection, len(table))),
+        "number": Column(numbers),
+        "rows": Column(rows),
+        "subflow_count": Column(table.counts),
+        "quality_id": qualities.of(found),
+        "steps": Column(replay.monitored_steps(table)),
+        "violations": Column(violations),
+        "first_violation": _first_violations(replay, numbers, violations),
+        **{name: found[name] for name in _CONNECTION_COLUMNS},
+    }
+    found = table.subflows()
+    senders = found["sender_algorithm"]
+    matches = [s.match for s in senders.texts or ()]
+    subflows = {
+        "attempt_id": Column(np.full(table.subflow_count, attempt_id)),
+        "connection_number": Column(np.repeat(numbers, table.counts)),
+        "number": found["id"],
+        "quality_id": qualities.of(found),
+        "sender_algorithm": Column(senders.values, texts=[s.name for s in senders.texts or ()]),
+        "sender_match": Column(
+            np.array([m or 0.0 for m in matches])[senders.values],
+            np.array([m is None for m in matches])[senders.values],
         ),
-    )
-    copy(
-        database,
-        "subflows",
-        (*_SUBFLOW_OWN, *_SUBFLOW_COLUMNS),
-        (
-            (
-                connection_id(capture_id, c.id),
-                s.id,
-                s.sender_algorithm.name,
-                s.sender_algorithm.match,
-                *(getattr(s, n) for n in _SUBFLOW_COLUMNS),
-            )
-            for c in replay.each_connection()
-            for s in c.subflows
-        ),
-    )
-    found = of_connections(replay.windows(labels))
-    copy(
-        database,
-        "replays",
-        ("id", "connection_id", "position", "label", "algorithm", "state", "windows"),
-        (
-            (
-                uuid.uuid5(connection_id(capture_id, number), label),
-                connection_id(capture_id, number),
-                position,
-                label,
-                label,
-                "done",
-                Jsonb(by_label[label]),
-            )
-            for number, by_label in found.items()
-            for position, label in enumerate(labels)
-            if label in by_label
-        ),
-    )
-    copy(
-        database,
-        "fairness_groups",
-        ("id", "capture_id", "bottleneck", "method", "members", "jain", "mptcp_to_tcp_ratio", "declared", "verdict"),
-        (
-            (
-                uuid.uuid5(capture_id, g.bottleneck),
-                capture_id,
-                g.bottleneck,
-                g.method,
-                Jsonb({"connections": g.members, "goodput_bps": g.goodput_bps, "kinds": g.kinds}),
-                g.jain,
-                g.mptcp_to_tcp_ratio,
-                g.declared,
-                g.verdict,
-            )
-            for g in tally.groups()
-        ),
-    )
-    return tally
+        **{name: found[name] for name in _SUBFLOW_COLUMNS},
+    }
+    if labels:
+        subflows["windows"] = table.window_values(replay.window_rows(table, labels))
+    with attempts.writing(attempt_id) as database:
+        copy(database, models.Connection, connections)
+        copy(database, models.Subflow, subflows)
 
 
-def _tallied(replay: rewindow.Replay, tally: rewindow.FairnessTally) -> Iterator[Connection]:
-    """A capture may have a million connections: they are made one by one, here and for the subflows."""
-    for connection in replay.each_connection():
-        tally.add(connection)
-        yield connection
+def _first_violations(
+    replay: rewindow.Replay, numbers: npt.NDArray[np.int64], counts: npt.NDArray[np.uint64]
+) -> Column:
+    codes, texts = np.zeros(len(numbers), np.uint32), [None]
+    for place in np.flatnonzero(counts).tolist():
+        codes[place] = len(texts)
+        texts.append(replay.conformance(int(numbers[place]))["first"])
+    return Column(codes, texts=texts)
 
 
-def copy(database: DatabaseConnection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Inserts rows with PostgreSQL's COPY, in the transaction of `database`."""
-    statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
-    raw: Any = database.connection.driver_connection
-    with raw.cursor() as cursor, cursor.copy(statement) as target:
-        for row in rows:
-            target.write_row(row)
+class _Qualities:
+    """Ids of the rows of `qualities`; those that are missing are inserted, in transactions of their own."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[Any, ...], int] = {}
+
+    def of(self, columns: dict[str, Column]) -> Column:
+        """The id for each row, from its quality, verdict and unreliable."""
+        quality, verdict, unreliable = parts = [columns[name] for name in ("quality", "verdict", "unreliable")]
+        shape = tuple(len(p.texts or ()) for p in parts)
+        joint = np.ravel_multi_index([p.values.astype(np.int64) for p in parts], shape)
+        found, places = np.unique(joint, return_inverse=True)
+        keys = [
+            (tuple((quality.texts or ())[q]), (verdict.texts or ())[v], tuple((unreliable.texts or ())[u]))
+            for q, v, u in np.array(np.unravel_index(found, shape)).T.tolist()
+        ]
+        self._know([k for k in keys if k not in self._ids])
+        return Column(np.array([self._ids[k] for k in keys], np.int64)[places])
+
+    def _know(self, keys: list[tuple[Any, ...]]) -> None:
+        record = models.QualityRecord
+        for quality, verdict, unreliable in keys:
+            values = {"quality": list(quality), "verdict": verdict, "unreliable": list(unreliable)}
+            with engine().begin() as database:
+                database.execute(insert_new(record).values(values).on_conflict_do_nothing())
+                same = [getattr(record, name) == value for name, value in values.items()]
+                self._ids[quality, verdict, unreliable] = database.execute(select(record.id).where(*same)).scalar_one()
+
+
+def _store_fairness(attempt_id: int, tally: rewindow.FairnessTally) -> None:
+    groups = [
+        {
+            "attempt_id": attempt_id,
+            "bottleneck": g.bottleneck,
+            "method": g.method,
+            "members": {"connections": g.members, "goodput_bps": g.goodput_bps, "kinds": g.kinds},
+            "jain": g.jain,
+            "mptcp_to_tcp_ratio": g.mptcp_to_tcp_ratio,
+            "declared": g.declared,
+            "verdict": g.verdict,
+        }
+        for g in tally.groups()
+    ]
+    if groups:
+        with attempts.writing(attempt_id) as database:
+            database.execute(insert(models.FairnessGroup), groups)

@@ -1,16 +1,16 @@
-"""Deletes objects that no row names. A process that dies between the object store and the database leaves them behind;
-most of them are the bytes of deleted captures."""
+"""Deletes the objects of deleted captures, and objects that no row names. A process that dies between the object store
+and the database leaves the latter behind."""
 
 from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from store import objects
 from store.database import engine
-from store.models import Capture, Connection, Job, Replay, State
+from store.models import Capture, Deletion, Job, Replay, State
 
 STRAY_AFTER = timedelta(hours=1)
 """A row is committed within seconds after its object is stored: an older object without a row will not get one."""
@@ -28,6 +28,17 @@ def collect_once() -> int:
     return count
 
 
+def remove_deleted() -> int:
+    """Deletes the objects of deleted captures. Returns how many captures these were."""
+    with engine().connect() as connection:
+        captures = connection.scalars(select(Deletion.capture_id)).all()
+    for capture_id in captures:
+        objects.delete_prefix(f"captures/{capture_id}")
+        with engine().begin() as connection:
+            connection.execute(delete(Deletion).where(Deletion.capture_id == capture_id))
+    return len(captures)
+
+
 def _without_a_row(paths: list[str]) -> list[str]:
     by_capture: dict[uuid.UUID, list[str]] = {}
     for path in paths:
@@ -41,7 +52,7 @@ def _without_a_row(paths: list[str]) -> list[str]:
             select(Capture.id, Capture.object_key, Capture.acks_key, Capture.marks_key).where(Capture.id.in_(ids))
         ).all()
         replays = connection.scalars(
-            select(Replay.acks_key).join(Connection).where(Connection.capture_id.in_(ids), Replay.acks_key.is_not(None))
+            select(Replay.acks_key).where(Replay.capture_id.in_(ids), Replay.acks_key.is_not(None))
         ).all()
         # A worker may have stored an object and not yet committed the row that names it.
         at_work = set(

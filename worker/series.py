@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,55 +19,96 @@ from rewindow.reports.exports import parquet_writer
 ROW_GROUP_ROWS = 65536
 
 
-class Spool:
-    """Batches on disk, in capture order. Its files have no name, so that they disappear with the process."""
+class _Rows:
+    """Batches of rows on disk, each sorted by connection. In memory are only the runs: a connection's rows of a batch.
+
+    The file has no name, so that it disappears with the process.
+    """
 
     def __init__(self, schema: pa.Schema, file: IO[bytes]) -> None:
         self._file = file
-        self._schema = schema
         self._writer = pa.ipc.new_file(file, schema)
-        self._marks: list[pa.RecordBatch] = []
-        self._keys: list[Any] = []
+        self._numbers: list[npt.NDArray[np.uint32]] = []
+        self._counts: list[npt.NDArray[np.uint32]] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        keys = batch["connection"].to_numpy()
+        numbers, counts = np.unique(keys, return_counts=True)
+        self._numbers.append(numbers)
+        self._counts.append(counts.astype(np.uint32))
+        self._writer.write_batch(batch.take(pa.array(np.argsort(keys, kind="stable"))))
+
+    def _runs(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """The connection and the number of rows of each run, as the runs stand in the file."""
+        none: list[Any] = [np.zeros(0, np.uint32)]
+        return np.concatenate(self._numbers or none), np.concatenate(self._counts or none).astype(np.int64)
+
+    def of_connections(self, connections: int) -> npt.NDArray[np.int64]:
+        """How many rows each connection has."""
+        numbers, counts = self._runs()
+        found: npt.NDArray[np.int64] = np.bincount(numbers, counts, connections).astype(np.int64)
+        return found
+
+    def clustered(self, only: int | None = None) -> Iterator[pa.Table]:
+        """Row groups, sorted by connection, in capture order within each; `only` keeps one connection."""
+        self._writer.close()
+        self._file.flush()
+        numbers, counts = self._runs()
+        starts = np.cumsum(counts) - counts
+        order = np.argsort(numbers, kind="stable")
+        if only is not None:
+            order = order[numbers[order] == only]
+        starts, counts = starts[order], counts[order]
+        ends = np.cumsum(counts)
+        begins = ends - counts
+        table = pa.ipc.open_file(pa.memory_map(f"/proc/self/fd/{self._file.fileno()}")).read_all()
+        for begin in range(0, int(counts.sum()), ROW_GROUP_ROWS):
+            end = min(begin + ROW_GROUP_ROWS, int(ends[-1]))
+            first, last = np.searchsorted(ends, begin, "right"), np.searchsorted(begins, end, "left")
+            runs = slice(first, last)
+            places = np.repeat(starts[runs] - begins[runs], counts[runs]) + np.arange(begins[first], ends[last - 1])
+            yield table.take(pa.array(places[begin - begins[first] : end - begins[first]]))
+
+
+class Spool:
+    """The rows of a replay: one for each ACK, and marks."""
+
+    def __init__(self, schema: pa.Schema, acks: IO[bytes], marks: IO[bytes]) -> None:
+        self._schema = schema
+        self._acks, self._marks = _Rows(schema, acks), _Rows(MARKS_SCHEMA, marks)
 
     def add(self, batch: Batch) -> None:
-        if batch.acks.num_rows:
-            self._writer.write_batch(batch.acks)
-            self._keys.append(batch.acks["connection"].to_numpy())
-        if batch.marks.num_rows:
-            self._marks.append(batch.marks)
+        self._acks.add(batch.acks)
+        self._marks.add(batch.marks)
 
-    def rows_of_connections(self) -> dict[int, int]:
-        keys = np.concatenate(self._keys) if self._keys else np.zeros(0, np.uint32)
-        numbers, counts = np.unique(keys, return_counts=True)
-        return {int(n): int(c) for n, c in zip(numbers, counts, strict=True)}
+    def rows_of_connections(self, connections: int) -> npt.NDArray[np.int64]:
+        """How many ACKs' rows each connection has."""
+        return self._acks.of_connections(connections)
 
     @contextlib.contextmanager
     def clustered(self, only: int | None = None) -> Iterator[IO[bytes]]:
         """A Parquet file sorted by connection, in capture order within each; `only` keeps one connection."""
-        self._writer.close()
-        self._file.flush()
-        keys = np.concatenate(self._keys) if self._keys else np.zeros(0, np.uint32)
-        order = np.argsort(keys, kind="stable")
-        if only is not None:
-            order = order[keys[order] == only]
         with tempfile.TemporaryFile(prefix="rewindow-acks-") as out:
-            source = pa.memory_map(f"/proc/self/fd/{self._file.fileno()}")
-            table = pa.ipc.open_file(source).read_all()
             with parquet_writer(out, self._schema) as writer:
-                for start in range(0, len(order), ROW_GROUP_ROWS):
-                    writer.write_table(table.take(pa.array(order[start : start + ROW_GROUP_ROWS])))
+                for table in self._acks.clustered(only):
+                    writer.write_table(table)
             yield out
 
     @contextlib.contextmanager
     def marks(self) -> Iterator[IO[bytes]]:
-        table = pa.Table.from_batches(self._marks, schema=MARKS_SCHEMA)
-        order = np.argsort(table["connection"].to_numpy(), kind="stable")
         with tempfile.TemporaryFile(prefix="rewindow-marks-") as out:
-            pq.write_table(table.take(pa.array(order)), out, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+            with pq.ParquetWriter(out, MARKS_SCHEMA, compression="zstd") as writer:
+                for table in self._marks.clustered():
+                    writer.write_table(table)
             yield out
 
 
 @contextlib.contextmanager
 def spool(schema: pa.Schema) -> Iterator[Spool]:
-    with tempfile.TemporaryFile(prefix="rewindow-spool-") as file:
-        yield Spool(schema, file)
+    with (
+        tempfile.TemporaryFile(prefix="rewindow-acks-spool-") as acks,
+        tempfile.TemporaryFile(prefix="rewindow-marks-spool-") as marks,
+    ):
+        yield Spool(schema, acks, marks)

@@ -20,9 +20,9 @@ from worker.series import spool
 def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float], None]) -> None:
     with engine().connect() as connection:
         asked = connection.execute(
-            select(models.Replay.algorithm, models.Replay.options, models.Replay.label, models.Connection.number)
-            .join(models.Connection)
-            .where(models.Replay.id == taken.subject_id)
+            select(
+                models.Replay.algorithm, models.Replay.options, models.Replay.label, models.Replay.connection_number
+            ).where(models.Replay.id == taken.subject_id)
         ).one_or_none()
     if asked is None:
         raise JobLost
@@ -36,10 +36,10 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
             windows = of_connections(replay.windows([asked.label]))
             key = objects.series_key(taken.capture_id, f"replay-{taken.subject_id}", taken.fence)
             report("storing", 0.9)
-            with spooled.clustered(only=asked.number) as acks:
+            with spooled.clustered(only=asked.connection_number) as acks:
                 try:
                     objects.put_file(key, acks)
-                    _finish(taken, key, windows.get(asked.number, {}).get(asked.label, []))
+                    _finish(taken, key, windows.get(asked.connection_number, {}).get(asked.label, []))
                 except BaseException:
                     results.discard(taken, key)
                     raise

@@ -1,20 +1,23 @@
-"""The bodies of the tasks, as plain functions. A job's results are one transaction, which only the task commits."""
+"""The bodies of the tasks, as plain functions."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import resource
 import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO
 
 import structlog
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from rewindow.errors import BadOption, CaptureUnreadable, DissectorFailed, LimitReached, UnknownAlgorithm
+from rewindow.errors import BadOption, CaptureUnreadable, DissectorFailed, UnknownAlgorithm
 from store import jobs, objects
 from store.database import engine
 from store.jobs import Claim, JobLost
@@ -25,13 +28,18 @@ from worker.tlc import CannotCheck
 
 log = structlog.get_logger()
 
+
+class BudgetExceeded(Exception):
+    """A job needs more memory than it has."""
+
+
 INPUT_AT_FAULT = (
     CaptureUnreadable,
     UnknownAlgorithm,
     BadOption,
-    LimitReached,
     DissectorFailed,
     CannotCheck,
+    BudgetExceeded,
 )
 
 
@@ -90,7 +98,7 @@ class Reporter:
                     if not jobs.renew(connection, self._taken):
                         self._lost.set()
                         return
-            except SQLAlchemyError as e:
+            except (SQLAlchemyError, MemoryError) as e:
                 log.warning("lease.not_renewed", reason=str(e))
 
     def __call__(self, stage: str, progress: float) -> None:
@@ -105,12 +113,37 @@ class Reporter:
             jobs.report(connection, self._taken, stage, progress)
 
 
+@functools.cache
+def _idle_data_bytes() -> int:
+    """The private memory of this process when it took its first job: programs, libraries, stacks of threads."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmData:")[1].split()[0]) << 10
+
+
+@contextlib.contextmanager
+def _memory_budget() -> Iterator[None]:
+    """Bounds the private memory of the process. Raises BudgetExceeded instead of MemoryError.
+
+    Files that are mapped do not count: the kernel can take their pages back.
+    """
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _idle_data_bytes() + (settings().job_memory_mb << 20)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+    try:
+        yield
+    except MemoryError as e:
+        raise BudgetExceeded(f"this needs more than the {settings().job_memory_mb} MB of memory that a job has") from e
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
 def _run(taken: Claim) -> None:
     if taken.kind is JobKind.check:
-        with Reporter(taken):
+        with Reporter(taken), _memory_budget():
             _run_check(taken)
         return
-    with Reporter(taken) as report, _capture_file(taken, report) as (file, capture_name):
+    # The thread of the lease begins before memory is short: Python waits for ever for a thread that cannot begin.
+    with Reporter(taken) as report, _memory_budget(), _capture_file(taken, report) as (file, capture_name):
         if taken.kind is JobKind.analyze:
             analysis.run(taken, file, capture_name, report)
         else:

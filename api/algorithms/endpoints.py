@@ -19,6 +19,12 @@ class OptionOut(Schema):
     """What it takes, for people to read."""
     reason: str
     """Why there is a choice, and where the default comes from."""
+    choices: list[str] | None = None
+    """What it takes; null for a number."""
+    least: float | None = None
+    """Smallest value of a number; null for a choice."""
+    most: float | None = None
+    """Largest value of a number; null for a choice."""
 
 
 class AlgorithmOut(Schema):

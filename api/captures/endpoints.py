@@ -12,7 +12,7 @@ from api import connections, wakeups
 from api.captures import service
 from api.captures.schemas import CaptureDetail, CaptureOut
 from api.connections.schemas import ConnectionOut
-from api.errors import BadRequest
+from api.errors import BadRequest, problem
 from api.events import STREAM, changes
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
@@ -39,6 +39,12 @@ def _tags(pairs: list[str]) -> dict[str, str]:
     "",
     status_code=202,
     response_model=CaptureDetail,
+    responses={
+        400: problem("A tag is not of the form key=value, or the multipart body is broken."),
+        408: problem("No data arrived for a minute; the upload was discarded."),
+        413: problem("The capture is larger than the server takes."),
+        422: problem("The upload is empty, has no file or stopped halfway; a parameter is unknown."),
+    },
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -61,7 +67,7 @@ async def upload(
     background: BackgroundTasks,
     session: Session,
     caller: Writer,
-    filename: Annotated[str | None, Query(max_length=500)] = None,
+    filename: Annotated[str | None, Query(max_length=500, description="default: that of the multipart body")] = None,
     tag: Tags = [],  # noqa: B006  # FastAPI copies defaults
 ) -> CaptureDetail:
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
@@ -93,14 +99,14 @@ async def find(
 
 @router.get("/{capture_id}")
 async def get(session: Session, caller: Reader, capture_id: uuid.UUID) -> CaptureDetail:
+    """State and progress; when it is done, what was found in the whole capture."""
     return await service.get(session, caller, capture_id)
 
 
 @router.delete("/{capture_id}", status_code=204)
-async def delete(session: Session, caller: Writer, background: BackgroundTasks, capture_id: uuid.UUID) -> None:
-    """Deletes a capture and everything that was derived from it."""
+async def delete(session: Session, caller: Writer, capture_id: uuid.UUID) -> None:
+    """Deletes a capture and everything that was derived from it. A job that runs for it ends without a result."""
     await service.remove(session, caller, capture_id)
-    background.add_task(service.remove_objects, capture_id)
 
 
 @router.get("/{capture_id}/connections")

@@ -10,7 +10,6 @@ import structlog
 from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
-from starlette.concurrency import run_in_threadpool
 
 from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
 from api.errors import NotFound
@@ -19,7 +18,7 @@ from api.pages import Keyset, Page
 from api.security import Caller
 from api.uploads import Upload
 from store import jobs, objects
-from store.models import Capture, Connection, FairnessGroup, Job, JobKind, State
+from store.models import Capture, Deletion, FairnessGroup, Job, JobKind, State
 
 log = structlog.get_logger()
 
@@ -108,9 +107,8 @@ def _clean_name(name: str | None) -> str:
 
 def _query(caller: Caller) -> Select[Any]:
     job = select(Job.capture_id, Job.stage, Job.progress).where(Job.kind == JobKind.analyze).subquery()
-    count = select(func.count()).select_from(Connection).where(Connection.capture_id == Capture.id).scalar_subquery()
     return (
-        select(Capture, job.c.stage, job.c.progress, count.label("connections"))
+        select(Capture, job.c.stage, job.c.progress)
         .outerjoin(job, job.c.capture_id == Capture.id)
         .where(Capture.team_id == caller.team_id)
     )
@@ -140,7 +138,7 @@ def _out(row: Any) -> CaptureOut:
         created_at=c.created_at,
         analysed_at=c.analysed_at,
         summary=None if c.summary is None else _summary(c.summary),
-        connections=row.connections if c.state is State.done else None,
+        connections=c.connection_count if c.state is State.done else None,
     )
 
 
@@ -150,7 +148,9 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
     if row is None:
         raise NotFound("no such capture")
     groups = await session.scalars(
-        select(FairnessGroup).where(FairnessGroup.capture_id == capture_id).order_by(FairnessGroup.bottleneck)
+        select(FairnessGroup)
+        .where(FairnessGroup.attempt_id == row.Capture.attempt_id)
+        .order_by(FairnessGroup.bottleneck)
     )
     fairness = [
         FairnessOut(
@@ -194,7 +194,10 @@ async def find(
 
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:
-    """Deletes a capture and all that was derived from it. Raises NotFound."""
+    """Deletes a capture: from the commit on, all that was derived from it is gone for readers. Raises NotFound.
+
+    The sweeper removes the rows of its attempts and its objects, of which there may be many.
+    """
     owned = select(Capture.id).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
     if (await session.execute(owned)).one_or_none() is None:
         raise NotFound("no such capture")
@@ -206,8 +209,4 @@ async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -
     )
     if gone.one_or_none() is None:
         raise NotFound("no such capture")
-
-
-async def remove_objects(capture_id: uuid.UUID) -> None:
-    """After the row is gone for good."""
-    await run_in_threadpool(objects.delete_prefix, f"captures/{capture_id}")
+    await session.execute(insert(Deletion).values(capture_id=capture_id))

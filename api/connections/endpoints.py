@@ -8,9 +8,9 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from api import wakeups
-from api.connections import series, service
+from api.connections import replays, series, service
 from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut, SeriesOut
-from api.errors import NotFound
+from api.errors import NotFound, problem
 from api.security import Reader, Session, Writer, transaction
 from store.models import JobKind
 
@@ -111,9 +111,21 @@ async def post_replay(
     wanted: ReplayIn,
 ) -> ReplayOut:
     """Replays the connection with an algorithm and options; the same request twice is one replay."""
-    replay, job_id = await service.request_replay(session, caller, connection_id, wanted)
+    await service.load(session, caller, connection_id)
+    chosen = await replays.chosen(session, wanted)
+    replay, job_id = await service.request_replay(session, caller, connection_id, chosen)
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.replay)
     response.headers["Location"] = f"/v1/connections/{connection_id}"
     response.headers["Retry-After"] = "1"
     return replay
+
+
+@router.delete(
+    "/{connection_id}/replays/{replay_id}",
+    status_code=204,
+    responses={409: problem("The replay has not failed.")},
+)
+async def delete_replay(session: Session, caller: Writer, connection_id: uuid.UUID, replay_id: uuid.UUID) -> None:
+    """Deletes a replay that has failed."""
+    await replays.remove(session, caller, connection_id, replay_id)

@@ -7,16 +7,22 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from api.schemas import Schema, with_columns
-from store.models import Connection, State, Subflow
+from store.models import Connection, State, Subflow, Verdict
 
 Address = Annotated[str, BeforeValidator(str)]
 """PostgreSQL's inet is read as an object of Python's `ipaddress`."""
 
 
-@with_columns(Connection, without=("team_id", "details", "conformance"))
+@with_columns(
+    Connection,
+    without=(
+        "attempt_id", "quality_id", "fallback", "checksum", "fast_closed", "steps", "violations", "first_violation",
+    ),
+)  # fmt: skip
 class ConnectionOut(Schema):
     """Times in nanoseconds since 1970."""
 
+    capture_id: uuid.UUID
     number: int
     """Its place in the capture, as the command line counts."""
     rows: int
@@ -24,11 +30,12 @@ class ConnectionOut(Schema):
     subflow_count: int
     quality: list[str]
     """Findings that concern it."""
+    verdict: Verdict
     unreliable: list[str]
     """Results that rest on what is wrong with it."""
 
 
-@with_columns(Subflow, without=("connection_id",))
+@with_columns(Subflow, without=("attempt_id", "connection_number", "quality_id", "windows"))
 class SubflowOut(Schema):
     """`src` is the side that sent more data. Times in nanoseconds since 1970."""
 
@@ -36,6 +43,9 @@ class SubflowOut(Schema):
     dst: Address
     sender_match: float | None
     """The part of its full windows at which the window of `sender_algorithm` was what was in flight."""
+    quality: list[str]
+    verdict: Verdict
+    unreliable: list[str]
 
 
 class WindowOut(Schema):
@@ -134,4 +144,6 @@ class SeriesOut(Schema):
 
 class ReplayIn(Schema):
     algorithm: Annotated[str, Field(max_length=40)]
+    """Case and spaces do not matter."""
     options: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=32)
+    """Values by name, as GET /v1/algorithms lists them; those that are left out have their defaults."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from tsdownsample import M4Downsampler
 
 from store import objects
-from store.models import Replay
 
 MARKS_MAX = 2000
 """The most marks of one kind in an answer. Of more, evenly spaced ones are answered; `count` is of all."""
@@ -117,19 +116,21 @@ def read(
     acks_key: str,
     marks_key: str | None,
     number: int,
-    replays: Sequence[Replay],
+    replays: Mapping[str, str | None],
     *,
     from_ns: int | None,
     to_ns: int | None,
     width: int,
 ) -> Series:
-    """The windows of the replays over one connection's period. Raises FileNotFoundError."""
+    """The windows of the replays over one connection's period. Raises FileNotFoundError.
+
+    replays: by label, the object that has their windows; None: `acks_key`.
+    """
     lines: list[Line] = []
     first, last = None, None
-    for replay in replays:
-        label = replay.label
+    for label, key in replays.items():
         columns = ["time_ns", "subflow", f"{label}.cwnd", f"{label}.ssthresh"]
-        table = rows_of(replay.acks_key or acks_key, number, columns)
+        table = rows_of(key or acks_key, number, columns)
         for subflow in pc.unique(table["subflow"]).sort().to_pylist():
             mine = table.filter(pc.equal(table["subflow"], subflow))
             start, end = mine["time_ns"][0].as_py(), mine["time_ns"][-1].as_py()
@@ -241,13 +242,13 @@ def as_arrow(series: Series) -> bytes:
     return bytes(sink.getvalue())
 
 
-def parquet(acks_key: str, number: int, replays: Sequence[Replay]) -> bytes:
+def parquet(acks_key: str, number: int, replays: Mapping[str, str | None]) -> bytes:
     """Every row of one connection: the columns of events once, then the columns of each replay."""
     base: pa.Table | None = None
-    for replay in replays:
-        key = replay.acks_key or acks_key
+    for label, own_key in replays.items():
+        key = own_key or acks_key
         names = [n for n in _open(key).schema_arrow.names if n != "connection"]
-        own = [n for n in names if n.startswith(f"{replay.label}.")]
+        own = [n for n in names if n.startswith(f"{label}.")]
         events = [n for n in names if "." not in n]
         if base is None:
             base = rows_of(key, number, events + own)

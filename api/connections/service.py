@@ -1,27 +1,40 @@
 from __future__ import annotations
 
+import math
 import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import selectinload
 
 from api.connections.schemas import (
     ConformanceOut,
     ConnectionDetail,
     ConnectionFlags,
     ConnectionOut,
-    ReplayIn,
+    FirstViolation,
     ReplayOut,
     SubflowOut,
+    WindowOut,
 )
 from api.errors import NotFound, Unprocessable
 from api.pages import Keyset, Page
 from api.security import Caller
 from store import jobs
-from store.models import AlgorithmRecord, Capture, Connection, Job, JobKind, Replay, State, Subflow
+from store.models import (
+    Attempt,
+    Capture,
+    Connection,
+    Job,
+    JobKind,
+    QualityRecord,
+    Replay,
+    State,
+    Subflow,
+)
 
 REPLAYS_MAX = 64
 
@@ -29,120 +42,197 @@ _BY_NUMBER = Keyset((Connection.number,))
 """Within one capture."""
 
 
+@dataclass(frozen=True)
+class Found:
+    """A connection with what belongs to it. replays: those of the attempt, then those that were asked for."""
+
+    connection: Connection
+    capture: Capture
+    quality: QualityRecord
+    subflows: list[tuple[Subflow, QualityRecord]]
+    replays: list[ReplayOut]
+    acks_keys: dict[str, str]
+    """Of replays, by label, whose windows are not in the capture's own series: the object that has them."""
+
+
 def _scoped(caller: Caller) -> Select[Any]:
-    count = select(func.count()).select_from(Subflow).where(Subflow.connection_id == Connection.id).scalar_subquery()
-    return select(Connection, count.label("subflow_count")).where(Connection.team_id == caller.team_id)
+    """Connections of the attempts that the team's captures name: no other attempt is visible."""
+    entities: tuple[Any, ...] = (Connection, Capture, QualityRecord)
+    return (
+        select(*entities)
+        .join(Capture, Capture.attempt_id == Connection.attempt_id)
+        .join(QualityRecord, QualityRecord.id == Connection.quality_id)
+        .where(Capture.team_id == caller.team_id)
+    )
 
 
-def _fields(row: Any) -> dict[str, Any]:
-    c: Connection = row.Connection
-    names = ConnectionOut.model_fields.keys() - {"subflow_count"}
-    return {**{n: getattr(c, n) for n in names}, "subflow_count": row.subflow_count}
+_OF_QUALITY = ("quality", "verdict", "unreliable")
+
+
+def _fields(c: Connection, capture_id: uuid.UUID, quality: QualityRecord) -> dict[str, Any]:
+    names = ConnectionOut.model_fields.keys() - {"capture_id", *_OF_QUALITY}
+    own = {n: getattr(c, n) for n in names}
+    return {**own, "capture_id": capture_id, **{n: getattr(quality, n) for n in _OF_QUALITY}}
 
 
 async def find(
     session: AsyncSession, caller: Caller, capture_id: uuid.UUID, cursor: str | None, limit: int
 ) -> Page[ConnectionOut]:
-    query = _scoped(caller).where(Connection.capture_id == capture_id)
-    return await _BY_NUMBER.page(session, query, cursor, limit, lambda row: ConnectionOut(**_fields(row)))
+    query = _scoped(caller).where(Capture.id == capture_id)
+
+    def out(row: Any) -> ConnectionOut:
+        return ConnectionOut(**_fields(row.Connection, capture_id, row.QualityRecord))
+
+    return await _BY_NUMBER.page(session, query, cursor, limit, out)
 
 
-async def load(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -> tuple[Connection, Any]:
+async def load(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -> Found:
     """The connection with subflows and replays. Raises NotFound."""
     row = (
         await session.execute(
-            _scoped(caller)
+            _scoped(caller).add_columns(Attempt).join(Attempt, Attempt.id == Capture.attempt_id)
             .where(Connection.id == connection_id)
-            .options(
-                selectinload(Connection.subflows),
-                selectinload(Connection.replays),
-                selectinload(Connection.capture),
-            )
         )
-    ).one_or_none()
+    ).one_or_none()  # fmt: skip
     if row is None:
         raise NotFound("no such connection")
-    return row.Connection, row
+    connection: Connection = row.Connection
+    subflows = await session.execute(
+        select(Subflow, QualityRecord)
+        .join(QualityRecord, QualityRecord.id == Subflow.quality_id)
+        .where(Subflow.attempt_id == connection.attempt_id, Subflow.connection_number == connection.number)
+        .order_by(Subflow.number)
+    )
+    found = [(s, quality) for s, quality in subflows]
+    asked_for = (
+        await session.scalars(
+            select(Replay).where(Replay.connection_id == connection_id).order_by(Replay.position, Replay.created_at)
+        )
+    ).all()
+    replays = _replays_of_attempt(row.Attempt, connection_id, [s for s, _ in found])
+    own = {r.label for r in replays}
+    others = [r for r in asked_for if r.label not in own]
+    return Found(
+        connection=connection,
+        capture=row.Capture,
+        quality=row.QualityRecord,
+        subflows=found,
+        replays=replays + [replay_out(r) for r in others],
+        acks_keys={r.label: r.acks_key for r in others if r.acks_key is not None},
+    )
+
+
+def _replays_of_attempt(attempt: Attempt, connection_id: uuid.UUID, subflows: Sequence[Subflow]) -> list[ReplayOut]:
+    """The attempt's algorithms that have windows on the connection. Their ids follow from connection and label."""
+    replays = []
+    for place, label in enumerate(attempt.labels):
+        windows = [
+            WindowOut(subflow=s.number, mean=mean, max=most, last=last)
+            for s in subflows
+            if s.windows is not None
+            for mean, most, last in [s.windows[3 * place : 3 * place + 3]]
+            if not math.isnan(mean)
+        ]
+        if windows:
+            replays.append(
+                ReplayOut(
+                    id=uuid.uuid5(connection_id, label),
+                    label=label,
+                    algorithm=label,
+                    options={},
+                    state=State.done,
+                    error=None,
+                    created_at=attempt.created_at,
+                    windows=windows,
+                )
+            )
+    return replays
 
 
 async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -> ConnectionDetail:
-    connection, row = await load(session, caller, connection_id)
+    found = await load(session, caller, connection_id)
+    c = found.connection
+    conformance = None
+    if c.steps is not None:
+        first = None if c.first_violation is None else FirstViolation(**c.first_violation)
+        conformance = ConformanceOut(steps=c.steps, violations=c.violations or 0, first=first)
     return ConnectionDetail(
-        **_fields(row),
-        details=ConnectionFlags(**connection.details),
-        conformance=None if connection.conformance is None else ConformanceOut(**connection.conformance),
-        capture_filename=connection.capture.filename,
-        subflows=[SubflowOut.model_validate(s) for s in connection.subflows],
-        replays=[replay_out(r) for r in connection.replays],
+        **_fields(c, found.capture.id, found.quality),
+        details=ConnectionFlags(fallback=c.fallback, checksum=c.checksum, fast_closed=c.fast_closed),
+        conformance=conformance,
+        capture_filename=found.capture.filename,
+        subflows=[_subflow_out(s, quality) for s, quality in found.subflows],
+        replays=found.replays,
     )
+
+
+def _subflow_out(subflow: Subflow, quality: QualityRecord) -> SubflowOut:
+    names = SubflowOut.model_fields.keys() - set(_OF_QUALITY)
+    own = {n: getattr(subflow, n) for n in names}
+    return SubflowOut(**own, **{n: getattr(quality, n) for n in _OF_QUALITY})
 
 
 def replay_out(replay: Replay) -> ReplayOut:
     return ReplayOut.model_validate(replay)
 
 
-def _text(value: str | int | float | bool) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+@dataclass(frozen=True)
+class Chosen:
+    """options: those that differ from their defaults. label: the algorithm's name, and these."""
+
+    algorithm: str
+    options: dict[str, str]
+
+    @property
+    def label(self) -> str:
+        pairs = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.algorithm}({pairs})" if pairs else self.algorithm
 
 
 async def request_replay(
-    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: ReplayIn
+    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: Chosen
 ) -> tuple[ReplayOut, uuid.UUID | None]:
     """The replay, and the job to wake when it is a new one. Raises NotFound, Unprocessable."""
-    connection, _ = await load(session, caller, connection_id)
-    if not wanted.algorithm.isprintable():
-        raise Unprocessable("unknown algorithm")
-    record = await session.get(AlgorithmRecord, wanted.algorithm)
-    if record is None:
-        raise Unprocessable(f"unknown algorithm '{wanted.algorithm}'")
-    known = {o["name"]: o["default"] for o in record.description["options"]}
-    options = {k: _text(v) for k, v in wanted.options.items()}
-    unknown = sorted(options.keys() - known.keys())
-    if unknown:
-        raise Unprocessable(f"{wanted.algorithm} has no option '{unknown[0]}'")
-    if any(len(v) > 60 or not v.isprintable() for v in options.values()):
-        raise Unprocessable("an option's value is too long, or not text")
-    changed = {k: v for k, v in sorted(options.items()) if v != known[k]}
-    label = wanted.algorithm + ("(" + ", ".join(f"{k}={v}" for k, v in changed.items()) + ")" if changed else "")
-    existing = next((r for r in connection.replays if r.label == label), None)
+    found = await load(session, caller, connection_id)
+    label = wanted.label
+    existing = next((r for r in found.replays if r.label == label), None)
     if existing is not None and existing.state is State.failed:
-        job_id = (await session.execute(jobs.restart(connection.capture_id, existing.id))).scalar_one_or_none()
-        if job_id is None:  # another request has restarted it, and it may even be done
-            await session.refresh(existing)
-        else:
-            existing.state, existing.error = State.queued, None
-        return replay_out(existing), job_id
+        job_id = (await session.execute(jobs.restart(found.capture.id, existing.id))).scalar_one_or_none()
+        # None: another request has restarted it, and it may even be done.
+        if job_id is not None:
+            values = {"state": State.queued, "error": None}
+            await session.execute(update(Replay).where(Replay.id == existing.id).values(values))
+        return replay_out(await session.get_one(Replay, existing.id, populate_existing=True)), job_id
     if existing is not None:
-        return replay_out(existing), None
-    if len(connection.replays) >= REPLAYS_MAX:
+        return existing, None
+    if len(found.replays) >= REPLAYS_MAX:
         raise Unprocessable(f"a connection has at most {REPLAYS_MAX} replays")
-    position = max((r.position for r in connection.replays), default=-1) + 1
     replay = (
         await session.scalars(
             insert(Replay)
             .values(
                 id=uuid.uuid4(),
-                connection_id=connection.id,
-                position=position,
+                capture_id=found.capture.id,
+                connection_id=connection_id,
+                connection_number=found.connection.number,
+                position=len(found.replays),
                 label=label,
                 algorithm=wanted.algorithm,
-                options=changed,
+                options=wanted.options,
             )
             .on_conflict_do_nothing()
             .returning(Replay)
         )
     ).one_or_none()
     if replay is None:  # another request has inserted it
-        found = await session.scalars(
-            select(Replay).where(Replay.connection_id == connection.id, Replay.label == label)
-        )
-        return replay_out(found.one()), None
+        same = select(Replay).where(Replay.connection_id == connection_id, Replay.label == label)
+        return replay_out((await session.scalars(same)).one()), None
     job_id = uuid.uuid4()
     await session.execute(
         insert(Job).values(
             id=job_id,
             kind=JobKind.replay,
-            capture_id=connection.capture_id,
+            capture_id=found.capture.id,
             replay_id=replay.id,
             sent_at=func.clock_timestamp(),
         )
@@ -152,16 +242,17 @@ async def request_replay(
 
 async def series_sources(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, labels: list[str] | None
-) -> tuple[Connection, Capture, list[Replay]]:
-    """The rows that a series is read from. labels: of the replays; None: all that are done.
+) -> tuple[Connection, Capture, dict[str, str | None]]:
+    """What a series is read from. labels: of the replays; None: all that are done.
 
+    The replays by label, with the object that has their windows; None: they are in the capture's own series.
     Raises NotFound, Unprocessable.
     """
-    connection, _ = await load(session, caller, connection_id)
-    done = {r.label: r for r in connection.replays if r.state is State.done}
-    if labels is None:
-        return connection, connection.capture, list(done.values())
-    missing = [label for label in labels if label not in done]
-    if missing:
-        raise Unprocessable(f"no finished replay '{missing[0]}' of this connection; there are: {', '.join(done)}")
-    return connection, connection.capture, [done[label] for label in dict.fromkeys(labels)]
+    found = await load(session, caller, connection_id)
+    done = {r.label: found.acks_keys.get(r.label) for r in found.replays if r.state is State.done}
+    if labels is not None:
+        missing = [label for label in labels if label not in done]
+        if missing:
+            raise Unprocessable(f"no finished replay '{missing[0]}' of this connection; there are: {', '.join(done)}")
+        done = {label: done[label] for label in labels}
+    return found.connection, found.capture, done

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
 
-from api.errors import Unavailable
+from api.errors import Unavailable, problem
 from store import jobs, objects
 from store.database import async_engine
 from store.models import Job, State
@@ -27,6 +27,7 @@ _queue = Gauge("rewindow_queue_length", "Wake-ups that no worker has taken", ["q
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
+    """The process runs."""
     return {"status": "ok"}
 
 
@@ -54,8 +55,9 @@ _DEPENDENCIES: dict[str, Callable[[], Awaitable[None]]] = {
 }
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses={503: problem("A dependency does not answer.")})
 async def readyz() -> dict[str, str]:
+    """Each dependency answers, and the object store takes what is written."""
     states = {}
     for name, probe in _DEPENDENCIES.items():
         try:
@@ -70,6 +72,7 @@ async def readyz() -> dict[str, str]:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics() -> Response:
+    """For Prometheus."""
     async with AsyncSession(async_engine()) as session:
         rows = await session.execute(select(Job.state, func.count()).group_by(Job.state))
         counts = {state: n for state, n in rows}

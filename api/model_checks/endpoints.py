@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import wakeups
+from api.errors import problem
 from api.events import STREAM, changes
 from api.model_checks import service
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
@@ -23,9 +24,9 @@ _SHOWN = {
     "events", "followed", "pieces", "pieces_followed",
 }  # fmt: skip
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    404: {"description": "The team has no such connection."},
-    422: {"description": "Not exactly one of spec and connection; an unknown one; a constant outside its range."},
-    429: {"description": "The team has too many checks that wait or run."},
+    404: problem("The team has no such connection."),
+    422: problem("Not exactly one of spec and connection; an unknown one; a constant outside its range."),
+    429: problem("The team has too many checks that wait or run; Retry-After says when to ask again."),
 }
 _EXAMPLES: dict[str, Example] = {
     "specification": {

@@ -145,8 +145,8 @@ async def _of_connection(
     """The key of a check of a connection's steps, and where its capture is now. Raises NotFound, Unprocessable."""
     query = (
         select(Connection.number, Capture.id, Capture.sha256, Capture.filename)
-        .join(Capture)
-        .where(Connection.id == connection_id, Connection.team_id == caller.team_id)
+        .join(Capture, Capture.attempt_id == Connection.attempt_id)
+        .where(Connection.id == connection_id, Capture.team_id == caller.team_id)
     )
     found = (await session.execute(query)).one_or_none()
     if found is None:

@@ -56,12 +56,14 @@ def _own(caller: Caller, team_id: uuid.UUID) -> None:
 
 @router.get("/me")
 async def mine(session: Session, caller: Reader) -> TeamOut:
+    """The caller's own team."""
     team = await session.get_one(Team, caller.team_id)
     return TeamOut(id=team.id, name=team.name)
 
 
 @router.get("/{team_id}/tokens")
 async def list_tokens(session: Session, caller: Admin, team_id: uuid.UUID) -> list[TokenOut]:
+    """The team's tokens, oldest first, without the tokens themselves."""
     _own(caller, team_id)
     rows = await session.scalars(select(Token).where(Token.team_id == team_id).order_by(Token.created_at))
     return [TokenOut(**{n: getattr(t, n) for n in TokenOut.model_fields}) for t in rows]
@@ -69,6 +71,7 @@ async def list_tokens(session: Session, caller: Admin, team_id: uuid.UUID) -> li
 
 @router.post("/{team_id}/tokens", status_code=201)
 async def create_token(session: Session, caller: Admin, team_id: uuid.UUID, wanted: TokenIn) -> TokenMade:
+    """Makes a token, which only this answer shows."""
     _own(caller, team_id)
     if wanted.expires_at and wanted.expires_at <= datetime.now(UTC):
         raise Unprocessable("expires_at lies in the past")
@@ -89,6 +92,7 @@ async def create_token(session: Session, caller: Admin, team_id: uuid.UUID, want
 
 @router.delete("/{team_id}/tokens/{token_id}", status_code=204)
 async def revoke_token(session: Session, caller: Admin, team_id: uuid.UUID, token_id: uuid.UUID) -> None:
+    """Revokes a token: it is refused from now on."""
     _own(caller, team_id)
     changed = await session.execute(
         update(Token)

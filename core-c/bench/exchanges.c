@@ -1,6 +1,8 @@
 /* Many short connections: each packet follows from the connection's number and how far it is. No losses. */
 #include "generate.h"
 
+#include <stdlib.h>
+
 enum { MSS = 1448, RTT_NS = 20000000, LINE_NS = 120, REQUEST_BYTES = 300, SERVER = 0xc6120001, SERVER_PORT = 443 };
 
 /* Eight connections for each client address. */
@@ -123,11 +125,16 @@ struct report generate_many(struct output *o, uint64_t connections)
 }
 
 /*
- * Uploads seen beside the client. Each of LIVE places holds a flow that takes its turn once a round trip: the ACKs of
+ * Uploads seen beside the client. Each of `live` places holds a flow that takes its turn once a round trip: the ACKs of
  * what it sent in the turn before, then twice as much, up to a limit; after its FIN the place opens a new one.
  */
-enum { LIVE = 4000, TURN_NS = 2 * RTT_NS / LIVE };
-enum { SEGMENTS_MIN = 16, SEGMENTS_SPAN = 1000, WINDOW_FIRST = 10, WINDOW_LAST = 40 };
+struct uploads {
+	uint32_t live;
+	uint32_t segments_min, segments_span;  /* of each flow; a span of 0: all have the least */
+	uint32_t window_first, window_last;    /* segments */
+	uint32_t frame_segments, ack_segments; /* in each frame, as with segmentation offload; covered by each ACK */
+};
+enum { ENDLESS = UINT32_MAX };
 
 struct flow {
 	uint64_t number;
@@ -138,7 +145,8 @@ struct flow {
 	int64_t sent_ns;
 };
 
-static void take_turn(struct output *o, const struct script *s, struct flow *f, int64_t time_ns)
+static void take_turn(struct output *o, const struct script *s, const struct uploads *u, struct flow *f,
+		      int64_t time_ns)
 {
 	const uint32_t theirs = 1;
 	struct address client = client_address(f->number);
@@ -159,8 +167,9 @@ static void take_turn(struct output *o, const struct script *s, struct flow *f, 
 		f->state = FLOW_OPEN;
 		break;
 	case FLOW_OPEN:
-		for (; f->in_flight; f->in_flight -= f->in_flight > 1 ? 2 : 1) {
-			f->una += (f->in_flight > 1 ? 2 : 1) * MSS;
+		for (uint32_t acked; f->in_flight; f->in_flight -= acked) {
+			acked = f->in_flight < u->ack_segments ? f->in_flight : u->ack_segments;
+			f->una += acked * MSS;
 			down.ack = f->una, down.identification = ++f->peer_identification;
 			send(o, &down, time_ns);
 		}
@@ -177,10 +186,10 @@ static void take_turn(struct output *o, const struct script *s, struct flow *f, 
 	if (f->state != FLOW_OPEN)
 		return;
 	f->in_flight = f->left < f->window ? f->left : f->window;
-	f->left -= f->in_flight;
-	f->window = 2 * f->window < WINDOW_LAST ? 2 * f->window : WINDOW_LAST;
+	f->left -= f->left == ENDLESS ? 0 : f->in_flight;
+	f->window = 2 * f->window < u->window_last ? 2 * f->window : u->window_last;
 	up.template = f->in_flight ? &s->response : &s->fin;
-	for (uint32_t i = 0; i < f->in_flight; i++, f->sequence += MSS) {
+	for (uint32_t i = 0; i < f->in_flight; i += u->frame_segments, f->sequence += u->frame_segments * MSS) {
 		up.sequence = f->sequence, up.identification = ++f->identification;
 		send(o, &up, time_ns);
 	}
@@ -191,20 +200,61 @@ static void take_turn(struct output *o, const struct script *s, struct flow *f, 
 	}
 }
 
+/* So many connections, or bytes; an endless flow is open at the end. */
+static struct report upload(struct output *o, const struct uploads *u, uint64_t connections, uint64_t bytes)
+{
+	struct flow *flows = calloc(u->live, sizeof *flows);
+	struct script s = write_script();
+	uint64_t numbers = 0, closed = 0, random = 1;
+	int64_t time_ns = o->clock_ns;
+	if (!flows)
+		die("out of memory");
+	frame_shape(&s.response, 0, u->frame_segments * MSS);
+	for (uint64_t turn = 0; o->bytes < bytes && closed < connections; turn++, time_ns += 2 * RTT_NS / u->live) {
+		struct flow *f = &flows[turn % u->live];
+		if (f->state == FLOW_NEW && numbers == connections)
+			continue;
+		if (f->state == FLOW_NEW) {
+			uint64_t more = u->segments_span ? draw(&random) % u->segments_span : 0;
+			*f = (struct flow){.number = numbers++,
+					   .left = u->segments_min + (uint32_t)more,
+					   .window = u->window_first,
+					   .sequence = (uint32_t)draw(&random)};
+		}
+		closed += f->state == FLOW_FIN_SENT;
+		take_turn(o, &s, u, f, time_ns);
+	}
+	free(flows);
+	return (struct report){numbers, 0};
+}
+
 struct report generate_churn(struct output *o, uint64_t bytes)
 {
-	static struct flow flows[LIVE];
-	struct script s = write_script();
-	uint64_t numbers = 0, random = 1;
-	int64_t time_ns = o->clock_ns;
-	for (uint64_t turn = 0; o->bytes < bytes; turn++, time_ns += TURN_NS) {
-		struct flow *f = &flows[turn % LIVE];
-		if (f->state == FLOW_NEW)
-			*f = (struct flow){.number = numbers++,
-					   .left = SEGMENTS_MIN + draw(&random) % SEGMENTS_SPAN,
-					   .window = WINDOW_FIRST,
-					   .sequence = (uint32_t)draw(&random)};
-		take_turn(o, &s, f, time_ns);
-	}
-	return (struct report){numbers, 0};
+	const struct uploads u = {4000, 16, 1000, 10, 40, 1, 2};
+	return upload(o, &u, UINT64_MAX, bytes);
+}
+
+struct report generate_interleaved(struct output *o, uint64_t bytes, uint32_t flows)
+{
+	const struct uploads u = {flows, ENDLESS, 0, 1, 1, 1, 1};
+	return upload(o, &u, UINT64_MAX, bytes);
+}
+
+struct report generate_balanced(struct output *o, uint64_t bytes, uint32_t flows)
+{
+	const struct uploads u = {flows, ENDLESS, 0, 10, 40, 1, 2};
+	return upload(o, &u, UINT64_MAX, bytes);
+}
+
+struct report generate_short(struct output *o, uint64_t connections, uint32_t live)
+{
+	const struct uploads u = {live, 3, 0, 10, 10, 1, 2};
+	return upload(o, &u, connections, UINT64_MAX);
+}
+
+struct report generate_offload(struct output *o, uint64_t bytes)
+{
+	enum { FRAME_SEGMENTS = 44 }; /* as many as 64 KiB hold */
+	const struct uploads u = {8, ENDLESS, 0, FRAME_SEGMENTS, 16 * FRAME_SEGMENTS, FRAME_SEGMENTS, FRAME_SEGMENTS};
+	return upload(o, &u, UINT64_MAX, bytes);
 }

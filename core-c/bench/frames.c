@@ -14,13 +14,14 @@ void die(const char *reason)
 	exit(1);
 }
 
-struct output *output_open(const char *path)
+struct output *output_open(const char *path, uint32_t tick_ns)
 {
 	static struct output o;
 	o.fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : STDOUT_FILENO;
 	if (o.fd < 0)
 		die(strerror(errno));
-	const uint32_t header[6] = {0xa1b23c4d, 2 | 4 << 16, 0, 0, SNAP_BYTES, 1};
+	o.tick_ns = tick_ns;
+	const uint32_t header[6] = {tick_ns == 1 ? 0xa1b23c4d : 0xa1b2c3d4, 2 | 4 << 16, 0, 0, SNAP_BYTES, 1};
 	memcpy(o.buffer, header, sizeof header);
 	o.used = o.bytes = sizeof header;
 	o.clock_ns = START_S * 1000000000ll;

@@ -20,7 +20,7 @@ enum {
 
 /* A pcap record as it is in the file; numbers of the protocols are in network order. */
 struct frame {
-	uint32_t seconds, nanoseconds, captured, wire;
+	uint32_t seconds, ticks, captured, wire;
 	uint8_t ethernet[14];
 	uint8_t version, tos;
 	uint16_t length, identification, fragment;
@@ -48,6 +48,7 @@ struct output {
 	int fd;
 	uint64_t packets, bytes;
 	int64_t clock_ns; /* of the last record */
+	uint32_t tick_ns; /* of the records' stamps: 1, or 1000 for microseconds */
 	size_t used;
 	uint8_t buffer[1 << 20];
 };
@@ -55,7 +56,7 @@ struct output {
 _Noreturn void die(const char *reason);
 
 /* Opens path, or standard output when it is null, and writes the file header. */
-struct output *output_open(const char *path);
+struct output *output_open(const char *path, uint32_t tick_ns);
 void output_flush(struct output *o);
 
 /* A packet of this direction: no payload, timestamps, and `options` bytes of other options (a multiple of four). */
@@ -80,7 +81,7 @@ static inline struct frame *output_next(struct output *o, const struct frame *te
 	int64_t free_ns = o->clock_ns + spacing_ns;
 	o->clock_ns = time_ns > free_ns ? time_ns : free_ns;
 	f->seconds = (uint32_t)(o->clock_ns / 1000000000);
-	f->nanoseconds = (uint32_t)(o->clock_ns % 1000000000);
+	f->ticks = (uint32_t)(o->clock_ns % 1000000000) / o->tick_ns;
 	return f;
 }
 

@@ -4,14 +4,49 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { ARGUMENTS_MAX = 3 };
+
+static struct report bulk(struct output *o, const uint64_t *n) { return generate_bulk(o, n[0]); }
+static struct report mptcp(struct output *o, const uint64_t *n)
+{
+	if (n[1] != 2 && n[1] != 4 && n[1] != 8)
+		die("a connection has 2, 4 or 8 subflows");
+	return generate_mptcp(o, n[0], (uint32_t)n[1]);
+}
+static struct report lossy(struct output *o, const uint64_t *n)
+{
+	return generate_lossy(o, n[0], (uint32_t)n[1], (uint32_t)n[2]);
+}
+static struct report many(struct output *o, const uint64_t *n) { return generate_many(o, n[0]); }
+static struct report churn(struct output *o, const uint64_t *n) { return generate_churn(o, n[0]); }
+static struct report interleaved(struct output *o, const uint64_t *n)
+{
+	return generate_interleaved(o, n[0], (uint32_t)n[1]);
+}
+static struct report balanced(struct output *o, const uint64_t *n)
+{
+	return generate_balanced(o, n[0], (uint32_t)n[1]);
+}
+static struct report brief(struct output *o, const uint64_t *n) { return generate_short(o, n[0], (uint32_t)n[1]); }
+static struct report offload(struct output *o, const uint64_t *n) { return generate_offload(o, n[0]); }
+
 static const struct {
 	const char *name;
-	struct report (*write)(struct output *o, uint64_t amount);
+	struct report (*write)(struct output *o, const uint64_t *numbers);
+	int arguments;
+	uint32_t tick_ns;
+	const char *usage;
 } captures[] = {
-    {"bulk", generate_bulk},
-    {"mptcp", generate_mptcp},
-    {"many", generate_many},
-    {"churn", generate_churn},
+    {"bulk", bulk, 1, 1, "PACKETS"},
+    {"bulk-us", bulk, 1, 1000, "PACKETS"},
+    {"mptcp", mptcp, 2, 1, "PACKETS SUBFLOWS"},
+    {"lossy", lossy, 3, 1, "PACKETS WINDOW LOST_ONE_IN"},
+    {"many", many, 1, 1, "CONNECTIONS"},
+    {"churn", churn, 1, 1, "BYTES"},
+    {"interleaved", interleaved, 2, 1, "BYTES FLOWS"},
+    {"balanced", balanced, 2, 1, "BYTES FLOWS"},
+    {"short", brief, 2, 1, "CONNECTIONS AT_ONCE"},
+    {"offload", offload, 1, 1, "BYTES"},
 };
 
 /* A count, or a size such as 500m or 10g, in powers of 1000. */
@@ -31,43 +66,29 @@ static uint64_t amount(const char *text)
 	return n * scale;
 }
 
-static uint32_t number(const char *text)
-{
-	uint64_t n = amount(text);
-	if (n > 1 << 24)
-		die("the number is too large");
-	return (uint32_t)n;
-}
-
-static int report(struct output *o, struct report r)
-{
-	output_flush(o);
-	fprintf(stderr, "packets=%llu bytes=%llu connections=%llu retransmissions=%llu\n",
-		(unsigned long long)o->packets, (unsigned long long)o->bytes, (unsigned long long)r.connections,
-		(unsigned long long)r.retransmissions);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	if ((argc == 5 || argc == 6) && strcmp(argv[1], "lossy") == 0) {
-		struct output *o = output_open(argv[5]);
-		return report(o, generate_lossy(o, amount(argv[2]), number(argv[3]), number(argv[4])));
-	}
-	if (argc == 3 || argc == 4) {
-		for (size_t i = 0; i < sizeof captures / sizeof *captures; i++) {
-			if (strcmp(argv[1], captures[i].name) != 0)
-				continue;
-			uint64_t n = amount(argv[2]);
-			struct output *o = output_open(argv[3]);
-			return report(o, captures[i].write(o, n));
+	for (size_t i = 0; argc > 1 && i < sizeof captures / sizeof *captures; i++) {
+		int arguments = captures[i].arguments;
+		uint64_t numbers[ARGUMENTS_MAX];
+		if (strcmp(argv[1], captures[i].name) != 0 || (argc != 2 + arguments && argc != 3 + arguments))
+			continue;
+		for (int k = 0; k < arguments; k++) {
+			numbers[k] = amount(argv[2 + k]);
+			if (k && numbers[k] > 1 << 24)
+				die("the number is too large");
 		}
+		struct output *o = output_open(argv[2 + arguments], captures[i].tick_ns);
+		struct report r = captures[i].write(o, numbers);
+		output_flush(o);
+		fprintf(stderr, "packets=%llu bytes=%llu connections=%llu retransmissions=%llu\n",
+			(unsigned long long)o->packets, (unsigned long long)o->bytes, (unsigned long long)r.connections,
+			(unsigned long long)r.retransmissions);
+		return 0;
 	}
-	fputs("usage: generate bulk|mptcp PACKETS [OUT]\n"
-	      "       generate lossy PACKETS WINDOW LOST_ONE_IN [OUT]\n"
-	      "       generate many CONNECTIONS [OUT]\n"
-	      "       generate churn BYTES [OUT]\n"
-	      "BYTES may end in k, m or g. Without OUT the capture goes to standard output.\n",
-	      stderr);
+	fputs("usage:\n", stderr);
+	for (size_t i = 0; i < sizeof captures / sizeof *captures; i++)
+		fprintf(stderr, "  generate %s %s [OUT]\n", captures[i].name, captures[i].usage);
+	fputs("Numbers may end in k, m or g. Without OUT the capture goes to standard output.\n", stderr);
 	return 2;
 }

@@ -26,8 +26,8 @@ enum {
 	LOSS_SPAN = 4000,    /* then one in 2000 on average */
 	LOSS_WINDOW_MIN = 8, /* so that three segments always follow a lost one */
 	LAST_WITHOUT_LOSS = 1024, /* packets before the end: what they lost would not be repaired in time */
-	SUBFLOWS = 2,
-	REORDER_MAX = 8192   /* data segments that were sent on one subflow before one that is missing on another */
+	SENDERS = 8,
+	REORDER_MAX = 1 << 17 /* data segments that were sent on one subflow before one that is missing on another */
 };
 
 /* RFC 8684 3.3: which fields a DSS option has. */
@@ -77,9 +77,9 @@ struct transfers {
 	struct output *out;
 	uint64_t wanted, scheduled, retransmissions;
 	uint32_t count;
-	int64_t next_ns[8]; /* of each sender: its first ACK on the way */
-	struct sender senders[8];
-	struct data_level levels[8 / SUBFLOWS];
+	int64_t next_ns[SENDERS]; /* of each sender: its first ACK on the way */
+	struct sender senders[SENDERS];
+	struct data_level levels[SENDERS / 2];
 };
 
 /* Packets that may still be begun: every sender also closes with three. */
@@ -553,35 +553,36 @@ static struct address endpoints(uint32_t connection, uint32_t subflow)
 
 struct report generate_bulk(struct output *o, uint64_t packets)
 {
-	static const uint32_t rates_mbit[8] = {10, 20, 30, 40, 60, 80, 120, 160};
+	static const uint32_t rates_mbit[SENDERS] = {10, 20, 30, 40, 60, 80, 120, 160};
 	static struct transfers t;
 	t.out = o;
 	t.wanted = packets;
-	for (uint32_t i = 0; i < 8; i++)
+	for (uint32_t i = 0; i < SENDERS; i++)
 		prepare(&t, i, endpoints(i, 0), NULL, rates_mbit[i], o->clock_ns + i * 3000000);
 	run(&t);
-	return (struct report){8, t.retransmissions};
+	return (struct report){SENDERS, t.retransmissions};
 }
 
-struct report generate_mptcp(struct output *o, uint64_t packets)
+struct report generate_mptcp(struct output *o, uint64_t packets, uint32_t subflows)
 {
-	static const uint32_t rates_mbit[8] = {10, 40, 20, 20, 30, 80, 60, 120};
+	static const uint32_t rates_mbit[SENDERS] = {10, 40, 20, 20, 30, 80, 60, 120};
 	static struct transfers t;
 	uint64_t random = 0x6d70746370;
 	t.out = o;
 	t.wanted = packets;
-	for (uint32_t i = 0; i < 8 / SUBFLOWS; i++) {
+	for (uint32_t i = 0; i < SENDERS / subflows; i++) {
 		struct data_level *l = &t.levels[i];
 		l->client_key = draw(&random);
 		l->server_key = draw(&random);
 		l->client_idsn = rw_key_identify(l->client_key, 1).idsn;
 		l->server_idsn = rw_key_identify(l->server_key, 1).idsn;
-		l->open = SUBFLOWS;
-		for (uint32_t j = 0; j < SUBFLOWS; j++) /* a join waits until the first subflow carried data */
-			prepare(&t, i * SUBFLOWS + j, endpoints(i, j), l, rates_mbit[i * SUBFLOWS + j],
+		l->open = subflows;
+		for (uint32_t j = 0; j < subflows; j++) { /* a join waits until the first subflow carried data */
+			prepare(&t, i * subflows + j, endpoints(i, j), l, rates_mbit[i * subflows + j],
 				o->clock_ns + i * 3000000 + j * 5 * ONE_WAY_NS);
-		t.senders[i * SUBFLOWS + 1].subflow = 1;
+			t.senders[i * subflows + j].subflow = j;
+		}
 	}
 	run(&t);
-	return (struct report){8 / SUBFLOWS, t.retransmissions};
+	return (struct report){SENDERS / subflows, t.retransmissions};
 }

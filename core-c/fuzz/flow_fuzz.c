@@ -164,17 +164,19 @@ static void check_connections(const struct rw_survey *s)
 	CHECK(subflows == s->flows);
 }
 
-/* 0: the limit of flows was reached. */
-static int survey(struct talk t, struct rw_survey *s, uint64_t *packets)
+/* Returns how many packets there were. */
+static uint64_t survey(struct talk t, struct rw_survey *s)
 {
 	struct rw_noted n;
-	enum rw_survey_status status = RW_SURVEY_OK;
-	for (*packets = 0; status == RW_SURVEY_OK && read_packet(&t, &n.packet); ++*packets) {
-		status = rw_survey_packet(s, &n, *packets + 1);
-		CHECK(status != RW_SURVEY_NO_MEMORY);
-		CHECK(s->flows <= s->flows_max);
+	uint64_t packets = 0, beyond = 0;
+	while (read_packet(&t, &n.packet)) {
+		CHECK(rw_survey_packet(s, &n, ++packets) == 0);
+		beyond += n.flow == RW_FLOW_NONE;
+		CHECK(s->flows <= s->index.flows_max);
+		CHECK(n.flow == RW_FLOW_NONE ? s->flows == s->index.flows_max : n.flow < s->flows);
 	}
-	return status == RW_SURVEY_OK;
+	CHECK(beyond == s->beyond_packets);
+	return packets;
 }
 
 /* What answers a packet is of the same flow, from the other side. */
@@ -194,12 +196,16 @@ static void check_answer(const struct rw_survey *s, struct rw_flow_index *index,
 /* A later pass finds each packet's flow and side again: counted anew, they come to what the survey counted. */
 static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index *index)
 {
-	uint64_t (*counted)[2] = calloc(s->flows + 1, sizeof *counted);
+	uint64_t (*counted)[2] = calloc(s->flows + 1, sizeof *counted), beyond = 0;
 	struct rw_packet p;
 	CHECK(counted);
 	for (uint64_t record = 1; read_packet(&t, &p); record++) {
 		int side = -1;
 		uint32_t flow = rw_flow_index_find(index, s->flow, &p, record, &side);
+		if (flow == RW_FLOW_NONE) {
+			beyond++;
+			continue;
+		}
 		CHECK(flow < s->flows && side >> 1 == 0);
 		CHECK(s->flow[flow].first_record <= record);
 		CHECK(is_of_flow(&s->flow[flow], side, &p));
@@ -211,6 +217,7 @@ static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index 
 		for (int side = 0; side < 2; side++)
 			CHECK(counted[i][side] ==
 			      s->flow[i].side[side].packets + (s->flow[i].copied ? s->flow[i].side[side].copies : 0));
+	CHECK(beyond == s->beyond_packets);
 	free(counted);
 }
 
@@ -238,18 +245,16 @@ static uint64_t run(const uint8_t *data, size_t size)
 	uint8_t most = rw_bytes_u8(&t.b);
 	struct rw_survey s;
 	struct rw_flow_index copy;
-	uint64_t packets, sum = 0;
 	CHECK(rw_survey_open(&s, most < 128 ? 1u << 20 : most - 127u) == 0);
-	if (survey(t, &s, &packets)) {
-		CHECK(rw_survey_finish(&s) == 0);
-		check_flows(&s, packets);
-		check_connections(&s);
-		sum = fold_survey(&s);
-		CHECK(rw_flow_index_copy(&copy, &s.index) == 0);
-		find_again(t, &s, &s.index);
-		find_again(t, &s, &copy);
-		rw_flow_index_close(&copy);
-	}
+	uint64_t packets = survey(t, &s);
+	CHECK(rw_survey_finish(&s) == 0);
+	check_flows(&s, packets - s.beyond_packets);
+	check_connections(&s);
+	uint64_t sum = fold_survey(&s);
+	CHECK(rw_flow_index_copy(&copy, &s.index) == 0);
+	find_again(t, &s, &s.index);
+	find_again(t, &s, &copy);
+	rw_flow_index_close(&copy);
 	rw_survey_free(&s);
 	return sum;
 }

@@ -30,7 +30,6 @@ typedef enum rw_status {
 	RW_ERROR_UNKNOWN_ALGORITHM = 4,
 	RW_ERROR_UNKNOWN_OPTION = 5,
 	RW_ERROR_BAD_VALUE = 6,
-	RW_ERROR_LIMIT = 7,
 	RW_ERROR_UNKNOWN_SCHEDULER = 8
 } rw_status;
 
@@ -39,7 +38,7 @@ typedef struct rw_error {
 	uint32_t file;   /* index in the captures given */
 	uint64_t block;  /* records read before it */
 	uint64_t offset; /* in the file, bytes */
-	char reason[232];
+	char reason[1000];
 } rw_error;
 
 /* What was wrong with a capture. Reading goes on where that is possible. */
@@ -66,6 +65,7 @@ typedef enum rw_oddity {
 	RW_ODDITY_UNSEEN_DATA, /* data that was acknowledged but is not in the capture */
 	RW_ODDITY_UNMATCHED_JOIN, /* an MP_JOIN whose connection is not in the capture */
 	RW_ODDITY_NO_HANDSHAKE, /* a flow that began before the capture */
+	RW_ODDITY_TOO_MANY_FLOWS, /* a packet of a flow beyond the limit (flows_max): skipped */
 	RW_ODDITY_TOO_MANY_SUBFLOWS, /* more live subflows than a controller has places: not replayed */
 	RW_ODDITY_WINDOW_TOO_LARGE, /* more unacknowledged segments than the limit, or so cut up that following them costs too much: not tracked */
 	RW_ODDITY_COUNT
@@ -99,7 +99,7 @@ typedef struct rw_choice {
 typedef struct rw_limits {
 	uint32_t batch_rows; /* [16384] */
 	uint32_t jobs; /* threads that share the work; rows, tables and their order do not depend on it [1] */
-	uint32_t flows_max; /* [2097152] */
+	uint32_t flows_max; /* packets of further flows are skipped and counted [2097152] */
 	uint32_t window_segments; /* unacknowledged segments of one subflow [262144] */
 	uint32_t total_segments; /* of all subflows together [8388608] */
 	uint32_t monitor; /* 1: each step of a controller with a specification is checked against its properties [0] */
@@ -108,7 +108,7 @@ typedef struct rw_limits {
 	uint32_t copies;
 	uint32_t detectors; /* how many `detector` has; those that the controllers need run anyway [0] */
 	const rw_choice *detector; /* their names and options */
-	/* of packets, kept between the two passes, and of flows; a capture that has more is read again [131072] */
+	/* of packets, kept between the two passes; a capture that has more is read again [131072] */
 	uint32_t journal_kib;
 	/* the detector sbd with its options, run over all flows of the captures together [none] */
 	const rw_choice *shared_bottlenecks;
@@ -461,8 +461,11 @@ const char *rw_group_state_name(uint32_t state);
 const char *rw_detector_name(uint32_t detector);
 const char *rw_bottleneck_state_name(uint32_t state);
 
+/* values: choices split by '|'; or the range of a number in words, whose bounds, inclusive, are low_q16 and high_q16. */
 typedef struct rw_option_info {
 	const char *name, *default_value, *values, *reason;
+	uint8_t is_number;
+	int64_t low_q16, high_q16;
 } rw_option_info;
 
 typedef struct rw_algorithm_info {

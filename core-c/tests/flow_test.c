@@ -4,6 +4,8 @@
 #include "hash.h"
 #include "journal.h"
 #include "packets.h"
+#include "search.h"
+#include "tick_clock.h"
 
 static void check_digest(const uint8_t *digest, size_t n, const char *hex)
 {
@@ -45,7 +47,7 @@ static uint32_t add(struct rw_survey *s, uint64_t record, int from_client, uint1
 {
 	struct rw_noted n;
 	addresses(&n.packet, from_client, flags, sequence);
-	assert_int_equal(rw_survey_packet(s, &n, record), RW_SURVEY_OK);
+	assert_int_equal(rw_survey_packet(s, &n, record), 0);
 	return s->flows - 1;
 }
 
@@ -109,10 +111,10 @@ static void an_answer_before_its_question(void **state)
 		struct rw_noted n;
 		addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
 		n.packet.time_ns = 1000;
-		assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
+		assert_int_equal(rw_survey_packet(&s, &n, 1), 0);
 		addresses(&n.packet, !answers_itself, RW_TCP_SYN, 900);
 		n.packet.time_ns = 2000;
-		assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_OK);
+		assert_int_equal(rw_survey_packet(&s, &n, 2), 0);
 		assert_int_equal(s.flows, 1);
 		assert_int_equal(s.flow[0].handshake, !answers_itself);
 		assert_int_equal(s.flow[0].initiator, !answers_itself);
@@ -134,7 +136,7 @@ static void many_flows_keep_their_numbers(void **state)
 			client[1] = (uint8_t)(i >> 8);
 			client[2] = (uint8_t)i;
 			if (pass < 2) {
-				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), RW_SURVEY_OK);
+				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), 0);
 				assert_int_equal(n.flow, i);
 				assert_int_equal(n.side, pass);
 				assert_int_equal(s.flow[i].side[pass].packets, 1);
@@ -146,13 +148,50 @@ static void many_flows_keep_their_numbers(void **state)
 			assert_int_equal(rw_survey_finish(&s), 0);
 	}
 	rw_survey_free(&s);
-	/* One more than allowed. */
+}
+
+/* Beyond the limit packets belong to no flow, in the first pass and in later ones; those of flows within it stay theirs. */
+static void flows_beyond_the_limit_are_passed_over(void **state)
+{
+	(void)state;
+	enum { FLOWS_MAX = 2, PACKETS = 9 };
+	static const struct {
+		uint16_t port, flags;
+		uint32_t sequence, flow;
+	} packet[PACKETS] = {
+	    {1, RW_TCP_SYN, 1, 0},
+	    {2, RW_TCP_SYN, 1, 1},
+	    {3, RW_TCP_SYN, 1, RW_FLOW_NONE},
+	    {1, RW_TCP_ACK, 2, 0},
+	    {3, RW_TCP_ACK, 2, RW_FLOW_NONE},
+	    {1, RW_TCP_FIN | RW_TCP_ACK, 2, 0},
+	    {1, RW_TCP_SYN, 70000, RW_FLOW_NONE}, /* the four-tuple is used again */
+	    {1, RW_TCP_ACK, 70001, RW_FLOW_NONE},
+	    {2, RW_TCP_ACK, 2, 1},
+	};
+	struct rw_survey s;
 	struct rw_noted n;
-	assert_int_equal(rw_survey_open(&s, 1), 0);
-	addresses(&n.packet, 1, RW_TCP_ACK, 0);
-	assert_int_equal(rw_survey_packet(&s, &n, 1), RW_SURVEY_OK);
-	n.packet.source_port = 7;
-	assert_int_equal(rw_survey_packet(&s, &n, 2), RW_SURVEY_TOO_MANY_FLOWS);
+	assert_int_equal(rw_survey_open(&s, FLOWS_MAX), 0);
+	for (int pass = 0; pass < 2; pass++) {
+		for (uint32_t i = 0; i < PACKETS; i++) {
+			int side;
+			addresses(&n.packet, 1, packet[i].flags, packet[i].sequence);
+			n.packet.source_port = packet[i].port;
+			n.packet.offset = 100 * i;
+			if (pass == 0)
+				assert_int_equal(rw_survey_packet(&s, &n, 1 + i), 0);
+			else
+				n.flow = rw_flow_index_find(&s.index, s.flow, &n.packet, 1 + i, &side);
+			assert_int_equal(n.flow, packet[i].flow);
+		}
+		if (pass == 0)
+			assert_int_equal(rw_survey_finish(&s), 0);
+	}
+	assert_int_equal(s.flows, FLOWS_MAX);
+	assert_int_equal(s.flow[0].side[0].packets, 3);
+	assert_int_equal(s.beyond_packets, 4);
+	assert_int_equal(s.beyond_record, 3);
+	assert_int_equal(s.beyond_offset, 200);
 	rw_survey_free(&s);
 }
 
@@ -372,15 +411,14 @@ static void a_journal_keeps_what_is_written(void **state)
 	free(written);
 }
 
-/* A packet that goes on where the last one ended takes eight bytes; beyond its bound, less what others took, the journal says so. */
+/* A packet that goes on where the last one ended takes eight bytes; beyond its bound the journal says so. */
 static void a_journal_is_short_and_bounded(void **state)
 {
 	(void)state;
-	struct rw_journal *j = rw_journal_open(1 << 20);
+	struct rw_journal *j = rw_journal_open(64 << 10);
 	struct rw_noted n = {.packet = {.family = 4, .payload_bytes = 1000, .has_timestamps = 1}};
 	uint32_t notes = 0;
 	assert_non_null(j);
-	rw_journal_narrow(j, (1 << 20) - (64 << 10));
 	while (notes < 100000 && !rw_journal_write(j, &n)) {
 		notes++;
 		n.packet.sequence += 1000;
@@ -389,6 +427,51 @@ static void a_journal_is_short_and_bounded(void **state)
 	}
 	assert_in_range(notes, (48 << 10) / 8 - 100, (64 << 10) / 8);
 	rw_journal_close(j);
+}
+
+/* Every range of up to 40 places, with the condition's end at each place of it and at neither end. */
+static void a_search_finds_where_a_condition_ends(void **state)
+{
+	(void)state;
+	for (uint64_t first = 0; first < 3; first++)
+		for (uint64_t behind = first; behind < first + 40; behind++)
+			for (uint64_t end = first; end <= behind; end++) {
+				struct rw_search s = {first, behind};
+				int asked = 0;
+				for (; rw_search_goes_on(&s); asked++) {
+					assert_in_range(rw_search_middle(&s), first, behind - 1);
+					rw_search_answer(&s, rw_search_middle(&s) < end);
+				}
+				assert_int_equal(s.low, end);
+				assert_in_range(asked, 0, 6); /* 2^6 > 40 */
+			}
+}
+
+/* The earliest packet of its tick tells when ticks begin; a later one moves that only by what clocks drift. */
+static void a_tick_clock_keeps_the_earliest_begin(void **state)
+{
+	(void)state;
+	struct rw_tick_clock c = {0};
+	int64_t ms = RW_CLOCK_TICK_NS, at = 1000 * ms;
+	uint32_t first = UINT32_MAX - 1; /* values wrap */
+	assert_int_equal(rw_tick_clock_see(&c, first, at, at, 0), 0);
+	assert_int_equal(c.first_ns, at);
+	/* 3 ms later by the clock, captured 2.5 ms later: ticks began half a tick sooner. */
+	assert_int_equal(rw_tick_clock_since_first_ns(&c, first + 3), 3 * ms);
+	assert_int_equal(rw_tick_clock_see(&c, first + 3, at + 5 * ms / 2, at + 5 * ms / 2, 0), 250);
+	assert_int_equal(c.first_ns, at - ms / 2);
+	/* This one waited: nothing but drift, of 100 us in a second. */
+	assert_int_equal(rw_tick_clock_see(&c, first + 4, at + 5 * ms / 2 + 1000 * ms, at + 1005 * ms, 0), 100000);
+	assert_int_equal(c.first_ns, at - ms / 2 + 100000);
+	assert_int_equal(c.last, first + 4);
+	/* Captures whose time goes back do not drift. */
+	assert_int_equal(rw_tick_clock_see(&c, first + 5, at, at + 1005 * ms, 0), 0);
+	/* Captured after a queue: the first packet was sent a round trip before, as far as is known. */
+	struct rw_tick_clock away = {0};
+	rw_tick_clock_see(&away, 7, at, at, 20 * ms);
+	assert_int_equal(away.first_ns, at - 20 * ms);
+	rw_tick_clock_see(&away, 8, at, at - 22 * ms, 20 * ms);
+	assert_int_equal(away.first_ns, at - 23 * ms);
 }
 
 int main(void)
@@ -400,6 +483,9 @@ int main(void)
 	    cmocka_unit_test(many_flows_keep_their_numbers),
 	    cmocka_unit_test(a_journal_keeps_what_is_written),
 	    cmocka_unit_test(a_journal_is_short_and_bounded),
+	    cmocka_unit_test(a_search_finds_where_a_condition_ends),
+	    cmocka_unit_test(a_tick_clock_keeps_the_earliest_begin),
+	    cmocka_unit_test(flows_beyond_the_limit_are_passed_over),
 	    cmocka_unit_test(coverage_is_a_union),
 	    cmocka_unit_test(coverage_against_a_bitmap),
 	    cmocka_unit_test(coverage_of_endless_holes_is_bounded),

@@ -158,18 +158,24 @@ static void segments_stay_as_they_are_while_their_row_moves(void **state)
 		struct rw_segment *e = &expected.segment[expected.first + n];
 		struct rw_cursor c = expected.count ? rw_scoreboard_find(&b, e->start) : (struct rw_cursor){NULL, 0};
 		if (draw % 8 < 4) {
+			/* One segment most often; else two whole ones and a shorter one. */
+			uint32_t bytes = draw / 64 % 8 ? 100 : 230, segments = 0;
 			struct rw_segment g = {.start = next,
-					       .end = next + 100,
+					       .end = next + bytes,
 					       .sent_ns = step,
 					       .ts_value = draw,
 					       .bits = RW_SEGMENT_EVER};
-			enum rw_scoreboard_status status = rw_scoreboard_append(&b, &g);
+			enum rw_scoreboard_status status = rw_scoreboard_append(&b, &g, 100, &segments);
 			if (status) {
 				assert_int_equal(status, RW_SCOREBOARD_FULL);
 				full++;
 			} else {
-				expected.segment[expected.first + expected.count++] = g;
-				next += 100;
+				assert_int_equal(segments, bytes == 100 ? 1 : 3);
+				for (uint32_t end = next + bytes; segments--; next = g.end) {
+					g.start = next;
+					g.end = end - next > 100 ? next + 100 : end;
+					expected.segment[expected.first + expected.count++] = g;
+				}
 			}
 		} else if (draw % 8 == 4 && c.at && e->end - e->start > 1 &&
 			   rw_scoreboard_cut(&b, &c, e->start + 1) == RW_SCOREBOARD_OK) {

@@ -1,8 +1,9 @@
-// The REST API as the page uses it. The types are the API's own: `make types` writes openapi.ts. The token stays in this
-// browser and is never part of an address.
+// The REST API as the page uses it. The types are the API's own: `make types` writes openapi.ts. The token is sent once, to
+// sign in; from then on the browser has a cookie, which no script can read.
 import type { paths } from "./openapi";
 import type * as schemas from "./openapi";
 
+export type BrowserSession = schemas.SessionOut;
 export type Capture = schemas.CaptureOut;
 export type CaptureDetail = schemas.CaptureDetail;
 export type ConnectionQuality = schemas.ConnectionQuality;
@@ -31,17 +32,35 @@ export class Refused extends Error {
   }
 }
 
-const KEY = "rewindow.token";
+// Earlier versions kept the token there.
+localStorage.removeItem("rewindow.token");
 
-export const token = {
-  get: () => localStorage.getItem(KEY) ?? "",
-  set: (value: string) => localStorage.setItem(KEY, value.trim()),
-  clear: () => localStorage.removeItem(KEY),
-};
+// Called when the server does not know the browser any more.
+let signedOut = () => {};
+export function onSignedOut(then: () => void) {
+  signedOut = then;
+}
 
-async function refusal(response: Response): Promise<Refused> {
-  const problem = await response.json().catch(() => ({ detail: response.statusText }));
-  return new Refused(response.status, problem.detail ?? response.statusText);
+function refused(status: number, statusText: string, body: string): Refused {
+  if (status === 401) signedOut();
+  let detail: unknown;
+  try {
+    detail = JSON.parse(body).detail;
+  } catch {
+    // A proxy answers what is no JSON: its status has to do.
+  }
+  return new Refused(status, typeof detail === "string" && detail ? detail : `the server answers ${status} ${statusText}`);
+}
+
+async function answered(request: Promise<Response>): Promise<Response> {
+  let response: Response;
+  try {
+    response = await request;
+  } catch {
+    throw new Error("the server does not answer");
+  }
+  if (!response.ok) throw refused(response.status, response.statusText, await response.text());
+  return response;
 }
 
 type Method = "get" | "post" | "delete";
@@ -78,18 +97,19 @@ async function ask<P extends keyof paths, M extends Method>(
   template: P,
   { path = {} as InPath<P, M>, query = {} as InQuery<P, M>, body }: Asked<P, M> = {},
 ): Promise<Answer<P, M>> {
-  const headers: Record<string, string> = { Authorization: `Bearer ${token.get()}` };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  const response = await fetch(address(template, path as object, query as object), {
-    method: method.toUpperCase(),
-    headers,
-    body: body === undefined ? null : JSON.stringify(body),
-  });
-  if (!response.ok) throw await refusal(response);
+  const response = await answered(
+    fetch(address(template, path as object, query as object), {
+      method: method.toUpperCase(),
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? null : JSON.stringify(body),
+    }),
+  );
   return response.status === 204 ? (undefined as Answer<P, M>) : response.json();
 }
 
 export const api = {
+  signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
+  signOut: () => ask("delete", "/v1/session"),
   team: () => ask("get", "/v1/teams/me"),
   captures: (cursor?: string) => ask("get", "/v1/captures", { query: { cursor } }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
@@ -102,6 +122,8 @@ export const api = {
   algorithms: () => ask("get", "/v1/algorithms"),
   replay: (connection_id: string, algorithm: string, options: Record<string, string>) =>
     ask("post", "/v1/connections/{connection_id}/replays", { path: { connection_id }, body: { algorithm, options } }),
+  removeReplay: (connection_id: string, replay_id: string) =>
+    ask("delete", "/v1/connections/{connection_id}/replays/{replay_id}", { path: { connection_id, replay_id } }),
   specs: () => ask("get", "/v1/specs"),
   modelChecks: (cursor?: string) => ask("get", "/v1/model-checks", { query: { limit: 20, cursor } }),
   checksOf: (connection: string) => ask("get", "/v1/model-checks", { query: { limit: 50, connection } }),
@@ -115,14 +137,12 @@ export function upload(file: File, progress: (part: number) => void): Promise<Ca
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", `/v1/captures?filename=${encodeURIComponent(file.name)}`);
-    request.setRequestHeader("Authorization", `Bearer ${token.get()}`);
     request.setRequestHeader("Content-Type", "application/vnd.tcpdump.pcap");
     request.upload.onprogress = (e) => progress(e.lengthComputable ? e.loaded / e.total : 0);
     request.onerror = () => reject(new Error("the connection broke; the upload was discarded"));
     request.onload = () => {
-      const body = JSON.parse(request.responseText || "{}");
-      if (request.status === 202) resolve(body);
-      else reject(new Refused(request.status, body.detail ?? request.statusText));
+      if (request.status === 202) resolve(JSON.parse(request.responseText));
+      else reject(refused(request.status, request.statusText, request.responseText));
     };
     request.send(file);
   });

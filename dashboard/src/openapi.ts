@@ -35,13 +35,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get */
+        /**
+         * Get
+         * @description State and progress; when it is done, what was found in the whole capture.
+         */
         get: operations["get_v1_captures__capture_id__get"];
         put?: never;
         post?: never;
         /**
          * Delete
-         * @description Deletes a capture and everything that was derived from it.
+         * @description Deletes a capture and everything that was derived from it. A job that runs for it ends without a result.
          */
         delete: operations["delete_v1_captures__capture_id__delete"];
         options?: never;
@@ -164,6 +167,26 @@ export interface paths {
          */
         post: operations["post_replay_v1_connections__connection_id__replays_post"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/replays/{replay_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Replay
+         * @description Deletes a replay that has failed.
+         */
+        delete: operations["delete_replay_v1_connections__connection_id__replays__replay_id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -312,7 +335,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Mine */
+        /**
+         * Mine
+         * @description The caller's own team.
+         */
         get: operations["mine_v1_teams_me_get"];
         put?: never;
         post?: never;
@@ -329,10 +355,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List Tokens */
+        /**
+         * List Tokens
+         * @description The team's tokens, oldest first, without the tokens themselves.
+         */
         get: operations["list_tokens_v1_teams__team_id__tokens_get"];
         put?: never;
-        /** Create Token */
+        /**
+         * Create Token
+         * @description Makes a token, which only this answer shows.
+         */
         post: operations["create_token_v1_teams__team_id__tokens_post"];
         delete?: never;
         options?: never;
@@ -350,8 +382,35 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Revoke Token */
+        /**
+         * Revoke Token
+         * @description Revokes a token: it is refused from now on.
+         */
         delete: operations["revoke_token_v1_teams__team_id__tokens__token_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin
+         * @description Signs a browser in: the cookie that this sets stands for the token, on this host alone.
+         */
+        post: operations["begin_v1_session_post"];
+        /**
+         * End
+         * @description Signs a browser out. Without a session nothing happens.
+         */
+        delete: operations["end_v1_session_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -364,7 +423,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Healthz */
+        /**
+         * Healthz
+         * @description The process runs.
+         */
         get: operations["healthz_healthz_get"];
         put?: never;
         post?: never;
@@ -381,7 +443,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Readyz */
+        /**
+         * Readyz
+         * @description Each dependency answers, and the object store takes what is written.
+         */
         get: operations["readyz_readyz_get"];
         put?: never;
         post?: never;
@@ -398,7 +463,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Metrics */
+        /**
+         * Metrics
+         * @description For Prometheus.
+         */
         get: operations["metrics_metrics_get"];
         put?: never;
         post?: never;
@@ -414,10 +482,14 @@ export interface components {
     schemas: {
         /** AlgorithmOut */
         AlgorithmOut: {
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
             /**
              * Kind
+             * @description single: of one path; multipath: it couples the paths of a connection.
              * @enum {string}
              */
             kind: "single" | "multipath";
@@ -426,7 +498,10 @@ export interface components {
              * @description The paper or RFC that defines it.
              */
             source: string;
-            /** Formula */
+            /**
+             * Formula
+             * @description Growth I and decrease D of the window, in one line.
+             */
             formula: string;
             /**
              * Deviations
@@ -438,12 +513,18 @@ export interface components {
              * @description The detector that places its subflows in sets unless another is chosen; None: it does not use sets.
              */
             detector: string | null;
-            /** Options */
+            /**
+             * Options
+             * @description What can be chosen, in the registry's order.
+             */
             options: components["schemas"]["OptionOut"][];
         };
         /** Algorithms */
         Algorithms: {
-            /** Algorithms */
+            /**
+             * Algorithms
+             * @description In the order in which the command line lists them.
+             */
             algorithms: components["schemas"]["AlgorithmOut"][];
         };
         /**
@@ -451,14 +532,23 @@ export interface components {
          * @description One of the states that the specification allows after this step.
          */
         Allowed: {
-            /** Initial Slow Start */
+            /**
+             * Initial Slow Start
+             * @description Is the connection in its initial slow start?
+             */
             initial_slow_start: boolean;
-            /** Alpha */
+            /**
+             * Alpha
+             * @description Growth factor of coupled slow start.
+             */
             alpha: [
                 number,
                 number
             ];
-            /** Subflows */
+            /**
+             * Subflows
+             * @description By number.
+             */
             subflows: components["schemas"]["SubflowAllowed"][];
         };
         /**
@@ -466,11 +556,20 @@ export interface components {
          * @description How shared bottlenecks were found, and of how many flows it is not known which one they cross.
          */
         BottlenecksOut: {
-            /** Method */
+            /**
+             * Method
+             * @description How bottlenecks were found: sbd, declared or interface.
+             */
             method: string;
-            /** Undecided */
+            /**
+             * Undecided
+             * @description Flows with too short a time in common with others.
+             */
             undecided: number;
-            /** Not Judged */
+            /**
+             * Not Judged
+             * @description Flows that were not compared, as others send more.
+             */
             not_judged: number;
         };
         /** CaptureDetail */
@@ -478,34 +577,58 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
-            /** Filename */
+            /**
+             * Filename
+             * @description Last part of the name that the client gave.
+             */
             filename: string;
-            /** Bytes */
+            /**
+             * Bytes
+             * @description Size of the file.
+             */
             bytes: number;
-            /** Sha256 */
+            /**
+             * Sha256
+             * @description SHA-256 of the capture's bytes, hexadecimal.
+             */
             sha256: string;
-            /** Tags */
+            /**
+             * Tags
+             * @description What uploads said about it, by key.
+             */
             tags: {
                 [key: string]: string;
             };
+            /** @description Where its job stands. */
             state: components["schemas"]["State"];
-            /** Stage */
+            /**
+             * Stage
+             * @description What is being done, in a word or two.
+             */
             stage: string;
             /**
              * Progress
              * @description 0 to 1.
              */
             progress: number;
-            /** Error */
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
             error: string | null;
             /**
              * Created At
              * Format: date-time
+             * @description When it was made.
              */
             created_at: string;
-            /** Analysed At */
+            /**
+             * Analysed At
+             * @description When the analysis ended; null before.
+             */
             analysed_at: string | null;
             /** @description None before the analysis is done. */
             summary: components["schemas"]["SummaryOut"] | null;
@@ -514,7 +637,10 @@ export interface components {
              * @description The number of connections; None before the analysis is done.
              */
             connections: number | null;
-            /** Fairness */
+            /**
+             * Fairness
+             * @description Groups of connections that share a bottleneck.
+             */
             fairness: components["schemas"]["FairnessOut"][];
         };
         /** CaptureOut */
@@ -522,34 +648,58 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
-            /** Filename */
+            /**
+             * Filename
+             * @description Last part of the name that the client gave.
+             */
             filename: string;
-            /** Bytes */
+            /**
+             * Bytes
+             * @description Size of the file.
+             */
             bytes: number;
-            /** Sha256 */
+            /**
+             * Sha256
+             * @description SHA-256 of the capture's bytes, hexadecimal.
+             */
             sha256: string;
-            /** Tags */
+            /**
+             * Tags
+             * @description What uploads said about it, by key.
+             */
             tags: {
                 [key: string]: string;
             };
+            /** @description Where its job stands. */
             state: components["schemas"]["State"];
-            /** Stage */
+            /**
+             * Stage
+             * @description What is being done, in a word or two.
+             */
             stage: string;
             /**
              * Progress
              * @description 0 to 1.
              */
             progress: number;
-            /** Error */
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
             error: string | null;
             /**
              * Created At
              * Format: date-time
+             * @description When it was made.
              */
             created_at: string;
-            /** Analysed At */
+            /**
+             * Analysed At
+             * @description When the analysis ended; null before.
+             */
             analysed_at: string | null;
             /** @description None before the analysis is done. */
             summary: components["schemas"]["SummaryOut"] | null;
@@ -566,18 +716,30 @@ export interface components {
         CheckState: "queued" | "running" | "done" | "failed" | "cancelled";
         /** ConfigurationOut */
         ConfigurationOut: {
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
-            /** Shows */
+            /**
+             * Shows
+             * @description What its result shows; null where the manifest does not say.
+             */
             shows: string | null;
-            /** Suite */
+            /**
+             * Suite
+             * @description quick or full.
+             */
             suite: string;
             /**
              * Flags
              * @description Options of the run that weaken its properties.
              */
             flags: string[];
-            /** Properties */
+            /**
+             * Properties
+             * @description The properties that TLC decides.
+             */
             properties: string[];
             /**
              * Constants
@@ -586,7 +748,9 @@ export interface components {
             constants: {
                 [key: string]: number;
             };
+            /** @description What TLC must find. */
             pinned: components["schemas"]["PinnedOut"];
+            /** @description The team's last check of it that has ended; null without one. */
             last: components["schemas"]["LastOut"] | null;
         };
         /**
@@ -594,14 +758,27 @@ export interface components {
          * @description What the monitor found of the controllers' steps, when the capture was analysed.
          */
         ConformanceOut: {
-            /** Steps */
+            /**
+             * Steps
+             * @description Steps of the controllers that were checked.
+             */
             steps: number;
-            /** Violations */
+            /**
+             * Violations
+             * @description Steps that no specification allows.
+             */
             violations: number;
+            /** @description The first violation; null without one. */
             first: components["schemas"]["FirstViolation"] | null;
         };
         /** ConnectionDetail */
         ConnectionDetail: {
+            /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
             /**
              * Number
              * @description Its place in the capture, as the command line counts.
@@ -612,13 +789,22 @@ export interface components {
              * @description How many rows its series has.
              */
             rows: number;
-            /** Subflow Count */
+            /**
+             * Subflow Count
+             * @description How many subflows it has.
+             */
             subflow_count: number;
             /**
              * Quality
              * @description Findings that concern it.
              */
             quality: string[];
+            /**
+             * Verdict
+             * @description How far its results can be relied on.
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
             /**
              * Unreliable
              * @description Results that rest on what is wrong with it.
@@ -627,47 +813,73 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
             /**
-             * Capture Id
-             * Format: uuid
+             * Bytes
+             * @description Bytes of data, each counted once.
              */
-            capture_id: string;
+            bytes: number;
+            /**
+             * Goodput Bps
+             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             */
+            goodput_bps: number | null;
+            /**
+             * Completion S
+             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             */
+            completion_s: number | null;
+            /**
+             * Retransmitted Packets
+             * @description Packets that sent data again.
+             */
+            retransmitted_packets: number;
+            /**
+             * First Ns
+             * @description Time of the first packet, nanoseconds since 1970.
+             */
+            first_ns: number;
+            /**
+             * Last Ns
+             * @description Time of the last packet, nanoseconds since 1970.
+             */
+            last_ns: number;
+            /**
+             * Version
+             * @description Version of MPTCP; null for TCP, and where the handshake is missing.
+             */
+            version: number | null;
             /**
              * Kind
+             * @description tcp or mptcp.
              * @enum {string}
              */
             kind: "tcp" | "mptcp";
-            /** Version */
-            version: number | null;
-            /** Token */
-            token: string | null;
-            /** Bytes */
-            bytes: number;
-            /** Goodput Bps */
-            goodput_bps: number | null;
-            /** Completion S */
-            completion_s: number | null;
-            /** Retransmitted Packets */
-            retransmitted_packets: number;
-            /** First Ns */
-            first_ns: number;
-            /** Last Ns */
-            last_ns: number;
             /**
-             * Verdict
-             * @enum {string}
+             * Token
+             * @description Token of the MPTCP connection, hexadecimal; null where it is not known.
              */
-            verdict: "good" | "limited" | "poor";
+            token: string | null;
+            /** @description What is known of the connection's Multipath TCP. */
             details: components["schemas"]["ConnectionFlags"];
             /** @description None: analysed before steps were checked. */
             conformance: components["schemas"]["ConformanceOut"] | null;
-            /** Capture Filename */
+            /**
+             * Capture Filename
+             * @description Name of the capture's file.
+             */
             capture_filename: string;
-            /** Subflows */
+            /**
+             * Subflows
+             * @description By number.
+             */
             subflows: components["schemas"]["SubflowOut"][];
-            /** Replays */
+            /**
+             * Replays
+             * @description Each algorithm that was replayed over it, with its options.
+             */
             replays: components["schemas"]["ReplayOut"][];
         };
         /**
@@ -697,6 +909,12 @@ export interface components {
          */
         ConnectionOut: {
             /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
+            /**
              * Number
              * @description Its place in the capture, as the command line counts.
              */
@@ -706,13 +924,22 @@ export interface components {
              * @description How many rows its series has.
              */
             rows: number;
-            /** Subflow Count */
+            /**
+             * Subflow Count
+             * @description How many subflows it has.
+             */
             subflow_count: number;
             /**
              * Quality
              * @description Findings that concern it.
              */
             quality: string[];
+            /**
+             * Verdict
+             * @description How far its results can be relied on.
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
             /**
              * Unreliable
              * @description Results that rest on what is wrong with it.
@@ -721,47 +948,66 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
             /**
-             * Capture Id
-             * Format: uuid
+             * Bytes
+             * @description Bytes of data, each counted once.
              */
-            capture_id: string;
+            bytes: number;
+            /**
+             * Goodput Bps
+             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             */
+            goodput_bps: number | null;
+            /**
+             * Completion S
+             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             */
+            completion_s: number | null;
+            /**
+             * Retransmitted Packets
+             * @description Packets that sent data again.
+             */
+            retransmitted_packets: number;
+            /**
+             * First Ns
+             * @description Time of the first packet, nanoseconds since 1970.
+             */
+            first_ns: number;
+            /**
+             * Last Ns
+             * @description Time of the last packet, nanoseconds since 1970.
+             */
+            last_ns: number;
+            /**
+             * Version
+             * @description Version of MPTCP; null for TCP, and where the handshake is missing.
+             */
+            version: number | null;
             /**
              * Kind
+             * @description tcp or mptcp.
              * @enum {string}
              */
             kind: "tcp" | "mptcp";
-            /** Version */
-            version: number | null;
-            /** Token */
-            token: string | null;
-            /** Bytes */
-            bytes: number;
-            /** Goodput Bps */
-            goodput_bps: number | null;
-            /** Completion S */
-            completion_s: number | null;
-            /** Retransmitted Packets */
-            retransmitted_packets: number;
-            /** First Ns */
-            first_ns: number;
-            /** Last Ns */
-            last_ns: number;
             /**
-             * Verdict
-             * @enum {string}
+             * Token
+             * @description Token of the MPTCP connection, hexadecimal; null where it is not known.
              */
-            verdict: "good" | "limited" | "poor";
+            token: string | null;
         };
         /**
          * ConnectionQuality
          * @description How many connections are good, limited and poor, and how many of the capture's bytes are theirs.
          */
         ConnectionQuality: {
+            /** @description Those whose results can be relied on. */
             good: components["schemas"]["VerdictShare"];
+            /** @description Those of which some results are unreliable. */
             limited: components["schemas"]["VerdictShare"];
+            /** @description Those whose results say little. */
             poor: components["schemas"]["VerdictShare"];
         };
         /**
@@ -769,27 +1015,51 @@ export interface components {
          * @description The range of a constant: an integer, or the number of members of a set.
          */
         ConstantOut: {
-            /** Min */
+            /**
+             * Min
+             * @description Smallest value.
+             */
             min: number;
-            /** Max */
+            /**
+             * Max
+             * @description Largest value.
+             */
             max: number;
-            /** Meaning */
+            /**
+             * Meaning
+             * @description What it stands for.
+             */
             meaning: string;
         };
         /** ControllerState */
         ControllerState: {
-            /** Initial Slow Start */
+            /**
+             * Initial Slow Start
+             * @description Is the connection in its initial slow start?
+             */
             initial_slow_start: boolean;
-            /** Alpha */
+            /**
+             * Alpha
+             * @description Growth factor of coupled slow start.
+             */
             alpha: number;
-            /** Con Ssthresh */
+            /**
+             * Con Ssthresh
+             * @description Threshold of the connection's whole window, segments.
+             */
             con_ssthresh: number;
-            /** Subflows */
+            /**
+             * Subflows
+             * @description By number.
+             */
             subflows: components["schemas"]["SubflowState"][];
         };
         /** Covered */
         Covered: {
-            /** Action */
+            /**
+             * Action
+             * @description The action's name in the specification.
+             */
             action: string;
             /**
              * Place
@@ -807,16 +1077,28 @@ export interface components {
          * @description A set for which a decision is pending.
          */
         DetectedSet: {
-            /** Set */
+            /**
+             * Set
+             * @description Number of the set.
+             */
             set: number;
-            /** Asked By */
+            /**
+             * Asked By
+             * @description The subflow whose ECN echo requested the pending decision.
+             */
             asked_by: number | null;
-            /** Seen */
+            /**
+             * Seen
+             * @description Subflows that have had an event in the decision's window.
+             */
             seen: number[];
         };
         /** DetectedSubflow */
         DetectedSubflow: {
-            /** Path */
+            /**
+             * Path
+             * @description Number of the subflow.
+             */
             path: number;
             /**
              * Set
@@ -841,7 +1123,10 @@ export interface components {
         };
         /** DetectedSubflowNow */
         DetectedSubflowNow: {
-            /** Path */
+            /**
+             * Path
+             * @description Number of the subflow.
+             */
             path: number;
             /**
              * Set
@@ -863,14 +1148,23 @@ export interface components {
              * @description Subflows that have had an event in the decision's window.
              */
             seen: number[];
-            /** Srtt S */
+            /**
+             * Srtt S
+             * @description Smoothed round-trip time, seconds.
+             */
             srtt_s: number | null;
         };
         /** DetectorAllowed */
         DetectorAllowed: {
-            /** Subflows */
+            /**
+             * Subflows
+             * @description By number.
+             */
             subflows: components["schemas"]["DetectedSubflow"][];
-            /** Sets */
+            /**
+             * Sets
+             * @description Sets of subflows that share a bottleneck.
+             */
             sets: components["schemas"]["DetectedSet"][];
         };
         /**
@@ -878,34 +1172,62 @@ export interface components {
          * @description Of a detector of shared bottlenecks.
          */
         DetectorState: {
-            /** Subflows */
+            /**
+             * Subflows
+             * @description By number.
+             */
             subflows: components["schemas"]["DetectedSubflowNow"][];
-            /** Sets */
+            /**
+             * Sets
+             * @description Sets of subflows that share a bottleneck.
+             */
             sets: components["schemas"]["DetectedSet"][];
         };
         /** FairnessOut */
         FairnessOut: {
-            /** Bottleneck */
+            /**
+             * Bottleneck
+             * @description Name of the bottleneck: how it was found, and its number or networks.
+             */
             bottleneck: string;
             /**
              * Method
              * @description How it was found that its members share a bottleneck: sbd, declared or interface.
              */
             method: string;
-            /** Connections */
+            /**
+             * Connections
+             * @description Numbers of its members.
+             */
             connections: number[];
-            /** Kinds */
+            /**
+             * Kinds
+             * @description Kind of each member.
+             */
             kinds: ("tcp" | "mptcp")[];
-            /** Goodput Bps */
+            /**
+             * Goodput Bps
+             * @description Goodput of each member through the bottleneck, bits per second.
+             */
             goodput_bps: number[];
-            /** Jain */
+            /**
+             * Jain
+             * @description Jain's fairness index of the goodputs: 1 when all are equal, 1/n when one of n has everything.
+             */
             jain: number;
-            /** Mptcp To Tcp Ratio */
+            /**
+             * Mptcp To Tcp Ratio
+             * @description Mean goodput of the MPTCP members over that of the TCP members; null without both.
+             */
             mptcp_to_tcp_ratio: number | null;
-            /** Declared */
+            /**
+             * Declared
+             * @description Was the bottleneck declared by the caller?
+             */
             declared: boolean;
             /**
              * Verdict
+             * @description How far its results can be relied on.
              * @enum {string}
              */
             verdict: "good" | "limited" | "poor";
@@ -915,9 +1237,15 @@ export interface components {
          * @description One thing that is wrong with a capture.
          */
         FindingOut: {
-            /** What */
+            /**
+             * What
+             * @description Name of the finding.
+             */
             what: string;
-            /** Count */
+            /**
+             * Count
+             * @description How often it was seen.
+             */
             count: number;
             /**
              * Since S
@@ -934,33 +1262,49 @@ export interface components {
              * @description Results that rest on it.
              */
             unreliable: string[];
-            /** Meaning */
+            /**
+             * Meaning
+             * @description What it means, in a sentence.
+             */
             meaning: string;
             /**
              * File
+             * @description Of several captures that are one observation, which one; from 0 on.
              * @default 0
              */
             file: number;
         };
         /** FirstViolation */
         FirstViolation: {
-            /** Algorithm */
+            /**
+             * Algorithm
+             * @description Name of a controller, as GET /v1/algorithms lists it.
+             */
             algorithm: string;
             /**
              * Property
              * @description As the specification calls it.
              */
             property: string;
-            /** Step */
+            /**
+             * Step
+             * @description Kind of the step: ack, loss, timeout ...
+             */
             step: string;
-            /** Path */
+            /**
+             * Path
+             * @description Number of the subflow.
+             */
             path: number;
             /**
              * Row
              * @description Rows of the capture before it.
              */
             row: number;
-            /** Time Ns */
+            /**
+             * Time Ns
+             * @description Nanoseconds since 1970.
+             */
             time_ns: number;
         };
         /**
@@ -971,24 +1315,36 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
             /**
              * Verdict
+             * @description How far its results can be relied on.
              * @enum {string}
              */
             verdict: "holds" | "violated" | "conforms" | "does_not_conform" | "failed" | "cancelled";
-            /** Violated */
+            /**
+             * Violated
+             * @description The property that does not hold; null: all hold.
+             */
             violated: string | null;
-            /** Constants */
+            /**
+             * Constants
+             * @description Constants by name.
+             */
             constants: {
                 [key: string]: number;
             };
-            /** As Pinned */
+            /**
+             * As Pinned
+             * @description Is the result the one that the specification's manifest pins?
+             */
             as_pinned: boolean | null;
             /**
              * Finished At
              * Format: date-time
+             * @description When it ended.
              */
             finished_at: string;
         };
@@ -997,7 +1353,10 @@ export interface components {
          * @description The window of one subflow under one algorithm, in segments. Times: nanoseconds since `first_ns` of the series.
          */
         LineOut: {
-            /** Subflow */
+            /**
+             * Subflow
+             * @description Number of the subflow.
+             */
             subflow: number;
             /**
              * Algorithm
@@ -1009,9 +1368,15 @@ export interface components {
              * @description Before the reduction to what the width shows.
              */
             rows: number;
-            /** Time Ns */
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the series.
+             */
             time_ns: number[];
-            /** Cwnd */
+            /**
+             * Cwnd
+             * @description Windows after the ACKs at `time_ns`.
+             */
             cwnd: number[];
             /**
              * Ssthresh
@@ -1024,16 +1389,25 @@ export interface components {
          * @description Events of one kind on one subflow. Times in nanoseconds since `first_ns` of the series.
          */
         MarksOut: {
-            /** Subflow */
+            /**
+             * Subflow
+             * @description Number of the subflow.
+             */
             subflow: number;
-            /** Kind */
+            /**
+             * Kind
+             * @description What happened: fast_retransmit, timeout, ece ...
+             */
             kind: string;
             /**
              * Count
              * @description How many there are; `time_ns` has fewer where they are too many.
              */
             count: number;
-            /** Time Ns */
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the series.
+             */
             time_ns: number[];
         };
         /** ModelCheckDetail */
@@ -1041,16 +1415,23 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
-            /** Spec */
+            /**
+             * Spec
+             * @description Name of the specification.
+             */
             spec: string;
             /**
              * Configuration
              * @description None for a check of a connection's steps.
              */
             configuration: string | null;
-            /** Constants */
+            /**
+             * Constants
+             * @description Constants by name.
+             */
             constants: {
                 [key: string]: number;
             };
@@ -1069,7 +1450,10 @@ export interface components {
              * @description The connection's number in the capture, as the command line counts.
              */
             connection_number: number | null;
-            /** Capture Filename */
+            /**
+             * Capture Filename
+             * @description Name of the capture's file.
+             */
             capture_filename: string | null;
             /**
              * Events
@@ -1086,10 +1470,17 @@ export interface components {
              * @description TLC follows a long log in pieces: how many there are.
              */
             pieces: number | null;
-            /** Pieces Followed */
+            /**
+             * Pieces Followed
+             * @description Pieces that TLC is through with.
+             */
             pieces_followed: number | null;
-            /** Seconds Max */
+            /**
+             * Seconds Max
+             * @description How long TLC may run.
+             */
             seconds_max: number;
+            /** @description Where its job stands. */
             state: components["schemas"]["CheckState"];
             /**
              * Verdict
@@ -1114,27 +1505,50 @@ export interface components {
             /**
              * Created At
              * Format: date-time
+             * @description When it was made.
              */
             created_at: string;
-            /** Finished At */
+            /**
+             * Finished At
+             * @description When it ended.
+             */
             finished_at: string | null;
-            /** Generated */
+            /**
+             * Generated
+             * @description States that TLC has computed, found ones again included.
+             */
             generated: number | null;
-            /** Distinct */
+            /**
+             * Distinct
+             * @description Different states that TLC has found.
+             */
             distinct: number | null;
             /**
              * Queued
              * @description States that TLC has found and not yet explored.
              */
             queued: number | null;
-            /** Depth */
+            /**
+             * Depth
+             * @description Length of the longest of the shortest ways to a state; null before TLC has told it.
+             */
             depth: number | null;
-            /** Seconds */
+            /**
+             * Seconds
+             * @description How long TLC has run.
+             */
             seconds: number | null;
+            /** @description The first step that the specification does not allow; null without one. */
             first_violation: components["schemas"]["StepRefused"] | null;
-            /** Coverage */
+            /**
+             * Coverage
+             * @description How often each action was taken; null where it was not counted.
+             */
             coverage: components["schemas"]["Covered"][] | null;
-            /** Counterexample */
+            /**
+             * Counterexample
+             * @description The behaviour that violates the property, state by state; null without one.
+             */
             counterexample: components["schemas"]["Step"][] | null;
             /**
              * Counterexample States
@@ -1190,16 +1604,23 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
-            /** Spec */
+            /**
+             * Spec
+             * @description Name of the specification.
+             */
             spec: string;
             /**
              * Configuration
              * @description None for a check of a connection's steps.
              */
             configuration: string | null;
-            /** Constants */
+            /**
+             * Constants
+             * @description Constants by name.
+             */
             constants: {
                 [key: string]: number;
             };
@@ -1218,7 +1639,10 @@ export interface components {
              * @description The connection's number in the capture, as the command line counts.
              */
             connection_number: number | null;
-            /** Capture Filename */
+            /**
+             * Capture Filename
+             * @description Name of the capture's file.
+             */
             capture_filename: string | null;
             /**
              * Events
@@ -1235,10 +1659,17 @@ export interface components {
              * @description TLC follows a long log in pieces: how many there are.
              */
             pieces: number | null;
-            /** Pieces Followed */
+            /**
+             * Pieces Followed
+             * @description Pieces that TLC is through with.
+             */
             pieces_followed: number | null;
-            /** Seconds Max */
+            /**
+             * Seconds Max
+             * @description How long TLC may run.
+             */
             seconds_max: number;
+            /** @description Where its job stands. */
             state: components["schemas"]["CheckState"];
             /**
              * Verdict
@@ -1263,22 +1694,38 @@ export interface components {
             /**
              * Created At
              * Format: date-time
+             * @description When it was made.
              */
             created_at: string;
-            /** Finished At */
+            /**
+             * Finished At
+             * @description When it ended.
+             */
             finished_at: string | null;
-            /** Generated */
+            /**
+             * Generated
+             * @description States that TLC has computed, found ones again included.
+             */
             generated: number | null;
-            /** Distinct */
+            /**
+             * Distinct
+             * @description Different states that TLC has found.
+             */
             distinct: number | null;
             /**
              * Queued
              * @description States that TLC has found and not yet explored.
              */
             queued: number | null;
-            /** Depth */
+            /**
+             * Depth
+             * @description Length of the longest of the shortest ways to a state; null before TLC has told it.
+             */
             depth: number | null;
-            /** Seconds */
+            /**
+             * Seconds
+             * @description How long TLC has run.
+             */
             seconds: number | null;
         };
         /**
@@ -1286,7 +1733,10 @@ export interface components {
          * @description A kind of damage in the capture, and its first occurrence. None: not known, or analysed before it was kept.
          */
         OddityOut: {
-            /** Count */
+            /**
+             * Count
+             * @description How often it was met.
+             */
             count: number;
             /**
              * First Offset
@@ -1312,9 +1762,15 @@ export interface components {
         };
         /** OptionOut */
         OptionOut: {
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
-            /** Default */
+            /**
+             * Default
+             * @description The value without the option.
+             */
             default: string;
             /**
              * Values
@@ -1326,10 +1782,28 @@ export interface components {
              * @description Why there is a choice, and where the default comes from.
              */
             reason: string;
+            /**
+             * Choices
+             * @description What it takes; null for a number.
+             */
+            choices: string[] | null;
+            /**
+             * Least
+             * @description Smallest value of a number; null for a choice.
+             */
+            least: number | null;
+            /**
+             * Most
+             * @description Largest value of a number; null for a choice.
+             */
+            most: number | null;
         };
         /** Page[CaptureOut] */
         Page_CaptureOut_: {
-            /** Items */
+            /**
+             * Items
+             * @description The page's items.
+             */
             items: components["schemas"]["CaptureOut"][];
             /**
              * Next Cursor
@@ -1339,7 +1813,10 @@ export interface components {
         };
         /** Page[ConnectionOut] */
         Page_ConnectionOut_: {
-            /** Items */
+            /**
+             * Items
+             * @description The page's items.
+             */
             items: components["schemas"]["ConnectionOut"][];
             /**
              * Next Cursor
@@ -1349,7 +1826,10 @@ export interface components {
         };
         /** Page[ModelCheckOut] */
         Page_ModelCheckOut_: {
-            /** Items */
+            /**
+             * Items
+             * @description The page's items.
+             */
             items: components["schemas"]["ModelCheckOut"][];
             /**
              * Next Cursor
@@ -1362,11 +1842,20 @@ export interface components {
          * @description The pinned result of TLC with the configuration's own constants.
          */
         PinnedOut: {
-            /** Violates */
+            /**
+             * Violates
+             * @description The property that does not hold; null: all hold.
+             */
             violates: string | null;
-            /** Distinct */
+            /**
+             * Distinct
+             * @description Different states that TLC has found.
+             */
             distinct: number;
-            /** Depth */
+            /**
+             * Depth
+             * @description Length of the longest of the shortest ways to a state; null before TLC has told it.
+             */
             depth: number | null;
             /**
              * States
@@ -1381,17 +1870,27 @@ export interface components {
         QualityOut: {
             /**
              * Verdict
+             * @description How far its results can be relied on.
              * @enum {string}
              */
             verdict: "good" | "limited" | "poor";
-            /** Findings */
+            /**
+             * Findings
+             * @description What is wrong; empty where nothing is.
+             */
             findings: components["schemas"]["FindingOut"][];
         };
         /** ReplayIn */
         ReplayIn: {
-            /** Algorithm */
+            /**
+             * Algorithm
+             * @description Case and spaces do not matter.
+             */
             algorithm: string;
-            /** Options */
+            /**
+             * Options
+             * @description Values by name, as GET /v1/algorithms lists them; those that are left out have their defaults.
+             */
             options?: {
                 [key: string]: string | number | boolean;
             };
@@ -1401,6 +1900,7 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
             /**
@@ -1408,18 +1908,29 @@ export interface components {
              * @description The algorithm's name, and its options where they are not the defaults.
              */
             label: string;
-            /** Algorithm */
+            /**
+             * Algorithm
+             * @description Name of a controller, as GET /v1/algorithms lists it.
+             */
             algorithm: string;
-            /** Options */
+            /**
+             * Options
+             * @description Options by name; those that are left out have their defaults.
+             */
             options: {
                 [key: string]: string;
             };
+            /** @description Where its job stands. */
             state: components["schemas"]["State"];
-            /** Error */
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
             error: string | null;
             /**
              * Created At
              * Format: date-time
+             * @description When it was made.
              */
             created_at: string;
             /**
@@ -1433,31 +1944,88 @@ export interface components {
          * @description Nanoseconds since 1970 are text: they do not fit a double.
          */
         SeriesOut: {
-            /** First Ns */
+            /**
+             * First Ns
+             * @description Begin of the period, nanoseconds since 1970 as text.
+             */
             first_ns: string;
-            /** Last Ns */
+            /**
+             * Last Ns
+             * @description End of the period, nanoseconds since 1970 as text.
+             */
             last_ns: string;
-            /** Lines */
+            /**
+             * Lines
+             * @description One for each algorithm and subflow.
+             */
             lines: components["schemas"]["LineOut"][];
-            /** Marks */
+            /**
+             * Marks
+             * @description One for each kind of event and subflow.
+             */
             marks: components["schemas"]["MarksOut"][];
+        };
+        /** SessionIn */
+        SessionIn: {
+            /**
+             * Token
+             * @description A token of the team; spaces around it do not matter.
+             */
+            token: string;
+        };
+        /** SessionOut */
+        SessionOut: {
+            /**
+             * Team Id
+             * Format: uuid
+             * @description Id of the team.
+             */
+            team_id: string;
+            /**
+             * Team
+             * @description The team's name.
+             */
+            team: string;
+            /**
+             * Scopes
+             * @description What its bearer may do: read, write, and admin, which is to manage tokens.
+             */
+            scopes: string[];
+            /**
+             * Expires At
+             * Format: date-time
+             * @description When the session ends; it ends sooner when its token expires or is revoked.
+             */
+            expires_at: string;
         };
         /** SpecOut */
         SpecOut: {
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
-            /** Title */
+            /**
+             * Title
+             * @description What it is about, in a line.
+             */
             title: string;
             /**
              * Windows
              * @description The variable that holds a window for each subflow.
              */
             windows: string | null;
-            /** Constants */
+            /**
+             * Constants
+             * @description Ranges of the constants that may be chosen, by name.
+             */
             constants: {
                 [key: string]: components["schemas"]["ConstantOut"];
             };
-            /** Configurations */
+            /**
+             * Configurations
+             * @description What of it can be checked.
+             */
             configurations: components["schemas"]["ConfigurationOut"][];
             /**
              * Controllers
@@ -1467,7 +2035,10 @@ export interface components {
         };
         /** Specs */
         Specs: {
-            /** Specs */
+            /**
+             * Specs
+             * @description In the order of their names.
+             */
             specs: components["schemas"]["SpecOut"][];
         };
         /**
@@ -1477,7 +2048,10 @@ export interface components {
         State: "queued" | "running" | "done" | "failed";
         /** Step */
         Step: {
-            /** Number */
+            /**
+             * Number
+             * @description From 1 on.
+             */
             number: number;
             /**
              * Action
@@ -1507,18 +2081,30 @@ export interface components {
              * @description Its number in the connection's log, from 0.
              */
             event: number;
-            /** Time Ns */
+            /**
+             * Time Ns
+             * @description Nanoseconds since 1970.
+             */
             time_ns: number;
             /**
              * Row
              * @description How many rows of the whole replay came before the step.
              */
             row: number;
-            /** Step */
+            /**
+             * Step
+             * @description Kind of the step: ack, loss, timeout ...
+             */
             step: string;
-            /** Path */
+            /**
+             * Path
+             * @description Number of the subflow.
+             */
             path: number;
-            /** Acked Segments */
+            /**
+             * Acked Segments
+             * @description Segments that the step acknowledged.
+             */
             acked_segments: number;
             /**
              * Before
@@ -1530,7 +2116,10 @@ export interface components {
              * @description The states that the specification allows after it. Empty: it allows no such step in the state before.
              */
             expected: (components["schemas"]["Allowed"] | components["schemas"]["DetectorAllowed"])[];
-            /** Found */
+            /**
+             * Found
+             * @description The state that the controller had after the step.
+             */
             found: components["schemas"]["ControllerState"] | components["schemas"]["DetectorState"];
             /**
              * Why
@@ -1540,7 +2129,10 @@ export interface components {
         };
         /** SubflowAllowed */
         SubflowAllowed: {
-            /** Path */
+            /**
+             * Path
+             * @description Number of the subflow.
+             */
             path: number;
             /**
              * Cwnd
@@ -1550,12 +2142,18 @@ export interface components {
                 number,
                 number
             ];
-            /** Ssthresh */
+            /**
+             * Ssthresh
+             * @description Slow start threshold, segments; null: not set.
+             */
             ssthresh: [
                 number,
                 number
             ] | null;
-            /** Coupled */
+            /**
+             * Coupled
+             * @description Is it in the initial, coupled slow start?
+             */
             coupled: boolean;
         };
         /**
@@ -1563,81 +2161,172 @@ export interface components {
          * @description `src` is the side that sent more data. Times in nanoseconds since 1970.
          */
         SubflowOut: {
-            /** Src */
+            /**
+             * Src
+             * @description Address of the side that sent more data.
+             */
             src: string;
-            /** Dst */
+            /**
+             * Dst
+             * @description Address of the side that received most of the data.
+             */
             dst: string;
             /**
              * Sender Match
              * @description The part of its full windows at which the window of `sender_algorithm` was what was in flight.
              */
             sender_match: number | null;
-            /** Number */
-            number: number;
-            /** Sport */
-            sport: number;
-            /** Dport */
-            dport: number;
-            /** Bytes */
-            bytes: number;
-            /** Packets */
-            packets: number;
-            /** Retransmitted Packets */
-            retransmitted_packets: number;
-            /** Retransmitted Bytes */
-            retransmitted_bytes: number;
-            /** Spurious Retransmissions */
-            spurious_retransmissions: number;
-            /** Rtt Min Us */
-            rtt_min_us: number | null;
-            /** Rtt Median Us */
-            rtt_median_us: number | null;
-            /** Rtt P95 Us */
-            rtt_p95_us: number | null;
-            /** Goodput Bps */
-            goodput_bps: number | null;
-            /** Duration S */
-            duration_s: number;
-            /** Ece Acks */
-            ece_acks: number;
-            /** Ce Packets */
-            ce_packets: number;
-            /** Fast Retransmits */
-            fast_retransmits: number;
-            /** Timeouts */
-            timeouts: number;
-            /** Vantage */
-            vantage: string;
-            /** Interface */
-            interface: string;
-            /** Send Times */
-            send_times: string;
-            /** Ecn */
-            ecn: string;
-            /** Paced */
-            paced: boolean;
-            /** First Unseen Ns */
-            first_unseen_ns: number | null;
-            /** Sender Algorithm */
-            sender_algorithm: string;
-            /** Quality */
+            /**
+             * Quality
+             * @description What is wrong with it: names of findings.
+             */
             quality: string[];
             /**
              * Verdict
+             * @description How far its results can be relied on.
              * @enum {string}
              */
             verdict: "good" | "limited" | "poor";
-            /** Unreliable */
+            /**
+             * Unreliable
+             * @description Results that rest on what is wrong.
+             */
             unreliable: string[];
+            /**
+             * Number
+             * @description Its place, from 0 on, as the command line counts.
+             */
+            number: number;
+            /**
+             * Bytes
+             * @description Bytes of data, each counted once.
+             */
+            bytes: number;
+            /**
+             * Packets
+             * @description How many packets there are.
+             */
+            packets: number;
+            /**
+             * Retransmitted Packets
+             * @description Packets that sent data again.
+             */
+            retransmitted_packets: number;
+            /**
+             * Retransmitted Bytes
+             * @description Bytes that were sent again.
+             */
+            retransmitted_bytes: number;
+            /**
+             * Spurious Retransmissions
+             * @description Packets sent again whose original had arrived.
+             */
+            spurious_retransmissions: number;
+            /**
+             * Rtt Min Us
+             * @description Smallest round-trip time, microseconds; null without a measurement.
+             */
+            rtt_min_us: number | null;
+            /**
+             * Rtt Median Us
+             * @description Median round-trip time, microseconds; null without a measurement.
+             */
+            rtt_median_us: number | null;
+            /**
+             * Rtt P95 Us
+             * @description 95th percentile of the round-trip times, microseconds; null without a measurement.
+             */
+            rtt_p95_us: number | null;
+            /**
+             * Goodput Bps
+             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             */
+            goodput_bps: number | null;
+            /**
+             * Duration S
+             * @description Seconds from the first packet to the last.
+             */
+            duration_s: number;
+            /**
+             * Ece Acks
+             * @description ACKs with the flag ECE (ECN echo).
+             */
+            ece_acks: number;
+            /**
+             * Ce Packets
+             * @description Data packets with the mark CE (congestion experienced).
+             */
+            ce_packets: number;
+            /**
+             * Fast Retransmits
+             * @description Recoveries that began with a fast retransmit.
+             */
+            fast_retransmits: number;
+            /**
+             * Timeouts
+             * @description Retransmission timeouts.
+             */
+            timeouts: number;
+            /**
+             * First Unseen Ns
+             * @description Since when acknowledged data is missing in the capture, nanoseconds since 1970; null: none is.
+             */
+            first_unseen_ns: number | null;
+            /**
+             * Sport
+             * @description Port of `src`.
+             */
+            sport: number;
+            /**
+             * Dport
+             * @description Port of `dst`.
+             */
+            dport: number;
+            /**
+             * Paced
+             * @description Did its sender space packets within a round trip?
+             */
+            paced: boolean;
+            /**
+             * Vantage
+             * @description Where it was captured: sender, receiver, middle or unknown.
+             */
+            vantage: string;
+            /**
+             * Interface
+             * @description Number of the file, and of the interface within it, on which its first packet was captured: 0.1.
+             */
+            interface: string;
+            /**
+             * Send Times
+             * @description Where the times of sending come from: captured, timestamps, round_trip or unknown.
+             */
+            send_times: string;
+            /**
+             * Ecn
+             * @description Whether ECN was negotiated, and how.
+             */
+            ecn: string;
+            /**
+             * Sender Algorithm
+             * @description The single-path algorithm that its sender most likely ran; unknown where that is not clear.
+             */
+            sender_algorithm: string;
         };
         /**
          * SubflowState
          * @description Windows in segments.
          */
         SubflowState: {
-            /** Path */
+            /**
+             * Path
+             * @description Number of the subflow.
+             */
             path: number;
-            /** Cwnd */
+            /**
+             * Cwnd
+             * @description Congestion window, segments.
+             */
             cwnd: number;
             /**
              * Ssthresh
@@ -1649,7 +2338,10 @@ export interface components {
              * @description Is it in the initial, coupled slow start?
              */
             coupled: boolean;
-            /** Rtt S */
+            /**
+             * Rtt S
+             * @description Smoothed round-trip time, seconds.
+             */
             rtt_s: number | null;
         };
         /**
@@ -1659,23 +2351,50 @@ export interface components {
          *     Fields that are None are of captures that were analysed before this was looked at.
          */
         SummaryOut: {
-            /** Packets */
+            /**
+             * Packets
+             * @description How many packets there are.
+             */
             packets: number;
-            /** Tcp Packets */
+            /**
+             * Tcp Packets
+             * @description Packets that are TCP.
+             */
             tcp_packets: number;
-            /** Bytes */
+            /**
+             * Bytes
+             * @description Bytes of all packets on the wire.
+             */
             bytes: number;
-            /** Duration S */
+            /**
+             * Duration S
+             * @description Seconds from the first packet to the last.
+             */
             duration_s: number;
-            /** First Ns */
+            /**
+             * First Ns
+             * @description Time of the first packet, nanoseconds since 1970.
+             */
             first_ns: number;
-            /** Last Ns */
+            /**
+             * Last Ns
+             * @description Time of the last packet, nanoseconds since 1970.
+             */
             last_ns: number;
-            /** Link Types */
+            /**
+             * Link Types
+             * @description Link types of the packets.
+             */
             link_types: string[];
-            /** Interfaces */
+            /**
+             * Interfaces
+             * @description Interfaces that the capture was taken on.
+             */
             interfaces: number;
-            /** Oddities */
+            /**
+             * Oddities
+             * @description Kinds of damage and of oddness that were counted, by name.
+             */
             oddities: {
                 [key: string]: components["schemas"]["OddityOut"];
             };
@@ -1696,8 +2415,11 @@ export interface components {
             decoded_by: {
                 [key: string]: string;
             };
+            /** @description The verdict on the file; null: analysed before that was kept. */
             quality: components["schemas"]["QualityOut"] | null;
+            /** @description How many connections have each verdict; null: analysed before that was kept. */
             connection_quality: components["schemas"]["ConnectionQuality"] | null;
+            /** @description How shared bottlenecks were found; null: analysed before that was kept. */
             bottlenecks: components["schemas"]["BottlenecksOut"] | null;
         };
         /** TeamOut */
@@ -1705,18 +2427,31 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
         };
         /** TokenIn */
         TokenIn: {
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
-            /** Scopes */
+            /**
+             * Scopes
+             * @description What its bearer may do: read, write, and admin, which is to manage tokens.
+             */
             scopes?: ("read" | "write" | "admin")[];
-            /** Expires At */
+            /**
+             * Expires At
+             * @description From then on the token is refused; null: it does not expire.
+             */
             expires_at?: string | null;
         };
         /** TokenMade */
@@ -1724,20 +2459,34 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
-            /** Scopes */
+            /**
+             * Scopes
+             * @description What its bearer may do: read, write, and admin, which is to manage tokens.
+             */
             scopes: string[];
             /**
              * Created At
              * Format: date-time
+             * @description When it was made.
              */
             created_at: string;
-            /** Expires At */
+            /**
+             * Expires At
+             * @description From then on the token is refused; null: it does not expire.
+             */
             expires_at: string | null;
-            /** Revoked At */
+            /**
+             * Revoked At
+             * @description When it was revoked; null: it was not.
+             */
             revoked_at: string | null;
             /**
              * Token
@@ -1750,20 +2499,34 @@ export interface components {
             /**
              * Id
              * Format: uuid
+             * @description Id, which never changes.
              */
             id: string;
-            /** Name */
+            /**
+             * Name
+             * @description Its name.
+             */
             name: string;
-            /** Scopes */
+            /**
+             * Scopes
+             * @description What its bearer may do: read, write, and admin, which is to manage tokens.
+             */
             scopes: string[];
             /**
              * Created At
              * Format: date-time
+             * @description When it was made.
              */
             created_at: string;
-            /** Expires At */
+            /**
+             * Expires At
+             * @description From then on the token is refused; null: it does not expire.
+             */
             expires_at: string | null;
-            /** Revoked At */
+            /**
+             * Revoked At
+             * @description When it was revoked; null: it was not.
+             */
             revoked_at: string | null;
         };
         /**
@@ -1771,9 +2534,15 @@ export interface components {
          * @description The connections that have one verdict.
          */
         VerdictShare: {
-            /** Connections */
+            /**
+             * Connections
+             * @description How many connections have the verdict.
+             */
             connections: number;
-            /** Bytes */
+            /**
+             * Bytes
+             * @description Bytes of data of these connections.
+             */
             bytes: number;
             /**
              * Byte Share
@@ -1786,28 +2555,80 @@ export interface components {
          * @description cwnd after the ACKs of one subflow, in segments.
          */
         WindowOut: {
-            /** Subflow */
+            /**
+             * Subflow
+             * @description Number of the subflow.
+             */
             subflow: number;
-            /** Mean */
+            /**
+             * Mean
+             * @description Over all ACKs.
+             */
             mean: number;
-            /** Max */
+            /**
+             * Max
+             * @description The largest.
+             */
             max: number;
-            /** Last */
+            /**
+             * Last
+             * @description After the last ACK.
+             */
             last: number;
+        };
+        /**
+         * WrongField
+         * @description A part of the request that is not as the API takes it.
+         */
+        WrongField: {
+            /**
+             * Where
+             * @description path, query, body or header, then the way to the field.
+             */
+            where: (string | number)[];
+            /**
+             * What
+             * @description What is wrong with it.
+             */
+            what: string;
         };
         /**
          * ProblemOut
          * @description Problem details (RFC 9457). Some problems have further members.
          */
         ProblemOut: {
-            /** Type */
+            /**
+             * Type
+             * @description about:blank: the status tells the kind of the problem.
+             */
             type: string;
-            /** Title */
+            /**
+             * Title
+             * @description The HTTP status in words.
+             */
             title: string;
-            /** Status */
+            /**
+             * Status
+             * @description The HTTP status.
+             */
             status: number;
-            /** Detail */
+            /**
+             * Detail
+             * @description What is wrong with this request, in a sentence.
+             */
             detail: string;
+            /**
+             * Errors
+             * @description With 422: each field that is wrong.
+             */
+            errors?: components["schemas"]["WrongField"][];
+            /**
+             * Dependencies
+             * @description With 503 of /readyz: what each dependency answers.
+             */
+            dependencies?: {
+                [key: string]: string;
+            };
         };
     };
     responses: never;
@@ -1856,6 +2677,8 @@ export type QualityOut = components['schemas']['QualityOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
 export type SeriesOut = components['schemas']['SeriesOut'];
+export type SessionIn = components['schemas']['SessionIn'];
+export type SessionOut = components['schemas']['SessionOut'];
 export type SpecOut = components['schemas']['SpecOut'];
 export type Specs = components['schemas']['Specs'];
 export type State = components['schemas']['State'];
@@ -1871,18 +2694,24 @@ export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
 export type VerdictShare = components['schemas']['VerdictShare'];
 export type WindowOut = components['schemas']['WindowOut'];
+export type WrongField = components['schemas']['WrongField'];
 export type ProblemOut = components['schemas']['ProblemOut'];
 export type $defs = Record<string, never>;
 export interface operations {
     find_v1_captures_get: {
         parameters: {
             query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
                 cursor?: string | null;
+                /** @description The most items of a page. */
                 limit?: number;
                 /** @description key=value; may be given several times */
                 tag?: string[];
+                /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
+                /** @description Only what was made at this time or later. */
                 since?: string | null;
+                /** @description Only what was made before this time. */
                 until?: string | null;
             };
             header?: never;
@@ -1900,7 +2729,43 @@ export interface operations {
                     "application/json": components["schemas"]["Page_CaptureOut_"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1914,6 +2779,7 @@ export interface operations {
     upload_v1_captures_post: {
         parameters: {
             query?: {
+                /** @description default: that of the multipart body */
                 filename?: string | null;
                 /** @description key=value; may be given several times */
                 tag?: string[];
@@ -1941,7 +2807,61 @@ export interface operations {
                     "application/json": components["schemas"]["CaptureDetail"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description A tag is not of the form key=value, or the multipart body is broken. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No data arrived for a minute; the upload was discarded. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The capture is larger than the server takes. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The upload is empty, has no file or stopped halfway; a parameter is unknown. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1957,6 +2877,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the capture. */
                 capture_id: string;
             };
             cookie?: never;
@@ -1972,7 +2893,43 @@ export interface operations {
                     "application/json": components["schemas"]["CaptureDetail"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1988,6 +2945,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the capture. */
                 capture_id: string;
             };
             cookie?: never;
@@ -2001,7 +2959,43 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2015,11 +3009,14 @@ export interface operations {
     capture_connections_v1_captures__capture_id__connections_get: {
         parameters: {
             query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
                 cursor?: string | null;
+                /** @description The most items of a page. */
                 limit?: number;
             };
             header?: never;
             path: {
+                /** @description Id of the capture. */
                 capture_id: string;
             };
             cookie?: never;
@@ -2035,7 +3032,52 @@ export interface operations {
                     "application/json": components["schemas"]["Page_ConnectionOut_"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2051,6 +3093,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the capture. */
                 capture_id: string;
             };
             cookie?: never;
@@ -2066,7 +3109,43 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2082,6 +3161,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the connection. */
                 connection_id: string;
             };
             cookie?: never;
@@ -2097,7 +3177,43 @@ export interface operations {
                     "application/json": components["schemas"]["ConnectionDetail"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2122,6 +3238,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the connection. */
                 connection_id: string;
             };
             cookie?: never;
@@ -2138,7 +3255,43 @@ export interface operations {
                     "application/vnd.apache.arrow.stream": string;
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2154,6 +3307,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the connection. */
                 connection_id: string;
             };
             cookie?: never;
@@ -2169,7 +3323,43 @@ export interface operations {
                     "application/vnd.apache.parquet": string;
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2185,6 +3375,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the connection. */
                 connection_id: string;
             };
             cookie?: never;
@@ -2204,7 +3395,120 @@ export interface operations {
                     "application/json": components["schemas"]["ReplayOut"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    delete_replay_v1_connections__connection_id__replays__replay_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+                /** @description Id of the replay. */
+                replay_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The replay has not failed. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2233,7 +3537,34 @@ export interface operations {
                     "application/json": components["schemas"]["Algorithms"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2262,7 +3593,34 @@ export interface operations {
                     "application/json": components["schemas"]["Specs"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2276,9 +3634,13 @@ export interface operations {
     find_v1_model_checks_get: {
         parameters: {
             query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
                 cursor?: string | null;
+                /** @description The most items of a page. */
                 limit?: number;
+                /** @description Name of the specification. */
                 spec?: string | null;
+                /** @description Where its job stands. */
                 state?: components["schemas"]["CheckState"] | null;
                 /** @description only those of this connection's steps */
                 connection?: string | null;
@@ -2298,7 +3660,43 @@ export interface operations {
                     "application/json": components["schemas"]["Page_ModelCheckOut_"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2331,28 +3729,52 @@ export interface operations {
                     "application/json": components["schemas"]["ModelCheckOut"];
                 };
             };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The team has no such connection. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
             };
             /** @description Not exactly one of spec and connection; an unknown one; a constant outside its range. */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
             };
-            /** @description The team has too many checks that wait or run. */
+            /** @description The team has too many checks that wait or run; Retry-After says when to ask again. */
             429: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2368,6 +3790,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the model check. */
                 check_id: string;
             };
             cookie?: never;
@@ -2383,7 +3806,43 @@ export interface operations {
                     "application/json": components["schemas"]["ModelCheckDetail"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2399,6 +3858,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the model check. */
                 check_id: string;
             };
             cookie?: never;
@@ -2412,7 +3872,43 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2428,6 +3924,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the model check. */
                 check_id: string;
             };
             cookie?: never;
@@ -2443,7 +3940,43 @@ export interface operations {
                     "application/json": components["schemas"]["ModelCheckDetail"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2459,6 +3992,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the model check. */
                 check_id: string;
             };
             cookie?: never;
@@ -2474,7 +4008,43 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2503,7 +4073,34 @@ export interface operations {
                     "application/json": components["schemas"]["TeamOut"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2519,6 +4116,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the team. */
                 team_id: string;
             };
             cookie?: never;
@@ -2534,7 +4132,43 @@ export interface operations {
                     "application/json": components["schemas"]["TokenOut"][];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2550,6 +4184,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the team. */
                 team_id: string;
             };
             cookie?: never;
@@ -2569,7 +4204,43 @@ export interface operations {
                     "application/json": components["schemas"]["TokenMade"];
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2585,7 +4256,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the team. */
                 team_id: string;
+                /** @description Id of the token, which is not the token itself. */
                 token_id: string;
             };
             cookie?: never;
@@ -2599,7 +4272,148 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A problem (RFC 9457) */
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    begin_v1_session_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionOut"];
+                };
+            };
+            /** @description The token is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request comes from a page of another origin, or from no page: scripts send a token. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    end_v1_session_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request comes from a page of another origin, or from no page: scripts send a token. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2630,7 +4444,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2661,7 +4475,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description A dependency does not answer. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2690,7 +4513,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description A problem (RFC 9457) */
+            /** @description Any other problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from rewindow.captures.decompression import HEAD_BYTES, is_compressed, spooled
-from rewindow.errors import CaptureUnreadable
+from rewindow.errors import CaptureMissing, CaptureNotOpened
 
 Source = str | os.PathLike[str] | IO[bytes]
 
@@ -15,7 +15,8 @@ Source = str | os.PathLike[str] | IO[bytes]
 def opened(source: Source) -> tuple[str, IO[bytes]]:
     """A capture's name, and a file of its bytes that can seek.
 
-    source: a path, `-` for standard input, or a binary file object. Raises CaptureUnreadable.
+    source: a path, `-` for standard input, or a binary file object. Raises CaptureUnreadable; of these,
+    CaptureNotOpened, an OSError, and CaptureMissing, a FileNotFoundError.
     """
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
@@ -25,8 +26,10 @@ def opened(source: Source) -> tuple[str, IO[bytes]]:
             try:
                 file = unreadable.enter_context(Path(name).open("rb"))
                 plain = _plain(name, file)
+            except FileNotFoundError as e:
+                raise CaptureMissing(name, e) from e
             except OSError as e:
-                raise CaptureUnreadable(name, e.strerror or str(e)) from e
+                raise CaptureNotOpened(name, e) from e
             unreadable.pop_all()
         return name, plain
     name = str(getattr(source, "name", "capture"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from rewindow.controllers.detector import STATES, BottleneckSet, gathered
 from rewindow.controllers.steps import Step, step_of
-from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
+from rewindow.core import Choice, check, choices_for, ffi, folded, lib, name_of
 
 _UNSET = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFFFFFFFFFF
@@ -108,7 +108,7 @@ class Controller:
         mss: int = 1460,
         **named: object,
     ) -> None:
-        self.name = name
+        self.name = folded(name)
         probe = self._open(name, {}, mss)
         words = self._words(probe)
         state = {k: v for k, v in named.items() if k in words and not words[k].of_path}

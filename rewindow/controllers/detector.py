@@ -47,8 +47,8 @@ class Detector:
     """
 
     def __init__(self, name: str, **options: object) -> None:
-        self.name = name
         self._choice = Choice(name, options)
+        self.name = self._choice.name
         handle, error = ffi.new("rw_hand_detector **"), ffi.new("rw_error *")
         array, keep = choices_for([self._choice])
         status = lib.rw_hand_detector_open(handle, array, error)

@@ -11,7 +11,13 @@ class Option:
     name: str
     default: str
     values: str
+    """What it takes, for people to read."""
     reason: str
+    choices: tuple[str, ...] | None
+    """What it takes; None for a number."""
+    least: float | None
+    most: float | None
+    """Bounds of a number, inclusive."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,17 @@ def options_of(describe: Any, index: int, count: int) -> tuple[Option, ...]:
     info, found = ffi.new("rw_option_info *"), []
     for place in range(count):
         describe(index, place, info)
+        values = text_of(info.values)
         found.append(
-            Option(text_of(info.name), text_of(info.default_value), text_of(info.values), text_of(info.reason))
+            Option(
+                name=text_of(info.name),
+                default=text_of(info.default_value),
+                values=values,
+                reason=text_of(info.reason),
+                choices=None if info.is_number else tuple(values.split("|")),
+                least=info.low_q16 / 65536 if info.is_number else None,
+                most=info.high_q16 / 65536 if info.is_number else None,
+            )
         )
     return tuple(found)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rewindow.controllers.registry import Option, options_of, text_of
-from rewindow.core import Choice, check, choices_for, ffi, lib
+from rewindow.core import Choice, check, choices_for, ffi, folded, lib
 from rewindow.errors import BadOption
 
 _ALL_ONES = 0xFFFFFFFFFFFFFFFF
@@ -152,7 +152,7 @@ class Scheduler:
     """
 
     def __init__(self, name: str, **options: object) -> None:
-        self.name = name
+        self.name = folded(name)
         handle, error = ffi.new("rw_scheduling **"), ffi.new("rw_error *")
         array, keep = choices_for([Choice(name, options)])
         status = lib.rw_scheduling_open(handle, array, error)

@@ -38,7 +38,10 @@ class Subflow:
     unseen_bytes: int
     mss_bytes: int
     handshake_rtt_us: int | None
+    file: int
+    """Of several captures that are one observation: in which its first packet is, from 0 on."""
     interface: str
+    """`file` and the number of the interface within it: 0.1."""
     vantage: str
     send_times: str
     ecn: str
@@ -78,3 +81,8 @@ class Connection:
     verdict: str
     unreliable: list[str]
     subflows: list[Subflow] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        from rewindow.findings.html import connections_html
+
+        return connections_html(f"{self.kind}, {self.bytes} bytes", [self])

@@ -52,6 +52,9 @@ KINDS: Mapping[str, Kind] = {
     "no_handshake": Kind(
         LIMITED, (*WINDOWS, "grouping"), "the flow began before the capture; its window at that time is unknown"
     ),
+    "too_many_flows": Kind(
+        LIMITED, ("grouping",), "there are more flows than the limit; packets of further ones were skipped"
+    ),
     "too_many_subflows": Kind(
         LIMITED, ("windows",), "more subflows were alive at once than a controller has places for"
     ),

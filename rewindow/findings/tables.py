@@ -254,6 +254,10 @@ class ConnectionTable:
         return [Connection(*(*row, subflows[begin:end])) for row, (begin, end) in rows_of_connections]
 
     @property
+    def first_connection(self) -> int:
+        return int(self._c["id"][0])
+
+    @property
     def first_subflow(self) -> int:
         """Its place among all subflows of the replay."""
         return int(self._c["first_subflow"][0])
@@ -274,6 +278,20 @@ class ConnectionTable:
                 if row["rows"]:
                     mean, most = row["sum_q16"] / row["rows"] / 65536, row["most_q16"] / 65536
                     yield Window(connection, subflow, label, mean, most, row["last_q16"] / 65536)
+
+    def window_values(self, rows: Mapping[str, Array]) -> Column:
+        """The same of all subflows: for each a row of mean, maximum and last window under each algorithm, in segments.
+
+        NaN where an algorithm has no rows; missing where none has any.
+        """
+        values = np.full((len(self._s), 3 * len(rows)), np.nan)
+        for place, of_algorithm in enumerate(rows.values()):
+            count = of_algorithm["rows"]
+            some = count != 0
+            values[some, 3 * place] = of_algorithm["sum_q16"][some] / count[some] / 65536
+            values[some, 3 * place + 1] = of_algorithm["most_q16"][some] / 65536
+            values[some, 3 * place + 2] = of_algorithm["last_q16"][some] / 65536
+        return Column(values, np.isnan(values).all(axis=1))
 
     def with_bulk(self, bytes_min: int) -> Array:
         """Places of the connections that have a subflow of so many bytes."""
@@ -310,6 +328,7 @@ _SUBFLOW: Mapping[str, Callable[[ConnectionTable], Column]] = {
     "goodput_bps": lambda t: _rate(t._s["bytes"], t._s["first_ns"], t._s["last_ack_ns"]),
     "duration_s": lambda t: Column((t._s["last_ns"] - t._s["first_ns"]) / 1e9),
     "handshake_rtt_us": lambda t: _where_zero(t._s["handshake_rtt_us"]),
+    "file": lambda t: _coded(t._s["file"], lambda file: t._origins[file]),
     "interface": _interface,
     "vantage": lambda t: _named(t._s["vantage"], lib.rw_vantage_name, "unknown"),
     "send_times": lambda t: _named(t._s["send_times"], lib.rw_send_times_name, ""),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rewindow.core import folded
 from rewindow.errors import BadOption, UnknownAlgorithm
 
 Real = NDArray[np.float64]
@@ -331,6 +332,7 @@ def model(name: str, options: Mapping[str, object] | None = None) -> Model:
 
     Raises UnknownAlgorithm, also for one that has no fluid form (with the reason), and BadOption.
     """
+    name = folded(name)
     if name in WITHOUT_MODEL:
         raise UnknownAlgorithm(f"{name} has no fluid model here: {WITHOUT_MODEL[name]}")
     if name not in ALGORITHMS:

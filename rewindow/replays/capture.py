@@ -8,6 +8,7 @@ from rewindow.captures.dissector import PROGRAM, Dissection, NotUnderstood, diss
 from rewindow.captures.files import Source, opened
 from rewindow.core import Choice, extract
 from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, NotACapture
+from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
 
 ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
@@ -42,6 +43,9 @@ class Capture:
             self.close()
             raise
 
+    def __repr__(self) -> str:
+        return f"<rewindow.Capture {', '.join(self.names)}{'' if self._files else ' (closed)'}>"
+
     def __enter__(self) -> "Capture":
         return self
 
@@ -55,11 +59,11 @@ class Capture:
 
     def stream(
         self,
-        algorithms: Sequence[str | Choice] = (),
+        algorithms: str | Choice | Sequence[str | Choice] = (),
         *,
         batch_rows: int = 65536,
         jobs: int = 1,
-        detectors: Sequence[str | Choice] = (),
+        detectors: str | Choice | Sequence[str | Choice] = (),
         bottlenecks: bool | Choice = False,
         monitor: bool = False,
         transitions: bool = False,
@@ -67,6 +71,8 @@ class Capture:
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
+        algorithms: one or several, by name or as a Choice with options. Nothing else is replayed: senders are named
+        where `candidates_beside` are among them, and flows are compared where `bottlenecks` is set.
         detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
         bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
         detector sbd with options of its own.
@@ -77,13 +83,13 @@ class Capture:
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
-        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, LimitReached, DissectorMissing, DissectorFailed.
+        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, DissectorMissing, DissectorFailed.
         """
-        choices = [Choice.of(a) for a in algorithms]
+        choices = Choice.several(algorithms)
         asked = {
             "batch_rows": batch_rows,
             "jobs": jobs,
-            "detectors": [Choice.of(d) for d in detectors],
+            "detectors": Choice.several(detectors),
             "across": _across(bottlenecks),
             "monitor": monitor,
             "transitions": transitions,
@@ -154,15 +160,18 @@ class Capture:
 
     def replay(
         self,
-        algorithms: Sequence[str | Choice] = (),
+        algorithms: str | Choice | Sequence[str | Choice] = (),
         *,
-        detectors: Sequence[str | Choice] = (),
-        bottlenecks: bool | Choice = False,
+        detectors: str | Choice | Sequence[str | Choice] = (),
+        bottlenecks: bool | Choice = True,
     ) -> Result:
         """Replays everything and holds it in memory: `acks`, `marks` and `sets` as Arrow tables, `connections`,
-        `summary`. The rest as in `stream`.
+        `summary`. Senders are named and bottlenecks found as `rewindow analyze` does it. The rest as in `stream`.
         """
-        with self.stream(algorithms, detectors=detectors, bottlenecks=bottlenecks) as replay:
+        choices = Choice.several(algorithms)
+        hidden = candidates_beside(choices)
+        labels = [c.label for c in hidden]
+        with self.stream([*choices, *hidden], detectors=detectors, bottlenecks=bottlenecks, hidden=labels) as replay:
             return replay.collect()
 
 
@@ -172,9 +181,16 @@ def open(*sources: Source) -> Capture:
     sources: paths or binary file objects; several are one observation. `-` is standard input. A stream that cannot
     seek and a compressed capture (gzip, bzip2, xz, zstd, lz4) are first written to a temporary file, within limits.
 
-    Raises CaptureUnreadable.
+    Raises CaptureUnreadable; CaptureNotOpened, which is an OSError too, where the system does not open a file, and of
+    these CaptureMissing, a FileNotFoundError, where there is none.
     """
     return Capture(sources)
+
+
+def candidates_beside(choices: Sequence[Choice]) -> list[Choice]:
+    """What must be replayed beside these choices, without columns (`hidden`), so that senders can be named."""
+    replayed = {c.name for c in choices if not c.options}
+    return [Choice(name, label=f"sender {name}") for name in SENDER_CANDIDATES if name not in replayed]
 
 
 def _across(bottlenecks: bool | Choice) -> Choice | None:

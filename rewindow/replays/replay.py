@@ -93,7 +93,7 @@ class Violation:
         return {k.rstrip("_"): v for k, v in asdict(self).items()}
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """A whole replay in memory."""
 
@@ -103,6 +103,16 @@ class Result:
     """What detectors of shared bottlenecks found, over time."""
     summary: Summary
     connections: list[Connection]
+
+    def __repr__(self) -> str:
+        return f"<rewindow.Result: {len(self.connections)} connections, {self.acks.num_rows} ACKs>"
+
+    def _repr_html_(self) -> str:
+        from rewindow.findings.html import connections_html
+
+        s = self.summary
+        about = f"{s.packets} packets, {s.duration_s:.2f} s, quality {s.quality.verdict}; {self.acks.num_rows} ACKs"
+        return connections_html(about, self.connections)
 
 
 @dataclass
@@ -335,22 +345,18 @@ class Replay:
         """Of each subflow that has rows, in the order of connections; labels: of the algorithms asked for."""
         if not labels:
             return
-        places = {c.label: k for k, c in enumerate(self.choices)}
         for table in self.tables():
-            rows = {
-                label: self._window_rows(places[label], table.first_subflow, table.subflow_count) for label in labels
-            }
-            yield from table.windows(rows)
+            yield from table.windows(self.window_rows(table, labels))
+
+    def window_rows(self, table: ConnectionTable, labels: Sequence[str]) -> dict[str, Any]:
+        """Of each algorithm, by its label: rw_window_row of the table's subflows."""
+        places = {c.label: k for k, c in enumerate(self.choices)}
+        return {label: self._window_rows(places[label], table.first_subflow, table.subflow_count) for label in labels}
 
     def violations(self) -> Iterator[Violation]:
         """Of the connections on which a controller took a step that its specification does not allow."""
-        from rewindow.findings.tables import rows_of
-
         for first in range(0, lib.rw_replay_connections(self._handle), TABLE_CONNECTIONS):
-            of_choices = []
-            for k in range(len(self.choices)):
-                fill = functools.partial(lib.rw_replay_violation_rows, self._handle, k, first)
-                of_choices.append(rows_of("rw_violation_row", fill, TABLE_CONNECTIONS))
+            of_choices = self._violation_rows(first)
             if not of_choices:
                 return
             for place in sorted({place for rows in of_choices for place in rows["count"].nonzero()[0].tolist()}):
@@ -365,6 +371,30 @@ class Replay:
                             int(row["first_row"]),
                             int(row["first_ns"]),
                         )
+
+    def _violation_rows(self, first: int) -> list[Any]:
+        """Of each choice, rw_violation_row of the connections from the `first` on."""
+        from rewindow.findings.tables import rows_of
+
+        found = []
+        for k in range(len(self.choices)):
+            fill = functools.partial(lib.rw_replay_violation_rows, self._handle, k, first)
+            found.append(rows_of("rw_violation_row", fill, TABLE_CONNECTIONS))
+        return found
+
+    def violation_counts(self, table: ConnectionTable) -> Any:
+        """How many steps of each connection of the table are not allowed: an array."""
+        import numpy as np
+
+        rows = self._violation_rows(table.first_connection)
+        return sum((r["count"] for r in rows), np.zeros(len(table), np.uint64))
+
+    def monitored_steps(self, table: ConnectionTable) -> Any:
+        """How many steps of each connection of the table the monitor has checked: an array."""
+        import numpy as np
+
+        places = range(table.first_connection, table.first_connection + len(table))
+        return np.fromiter((lib.rw_replay_monitored_of(self._handle, c) for c in places), np.uint64, len(table))
 
     def conformance(self, connection: int) -> dict[str, Any]:
         """What the monitor says of a connection: `steps` checked, `violations`, and the `first` of them by row."""

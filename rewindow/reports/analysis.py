@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
 from rewindow.findings.connections import Connection
@@ -73,8 +74,10 @@ def _connection_quality(summary: Summary) -> str:
     return f"connections: {', '.join(shown)}" if shown else ""
 
 
-def analysis_text(summary: Summary, tables: Iterable[ConnectionTable], tally: FairnessTally) -> str:
-    """Of the first connections, as many as a reader can look at."""
+def analysis_text(
+    summary: Summary, tables: Iterable[ConnectionTable], tally: FairnessTally, captures: Sequence[str]
+) -> str:
+    """Of the first connections, as many as a reader can look at. captures: the names of the files."""
     seen_from = "vantage point unknown" if summary.vantage == "unknown" else f"seen from the {summary.vantage}"
     parts = [
         f"{summary.packets} packets, {si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
@@ -83,13 +86,14 @@ def analysis_text(summary: Summary, tables: Iterable[ConnectionTable], tally: Fa
     if summary.decoded_by:
         parts.append("\n".join(f"{link_type} decoded by {tool}" for link_type, tool in summary.decoded_by.items()))
     parts.append("\n".join(filter(None, (quality_text(summary.quality), _connection_quality(summary)))))
-    rows, left_out = [list(_HEADING)], 0
+    files = _short_names(captures) if len(captures) > 1 else []
+    rows, left_out = [[*_HEADING, *(["file"] if files else [])]], 0
     for some in tables:
         tally.add_table(some)
         left_out += len(some)
         for c in some.objects(range(min(len(some), max(TEXT_ROWS_MAX - len(rows), 0)))):
             if len(rows) < TEXT_ROWS_MAX:
-                rows += _connection_rows(c)
+                rows += _connection_rows(c, files)
                 left_out -= 1
     parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
     if left_out:
@@ -108,7 +112,14 @@ TEXT_ROWS_MAX = 500
 _MEMBERS_MAX = 12
 
 
-def _connection_rows(c: Connection) -> list[list[str]]:
+def _short_names(captures: Sequence[str]) -> list[str]:
+    """The last parts of the paths, where these tell them apart."""
+    short = [PurePath(name).name for name in captures]
+    return short if len(set(short)) == len(short) else list(captures)
+
+
+def _connection_rows(c: Connection, files: Sequence[str]) -> list[list[str]]:
+    """files: their names, for a last column; empty: without."""
     kind = f"mptcp v{c.version}" if c.kind == "mptcp" and c.version is not None else c.kind
     rows = [
         [
@@ -124,14 +135,18 @@ def _connection_rows(c: Connection) -> list[list[str]]:
             si(s.goodput_bps, "bit/s"),
             s.sender_algorithm.name,
             " ".join([s.verdict, *s.quality]),
+            *([files[s.file]] if files else []),
         ]
         for s in c.subflows
     ]
     if c.kind == "mptcp":
         goodput = si(c.goodput_bps, "bit/s")
         rows.append(
-            [str(c.id), kind, "all", "", "", str(c.bytes), str(c.retransmitted_packets), "", "", goodput, "", ""]
-        )
+            [
+                str(c.id), kind, "all", "", "", str(c.bytes), str(c.retransmitted_packets), "", "", goodput, "", "",
+                *([""] if files else []),
+            ]
+        )  # fmt: skip
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rewindow.findings.connections import Connection
@@ -48,27 +48,45 @@ def parquet_writer(out: str | BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(out, schema, compression="zstd", use_dictionary=repeated)
 
 
-def write_series(path: str, schema: pa.Schema, batches: Iterable[Batch]) -> None:
-    """Every row as Parquet."""
-    with parquet_writer(path, schema) as writer:
+@contextlib.contextmanager
+def _table_writer(out: str | BinaryIO, suffix: str, schema: pa.Schema) -> Iterator[Any]:
+    """For tables of a schema; suffix: .csv or .parquet."""
+    import pyarrow.csv as pacsv
+
+    if suffix == ".csv":
+        quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
+        with pacsv.CSVWriter(out, schema, write_options=quoting) as writer:
+            yield writer
+    else:
+        with parquet_writer(out, schema) as writer:
+            yield writer
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """The schema with texts instead of codes for them."""
+    import pyarrow as pa
+
+    return pa.schema([(f.name, pa.string()) if pa.types.is_dictionary(f.type) else f for f in schema])
+
+
+def write_series(path: str, suffix: str, schema: pa.Schema, batches: Iterable[Batch]) -> None:
+    """Every row; suffix: .csv or .parquet."""
+    import pyarrow as pa
+
+    written = _plain(schema) if suffix == ".csv" else schema
+    with _table_writer(path, suffix, written) as writer:
         for batch in batches:
             if batch.acks.num_rows:
-                writer.write_batch(batch.acks)
+                writer.write_table(pa.Table.from_batches([batch.acks]).cast(written))
 
 
-def write_rows(path: str, suffix: str, replay: Replay, label: str, batches: Iterable[Batch]) -> None:
+def write_rows(out: str | BinaryIO, suffix: str, replay: Replay, label: str, batches: Iterable[Batch]) -> None:
     """The contract's columns of one algorithm; suffix: .csv or .parquet."""
     import pyarrow as pa
-    import pyarrow.csv as pacsv
 
     ends = _endpoints(replay.connections())
     empty = _rows(pa.RecordBatch.from_pylist([], schema=replay.schema), label, ends)
-    with contextlib.ExitStack() as stack:
-        if suffix == ".csv":
-            quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
-            writer: Any = stack.enter_context(pacsv.CSVWriter(path, empty.schema, write_options=quoting))
-        else:
-            writer = stack.enter_context(parquet_writer(path, empty.schema))
+    with _table_writer(out, suffix, empty.schema) as writer:
         for batch in batches:
             if batch.acks.num_rows:
                 writer.write_table(_rows(batch.acks, label, ends))
@@ -112,17 +130,11 @@ def _endpoints(connections: Sequence[Connection]) -> dict[str, Any]:
 def write_sets(out: str | BinaryIO, suffix: str, batches: Iterable[Batch]) -> None:
     """What detectors found, as it comes; suffix: .csv or .parquet."""
     import pyarrow as pa
-    import pyarrow.csv as pacsv
 
     from rewindow.replays.columns import SETS_SCHEMA
 
-    plain = pa.schema([f if not pa.types.is_dictionary(f.type) else (f.name, pa.string()) for f in SETS_SCHEMA])
-    with contextlib.ExitStack() as stack:
-        if suffix == ".csv":
-            quoting = pacsv.WriteOptions(quoting_style="none", quoting_header="none")
-            writer: Any = stack.enter_context(pacsv.CSVWriter(out, plain, write_options=quoting))
-        else:
-            writer = stack.enter_context(parquet_writer(out, plain))
+    plain = _plain(SETS_SCHEMA)
+    with _table_writer(out, suffix, plain) as writer:
         for batch in batches:
             if batch.sets.num_rows:
                 writer.write_table(pa.Table.from_batches([batch.sets]).cast(plain))

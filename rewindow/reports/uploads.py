@@ -22,6 +22,14 @@ class ServerFailed(RewindowError):
     """The server cannot be reached, or refuses."""
 
 
+class CaptureRefused(ServerFailed):
+    """The server does not take this capture; it may take others."""
+
+
+_REFUSES_THIS = (400, 408, 413, 415, 422)
+"""Statuses that are about one upload, not about the caller or the server."""
+
+
 def _request(server: str, token: str, method: str, path: str, **kwargs: Any) -> tuple[int, dict[str, Any]]:
     url = urllib.parse.urlsplit(server)
     if url.scheme not in ("http", "https") or not url.hostname:
@@ -48,10 +56,10 @@ def connections(server: str, token: str, capture_id: str) -> list[dict[str, Any]
     return [detail for _, detail in found]
 
 
-def upload(server: str, token: str, path: str, tags: dict[str, str], *, wait: bool) -> dict[str, Any]:
-    """Uploads one capture and returns the server's record of it, analysed when `wait` is set. `-` is standard input.
+def upload(server: str, token: str, path: str, tags: dict[str, str]) -> dict[str, Any]:
+    """Uploads one capture and returns the server's record of it. `-` is standard input.
 
-    Raises CaptureUnreadable, ServerFailed.
+    Raises CaptureUnreadable, CaptureRefused, ServerFailed.
     """
     name = "standard-input" if path == "-" else Path(path).name
     query = urllib.parse.urlencode([("filename", name), *(("tag", f"{k}={v}") for k, v in tags.items())])
@@ -65,9 +73,16 @@ def upload(server: str, token: str, path: str, tags: dict[str, str], *, wait: bo
             status, capture = _request(server, token, "POST", f"/v1/captures?{query}", body=body, headers=headers)
     except OSError as e:
         raise CaptureUnreadable(path, e.strerror or str(e)) from e
+    if status in _REFUSES_THIS:
+        raise CaptureRefused(f"{path}: {server}: {status} {capture.get('detail', '')}")
     if status != 202:
         raise ServerFailed(f"{server}: {status} {capture.get('detail', '')}")
-    while wait and capture["state"] in ("queued", "running"):
+    return capture
+
+
+def analysed(server: str, token: str, capture: dict[str, Any]) -> dict[str, Any]:
+    """The server's record of a capture when its analysis has ended. Raises ServerFailed."""
+    while capture["state"] in ("queued", "running"):
         time.sleep(_POLL_S)
         status, capture = _request(server, token, "GET", f"/v1/captures/{capture['id']}")
         if status != 200:

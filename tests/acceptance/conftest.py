@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Page, sync_playwright
 
 from deploy.run import Services, stop_process
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="package")
@@ -17,3 +24,17 @@ def stack(services: Services) -> Iterator[Services]:
     yield services
     for name in ("api", "sweeper", "checker", "worker"):
         stop_process(services.processes.pop(name))  # other tests run jobs themselves
+
+
+@pytest.fixture(scope="module")
+def page(stack: Services) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        # Debian's browser; where there is none, set-up has installed Playwright's own.
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1300, "height": 980})
+        page.set_default_timeout(30_000)
+        page.troubles = []  # type: ignore[attr-defined]
+        page.on("pageerror", lambda e: page.troubles.append(str(e)))  # type: ignore[attr-defined]
+        page.on("console", lambda m: page.troubles.append(m.text) if m.type == "error" else None)  # type: ignore[attr-defined]
+        yield page
+        browser.close()

@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, Route, expect, sync_playwright
+from playwright.sync_api import Page, Route, expect
 
 from deploy.run import CHECKOUT, Services, stop_process, wait_for
 from rewindow.conformance import step_logs
 from tests.conftest import CAPTURES, steps_taken
 
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-]  # fmt: skip
-
 TLC_MS = 30_000
 """Java alone takes seconds to start."""
 SCREENSHOTS = Path(os.environ.get("REWINDOW_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
-
-
-@pytest.fixture(scope="module")
-def page(stack: Services) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        # Debian's browser; where there is none, set-up has installed Playwright's own.
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1300, "height": 980})
-        page.set_default_timeout(30_000)
-        page.troubles = []  # type: ignore[attr-defined]
-        page.on("pageerror", lambda e: page.troubles.append(str(e)))  # type: ignore[attr-defined]
-        page.on("console", lambda m: page.troubles.append(m.text) if m.type == "error" else None)  # type: ignore[attr-defined]
-        yield page
-        browser.close()
 
 
 def lines(page: Page) -> int:

@@ -156,17 +156,11 @@ def test_replay_with_options(analysed: dict[str, Any], client: TestClient, run_j
     assert "tccc(aca_safe=on).cwnd" in table.column_names
     assert_problem(client.post(f"{url}/replays", json={"algorithm": "nope"}), 422, "unknown algorithm")
     assert_problem(client.post(f"{url}/replays", json={"algorithm": "tccc", "options": {"x": 1}}), 422, "no option 'x'")
-    bad = client.post(f"{url}/replays", json={"algorithm": "tccc", "options": {"L": "wide"}})
-    run_jobs()
-    replays = client.get(url).json()["replays"]
-    failed = next(r for r in replays if r["id"] == bad.json()["id"])
-    assert failed["state"] == "failed"
-    assert "option L takes" in failed["error"]
 
 
 def test_algorithms(client: TestClient) -> None:
     told = client.get("/v1/algorithms").json()["algorithms"]
-    assert told == [{**a.as_json(), "options": list(a.as_json()["options"])} for a in rewindow.algorithms()]
+    assert told == json.loads(json.dumps([a.as_json() for a in rewindow.algorithms()]))
 
 
 @pytest.mark.parametrize(
@@ -240,19 +234,42 @@ def test_nothing_is_left_of_a_refused_upload(client: TestClient) -> None:
     assert len(objects() - before) == 1
 
 
-def test_delete_takes_everything(analysed: dict[str, Any], client: TestClient) -> None:
+def stored_rows() -> dict[str, int]:
+    """How many rows the tables of results have, seen or unseen."""
     from store.database import engine
-    from store.models import Connection
+    from store.models import Attempt, Connection, Deletion, FairnessGroup, Replay, Subflow
 
+    with engine().connect() as database:
+        return {
+            t.__tablename__: int(database.scalar(select(func.count()).select_from(t)) or 0)
+            for t in (Attempt, Connection, Deletion, FairnessGroup, Replay, Subflow)
+        }
+
+
+def remove_unseen() -> None:
+    """What the sweeper does."""
+    from worker.sweeper import remove_once
+
+    remove_once(60)
+
+
+def test_delete_takes_everything(client: TestClient, run_jobs: Run) -> None:
+    run_jobs()  # what other tests left
+    remove_unseen()
+    before = stored_rows()
+    capture = upload(client)
+    run_jobs()
+    analysed = client.get(f"/v1/captures/{capture['id']}").json()
     connection = mptcp(client, analysed)
     assert any(analysed["id"] in path for path in objects())
+    assert stored_rows()["connections"] >= 2
     assert client.delete(f"/v1/captures/{analysed['id']}").status_code == 204
     assert_problem(client.get(f"/v1/captures/{analysed['id']}"), 404, "no such capture")
     assert_problem(client.get(f"/v1/connections/{connection['id']}"), 404, "no such connection")
+    assert upload(client)["id"] != analysed["id"], "the same bytes are a new capture"
+    remove_unseen()
     assert not any(analysed["id"] in path for path in objects())
-    with engine().connect() as database:
-        left = select(func.count()).select_from(Connection).where(Connection.capture_id == uuid.UUID(analysed["id"]))
-        assert database.scalar(left) == 0
+    assert stored_rows() == before
 
 
 def test_another_team_sees_nothing(analysed: dict[str, Any], client: TestClient, other: TestClient) -> None:

@@ -99,10 +99,11 @@ def same(told: dict[str, Any], found: Any, besides: set[str]) -> None:
 
 
 NOT_KEPT = {
-    Connection: {"subflows", "fallback", "checksum", "fast_closed"},
+    Connection: {"subflows", "quality", "verdict", "unreliable"},
     Subflow: {
+        "quality", "verdict", "unreliable",
         "id", "first_ns", "last_ns", "reverse_bytes", "reverse_packets", "acks", "unseen_bytes",
-        "mss_bytes", "handshake_rtt_us", "backup", "replayed", "bottleneck", "bottleneck_state",
+        "mss_bytes", "handshake_rtt_us", "backup", "replayed", "bottleneck", "bottleneck_state", "file",
     },
 }  # fmt: skip
 """Fields of the library's results that are no columns of their own: the service keeps them elsewhere, or not."""

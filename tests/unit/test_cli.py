@@ -93,9 +93,13 @@ def test_what_finds_bottlenecks_can_be_chosen() -> None:
 def test_detectors_are_listed() -> None:
     found = json.loads(run("detectors", "--json").stdout)["detectors"]
     assert [d["name"] for d in found] == ["sbcc", "dwc", "sbd"]
-    assert {"name": "p_f", "default": "0.1", "values": "0 to 1", "reason": "gap of frequency; RFC 8382"} in found[2][
-        "options"
-    ]
+    options = {o.pop("name"): o for o in found[2]["options"]}
+    assert options["p_f"] == {
+        "default": "0.1", "values": "0 to 1", "reason": "gap of frequency; RFC 8382",
+        "choices": None, "least": 0.0, "most": 1.0,
+    }  # fmt: skip
+    assert options["grouping"]["choices"] == ["statistics", "correlation"]
+    assert options["grouping"]["most"] is None
     assert "trigger_loss=off" in run("detectors").stdout
 
 

@@ -79,7 +79,10 @@ def test_the_sender_is_told_by_its_window() -> None:
     result = replay("mptcp-three-subflows.pcap", "newreno", "cubic")
     names = {c.kind: {s.sender_algorithm.name for s in c.subflows} for c in result.connections}
     assert names == {"mptcp": {"cubic"}, "tcp": {"newreno"}}
-    nothing = replay("mptcp-three-subflows.pcap", "tccc")
+    other = replay("mptcp-three-subflows.pcap", "tccc")
+    assert other.connections == result.connections
+    with rewindow.open(CAPTURES / "mptcp-three-subflows.pcap") as capture, capture.stream("tccc") as alone:
+        nothing = alone.collect()
     assert {s.sender_algorithm.name for c in nothing.connections for s in c.subflows} == {"unknown"}
 
 

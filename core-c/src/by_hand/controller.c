@@ -23,10 +23,8 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 {
 	memset(error, 0, sizeof *error);
 	const struct rw_control *control = rw_control_find(choice->name);
-	if (!control) {
-		rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'", choice->name);
-		return RW_ERROR_UNKNOWN_ALGORITHM;
-	}
+	if (!control)
+		return rw_unknown_control(choice->name, error);
 	struct rw_settings settings;
 	rw_status status = rw_control_options(choice, control, &settings, error);
 	if (status != RW_OK)

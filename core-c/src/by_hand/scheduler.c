@@ -45,8 +45,7 @@ void rw_scheduler_describe(uint32_t index, rw_scheduler_info *info)
 
 void rw_scheduler_option(uint32_t index, uint32_t option, rw_option_info *info)
 {
-	const struct rw_option *o = &rw_scheduler_list[index]->options[option];
-	*info = (rw_option_info){o->name, o->default_value, o->values, o->reason};
+	*info = rw_option_describe(&rw_scheduler_list[index]->options[option]);
 }
 
 static rw_status read_options(rw_scheduling *s, const rw_choice *choice, rw_error *error)
@@ -62,11 +61,8 @@ static rw_status read_options(rw_scheduling *s, const rw_choice *choice, rw_erro
 		const char *text = choice->options[k], *equals = strchr(text, '=');
 		size_t n = equals ? (size_t)(equals - text) : strlen(text);
 		int place = equals ? rw_option_find(table, text, n) : -1;
-		if (place < 0) {
-			rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'",
-				     s->scheduler->name, (int)(n < 60 ? n : 60), text);
-			return RW_ERROR_UNKNOWN_OPTION;
-		}
+		if (place < 0)
+			return rw_no_such_option(s->scheduler->name, table, text, n, error);
 		rw_status status =
 		    rw_option_read(s->scheduler->name, &table[place], equals + 1, &s->option[place], error);
 		if (status != RW_OK)
@@ -81,6 +77,8 @@ rw_status rw_scheduling_open(rw_scheduling **out, const rw_choice *choice, rw_er
 	const struct rw_scheduler *scheduler = find(choice->name);
 	if (!scheduler) {
 		rw_error_set(error, RW_ERROR_UNKNOWN_SCHEDULER, 0, 0, 0, "unknown scheduler '%.60s'", choice->name);
+		for (uint32_t i = 0; rw_scheduler_list[i]; i++)
+			rw_error_add_name(error, i, rw_scheduler_list[i]->name);
 		return RW_ERROR_UNKNOWN_SCHEDULER;
 	}
 	rw_scheduling *s = calloc(1, sizeof *s);

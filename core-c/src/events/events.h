@@ -11,6 +11,7 @@
 
 #include "flow.h"
 #include "sender.h"
+#include "tick_clock.h"
 
 enum rw_event_kind {
 	RW_EVENT_ACK,     /* a packet with an acknowledgment reached the sender */
@@ -83,13 +84,6 @@ struct rw_rtt_samples {
 	uint32_t median_us, p95_us; /* kept when the flow has ended */
 };
 
-/* The clock of the sender's timestamps, where that counts milliseconds: value `first` began at first_ns. */
-struct rw_tick_clock {
-	uint8_t counts, started;
-	uint32_t first, last;
-	int64_t first_ns, seen_ns;
-};
-
 /* The numbers of an IPv4 sender's packets, where the capture point is behind the sender. */
 struct rw_identification {
 	uint32_t end; /* of the data captured so far */
@@ -132,7 +126,7 @@ struct rw_reconstruction {
 	uint8_t started, bursts, whole, gave_up;
 	uint8_t steady; /* in RW_SENDER_OPEN, some of its data was acknowledged, and a timer runs; kept by rw_settle */
 	uint8_t syns; /* bits: one without ACK was sent, one with */
-	struct rw_tick_clock ticks;
+	struct rw_tick_clock ticks; /* of the sender's timestamps */
 	/* Receiver-side RTT: when a timestamp value left the receiver. */
 	uint32_t echo_value;
 	int64_t echo_ns;

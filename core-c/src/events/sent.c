@@ -10,8 +10,6 @@
 #define BURST_GAP_NS (MS / 20)
 /* What waits longer was not set free by the same ACK. */
 #define LATE_NS (2 * MS)
-/* Clocks of two hosts drift apart by less: 100 us in a second. */
-#define CLOCK_DRIFT 10000
 /* MPTCP hands a subflow as many bytes at once before anything leaves. */
 #define SCHEDULED_MOST 65428
 #define PACED_FLIGHT_MIN 4
@@ -448,29 +446,6 @@ static inline void send_next(struct rw_reconstruction *r, const struct rw_packet
 	r->quiet_acks = 0;
 }
 
-/*
- * A packet leaves within the tick that it names: the earliest in their ticks tell when those begin. Clocks of a host and
- * of who captures drift apart.
- */
-static void follow_ticks(struct rw_tick_clock *clock, const struct rw_packet *p)
-{
-	if (!clock->counts || !p->has_timestamps)
-		return;
-	if (!clock->started) {
-		clock->started = 1;
-		clock->first = p->ts_value;
-		clock->first_ns = p->time_ns;
-		clock->seen_ns = p->time_ns;
-	}
-	int64_t began = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, clock->first) * RW_CLOCK_TICK_NS;
-	int64_t passed = p->time_ns - clock->seen_ns;
-	clock->first_ns += passed > 0 ? passed / CLOCK_DRIFT : 0;
-	clock->seen_ns = p->time_ns;
-	clock->last = p->ts_value;
-	if (began < clock->first_ns)
-		clock->first_ns = began;
-}
-
 static RW_ASIDE int sent_otherwise(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
 				   struct rw_oddity_counts *oddities)
 {
@@ -486,7 +461,8 @@ int rw_reconstruction_sent(struct rw_reconstruction *r, const struct rw_packet *
 	r->packets++;
 	if (rw_reconstruction_too_much_work(r))
 		rw_reconstruction_give_up(r, p, r->tcp.next, oddities);
-	follow_ticks(&r->ticks, p);
+	if (r->ticks.counts && p->has_timestamps)
+		rw_tick_clock_see(&r->ticks, p->ts_value, p->time_ns, p->time_ns, 0);
 	if (!RW_SHORT_WAY(goes_on(r, p)))
 		return sent_otherwise(r, p, out, oddities);
 	send_next(r, p);

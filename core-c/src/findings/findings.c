@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
 		  const char *format, ...)
@@ -14,6 +15,12 @@ void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_
 	va_start(arguments, format);
 	vsnprintf(error->reason, sizeof error->reason, format, arguments);
 	va_end(arguments);
+}
+
+void rw_error_add_name(rw_error *error, uint32_t place, const char *name)
+{
+	size_t used = strlen(error->reason);
+	snprintf(error->reason + used, sizeof error->reason - used, "%s%s", place ? ", " : "; there are: ", name);
 }
 
 rw_status rw_out_of_memory(rw_error *error)

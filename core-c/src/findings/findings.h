@@ -33,6 +33,9 @@ static inline void rw_oddity_add(struct rw_oddity_counts *o, enum rw_oddity whic
 void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
 		  const char *format, ...) __attribute__((format(printf, 6, 7)));
 
+/* Adds to the reason a name that would have been known: "...; there are: a, b". place: 0 for the first of them. */
+void rw_error_add_name(rw_error *error, uint32_t place, const char *name);
+
 /* These set the error and return its status. */
 rw_status rw_out_of_memory(rw_error *error);
 rw_status rw_bad_value(rw_error *error, const char *reason);

@@ -11,6 +11,7 @@
 #include "sequence.h"
 
 #define RW_FLOW_NONE UINT32_MAX
+#define RW_FLOW_BEYOND (UINT32_MAX - 1) /* there are as many flows as may be */
 
 struct rw_flow;
 
@@ -99,6 +100,8 @@ struct rw_flow {
 	uint8_t source;      /* the side that sent more data in its connection */
 	struct rw_flow_clock *clock; /* null: too little data, or no timestamps */
 	uint64_t first_record;      /* the record that it begins with */
+	/* from this record on its four-tuple is that of a flow beyond the limit; 0: never */
+	uint64_t beyond_record;
 	uint32_t first_same, next_same; /* flows of the same four-tuple: the first, and the one after this */
 };
 
@@ -120,21 +123,23 @@ struct rw_flow_recent {
 struct rw_flow_index {
 	struct rw_flow_slot *slot;
 	size_t capacity, count;
+	uint32_t flows_max;
 	uint64_t seed[2];
 	struct rw_flow_recent recent[1 << RW_FLOW_RECENT_BITS];
 };
 
 /* These return 0, or 1 when memory or randomness is not to be had. */
-int rw_flow_index_open(struct rw_flow_index *index);
+int rw_flow_index_open(struct rw_flow_index *index, uint32_t flows_max);
 int rw_flow_index_copy(struct rw_flow_index *to, const struct rw_flow_index *from);
 void rw_flow_index_close(struct rw_flow_index *index);
 
 /*
  * First pass: the flow of a packet, or `next` when its four-tuple is new or used again; then *replaces is the flow that
- * had it before. side: 0 when the packet comes from the flow's first sender, else 1. RW_FLOW_NONE: out of memory.
+ * had it before. side: 0 when the packet comes from the flow's first sender, else 1. RW_FLOW_NONE: out of memory. RW_FLOW_BEYOND: `next` would be one more than flows_max, and the
+ * packet, like all later ones of its flow, belongs to none.
  */
-uint32_t rw_flow_index_add(struct rw_flow_index *index, const struct rw_flow *flows, uint32_t next,
-			   const struct rw_packet *packet, int *side, uint32_t *replaces);
+uint32_t rw_flow_index_add(struct rw_flow_index *index, struct rw_flow *flows, uint32_t next,
+			   const struct rw_packet *packet, uint64_t record, int *side, uint32_t *replaces);
 /* The first slot that a packet's four-tuple may be in. */
 const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *index, const struct rw_packet *packet);
 /* Back to the capture's start, for a later pass. */
@@ -167,7 +172,11 @@ struct rw_survey {
 	uint32_t looked_up;
 	uint8_t mixed;      /* packets of many flows follow one another, by the parcel before */
 	struct rw_flow *flow;
-	uint32_t flows, room, flows_max;
+	uint32_t flows, room;
+	/* packets of flows beyond the limit, and the place of the first */
+	uint64_t beyond_packets, beyond_record, beyond_offset;
+	int64_t beyond_ns;
+	uint32_t beyond_file;
 	struct rw_flow_connection *connection;
 	uint32_t connections;
 	uint32_t *subflow; /* flow numbers, connection after connection */
@@ -184,9 +193,11 @@ uint8_t rw_clock_near(const struct rw_flow *flow);
 
 /* flows_max: 1 at least. 0, or 1 when memory is used up. */
 int rw_survey_open(struct rw_survey *survey, uint32_t flows_max);
-enum rw_survey_status { RW_SURVEY_OK, RW_SURVEY_NO_MEMORY, RW_SURVEY_TOO_MANY_FLOWS };
-/* A TCP packet: sets where it belongs. record: its number in the capture. */
-enum rw_survey_status rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, uint64_t record);
+/*
+ * A TCP packet: sets where it belongs, which is nowhere (RW_FLOW_NONE) for one of a flow beyond flows_max. record: its number in the
+ * capture. 0, or 1 when memory is used up.
+ */
+int rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, uint64_t record);
 /* Packets that come soon: have the processor fetch their places in the index, and later their flows. */
 void rw_survey_hint_slot(const struct rw_survey *survey, const struct rw_packet *packet);
 void rw_survey_hint_flow(const struct rw_survey *survey, const struct rw_packet *packet);

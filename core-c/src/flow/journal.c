@@ -118,11 +118,6 @@ void rw_journal_close(struct rw_journal *j)
 	free(j);
 }
 
-void rw_journal_narrow(struct rw_journal *j, uint64_t bytes)
-{
-	j->bytes_max -= bytes < j->bytes_max ? bytes : j->bytes_max;
-}
-
 static void close_chunk(struct rw_journal *j)
 {
 	if (j->last)

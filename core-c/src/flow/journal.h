@@ -13,8 +13,6 @@ struct rw_journal;
 /* Null: out of memory. */
 struct rw_journal *rw_journal_open(uint64_t bytes_max);
 void rw_journal_close(struct rw_journal *journal);
-/* Something else takes memory: the journal may take so many bytes less. */
-void rw_journal_narrow(struct rw_journal *journal, uint64_t bytes);
 /* The next record. 0, or 1: there is no room for it, and the journal is of no use any more. */
 int rw_journal_write(struct rw_journal *journal, const struct rw_noted *noted);
 

@@ -6,13 +6,13 @@
 #include "hash.h"
 #include "journal.h"
 #include "rw_ways.h"
+#include "search.h"
 
 int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 {
 	memset(s, 0, sizeof *s);
-	s->flows_max = flows_max;
 	s->copies = rw_copies_open();
-	return rw_flow_index_open(&s->index) || !s->copies;
+	return rw_flow_index_open(&s->index, flows_max) || !s->copies;
 }
 
 #define COPIES_MIN 3
@@ -182,24 +182,37 @@ static inline int see_data(struct rw_flow_side *s, const struct rw_packet *p)
 	return fresh;
 }
 
-/* Where a packet belongs that is not its side's next one; a flow may begin with it. */
-static RW_ASIDE enum rw_survey_status find_flow(struct rw_survey *s, struct rw_noted *n, uint64_t record)
+static RW_ASIDE void pass_over(struct rw_survey *s, struct rw_noted *n, uint64_t record)
 {
-	int side;
-	uint32_t replaces, number = rw_flow_index_add(&s->index, s->flow, s->flows, &n->packet, &side, &replaces);
-	if (number == s->flows && number >= s->flows_max)
-		return RW_SURVEY_TOO_MANY_FLOWS;
+	const struct rw_packet *p = &n->packet;
+	n->flow = RW_FLOW_NONE;
+	if (s->beyond_packets++)
+		return;
+	s->beyond_record = record;
+	s->beyond_offset = p->offset;
+	s->beyond_ns = p->time_ns;
+	s->beyond_file = p->file;
+}
+
+/* Where a packet belongs that is not its side's next one; a flow may begin with it. 0, or 1 when memory is used up. */
+static RW_ASIDE int find_flow(struct rw_survey *s, struct rw_noted *n, uint64_t record)
+{
+	int side = 0;
+	uint32_t replaces,
+	    number = rw_flow_index_add(&s->index, s->flow, s->flows, &n->packet, record, &side, &replaces);
+	if (number == RW_FLOW_BEYOND) {
+		pass_over(s, n, record);
+		return 0;
+	}
 	if (number == RW_FLOW_NONE || (number == s->flows && !make_room(s)))
-		return RW_SURVEY_NO_MEMORY;
+		return 1;
 	if (number == s->flows) {
 		begin(s, &s->flow[number], &n->packet, replaces, record);
 		s->flows++;
-		if (s->journal) /* one bound for both */
-			rw_journal_narrow(s->journal, sizeof *s->flow);
 	}
 	n->flow = number;
 	n->side = (uint8_t)side;
-	return RW_SURVEY_OK;
+	return 0;
 }
 
 void rw_survey_hint_slot(const struct rw_survey *s, const struct rw_packet *p)
@@ -218,7 +231,7 @@ void rw_survey_hint_flow(const struct rw_survey *s, const struct rw_packet *p)
 		__builtin_prefetch(flow + at, 1);
 }
 
-enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, uint64_t record)
+int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, uint64_t record)
 {
 	const struct rw_packet *p = &n->packet;
 	const struct rw_flow_recent *recent = p->flags & RW_TCP_SYN ? NULL : rw_flow_index_recent(&s->index, p);
@@ -227,9 +240,10 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, 
 		n->side = recent->side;
 	} else {
 		s->looked_up++;
-		enum rw_survey_status failed = find_flow(s, n, record);
-		if (failed)
-			return failed;
+		if (find_flow(s, n, record))
+			return 1;
+		if (n->flow == RW_FLOW_NONE)
+			return 0;
 	}
 	struct rw_flow *f = &s->flow[n->flow];
 	struct rw_flow_side *from = &f->side[n->side];
@@ -240,14 +254,14 @@ enum rw_survey_status rw_survey_packet(struct rw_survey *s, struct rw_noted *n, 
 	if (copy) {
 		from->copies++;
 		if (copy == RW_COPY_CERTAIN)
-			return RW_SURVEY_OK;
+			return 0;
 		from->nameless_acks += !p->payload_bytes && !(p->flags & (RW_TCP_SYN | RW_TCP_FIN));
 	}
 	if (!RW_SHORT_WAY(!(p->flags & (RW_TCP_SYN | RW_TCP_CUT)) && f->established_ns))
 		see_handshake(f, n->side, p);
 	if (p->mptcp.seen)
 		see_mptcp(f, n->side, p);
-	return rw_clock_packet(f, n->side, p) ? RW_SURVEY_NO_MEMORY : RW_SURVEY_OK;
+	return rw_clock_packet(f, n->side, p);
 }
 
 /*
@@ -295,26 +309,18 @@ static int by_token(const void *a, const void *b)
 static const struct token_owner *find_owner(const struct token_owner *owners, uint32_t count, uint32_t token,
 					    uint32_t flow)
 {
-	uint32_t low = 0, high = count;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (owners[middle].token < token)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == count || owners[low].token != token)
+	struct rw_search first = {0, count};
+	while (rw_search_goes_on(&first))
+		rw_search_answer(&first, owners[rw_search_middle(&first)].token < token);
+	if (first.low == count || owners[first.low].token != token)
 		return NULL;
-	uint32_t first = low;
-	high = count;
-	while (low < high) { /* the first that is of another token, or that began after the join */
-		uint32_t middle = low + (high - low) / 2;
-		if (owners[middle].token == token && owners[middle].flow < flow)
-			low = middle + 1;
-		else
-			high = middle;
+	struct rw_search later = {first.low,
+				  count}; /* the first that is of another token, or that began after the join */
+	while (rw_search_goes_on(&later)) {
+		const struct token_owner *o = &owners[rw_search_middle(&later)];
+		rw_search_answer(&later, o->token == token && o->flow < flow);
 	}
-	return &owners[low > first ? low - 1 : first];
+	return &owners[later.low > first.low ? later.low - 1 : first.low];
 }
 
 static int is_mptcp(const struct rw_flow *f)

@@ -10,9 +10,10 @@
 /* A SYN that was late on the way comes sooner after the end. */
 #define SAME_ISN_NS 1000000000ll
 
-int rw_flow_index_open(struct rw_flow_index *x)
+int rw_flow_index_open(struct rw_flow_index *x, uint32_t flows_max)
 {
 	memset(x, 0, sizeof *x);
+	x->flows_max = flows_max;
 	x->capacity = FIRST_CAPACITY;
 	x->slot = calloc(x->capacity, sizeof *x->slot);
 	return !x->slot || getrandom(x->seed, sizeof x->seed, 0) != (ssize_t)sizeof x->seed;
@@ -170,19 +171,29 @@ const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *x, const
 	return RW_SHORT_WAY(is_recent(recent, p)) ? recent : NULL;
 }
 
-RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t next,
-				    const struct rw_packet *p, int *side, uint32_t *replaces)
+RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flows, uint32_t next,
+				    const struct rw_packet *p, uint64_t record, int *side, uint32_t *replaces)
 {
 	struct rw_flow_recent *recent = recent_of(x, p);
 	*replaces = RW_FLOW_NONE;
 	if (x->count * 4 >= x->capacity * 3 && grow(x, flows))
 		return RW_FLOW_NONE;
 	struct rw_flow_slot *slot = slot_of(x, flows, p, side);
-	if (slot->used && !used_again(&flows[slot->flow], p, *side)) {
+	struct rw_flow *before = slot->used ? &flows[slot->flow] : NULL;
+	if (before && before->beyond_record)
+		return RW_FLOW_BEYOND;
+	if (before && !used_again(before, p, *side)) {
 		remember(recent, p, slot->flow, *side);
 		return slot->flow;
 	}
-	if (slot->used) {
+	if (next >= x->flows_max) {
+		if (before) {
+			before->beyond_record = record;
+			memset(x->recent, 0, sizeof x->recent);
+		}
+		return RW_FLOW_BEYOND;
+	}
+	if (before) {
 		*replaces = slot->flow;
 		memset(x->recent, 0, sizeof x->recent); /* the other direction's place names the flow before */
 	} else {
@@ -210,7 +221,8 @@ uint32_t rw_flow_index_find(struct rw_flow_index *x, const struct rw_flow *flows
 	struct rw_flow_recent *recent = recent_of(x, p);
 	if (RW_SHORT_WAY(is_recent(recent, p))) {
 		uint32_t next = flows[recent->flow].next_same;
-		if (next == RW_FLOW_NONE || flows[next].first_record > record) {
+		uint64_t beyond = flows[recent->flow].beyond_record;
+		if ((next == RW_FLOW_NONE || flows[next].first_record > record) && (!beyond || beyond > record)) {
 			*side = recent->side;
 			return recent->flow;
 		}
@@ -226,6 +238,9 @@ uint32_t rw_flow_index_find(struct rw_flow_index *x, const struct rw_flow *flows
 		} while (next != RW_FLOW_NONE && flows[next].first_record <= record);
 		*side = comes_from(&flows[slot->flow], 0, p) ? 0 : 1;
 	}
+	uint64_t beyond = flows[slot->flow].beyond_record;
+	if (beyond && beyond <= record)
+		return RW_FLOW_NONE;
 	remember(recent, p, slot->flow, *side);
 	return slot->flow;
 }

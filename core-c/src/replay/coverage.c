@@ -1,5 +1,7 @@
 #include "coverage.h"
 
+#include "search.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,15 +30,10 @@ int rw_coverage_add(struct rw_coverage *c, uint64_t sequence, int wide, uint32_t
 		return 0;
 	int64_t start = place(c, sequence, wide), end = start + length;
 	c->last = start;
-	uint32_t low = 0, high = c->count; /* the first span that ends at or after start */
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (c->span[middle].end < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	uint32_t last = low;
+	struct rw_search s = {0, c->count}; /* the first span that ends at or after start */
+	while (rw_search_goes_on(&s))
+		rw_search_answer(&s, c->span[rw_search_middle(&s)].end < start);
+	uint32_t low = (uint32_t)s.low, last = low;
 	for (; last < c->count && c->span[last].start <= end; last++) {
 		if (c->span[last].start < start)
 			start = c->span[last].start;

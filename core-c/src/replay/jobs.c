@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "search.h"
 #include "state.h"
 
 enum { SLICE_RECORDS = 4096, WORKERS_MAX = 64, SLICES = 2 };
@@ -300,15 +301,10 @@ static void merge_record(rw_replay *r, struct rw_slice *s, uint64_t record)
 
 static uint64_t rows_before(const struct rw_slice *s, uint64_t record)
 {
-	uint64_t low = 0, high = s->rows;
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-		if (s->record[middle] < record)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	struct rw_search before = {0, s->rows};
+	while (rw_search_goes_on(&before))
+		rw_search_answer(&before, s->record[rw_search_middle(&before)] < record);
+	return before.low;
 }
 
 /* first: rows of the whole replay before these slices. */

@@ -1,5 +1,7 @@
 #include "lookahead.h"
 #include "pass.h"
+#include "search.h"
+#include "tick_clock.h"
 
 #include <stdlib.h>
 
@@ -12,8 +14,6 @@
 #define AHEAD_MIN_NS (500 * MS)
 /* Packets of all flows that wait to be replayed; beyond it they are replayed as they were captured. */
 #define WAITING_MAX (1u << 18)
-/* Clocks of two hosts drift apart by less: 100 us in a second. */
-#define DRIFT_PER_S 10000
 
 /* Values of the receiver's clock whose first arrival is remembered, and echoed later. */
 #define ECHOES_MAX 1024
@@ -55,12 +55,12 @@ struct waiting {
 	int64_t *ack_ns;
 	uint32_t acks, ack_room;
 	uint32_t next, segment_bytes; /* behind the data so far; the largest payload */
-	int64_t low_ns, high_ns, at_ns; /* bounds of the sender's tick 0 on the capture's clock, drifting; and when */
+	int64_t low_ns; /* the first tick of `clock` began then or later, drifting; NEVER: not known */
 	int64_t round_trip_ns; /* the shortest; 0 beside the sender */
 	int64_t last_ns;
-	uint32_t first_value;
+	struct rw_tick_clock clock; /* of the sender's timestamps */
 	uint16_t identification; /* highest so far, where `numbered` */
-	uint8_t ticks, started, numbered, sending, repeated;
+	uint8_t numbered, sending, repeated;
 };
 
 struct rw_lookahead {
@@ -126,7 +126,7 @@ static struct waiting *waiting_of(struct rw_lookahead *e, uint32_t flow)
 {
 	struct waiting *w = e->flow[flow];
 	if (!w && (w = calloc(1, sizeof *w))) {
-		w->ticks = e->send_times[flow] == RW_SEND_TIMES_TIMESTAMPS;
+		w->clock.counts = e->send_times[flow] == RW_SEND_TIMES_TIMESTAMPS;
 		w->round_trip_ns = round_trip_before_ns(&e->survey->flow[flow]);
 		e->flow[flow] = w;
 	}
@@ -196,12 +196,6 @@ void rw_lookahead_close(struct rw_lookahead *e)
 	free(e);
 }
 
-/* When the sender's clock began to show this packet's value, were tick 0 at 0. */
-static int64_t tick_ns(const struct waiting *w, const struct rw_packet *p)
-{
-	return (int64_t)rw_seq_diff(p->ts_value, w->first_value) * RW_CLOCK_TICK_NS;
-}
-
 static struct echo *echo_at(const struct waiting *w, uint32_t i) { return &w->echo[i % w->echo_room]; }
 
 static int remember_ack(struct waiting *w, int64_t time_ns)
@@ -221,15 +215,10 @@ static int remember_ack(struct waiting *w, int64_t time_ns)
 /* How many ACKs had come by then, of all so far. Those that are forgotten count as earlier. */
 static uint32_t acks_until(const struct waiting *w, int64_t time_ns)
 {
-	uint32_t low = w->acks > w->ack_room ? w->acks - w->ack_room : 0, high = w->acks;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (w->ack_ns[middle % w->ack_room] > time_ns)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	struct rw_search s = {w->acks > w->ack_room ? w->acks - w->ack_room : 0, w->acks};
+	while (rw_search_goes_on(&s))
+		rw_search_answer(&s, w->ack_ns[rw_search_middle(&s) % w->ack_room] <= time_ns);
+	return (uint32_t)s.low;
 }
 
 /* An ACK reached the sender: from now on it echoes this value. */
@@ -237,7 +226,7 @@ static int see_ack(struct waiting *w, const struct rw_packet *p)
 {
 	if (remember_ack(w, p->time_ns))
 		return 1;
-	if (!w->ticks || !p->has_timestamps)
+	if (!w->clock.counts || !p->has_timestamps)
 		return 0;
 	if (w->echoes == w->echo_room && w->echo_room < ECHOES_MAX) {
 		uint32_t room = w->echo_room ? w->echo_room * 4 : 16;
@@ -258,14 +247,13 @@ static int see_ack(struct waiting *w, const struct rw_packet *p)
 /* A packet that echoes a value was sent after that value arrived, and before the next one did. */
 static void bound_by_echo(struct waiting *w, struct sending *s)
 {
-	uint32_t low = w->echoes > w->echo_room ? w->echoes - w->echo_room : 0, high = w->echoes, first = low;
-	while (low < high) { /* the first that is newer */
-		uint32_t middle = low + (high - low) / 2;
-		if (rw_seq_diff(echo_at(w, middle)->value, s->packet.ts_echo) > 0)
-			high = middle;
-		else
-			low = middle + 1;
+	uint32_t first = w->echoes > w->echo_room ? w->echoes - w->echo_room : 0;
+	struct rw_search newer = {first, w->echoes};
+	while (rw_search_goes_on(&newer)) {
+		const struct echo *e = echo_at(w, (uint32_t)rw_search_middle(&newer));
+		rw_search_answer(&newer, rw_seq_diff(e->value, s->packet.ts_echo) <= 0);
 	}
+	uint32_t low = (uint32_t)newer.low;
 	if (low == first || echo_at(w, low - 1)->value != s->packet.ts_echo)
 		return; /* nobody is known to have sent that value: some hosts put other things there */
 	if (low < w->echoes && echo_at(w, low)->time_ns < s->latest_ns)
@@ -279,26 +267,18 @@ static void bound_by_echo(struct waiting *w, struct sending *s)
 static void follow_clock(struct waiting *w, const struct sending *s)
 {
 	const struct rw_packet *p = &s->packet;
-	if (!w->started) {
-		w->started = 1;
-		w->first_value = p->ts_value;
-		w->at_ns = p->time_ns;
-		w->high_ns = s->latest_ns - w->round_trip_ns;
+	if (!w->clock.started)
 		w->low_ns = NEVER;
-	}
-	int64_t passed = p->time_ns - w->at_ns, drift = passed > 0 ? passed / DRIFT_PER_S : 0;
-	int64_t high = s->latest_ns - tick_ns(w, p);
-	w->at_ns = p->time_ns;
-	w->high_ns += drift;
+	int64_t drift = rw_tick_clock_see(&w->clock, p->ts_value, p->time_ns, s->latest_ns, w->round_trip_ns);
+	int64_t since = rw_tick_clock_since_first_ns(&w->clock, p->ts_value), high = s->latest_ns - since;
 	w->low_ns = w->low_ns - drift > NEVER ? w->low_ns - drift : NEVER;
-	if (high < w->high_ns)
-		w->high_ns = high;
-	int64_t low = s->earliest_ns != NEVER ? s->earliest_ns - tick_ns(w, p) - RW_CLOCK_TICK_NS : NEVER;
+	int64_t low = s->earliest_ns != NEVER ? s->earliest_ns - since - RW_CLOCK_TICK_NS : NEVER;
 	if (low > w->low_ns)
 		w->low_ns = low;
-	if (w->low_ns > w->high_ns) { /* a clock that jumped, or a round trip shorter than those before: begin anew */
+	if (w->low_ns >
+	    w->clock.first_ns) { /* a clock that jumped, or a round trip shorter than those before: begin anew */
 		w->low_ns = low;
-		w->high_ns = low != NEVER ? high : high - w->round_trip_ns;
+		w->clock.first_ns = low != NEVER ? high : high - w->round_trip_ns;
 	}
 }
 
@@ -392,7 +372,7 @@ static int see_sending(struct rw_lookahead *e, const struct rw_flow *f, struct w
 	w->repeated |= w->sending && p->payload_bytes && rw_seq_diff(p->sequence, w->next) < 0;
 	struct sending s = {
 	    .packet = *p, .earliest_ns = NEVER, .latest_ns = p->time_ns, .starting = w->round_trip_ns && !w->repeated};
-	if (w->ticks && p->has_timestamps) {
+	if (w->clock.counts && p->has_timestamps) {
 		if (w->echo)
 			bound_by_echo(w, &s);
 		follow_clock(w, &s);
@@ -455,11 +435,11 @@ static int64_t set_free_ns(const struct waiting *w, const struct sending *s)
 static int64_t sent_ns(const struct waiting *w, const struct sending *s)
 {
 	const struct rw_packet *p = &s->packet;
-	if (!w->started || !p->has_timestamps)
+	if (!w->clock.started || !p->has_timestamps)
 		return p->time_ns - w->round_trip_ns;
 	/* ACKs that set packets free make the lower bound of the clock the tight one. */
-	int64_t base = w->low_ns > NEVER / 2 ? w->low_ns : w->high_ns;
-	int64_t sent = base + tick_ns(w, p);
+	int64_t base = w->low_ns > NEVER / 2 ? w->low_ns : w->clock.first_ns;
+	int64_t sent = base + rw_tick_clock_since_first_ns(&w->clock, p->ts_value);
 	int64_t set_free = set_free_ns(w, s);
 	if (set_free > sent)
 		sent = set_free;
@@ -509,7 +489,6 @@ static const struct rw_packet *take_hole(struct rw_lookahead *e, struct waiting 
 	e->taken.payload_bytes = 0;
 	e->taken.flags = RW_TCP_ACK;
 	e->taken.ecn = e->taken.has_timestamps = e->taken.sack_count = 0;
-	e->taken.ts_value = e->taken.ts_echo = 0;
 	e->taken.ts_value = e->taken.ts_echo = 0;
 	e->taken.mptcp.seen = 0;
 	e->taken.time_ns = w->last_ns = at_ns > w->last_ns ? at_ns : w->last_ns;

@@ -29,6 +29,7 @@ const char *rw_oddity_name(uint32_t oddity)
 	    [RW_ODDITY_UNSEEN_DATA] = "unseen_data",
 	    [RW_ODDITY_UNMATCHED_JOIN] = "unmatched_join",
 	    [RW_ODDITY_NO_HANDSHAKE] = "no_handshake",
+	    [RW_ODDITY_TOO_MANY_FLOWS] = "too_many_flows",
 	    [RW_ODDITY_TOO_MANY_SUBFLOWS] = "too_many_subflows",
 	    [RW_ODDITY_WINDOW_TOO_LARGE] = "window_too_large",
 	};

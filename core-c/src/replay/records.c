@@ -7,10 +7,10 @@
 #include "state.h"
 
 /*
- * Packets go from one stage of the first pass to the next in parcels: large ones between threads and where many flows are
- * mixed, so that their places can be asked for ahead; else small ones, which stay in the nearest cache.
+ * Between threads, and where the packets of many flows are mixed, packets go in parcels from one stage of the first pass to
+ * the next: the places of those that come soon can be asked for ahead.
  */
-enum { READ_PACKETS = 128, READ_PACKETS_FEW = 16 };
+enum { PARCEL_PACKETS = 128 };
 
 struct read_packet {
 	struct rw_noted noted;
@@ -18,12 +18,12 @@ struct read_packet {
 	uint8_t tcp;
 };
 
-struct read_packets {
-	uint32_t count, most; /* at most READ_PACKETS */
-	struct read_packet packet[READ_PACKETS];
+struct parcel {
+	uint32_t count;
+	struct read_packet packet[PARCEL_PACKETS];
 };
 
-/* Sixteen million packets of long transfers; with many flows less. */
+/* Sixteen million packets of long transfers; fewer of short connections. */
 #define JOURNAL_KIB (1u << 17)
 
 static RW_ASIDE void count_link_type(rw_summary *s, uint32_t link_type)
@@ -81,16 +81,6 @@ static void note(struct rw_survey *s, const struct rw_noted *noted)
 	}
 }
 
-static RW_ASIDE int not_surveyed(const rw_replay *r, enum rw_survey_status why, const struct read_packet *p,
-				 rw_error *error)
-{
-	if (why != RW_SURVEY_TOO_MANY_FLOWS)
-		return -(int)rw_out_of_memory(error);
-	rw_error_set(error, RW_ERROR_LIMIT, p->noted.packet.file, p->record, p->noted.packet.offset,
-		     "more than %u flows", r->survey.flows_max);
-	return -RW_ERROR_LIMIT;
-}
-
 /*
  * The first pass has two stages. Reading takes records from the files, counts them and decodes each; it owns the summary
  * and the oddities. Surveying finds each packet's flow, learns from the packet and notes it in the journal; it owns the
@@ -119,19 +109,17 @@ static RW_ASIDE int read_frame(struct reading *d, struct read_packet *p)
 	return first || p->tcp;
 }
 
-/* Fills `packets` as far as there are records. */
-static RW_FLAT void read_packets(struct reading *d, struct read_packets *packets)
+/* The next packet, or record without one. 1, or 0: there is none, and `got` says why. */
+static inline int read_packet(struct reading *d, struct read_packet *p)
 {
 	rw_replay *r = d->r;
-	packets->count = 0;
-	while (packets->count < packets->most) {
-		struct read_packet *p = &packets->packet[packets->count];
-		p->noted.flow = RW_FLOW_NONE;
-		p->noted.copy = 0;
+	p->noted.flow = RW_FLOW_NONE;
+	p->noted.copy = 0;
+	do {
 		if (!d->frames) {
 			d->got = rw_observation_next(d->observation, &d->record, &d->error);
 			if (d->got <= 0)
-				return;
+				return 0;
 			r->oddities.record++;
 			if (d->record.file < d->originals) {
 				count_record(r, &d->record, d->previous_ns);
@@ -142,62 +130,88 @@ static RW_FLAT void read_packets(struct reading *d, struct read_packets *packets
 			p->tcp = parsed == RW_PARSE_TCP;
 			d->frames = parsed == RW_PARSE_SEVERAL;
 		}
-		if (d->frames && !read_frame(d, p))
-			continue;
-		p->record = r->oddities.record;
-		r->summary.tcp_packets += p->tcp;
-		packets->count++;
-	}
+	} while (d->frames && !read_frame(d, p));
+	p->record = r->oddities.record;
+	r->summary.tcp_packets += p->tcp;
+	return 1;
+}
+
+/* 0, or a negative rw_status. */
+static inline int survey_packet(rw_replay *r, struct read_packet *p, rw_error *error)
+{
+	if (p->tcp && rw_survey_packet(&r->survey, &p->noted, p->record))
+		return -(int)rw_out_of_memory(error);
+	note(&r->survey, &p->noted);
+	return 0;
 }
 
 /* Memory takes longer than a packet: with many flows their places are asked for some packets before. */
 enum { HINT_SLOT = 12, HINT_FLOW = 6, HINT_FLOWS_MIN = 2048 };
 
+/* After so many packets: are those of many flows mixed? Fewer flows stay in the nearest caches. */
+static void judge_mixture(struct rw_survey *s, uint32_t packets)
+{
+	s->mixed = s->flows > HINT_FLOWS_MIN && s->looked_up * 2 > packets;
+	s->looked_up = 0;
+}
+
+/* Both stages for one packet after the other, until the packets of many flows are mixed. */
+static RW_FLAT int survey_one_by_one(struct reading *d, struct read_packet *p, rw_error *error)
+{
+	struct rw_survey *s = &d->r->survey;
+	int failed = 0;
+	while (!failed && !s->mixed && read_packet(d, p)) {
+		failed = survey_packet(d->r, p, error);
+		if (p->record % PARCEL_PACKETS == 0)
+			judge_mixture(s, PARCEL_PACKETS);
+	}
+	return failed;
+}
+
+/* Fills `parcel` as far as there are records. */
+static RW_FLAT void read_parcel(struct reading *d, struct parcel *parcel)
+{
+	parcel->count = 0;
+	while (parcel->count < PARCEL_PACKETS && read_packet(d, &parcel->packet[parcel->count]))
+		parcel->count++;
+}
+
 /* 0, or a negative rw_status. */
-static RW_FLAT int survey_packets(struct rw_replay *r, struct read_packets *packets, rw_error *error)
+static RW_FLAT int survey_parcel(struct rw_replay *r, struct parcel *parcel, rw_error *error)
 {
 	struct rw_survey *s = &r->survey;
-	int hints = s->mixed;
-	for (uint32_t i = 0; i < packets->count; i++) {
-		struct read_packet *p = &packets->packet[i];
-		if (hints && i + HINT_SLOT < packets->count && p[HINT_SLOT].tcp)
+	int hints = s->mixed, failed = 0;
+	for (uint32_t i = 0; !failed && i < parcel->count; i++) {
+		struct read_packet *p = &parcel->packet[i];
+		if (hints && i + HINT_SLOT < parcel->count && p[HINT_SLOT].tcp)
 			rw_survey_hint_slot(s, &p[HINT_SLOT].noted.packet);
-		if (hints && i + HINT_FLOW < packets->count && p[HINT_FLOW].tcp)
+		if (hints && i + HINT_FLOW < parcel->count && p[HINT_FLOW].tcp)
 			rw_survey_hint_flow(s, &p[HINT_FLOW].noted.packet);
-		if (p->tcp) {
-			enum rw_survey_status failed = rw_survey_packet(s, &p->noted, p->record);
-			if (failed)
-				return not_surveyed(r, failed, p, error);
-		}
-		note(s, &p->noted);
+		failed = survey_packet(r, p, error);
 	}
-	/* Fewer flows stay in the nearest caches. */
-	s->mixed = s->flows > HINT_FLOWS_MIN && s->looked_up * 2 > packets->count;
-	s->looked_up = 0;
-	return 0;
+	judge_mixture(s, parcel->count);
+	return failed;
 }
 
 static void *reading_thread(void *argument)
 {
 	struct rw_relay *relay = argument;
 	struct reading *d = rw_relay_owner(relay);
-	struct read_packets *packets;
+	struct parcel *parcel;
 	do {
-		packets = rw_relay_empty(relay);
-		if (packets) {
-			packets->most = READ_PACKETS;
-			read_packets(d, packets);
-		}
-		rw_relay_filled(relay, packets && d->got > 0);
-	} while (packets && d->got > 0);
+		parcel = rw_relay_empty(relay);
+		if (parcel)
+			read_parcel(d, parcel);
+		rw_relay_filled(relay, parcel && d->got > 0);
+	} while (parcel && d->got > 0);
 	return NULL;
 }
 
 /* Both stages at once. 0, or a negative rw_status; as `survey_records`. */
 static int survey_in_two_threads(struct reading *d, rw_error *error)
 {
-	struct rw_relay *relay = rw_relay_open(sizeof(struct read_packets), d);
-	struct read_packets *packets;
+	struct rw_relay *relay = rw_relay_open(sizeof(struct parcel), d);
+	struct parcel *parcel;
 	pthread_t thread;
 	int failed = 0;
 	if (!relay)
@@ -206,8 +220,8 @@ static int survey_in_two_threads(struct reading *d, rw_error *error)
 		rw_relay_close(relay);
 		return 1;
 	}
-	while (!failed && (packets = rw_relay_full(relay))) {
-		failed = survey_packets(d->r, packets, error);
+	while (!failed && (parcel = rw_relay_full(relay))) {
+		failed = survey_parcel(d->r, parcel, error);
 		rw_relay_emptied(relay);
 	}
 	rw_relay_stop(relay);
@@ -216,21 +230,31 @@ static int survey_in_two_threads(struct reading *d, rw_error *error)
 	return failed;
 }
 
+/* Both stages in turn. 0, or a negative rw_status. */
+static int survey_in_one_thread(struct reading *d, rw_error *error)
+{
+	struct parcel *parcel = malloc(sizeof *parcel);
+	int failed = 0;
+	if (!parcel)
+		return -(int)rw_out_of_memory(error);
+	do {
+		if (d->r->survey.mixed) {
+			read_parcel(d, parcel);
+			failed = survey_parcel(d->r, parcel, error);
+		} else {
+			failed = survey_one_by_one(d, parcel->packet, error);
+		}
+	} while (!failed && d->got > 0);
+	free(parcel);
+	return failed;
+}
+
 /* Every record of an observation. 0, or a negative rw_status. */
 static int survey_records(struct reading *d, rw_error *error)
 {
 	int failed = d->r->limits.jobs > 1 ? survey_in_two_threads(d, error) : 1;
-	if (failed > 0) { /* one thread, or no second one is to be had */
-		struct read_packets *packets = malloc(sizeof *packets);
-		if (!packets)
-			return -(int)rw_out_of_memory(error);
-		do {
-			packets->most = d->r->survey.mixed ? READ_PACKETS : READ_PACKETS_FEW;
-			read_packets(d, packets);
-			failed = survey_packets(d->r, packets, error);
-		} while (!failed && d->got > 0);
-		free(packets);
-	}
+	if (failed > 0) /* one thread, or no second one is to be had */
+		failed = survey_in_one_thread(d, error);
 	if (!failed && d->got < 0) {
 		*error = d->error;
 		return d->got;
@@ -248,6 +272,17 @@ static void add_late_records(rw_replay *r, const struct rw_observation *observat
 		rw_oddity_add(&r->oddities, RW_ODDITY_LATE_RECORD, file, moved.first_offset);
 		r->oddities.count[RW_ODDITY_LATE_RECORD] += moved.records - 1;
 	}
+}
+
+static void add_flows_beyond(rw_replay *r)
+{
+	const struct rw_survey *s = &r->survey;
+	if (!s->beyond_packets)
+		return;
+	r->oddities.record = s->beyond_record;
+	r->oddities.now_ns = s->beyond_ns;
+	rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_FLOWS, s->beyond_file, s->beyond_offset);
+	r->oddities.count[RW_ODDITY_TOO_MANY_FLOWS] = s->beyond_packets;
 }
 
 /* Something that a flow has from its first record on. */
@@ -305,6 +340,7 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 		return (rw_status)-got;
 	if (rw_survey_finish(&r->survey))
 		return rw_out_of_memory(error);
+	add_flows_beyond(r);
 	judge_flows(r);
 	return RW_OK;
 }

@@ -19,11 +19,8 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 {
 	for (uint32_t k = 0; k < r->choices; k++) {
 		r->choice[k].control = rw_control_find(choices[k].name);
-		if (!r->choice[k].control) {
-			rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'",
-				     choices[k].name);
-			return RW_ERROR_UNKNOWN_ALGORITHM;
-		}
+		if (!r->choice[k].control)
+			return rw_unknown_control(choices[k].name, error);
 		rw_status status = rw_control_options(&choices[k], r->choice[k].control, &r->choice[k].settings, error);
 		if (status != RW_OK)
 			return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "search.h"
 #include "sequence.h"
 
 enum { FIRST_CAPACITY = 4, PIECES_MAX = 1 << 24 };
@@ -22,21 +23,26 @@ static void charge(struct rw_scoreboard *b, uint32_t n)
 }
 
 /*
- * There is no place behind the last one. All move to the front of the array when a quarter of it is free there, or when the
- * budget allows no larger one.
+ * Behind the last place there are fewer than n. All move to the front of the array when that makes enough and a quarter of it was
+ * free there, or when the budget allows no larger one.
  */
-static RW_ASIDE enum rw_scoreboard_status make_room(struct rw_scoreboard *b)
+static RW_ASIDE enum rw_scoreboard_status make_room(struct rw_scoreboard *b, uint32_t n)
 {
-	uint32_t capacity = b->capacity ? b->capacity * 2 : FIRST_CAPACITY;
-	uint32_t places = rw_scoreboard_places(b);
+	uint32_t places = rw_scoreboard_places(b), capacity = b->capacity;
 	struct rw_segment *segment = b->segment;
-	int spent = !can_afford(b, capacity - b->capacity);
-	if (spent && places == b->capacity)
-		return RW_SCOREBOARD_FULL;
-	if (spent || (segment && places <= b->capacity / 4 * 3)) {
-		capacity = b->capacity;
-		b->work += spent ? places : 0;
-	} else {
+	int fits = places + n <= capacity;
+	if (!fits || places > capacity / 4 * 3) {
+		do
+			capacity = capacity ? capacity * 2 : FIRST_CAPACITY;
+		while (capacity < places + n);
+		if (!can_afford(b, capacity - b->capacity)) {
+			if (!fits)
+				return RW_SCOREBOARD_FULL;
+			capacity = b->capacity;
+			b->work += places;
+		}
+	}
+	if (capacity != b->capacity) {
 		segment = malloc(capacity * sizeof *segment);
 		if (!segment)
 			return RW_SCOREBOARD_NO_MEMORY;
@@ -51,15 +57,30 @@ static RW_ASIDE enum rw_scoreboard_status make_room(struct rw_scoreboard *b)
 	return RW_SCOREBOARD_OK;
 }
 
-enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const struct rw_segment *segment)
+enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const struct rw_segment *all,
+					       uint32_t segment_bytes, uint32_t *segments)
 {
-	if (b->count >= b->segments_max)
+	uint32_t bytes = all->end - all->start, n = bytes / segment_bytes + (bytes % segment_bytes != 0);
+	uint32_t places = rw_scoreboard_places(b);
+	if (n > b->segments_max || b->count > b->segments_max - n)
 		return RW_SCOREBOARD_FULL;
-	enum rw_scoreboard_status status = rw_scoreboard_places(b) == b->room ? make_room(b) : RW_SCOREBOARD_OK;
+	enum rw_scoreboard_status status = b->room - places < n ? make_room(b, n) : RW_SCOREBOARD_OK;
 	if (status)
 		return status;
-	b->first[rw_scoreboard_places(b)] = *segment;
-	b->count++;
+	/* Field by field: a struct that is put together in parts and copied whole waits for its parts. */
+	uint32_t start = all->start;
+	for (struct rw_segment *at = b->first + places, *behind = at + n; at < behind; at++, start += segment_bytes) {
+		at->start = start;
+		at->end = start + segment_bytes;
+		at->sent_ns = all->sent_ns;
+		at->ts_value = all->ts_value;
+		at->bits = all->bits;
+		at->more = 0;
+	}
+	if (n)
+		b->first[places + n - 1].end = all->end;
+	b->count += n;
+	*segments += n;
 	return RW_SCOREBOARD_OK;
 }
 
@@ -207,16 +228,11 @@ struct rw_cursor rw_scoreboard_find(const struct rw_scoreboard *b, uint32_t sequ
 	/* Most segments have one size, and then the segment is here: the branches of a search cannot be predicted. */
 	uint32_t place = (sequence - b->first->start) / b->typical_bytes;
 	if (!holds(b, place, sequence)) {
-		uint32_t low = 0,
-			 high = rw_scoreboard_places(b); /* the place is at low or behind it, and before high */
-		while (high - low > 1) {
-			uint32_t middle = low + (high - low) / 2;
-			if (rw_seq_diff(b->first[middle].start, sequence) > 0)
-				high = middle;
-			else
-				low = middle;
-		}
-		place = low;
+		struct rw_search behind = {1, rw_scoreboard_places(b)}; /* the first place does not begin behind it */
+		while (rw_search_goes_on(&behind))
+			rw_search_answer(&behind,
+					 rw_seq_diff(b->first[rw_search_middle(&behind)].start, sequence) <= 0);
+		place = (uint32_t)behind.low - 1;
 	}
 	struct rw_cursor c = rw_cursor_from(b, place);
 	while (c.at && rw_seq_diff(c.at->end, sequence) <= 0)

@@ -112,7 +112,12 @@ static inline void rw_scoreboard_drop(struct rw_scoreboard *b, uint32_t n)
 
 /* The first segment is acknowledged. The caller keeps the counts of bits. */
 void rw_scoreboard_drop_head(struct rw_scoreboard *b);
-enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const struct rw_segment *segment);
+/*
+ * Behind the last segment: what is `all` in one is cut into segments of segment_bytes, not 0; the last one may be shorter. Their
+ * number is added to *segments.
+ */
+enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const struct rw_segment *all,
+					       uint32_t segment_bytes, uint32_t *segments);
 /* Cuts the cursor's segment in two at a sequence number within it; the cursor stays at the first. */
 enum rw_scoreboard_status rw_scoreboard_cut(struct rw_scoreboard *b, struct rw_cursor *c, uint32_t sequence);
 /*

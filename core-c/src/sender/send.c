@@ -52,20 +52,15 @@ void rw_sender_forget(struct rw_sender *s, uint32_t sequence)
 
 enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments)
 {
-	uint32_t start = sent->start, before = *segments;
-	while (rw_seq_diff(sent->end, start) > 0) {
-		uint32_t stop = sent->end - start > s->segment_bytes ? start + s->segment_bytes : sent->end;
-		struct rw_segment g = {.start = start,
-				       .end = stop,
+	const struct rw_segment all = {.start = sent->start,
+				       .end = sent->end,
 				       .sent_ns = sent->sent_ns,
 				       .ts_value = sent->ts_value,
 				       .bits = sent->unseen ? RW_SEGMENT_UNSEEN : 0};
-		enum rw_scoreboard_status status = rw_scoreboard_append(&s->board, &g);
-		if (status)
-			return status;
-		start = stop;
-		(*segments)++;
-	}
+	uint32_t before = *segments;
+	enum rw_scoreboard_status status = rw_scoreboard_append(&s->board, &all, s->segment_bytes, segments);
+	if (status)
+		return status;
 	s->next = sent->end;
 	if (sent->unseen)
 		return RW_SCOREBOARD_OK;

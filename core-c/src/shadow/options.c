@@ -13,6 +13,14 @@ const struct rw_control *rw_control_find(const char *name)
 	return NULL;
 }
 
+rw_status rw_unknown_control(const char *name, rw_error *error)
+{
+	rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown algorithm '%.60s'", name);
+	for (uint32_t i = 0; rw_control_list[i]; i++)
+		rw_error_add_name(error, i, rw_control_list[i]->name);
+	return RW_ERROR_UNKNOWN_ALGORITHM;
+}
+
 /* Options of the shadow. They follow the controller's own options. */
 static const struct rw_option shadow_options[] = {
     {"gate", "auto|own|observed", "auto",
@@ -102,10 +110,13 @@ rw_status rw_option_read(const char *owner, const struct rw_option *o, const cha
 	return RW_ERROR_BAD_VALUE;
 }
 
-static rw_status no_such_option(const char *owner, const char *name, size_t n, rw_error *error)
+rw_status rw_no_such_option(const char *owner, const struct rw_option *table, const char *name, size_t n,
+			    rw_error *error)
 {
 	rw_error_set(error, RW_ERROR_UNKNOWN_OPTION, 0, 0, 0, "%s has no option '%.*s'", owner, (int)(n < 60 ? n : 60),
 		     name);
+	for (uint32_t i = 0; table[i].name; i++)
+		rw_error_add_name(error, i, table[i].name);
 	return RW_ERROR_UNKNOWN_OPTION;
 }
 
@@ -126,8 +137,12 @@ static rw_status set_option(const struct rw_control *control, const char *name, 
 	if (place >= 0)
 		return rw_option_read(control->name, &control->options[place], text, &settings->option[place], error);
 	place = rw_option_find(shadow_options, name, n);
-	if (place < 0 || place >= (int)shadow_option_count(control))
-		return no_such_option(control->name, name, n, error);
+	if (place < 0 || place >= (int)shadow_option_count(control)) {
+		rw_no_such_option(control->name, control->options, name, n, error);
+		for (uint32_t i = 0; i < shadow_option_count(control); i++)
+			rw_error_add_name(error, 1, shadow_options[i].name);
+		return RW_ERROR_UNKNOWN_OPTION;
+	}
 	int64_t value;
 	rw_status status = rw_option_read(control->name, &shadow_options[place], text, &value, error);
 	if (status == RW_OK)
@@ -176,6 +191,8 @@ rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t 
 	*which = rw_detector_find(choice->name);
 	if (*which == RW_DETECTORS_MAX) {
 		rw_error_set(error, RW_ERROR_UNKNOWN_ALGORITHM, 0, 0, 0, "unknown detector '%.60s'", choice->name);
+		for (uint32_t i = 0; rw_detector_list[i]; i++)
+			rw_error_add_name(error, i, rw_detector_list[i]->name);
 		return RW_ERROR_UNKNOWN_ALGORITHM;
 	}
 	const struct rw_detector *detector = rw_detector_list[*which];
@@ -188,7 +205,7 @@ rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t 
 		size_t n = (size_t)(value - 1 - text);
 		int place = rw_option_find(detector->options, text, n);
 		status = place < 0
-			     ? no_such_option(detector->name, text, n, error)
+			     ? rw_no_such_option(detector->name, detector->options, text, n, error)
 			     : rw_option_read(detector->name, &detector->options[place], value, &option[place], error);
 	}
 	return status;
@@ -217,9 +234,10 @@ void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
 	info->options += shadow_option_count(c);
 }
 
-static rw_option_info describe_option(const struct rw_option *o)
+rw_option_info rw_option_describe(const struct rw_option *o)
 {
-	return (rw_option_info){o->name, o->default_value, o->values, o->reason};
+	uint8_t is_number = o->kind != RW_OPTION_CHOICE;
+	return (rw_option_info){o->name, o->default_value, o->values, o->reason, is_number, o->low_q16, o->high_q16};
 }
 
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
@@ -228,7 +246,7 @@ void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
 	uint32_t owned = 0;
 	while (own[owned].name)
 		owned++;
-	*info = describe_option(option < owned ? &own[option] : &shadow_options[option - owned]);
+	*info = rw_option_describe(option < owned ? &own[option] : &shadow_options[option - owned]);
 	if (option == owned + SHADOW_DETECTOR)
 		info->default_value = rw_control_list[index]->detector;
 }
@@ -251,7 +269,7 @@ void rw_detector_describe(uint32_t index, rw_algorithm_info *info)
 
 void rw_detector_option(uint32_t index, uint32_t option, rw_option_info *info)
 {
-	*info = describe_option(&rw_detector_list[index]->options[option]);
+	*info = rw_option_describe(&rw_detector_list[index]->options[option]);
 }
 
 const char *rw_detector_name(uint32_t index)

@@ -14,20 +14,14 @@ enum { DOUBLINGS = 4 };
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-static void tell(const struct rw_shadow *s, const struct rw_transition *transition)
-{
-	if (s->observer)
-		s->observer->stepped(s->observer, s, transition);
-}
-
 void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path)
 {
 	struct rw_transition transition = {.kind = kind, .path = (uint8_t)path};
-	tell(s, &transition);
+	if (s->observer)
+		s->observer->stepped(s->observer, s, &transition);
 }
 
-/* A step that an ACK causes. */
-static void stepped_by(const struct rw_shadow *s, uint8_t kind, const struct rw_ack *ack)
+static RW_ASIDE void tell_of_ack(const struct rw_shadow *s, uint8_t kind, const struct rw_ack *ack)
 {
 	struct rw_transition transition = {.kind = kind,
 					   .path = (uint8_t)ack->path,
@@ -36,7 +30,14 @@ static void stepped_by(const struct rw_shadow *s, uint8_t kind, const struct rw_
 					   .una = ack->una,
 					   .next = ack->next,
 					   .rtt_ns = ack->rtt_ns};
-	tell(s, &transition);
+	s->observer->stepped(s->observer, s, &transition);
+}
+
+/* A step that an ACK causes. */
+static inline void stepped_by(const struct rw_shadow *s, uint8_t kind, const struct rw_ack *ack)
+{
+	if (s->observer)
+		tell_of_ack(s, kind, ack);
 }
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
@@ -495,26 +496,36 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	}
 }
 
-/* The same ACK, at the time of the sender's clock. */
-static struct rw_ack on_clock(const struct rw_shadow *s, const struct rw_ack *ack)
+/* The ACK at the time of the sender's clock, in `shifted` where the two clocks differ. */
+static inline const struct rw_ack *on_clock(const struct rw_shadow *s, const struct rw_ack *ack, struct rw_ack *shifted)
 {
-	struct rw_ack told = *ack;
-	told.time_ns += s->clock_ns;
-	return told;
+	if (RW_SHORT_WAY(!s->clock_ns))
+		return ack;
+	*shifted = *ack;
+	shifted->time_ns += s->clock_ns;
+	return shifted;
+}
+
+/* The last step of an ACK: the window grows, or does not. told: at the time of the sender's clock. */
+static inline void grow(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *told,
+			struct rw_shadow_row *row)
+{
+	struct rw_path *p = &s->connection->path[told->path];
+	int allowed = s->gate == RW_GATE_OWN
+			  ? rw_window_may_grow(&s->path[told->path].use, p->cwnd_q16, p->ssthresh_q16)
+			  : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	if (e->steps & RW_STEP_RAISE && allowed)
+		rw_shadow_raise(s, told);
+	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
+		withhold(s, told);
+	row->cwnd_q16 = p->cwnd_q16;
+	row->ssthresh_q16 = p->ssthresh_q16;
 }
 
 void rw_shadow_grow(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, struct rw_shadow_row *row)
 {
-	struct rw_path *p = &s->connection->path[ack->path];
-	struct rw_ack told = on_clock(s, ack);
-	int allowed = s->gate == RW_GATE_OWN ? rw_window_may_grow(&s->path[ack->path].use, p->cwnd_q16, p->ssthresh_q16)
-					     : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
-	if (e->steps & RW_STEP_RAISE && allowed)
-		rw_shadow_raise(s, &told);
-	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
-		withhold(s, &told);
-	row->cwnd_q16 = p->cwnd_q16;
-	row->ssthresh_q16 = p->ssthresh_q16;
+	struct rw_ack shifted;
+	grow(s, e, on_clock(s, ack, &shifted), row);
 }
 
 /* The phase of the sender's clock begins to matter when its first slow start has ended. */
@@ -538,16 +549,17 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	uint32_t path = ack->path;
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	struct rw_ack told = on_clock(s, ack);
+	struct rw_ack shifted;
+	const struct rw_ack *told = on_clock(s, ack, &shifted);
 	if (e->first_flight)
 		see_first_flight(s, path, e);
 	validate(s, path, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	if (ack->acked_segments)
-		rw_shadow_delivered(s, &told);
+		rw_shadow_delivered(s, told);
 	if (ack->rtt_ns | ack->rtt_newest_ns)
-		rw_shadow_rtt(s, &told, srtt_ns);
+		rw_shadow_rtt(s, told, srtt_ns);
 	/* Most ACKs have none: growth is below. */
 	int nothing = !(e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR);
 	if (!RW_SHORT_WAY(nothing))
@@ -555,7 +567,7 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 	if (s->learns_ticks)
 		learn_ticks(s, e, ack, srtt_ns, row);
 	else
-		rw_shadow_grow(s, e, ack, row);
+		grow(s, e, told, row);
 }
 
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,

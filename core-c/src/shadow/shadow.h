@@ -136,12 +136,17 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 int rw_shadow_undo(struct rw_shadow *s, uint32_t path);
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
 
-/* Options by name: algorithm.c. */
+/* Options by name: options.c. */
+rw_option_info rw_option_describe(const struct rw_option *o);
 /* The place of an option in its table; -1: not there. */
 int rw_option_find(const struct rw_option *table, const char *name, size_t n);
 /* owner: whose option it is, for the error. */
 rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value,
 			 rw_error *error);
+/* table: of what may be chosen, which the error names. Sets the error and returns its status, as the next one does. */
+rw_status rw_no_such_option(const char *owner, const struct rw_option *table, const char *name, size_t n,
+			    rw_error *error);
+rw_status rw_unknown_control(const char *name, rw_error *error);
 const struct rw_control *rw_control_find(const char *name);
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error);

@@ -1,0 +1,76 @@
+"""Replays that a team asks for: their options, and what is done with those that failed."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from typing import Any
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from api.connections import service
+from api.connections.schemas import ReplayIn
+from api.connections.service import Chosen
+from api.errors import Conflict, NotFound, Unprocessable
+from api.security import Caller
+from store.models import AlgorithmRecord, Job, Replay, State
+
+
+async def chosen(session: AsyncSession, wanted: ReplayIn) -> Chosen:
+    """What a request asks for, checked against what the workers can run. Raises Unprocessable."""
+    name = "".join(wanted.algorithm.split()).casefold()
+    record = await session.get(AlgorithmRecord, name) if name.isprintable() else None
+    if record is None:
+        known = await session.scalars(select(AlgorithmRecord.name).order_by(AlgorithmRecord.position))
+        raise Unprocessable(f"unknown algorithm '{name[:40]}'; there are: {', '.join(known)}")
+    known_options = {o["name"]: o for o in record.description["options"]}
+    changed = {}
+    for key, given in sorted(wanted.options.items()):
+        option = known_options.get(key)
+        if option is None:
+            raise Unprocessable(f"{name} has no option '{key[:40]}'; there are: {', '.join(known_options)}")
+        value = _text(given)
+        if not _takes(option, value):
+            raise Unprocessable(f"{name}: option {key} takes {option['values']}, not '{value[:60]}'")
+        if value != option["default"]:
+            changed[key] = value
+    return Chosen(name, changed)
+
+
+def _text(value: str | int | float | bool) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return format(Decimal(repr(value)), "f") if isinstance(value, float) else str(value).strip()
+
+
+def _takes(option: Mapping[str, Any], value: str) -> bool:
+    """As the core reads an option: a choice, or a number that is kept in steps of 1/65536."""
+    if "choices" not in option:  # as a worker of version 0.1.0 has published it, which checks the value itself
+        return True
+    if option["choices"] is not None:
+        return value in option["choices"]
+    if len(value) > 60 or not re.fullmatch(r"-?(\d{1,12}(\.\d*)?|\.\d+)", value, re.ASCII):
+        return False
+    read = Decimal(value).quantize(Decimal("1e-14"), ROUND_DOWN)
+    steps = (read * 65536).to_integral_value(ROUND_HALF_UP)
+    return bool(Decimal(option["least"]) * 65536 <= steps <= Decimal(option["most"]) * 65536)
+
+
+async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID, replay_id: uuid.UUID) -> None:
+    """Deletes a replay that has failed. Raises NotFound, Conflict."""
+    found = await service.load(session, caller, connection_id)
+    if not any(r.id == replay_id for r in found.replays):
+        raise NotFound("the connection has no such replay")
+    # Lock the job first, as a worker does.
+    await session.execute(select(Job.id).where(Job.replay_id == replay_id).with_for_update())
+    state = await session.scalar(
+        select(Replay.state).where(Replay.id == replay_id, Replay.connection_id == connection_id).with_for_update()
+    )
+    if state is not State.failed:  # None: it is one of the capture's own, which are done
+        state = state or State.done
+        raise Conflict(f"only a replay that has failed can be deleted; this one is {state}")
+    await session.execute(delete(Job).where(Job.replay_id == replay_id))
+    await session.execute(delete(Replay).where(Replay.id == replay_id))

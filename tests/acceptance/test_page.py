@@ -1,0 +1,166 @@
+"""The page in Chromium: signing in and out, mistakes in options, and errors, none of which is silent."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+from sqlalchemy import update
+
+from deploy.run import Services
+from tests.acceptance.test_stack import get, until
+from tests.conftest import CAPTURES
+
+
+@pytest.fixture
+def signed_in(stack: Services, token: str, page: Page) -> Iterator[Page]:
+    """A browser that has signed in, for a team that has nothing yet."""
+    page.context.clear_cookies()
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill(f" {token} ")
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_text("nothing uploaded yet")).to_be_visible()
+    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
+    yield page
+    page.unroute_all()
+
+
+def test_the_token_stays_nowhere_in_the_browser(stack: Services, token: str, signed_in: Page) -> None:
+    def held() -> str:
+        return str(signed_in.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"))
+
+    assert json.loads(held()) == [{}, {}, ""]
+    (cookie,) = signed_in.context.cookies()
+    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == ("rewindow_session", True, "Lax")
+    assert token not in cookie["value"]
+    signed_in.reload()
+    expect(signed_in.get_by_text("nothing uploaded yet")).to_be_visible()
+    signed_in.get_by_role("button", name="sign out").click()
+    expect(signed_in.get_by_test_id("token")).to_be_visible()
+    assert signed_in.context.cookies() == []
+    signed_in.context.add_cookies([cookie])  # type: ignore[list-item]
+    signed_in.reload()
+    expect(signed_in.get_by_test_id("token")).to_be_visible()
+    assert signed_in.get_by_test_id("capture").count() == 0, "the session has ended at the server"
+
+
+def test_a_token_of_an_earlier_version_is_removed(stack: Services, signed_in: Page) -> None:
+    signed_in.evaluate("localStorage.setItem('rewindow.token', 'rw_old')")
+    signed_in.reload()
+    expect(signed_in.get_by_text("nothing uploaded yet")).to_be_visible()
+    assert signed_in.evaluate("localStorage.length") == 0
+
+
+def connection(stack: Services, token: str, page: Page) -> str:
+    """Uploads the sample; the address of its connection of MPTCP, which is then shown."""
+    page.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-two-subflows.pcap")
+    expect(page.get_by_test_id("capture")).to_have_attribute("data-state", "done")
+    page.get_by_text("mptcp-two-subflows.pcap").click()
+    page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
+    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    return "/v1" + page.evaluate("location.pathname")
+
+
+def test_options_of_a_replay(stack: Services, token: str, signed_in: Page) -> None:
+    url = connection(stack, token, signed_in)
+    before = len(get(stack, token, url)["replays"])
+    alert = signed_in.get_by_role("alert")
+    for text, said in {
+        "aca_md": '"aca_md" is not of the form option=value',
+        "=half": '"=half" is not of the form',
+        "aca_md=foo": 'aca_md takes auto|eq8|half, not "foo"',
+        "aca=half": 'there is no option "aca"; there are: mode, ',
+        "L=0": 'L takes 0.125 to 1024 segments, not "0"',
+        "L=1 L=2": "L is given twice",
+        "L=1e2": "tccc: option L takes 0.125 to 1024 segments, not '1e2'",  # the API's own answer
+    }.items():
+        signed_in.get_by_test_id("options").fill(text)
+        signed_in.get_by_role("button", name="replay", exact=True).click()
+        expect(alert).to_contain_text(said)
+    assert len(get(stack, token, url)["replays"]) == before
+    signed_in.get_by_test_id("options").fill("aca_md=half, L=2")
+    signed_in.get_by_role("button", name="replay", exact=True).click()
+    expect(signed_in.locator("[data-label='tccc(L=2, aca_md=half)']")).to_be_enabled()
+    expect(alert).to_have_count(0)
+
+
+def test_a_failed_replay_says_why_and_can_be_deleted(stack: Services, token: str, signed_in: Page) -> None:
+    from store.database import engine
+    from store.models import Job, Replay
+
+    url = connection(stack, token, signed_in)
+    signed_in.get_by_test_id("options").fill("L=3")
+    signed_in.get_by_role("button", name="replay", exact=True).click()
+    chip = signed_in.locator("[data-label='tccc(L=3)']")
+    expect(chip).to_be_enabled()
+    made = next(r["id"] for r in get(stack, token, url)["replays"] if r["label"] == "tccc(L=3)")
+    with engine().begin() as database:
+        database.execute(update(Replay).where(Replay.id == uuid.UUID(made)).values(state="failed", error="of no luck"))
+        database.execute(update(Job).where(Job.replay_id == uuid.UUID(made)).values(state="failed"))
+    signed_in.reload()
+    failed = signed_in.get_by_test_id("failed-replay")
+    expect(failed).to_contain_text("tccc(L=3) failed: of no luck")
+    failed.get_by_role("button", name="delete").click()
+    expect(failed).to_have_count(0)
+    expect(chip).to_have_count(0)
+    assert "tccc(L=3)" not in [r["label"] for r in get(stack, token, url)["replays"]]
+
+
+def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
+    page = signed_in
+    page.on("dialog", lambda d: d.accept())
+    page.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
+    expect(page.get_by_test_id("capture")).to_have_attribute("data-state", "done")
+    alert = page.get_by_role("alert")
+
+    page.route(
+        "**/v1/captures/*", lambda route: route.abort() if route.request.method == "DELETE" else route.continue_()
+    )
+    page.get_by_role("button", name="delete").click()
+    expect(alert).to_contain_text("mptcp-ecn.pcap: the server does not answer")
+    page.unroute_all()
+
+    page.route("**/v1/captures?filename=*", lambda route: route.fulfill(status=502, body="<html>of a proxy</html>"))
+    page.get_by_test_id("file").set_input_files([CAPTURES / "mptcp-two-subflows.pcap", CAPTURES / "mptcp-ecn.pcap"])
+    for name in ("mptcp-two-subflows.pcap", "mptcp-ecn.pcap"):
+        expect(alert).to_contain_text(f"{name}: the server answers 502")
+    page.unroute_all()
+
+    page.evaluate("() => { Promise.reject(new Error('nobody waited for this')); }")
+    expect(page.get_by_test_id("trouble")).to_contain_text("nobody waited for this")
+    page.get_by_test_id("trouble").get_by_role("button").click()
+    expect(page.get_by_test_id("trouble")).to_have_count(0)
+
+    page.route("**/v1/teams/me", lambda route: route.abort())
+    page.reload()
+    expect(page.get_by_test_id("trouble")).to_contain_text("the server does not answer")
+    page.unroute_all()
+    page.get_by_role("button", name="again").click()
+    expect(page.get_by_test_id("capture")).to_have_count(1)
+
+    page.route("**/v1/captures", lambda route: route.abort())
+    page.reload()
+    expect(page.get_by_test_id("lost")).to_contain_text("the server does not answer")
+    page.unroute_all()
+    expect(page.get_by_test_id("capture")).to_have_count(1)
+    expect(page.get_by_test_id("lost")).to_have_count(0)
+
+
+def test_a_session_that_has_ended_asks_for_the_token(stack: Services, token: str, signed_in: Page) -> None:
+    signed_in.context.clear_cookies()
+    signed_in.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
+    expect(signed_in.get_by_test_id("token")).to_be_visible()
+    until(lambda: get(stack, token, "/v1/captures")["items"] == [], "nothing")
+
+
+def test_the_api_is_documented_and_can_be_tried_out(stack: Services, signed_in: Page) -> None:
+    signed_in.goto(f"{stack.address}/docs")
+    teams = signed_in.locator("#operations-teams-mine_v1_teams_me_get")
+    teams.click()
+    teams.get_by_role("button", name="Try it out").click()
+    teams.get_by_role("button", name="Execute").click()
+    expect(teams.locator(".live-responses-table")).to_contain_text("team-")
+    assert signed_in.troubles == []  # type: ignore[attr-defined]

@@ -1,0 +1,140 @@
+"""Columns as the rows of PostgreSQL's COPY in its binary format (PostgreSQL's manual, COPY, "Binary Format").
+
+Some thousands of rows are encoded at once: each column is a matrix of bytes, beside another that says which of them are
+sent, so that no Python object is made for a row.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import ARRAY, BigInteger, Boolean, Float, Integer, SmallInteger, String, Uuid
+from sqlalchemy import Connection as DatabaseConnection
+from sqlalchemy.dialects.postgresql import INET, JSONB
+from sqlalchemy.types import TypeEngine
+
+from rewindow.findings.tables import Column
+from store.models import Base
+
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+ROWS_MAX = 8192
+"""That are encoded at once: their matrices have some megabytes."""
+
+_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TRAILER = b"\xff\xff"
+_FLOAT8_OID = 701
+_INET4, _INET6 = bytes((2, 32, 0, 4)), bytes((3, 128, 0, 16))
+"""Family, bits of the mask, not a network, bytes of the address."""
+
+_NUMBERS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (  # BigInteger and SmallInteger are Integers too
+    (BigInteger, ">i8"),
+    (SmallInteger, ">i2"),
+    (Integer, ">i4"),
+    (Float, ">f8"),
+    (Boolean, "|b1"),
+)
+
+
+def copy(database: DatabaseConnection, table: type[Base], columns: Mapping[str, Column]) -> None:
+    """Inserts rows into the named columns of a table, in the transaction of `database`."""
+    count = len(next(iter(columns.values())).values)
+    types = {name: table.__table__.columns[name].type for name in columns}
+    raw: Any = database.connection.driver_connection
+    with (
+        raw.cursor() as cursor,
+        cursor.copy(f"COPY {table.__tablename__} ({', '.join(columns)}) FROM STDIN (FORMAT binary)") as target,
+    ):
+        target.write(_HEADER)
+        for first in range(0, count, ROWS_MAX):
+            places = np.arange(first, min(first + ROWS_MAX, count))
+            target.write(encoded({n: c.take(places) for n, c in columns.items()}, types))
+        target.write(_TRAILER)
+
+
+def encoded(columns: Mapping[str, Column], types: Mapping[str, TypeEngine[Any]]) -> bytes:
+    """Rows without header and trailer: of each the number of fields, then for each field its length and its bytes."""
+    count = len(next(iter(columns.values())).values)
+    fields = [_field(column, types[name]) for name, column in columns.items()]
+    head = np.broadcast_to(np.frombuffer(struct.pack(">h", len(fields)), np.uint8), (count, 2))
+    cells = np.hstack([head, *(cell for cell, _ in fields)])
+    sent = np.hstack([np.ones((count, 2), bool), *(mask for _, mask in fields)])
+    found: Bytes = cells[sent]
+    return found.tobytes()
+
+
+def _field(column: Column, kind: TypeEngine[Any]) -> tuple[Bytes, Mask]:
+    if column.texts is not None:
+        return _coded(column.values, [_text(t, kind) for t in column.texts])
+    if column.family is not None:
+        if not isinstance(kind, INET):
+            raise TypeError(f"an address for a column of type {kind}")
+        return _addresses(column.values, column.family)
+    if isinstance(kind, Uuid):
+        return _fixed(column.values, column.missing)
+    if isinstance(kind, ARRAY) and isinstance(kind.item_type, Float):
+        return _fixed(_float_arrays(column.values), column.missing)
+    for number, form in _NUMBERS:
+        if isinstance(kind, number):
+            values = np.ascontiguousarray(column.values).astype(form)
+            return _fixed(values.view(np.uint8).reshape(len(values), -1), column.missing)
+    raise TypeError(f"numbers for a column of type {kind}")
+
+
+def _fixed(data: Bytes, missing: Mask | None) -> tuple[Bytes, Mask]:
+    """data: of each row as many bytes; missing: rows whose field is NULL, which is a length of -1 without bytes."""
+    count, width = data.shape
+    cells = np.empty((count, 4 + width), np.uint8)
+    cells[:, :4] = np.frombuffer(struct.pack(">i", width), np.uint8)
+    cells[:, 4:] = data
+    sent = np.ones(cells.shape, bool)
+    if missing is not None:
+        cells[missing, :4] = 255
+        sent[missing, 4:] = False
+    return cells, sent
+
+
+def _coded(codes: npt.NDArray[Any], texts: Sequence[bytes | None]) -> tuple[Bytes, Mask]:
+    width = max((len(t) for t in texts if t is not None), default=0)
+    cells, sent = np.zeros((len(texts), 4 + width), np.uint8), np.zeros((len(texts), 4 + width), bool)
+    for place, text in enumerate(texts):
+        field = struct.pack(">i", -1) if text is None else struct.pack(">i", len(text)) + text
+        cells[place, : len(field)] = np.frombuffer(field, np.uint8)
+        sent[place, : len(field)] = True
+    return cells[codes], sent[codes]
+
+
+def _text(value: Any, kind: TypeEngine[Any]) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(kind, JSONB):
+        return b"\x01" + json.dumps(value).encode()  # the version of the format
+    if isinstance(kind, String):
+        return str(value).encode()
+    raise TypeError(f"a text for a column of type {kind}")
+
+
+def _addresses(addresses: Bytes, family: npt.NDArray[Any]) -> tuple[Bytes, Mask]:
+    count, is_4 = len(addresses), (family == 4)[:, np.newaxis]
+    cells, sent = np.empty((count, 24), np.uint8), np.ones((count, 24), bool)
+    v4, v6 = (np.frombuffer(struct.pack(">i", n) + head, np.uint8) for n, head in ((8, _INET4), (20, _INET6)))
+    cells[:, :8] = np.where(is_4, v4, v6)
+    cells[:, 8:] = addresses
+    sent[:, 12:] = ~is_4
+    return cells, sent
+
+
+def _float_arrays(values: npt.NDArray[np.float64]) -> Bytes:
+    """Of each row an array of float8 in one dimension, without NULLs, that begins at 1."""
+    count, width = values.shape
+    elements = np.empty((count, width, 12), np.uint8)
+    elements[:, :, :4] = np.frombuffer(struct.pack(">i", 8), np.uint8)
+    elements[:, :, 4:] = np.ascontiguousarray(values).astype(">f8").view(np.uint8).reshape(count, width, 8)
+    head = np.frombuffer(struct.pack(">iiIii", 1, 0, _FLOAT8_OID, width, 1), np.uint8)
+    return np.hstack([np.broadcast_to(head, (count, len(head))), elements.reshape(count, width * 12)])
