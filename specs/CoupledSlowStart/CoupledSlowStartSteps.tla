@@ -252,7 +252,8 @@ Unusual ==
      Situation(86, 90, TRUE, 2, Nothing),            \* next to the largest window
      Situation(15, 20, FALSE, 1, <<40, 35, 1>>),     \* lost, and may be coupled again
      Situation(10, 25, FALSE, 2, <<50, 20, 0>>),     \* timed out
-     Situation(21, 20, FALSE, 1, Nothing),         \* half of it is less than IW
+     Situation(25, 20, FALSE, 1, Nothing),
+     Situation(21, 25, FALSE, 2, Nothing),         \* half of it is less than IW
      Situation(9, 35, FALSE, NoSample, <<8, 30, 0>>),
      Situation(89, 35, FALSE, 1, Nothing),
      Away("gone")}

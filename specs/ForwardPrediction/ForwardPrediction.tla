@@ -300,6 +300,7 @@ Between(r) == Below(r) \div Above(r)
 Whole(j, r) == /\ rtt[j] % (2 * rtt[r]) = 0 /\ Below(r) % Above(r) = 0
                /\ (rtt[j] \div (2 * rtt[r])) % Between(r) = 0
 Sent(j, r) == {x \in (0..rtt[j]) \X (1..cwnd[r] + rtt[j]) : 2 * x[1] * rtt[r] < rtt[j] /\ x[2] <= cwnd[r] + (x[1] \div Between(r))}
+GrowsAsEqSeven == \A r \in Subflows : Used(r) => LET g == GrowthFor(View, r) IN g[1] * Below(r) = Above(r) * g[2]
 \* Eq. 8 in parts of 8 rtt[r]^2 below, over which all of the sums are brought together.
 Parts(r) == 8 * rtt[r] * rtt[r] * Below(r)
 EqEight(j, r) == 2 * rtt[j] * rtt[r] * (2 * cwnd[r] - 1) * Below(r) + rtt[j] * rtt[j] * Above(r)

@@ -31,10 +31,10 @@ InitJudge ==
     /\ \A r \in Subflows : flight[r] \cap acked = {}
     /\ (\E e \in {<<{}, {}>>, <<{1}, {}>>, <<{}, {2}>>} : lost = e[1] /\ closed = e[2]) /\ \A r \in closed : flight[r] = {}
     /\ \E more \in {{}, {1}, Subflows} : carried = [s \in Segments |-> {r \in Subflows : s \in flight[r] \/ (s = 1 /\ flight[1] = {} /\ r \in more)}]
-\* The same of more subflows, of which the first may be closed.
+\* The same of more subflows, of which one may be closed.
 InitJudgeMany ==
     /\ rtt \in Rtts /\ cwnd \in [Subflows -> 1..WindowMax] /\ written \in {1, Data} /\ troubles = 1
-    /\ closed \in {{}, {1}}
+    /\ closed \in {{}, {1}, {3}}
     /\ \E r \in Subflows : flight \in {[q \in Subflows |-> {}], [q \in Subflows |-> IF q = r /\ q \notin closed THEN {1} ELSE {}]}
     /\ \E r \in Subflows : cwnd[r] = WindowMax
     /\ acked = {} /\ lost = {} /\ carried = [s \in Segments |-> {r \in Subflows : s \in flight[r]}]

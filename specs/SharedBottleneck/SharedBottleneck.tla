@@ -437,8 +437,8 @@ Possible ==
     /\ \A r \in recent : Quiet(r) => ENABLED (Fade(r) /\ recent' # recent)
     /\ \A s \in Subflows : \A r \in alone[s].open : Quiet(r) => ENABLED (CloseAlone(s, r) /\ alone'[s] # alone[s])
     /\ \A i \in Sets : \A r \in ofset[i].open : Quiet(r) => ENABLED (CloseSet(i, r) /\ ofset'[i] # ofset[i])
-    /\ \A r \in Subflows : alone[r].open = {} /\ alone[r].waits => ENABLED JudgeAlone(r)
-    /\ \A i \in Sets : ofset[i].open = {} /\ ofset[i].waits => ENABLED JudgeSet(i)
+    /\ \A r \in Subflows : alone[r].open = {} /\ alone[r].waits => ENABLED (JudgeAlone(r) /\ ~ alone'[r].waits)
+    /\ \A i \in Sets : ofset[i].open = {} /\ ofset[i].waits => ENABLED (JudgeSet(i) /\ ~ ofset'[i].waits)
     /\ \A r \in Subflows : IF r \in live THEN budget.close > 0 => ENABLED Leave(r) ELSE budget.join > 0 => ENABLED Join(r)
     /\ \A b \in {Bottleneck[r] : r \in live} :
            LET at == {r \in live : Bottleneck[r] = b}
