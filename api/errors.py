@@ -9,6 +9,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from obstore.exceptions import BaseError as StoreError
 from pydantic import Field
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -134,6 +135,10 @@ def _add_problems(operation: dict[str, Any], path: str) -> None:
         answers |= _OF_TOKENS
     if "{" in path:
         answers["404"] = problem("The team has none of this id.")
+    if path != "/healthz":
+        answers["503"] = problem(
+            "Something that the API depends on does not answer; Retry-After says when to ask again."
+        )
     if path.startswith("/v1/"):
         answers["422"] = problem("A parameter, or the body, is unknown or not as described; nothing was done.")
     if any(p["name"] == "cursor" for p in operation.get("parameters", [])):
@@ -186,6 +191,11 @@ def install(app: FastAPI) -> None:
 
     for kind in (OperationalError, PoolTimeout):
         app.add_exception_handler(kind, busy)
+
+    @app.exception_handler(StoreError)
+    async def store_away(request: Request, e: Exception) -> JSONResponse:
+        log.warning("request.unavailable", path=request.url.path, reason=str(e).partition("\n")[0])
+        return _render(503, "the object store does not answer, or takes nothing at the moment", {"Retry-After": "5"})
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, e: Exception) -> JSONResponse:

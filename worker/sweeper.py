@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from store import attempts, jobs, logs
 from store.database import engine
+from store.heartbeat import beat
 from store.settings import settings
 from worker.collector import collect_once, remove_deleted
 
@@ -35,6 +36,7 @@ def sweep_once() -> int:
             log.info("job.sent_again", job=str(job_id))
         except (BrokerError, OSError) as e:
             log.warning("job.not_sent", job=str(job_id), reason=str(e))  # a later sweep sends it
+    beat()
     return len(wake)
 
 

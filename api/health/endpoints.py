@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import obstore
 import redis.asyncio
+import redis.exceptions
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
-from starlette.concurrency import run_in_threadpool
 
 from api.errors import Unavailable, problem
 from store import jobs, objects
@@ -25,6 +27,10 @@ _jobs = Gauge("rewindow_jobs", "Jobs by state", ["state"])
 _queue = Gauge("rewindow_queue_length", "Wake-ups that no worker has taken", ["queue"])
 
 
+_PROBE_S = 2.0
+"""A dependency that does not answer within this time is away."""
+
+
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
     """The process runs."""
@@ -36,16 +42,26 @@ async def _database() -> None:
         await connection.execute(text("SELECT version_num FROM alembic_version"))
 
 
+@asynccontextmanager
+async def _redis_client() -> AsyncIterator[redis.asyncio.Redis]:
+    """Raises Unavailable."""
+    url = str(settings().redis_url)
+    try:
+        async with redis.asyncio.from_url(url, socket_timeout=_PROBE_S, socket_connect_timeout=_PROBE_S) as client:
+            yield client
+    except redis.exceptions.RedisError as e:
+        raise Unavailable("Redis does not answer at the moment", headers={"Retry-After": "1"}) from e
+
+
 async def _redis() -> None:
-    async with redis.asyncio.from_url(str(settings().redis_url), socket_timeout=2) as client:
+    async with _redis_client() as client:
         await client.ping()
 
 
 async def _objects() -> None:
-    def probe() -> None:
-        next(iter(obstore.list(objects.object_store(), prefix="captures", chunk_size=1)), None)
-
-    await run_in_threadpool(probe)
+    """Writes an object, always the same one: a store that is full or may only be read would take no upload."""
+    async with asyncio.timeout(_PROBE_S):
+        await obstore.put_async(objects.object_store(), "probes/readyz", b"written by /readyz")
 
 
 _DEPENDENCIES: dict[str, Callable[[], Awaitable[None]]] = {
@@ -64,9 +80,9 @@ async def readyz() -> dict[str, str]:
             await probe()
             states[name] = "ok"
         except Exception as e:
-            states[name] = type(e).__name__
+            states[name] = type(e.__cause__ or e).__name__
     if any(v != "ok" for v in states.values()):
-        raise Unavailable("a dependency does not answer", dependencies=states)
+        raise Unavailable("a dependency does not answer", headers={"Retry-After": "5"}, dependencies=states)
     return states
 
 
@@ -78,7 +94,7 @@ async def metrics() -> Response:
         counts = {state: n for state, n in rows}
     for state in State:
         _jobs.labels(state.value).set(counts.get(state, 0))
-    async with redis.asyncio.from_url(str(settings().redis_url), socket_timeout=2) as client:
+    async with _redis_client() as client:
         # Redis has no key for an empty queue, so the names of the queues come from `jobs`.
         for name in jobs.QUEUES:
             _queue.labels(name).set(await client.llen(name))

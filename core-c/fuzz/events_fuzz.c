@@ -102,8 +102,7 @@ static void read_ack(struct talk *t, uint8_t blocks, struct rw_packet *p)
 		t->edge[ACKED] = p->ack;
 	for (p->sack_count = 0; p->sack_count < blocks && p->sack_count < RW_SACK_MAX; p->sack_count++) {
 		uint32_t start = read_place(t), end = start + read_length(t);
-		p->sack_start[p->sack_count] = start;
-		p->sack_end[p->sack_count] = end;
+		p->sack[p->sack_count] = (struct rw_range){start, end};
 		if (rw_seq_diff(end, t->edge[SACKED]) > 0)
 			t->edge[SACKED] = end;
 	}

@@ -86,8 +86,7 @@ static struct rw_packet announced(const struct rw_packet *p)
 	q.window_scale = p->has_window_scale ? p->window_scale : 0;
 	q.mss = p->option_mss ? p->mss : 0;
 	q.sack_count = p->sack_count;
-	memcpy(q.sack_start, p->sack_start, p->sack_count * sizeof *q.sack_start);
-	memcpy(q.sack_end, p->sack_end, p->sack_count * sizeof *q.sack_end);
+	memcpy(q.sack, p->sack, p->sack_count * sizeof *q.sack);
 	if (p->mptcp.seen)
 		q.mptcp = p->mptcp;
 	return q;

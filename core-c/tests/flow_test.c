@@ -322,7 +322,7 @@ static void random_note(struct rw_noted *n, uint32_t i)
 	p->family = which < 6 ? 4 : 6;
 	p->sack_count = random_number(10) ? 0 : (uint8_t)random_number(RW_SACK_MAX + 1);
 	for (int k = 0; k < p->sack_count; k++)
-		p->sack_start[k] = random_number(UINT32_MAX), p->sack_end[k] = random_number(UINT32_MAX);
+		p->sack[k] = (struct rw_range){random_number(UINT32_MAX), random_number(UINT32_MAX)};
 	p->mptcp = (struct rw_mptcp){0};
 	if (random_number(8) == 0)
 		p->mptcp = (struct rw_mptcp){.seen = random_number(2) ? 1 << RW_MP_DSS : 1 << RW_MP_CAPABLE,
@@ -362,8 +362,7 @@ static void same_packet(const struct rw_packet *a, const struct rw_packet *b)
 		assert_int_equal(a->ts_echo, b->ts_echo);
 	}
 	assert_int_equal(a->sack_count, b->sack_count);
-	assert_memory_equal(a->sack_start, b->sack_start, b->sack_count * sizeof *b->sack_start);
-	assert_memory_equal(a->sack_end, b->sack_end, b->sack_count * sizeof *b->sack_end);
+	assert_memory_equal(a->sack, b->sack, b->sack_count * sizeof *b->sack);
 	assert_int_equal(a->mptcp.seen, b->mptcp.seen);
 	if (b->mptcp.seen) {
 		assert_int_equal(a->mptcp.dss_mapping, b->mptcp.dss_mapping);

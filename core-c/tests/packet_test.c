@@ -696,7 +696,7 @@ static void tcp_options(void **state)
 	assert_int_equal(p.window_scale, 14); /* RFC 7323: more than 14 counts as 14 */
 	assert_int_equal(OPTIONS("\5\x12\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4", 16), 0);
 	assert_int_equal(p.sack_count, 2);
-	assert_int_equal(p.sack_end[1], 4);
+	assert_int_equal(p.sack[1].end, 4);
 	assert_int_equal(OPTIONS("\5\2", 16), 0); /* empty SACK */
 	assert_int_equal(p.sack_count, 0);
 	assert_int_equal(OPTIONS("\5\x0b\0\0\0\1\0\0\0\2\0", 16), 1);

@@ -48,13 +48,13 @@ static void resend(uint32_t segment)
 	assert_int_equal(segments, 1);
 }
 
-/* An ACK of all segments below `segment`, with one SACK block [first, last) unless they are equal. */
+/* An ACK of all segments below `segment`, with one SACK block [first, last), until the next call, unless they are equal. */
 static struct rw_sender_ack ack_of(uint32_t segment, uint32_t first, uint32_t last)
 {
-	struct rw_sender_ack ack = {.time_ns = t.now_ns, .ack = at(segment), .window_bytes = 65535};
-	if (first != last)
-		ack.sack[ack.sacks++] = (struct rw_range){at(first), at(last)};
-	return ack;
+	static struct rw_range sack;
+	sack = (struct rw_range){at(first), at(last)};
+	return (struct rw_sender_ack){
+	    .time_ns = t.now_ns, .ack = at(segment), .window_bytes = 65535, .sacks = first != last, .sack = &sack};
 }
 
 static struct rw_sender_answer take(const struct rw_sender_ack *ack)
@@ -211,7 +211,8 @@ static uint64_t work_for_each_packet(uint32_t window)
 	rw_sender_start(&t.sender, START);
 	send_segments(window);
 	uint64_t packets = window;
-	struct rw_sender_ack ack = {.window_bytes = 65535};
+	struct rw_range sack[3];
+	struct rw_sender_ack ack = {.window_bytes = 65535, .sack = sack};
 	/* Each segment that arrives is SACKed by an ACK of its own: its run, and the two before. */
 	for (uint32_t i = 0, run = 0; i < window; i++) {
 		t.now_ns += 1000;
@@ -221,10 +222,10 @@ static uint64_t work_for_each_packet(uint32_t window)
 		}
 		ack.time_ns = t.now_ns;
 		ack.ack = START;
-		ack.sack[0] = (struct rw_range){at(run), at(i + 1)};
+		sack[0] = (struct rw_range){at(run), at(i + 1)};
 		ack.sacks = 1;
 		for (uint32_t k = 1; k < 3 && run > k * LOST_ONE_IN; k++, ack.sacks++)
-			ack.sack[k] = (struct rw_range){at(run - k * LOST_ONE_IN), at(run - (k - 1) * LOST_ONE_IN - 1)};
+			sack[k] = (struct rw_range){at(run - k * LOST_ONE_IN), at(run - (k - 1) * LOST_ONE_IN - 1)};
 		take(&ack);
 		packets++;
 	}
@@ -238,7 +239,7 @@ static uint64_t work_for_each_packet(uint32_t window)
 		t.now_ns += 1000;
 		ack.time_ns = t.now_ns;
 		ack.sacks = 1;
-		ack.sack[0] = (struct rw_range){at(i - LOST_ONE_IN + 1), at(window)};
+		sack[0] = (struct rw_range){at(i - LOST_ONE_IN + 1), at(window)};
 		take(&ack);
 	}
 	assert_int_equal(t.sender.board.sacked_out, window - 1);

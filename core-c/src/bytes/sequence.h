@@ -7,4 +7,9 @@
 /* How far a lies after b; negative when it lies before. */
 static inline int32_t rw_seq_diff(uint32_t a, uint32_t b) { return (int32_t)(a - b); }
 
+/* [start, end) */
+struct rw_range {
+	uint32_t start, end;
+};
+
 #endif

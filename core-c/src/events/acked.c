@@ -184,10 +184,9 @@ static struct rw_sender_ack ack_of(const struct rw_reconstruction *r, const stru
 	    .carries_data = p->payload_bytes != 0,
 	    .ece = marks != 0,
 	    .sacks = p->sack_count,
+	    .sack = p->sack,
 	    .echo_rtt_ns = echoed_round_trip(&r->ticks, p),
 	};
-	for (uint8_t k = 0; k < p->sack_count; k++)
-		ack.sack[k] = (struct rw_range){p->sack_start[k], p->sack_end[k]};
 	return ack;
 }
 

@@ -47,7 +47,7 @@ static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 	uint64_t which = (uint64_t)flow << 17 | (uint64_t)side << 16 | p->identification;
 	uint64_t options = rw_fields_at(p, offsetof(struct rw_packet, ts_value));
 	if (p->sack_count)
-		options ^= (uint64_t)p->sack_end[0] << 7 ^ (uint64_t)p->sack_start[0] << 29;
+		options ^= (uint64_t)p->sack[0].end << 7 ^ (uint64_t)p->sack[0].start << 29;
 	uint64_t numbers = rw_fields_at(p, offsetof(struct rw_packet, sequence));
 	uint64_t counts = rw_fields_at(p, offsetof(struct rw_packet, payload_bytes));
 	return mix(numbers, which) + mix(counts, options);

@@ -257,8 +257,7 @@ static uint32_t put_packet(struct side *s, uint8_t **at, const struct rw_packet 
 	if (p->sack_count) {
 		parts |= PART_SACKS;
 		for (int i = 0; i < p->sack_count; i++) {
-			put(at, &p->sack_start[i], 4);
-			put(at, &p->sack_end[i], 4);
+			put(at, &p->sack[i], 8);
 		}
 	}
 	if (has_mapping(&p->mptcp)) {
@@ -463,8 +462,7 @@ static RW_ASIDE void read_long(struct rw_journal_reader *r, uint64_t word, struc
 			get(&at, &p->identification, 2);
 		if (parts & PART_SACKS)
 			for (int i = 0; i < p->sack_count; i++) {
-				get(&at, &p->sack_start[i], 4);
-				get(&at, &p->sack_end[i], 4);
+				get(&at, &p->sack[i], 8);
 			}
 		p->overtaken = 0;
 		p->mptcp.seen = 0;

@@ -7,6 +7,7 @@
 
 #include "bytes.h"
 #include "capture.h"
+#include "sequence.h"
 
 enum rw_tcp_flag {
 	RW_TCP_FIN = 1,
@@ -80,7 +81,7 @@ struct rw_packet {
 	uint8_t window_scale;
 	uint16_t mss;
 	uint32_t ts_value, ts_echo;
-	uint32_t sack_start[RW_SACK_MAX], sack_end[RW_SACK_MAX];
+	struct rw_range sack[RW_SACK_MAX];
 	struct rw_mptcp mptcp; /* where `seen` is 0, no other field is set */
 };
 

@@ -19,8 +19,8 @@ enum {
 static void parse_sack(struct rw_bytes b, struct rw_packet *packet)
 {
 	while (packet->sack_count < RW_SACK_MAX && rw_bytes_left(&b) >= 8) {
-		packet->sack_start[packet->sack_count] = rw_bytes_u32(&b);
-		packet->sack_end[packet->sack_count] = rw_bytes_u32(&b);
+		packet->sack[packet->sack_count].start = rw_bytes_u32(&b);
+		packet->sack[packet->sack_count].end = rw_bytes_u32(&b);
 		packet->sack_count++;
 	}
 }

@@ -178,9 +178,11 @@ static void see_duplicate(struct rw_sender *s, struct ack_work *w, struct rw_ran
 /* RFC 2883 4: the first block reports a duplicate when it lies below the ACK or within the second block. */
 static int is_dsack(const struct rw_sender_ack *ack)
 {
-	struct rw_range first = ack->sack[0], second = ack->sack[1];
-	return rw_seq_diff(first.start, ack->ack) < 0 || (ack->sacks > 1 && rw_seq_diff(first.end, second.end) <= 0 &&
-							  rw_seq_diff(first.start, second.start) >= 0);
+	struct rw_range first = ack->sack[0];
+	if (rw_seq_diff(first.start, ack->ack) < 0)
+		return 1;
+	return ack->sacks > 1 && rw_seq_diff(first.end, ack->sack[1].end) <= 0 &&
+	       rw_seq_diff(first.start, ack->sack[1].start) >= 0;
 }
 
 static void read_sacks(struct rw_sender *s, struct ack_work *w)

@@ -45,10 +45,6 @@ enum {
 /* What lies further ahead is another connection's number. */
 #define RW_SEQUENCE_JUMP_MAX (1 << 30)
 
-struct rw_range {
-	uint32_t start, end;
-};
-
 /* [start, end) was sent again at sent_ns, all of it or, if it was sent once more since, some of it. */
 struct rw_resent {
 	uint32_t start, end;
@@ -141,7 +137,7 @@ struct rw_sender_ack {
 	uint8_t has_timestamp, carries_data;
 	uint8_t ece; /* RFC 3168's flag, or RFC 9768's counter has advanced */
 	uint8_t sacks;
-	struct rw_range sack[RW_SACK_BLOCKS_MAX];
+	const struct rw_range *sack; /* `sacks` of them, RW_SACK_BLOCKS_MAX at most */
 	uint64_t echo_rtt_ns; /* round trip by the echoed timestamp, for an ACK that gives no other; 0: none */
 };
 

@@ -1,0 +1,148 @@
+"""docker-compose.yml: what its health checks say of real processes, and what it passes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.run import CHECKOUT, Services, stop_process, wait_for
+
+BIN = Path(sys.executable).parent
+OWN = ("migrate", "api", "worker", "checker", "sweeper")
+
+
+def composed(**environment: str) -> dict[str, Any]:
+    """The services as docker-compose reads them, with this environment."""
+    done = subprocess.run(
+        [BIN / "docker-compose", "-f", "docker-compose.yml", "config", "--format", "json"], cwd=CHECKOUT, check=True,
+        env={"PATH": os.environ["PATH"], "POSTGRES_PASSWORD": "x", **environment}, capture_output=True, text=True,
+    )  # fmt: skip
+    return dict(json.loads(done.stdout)["services"])
+
+
+def healthy(name: str, environment: dict[str, str], there: str, here: str) -> bool:
+    """What the service's check says here. there: something of the container, in whose place is `here`."""
+    kind, command = composed()[name]["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    command = command.replace("$$", "$")
+    assert there in command
+    command = command.replace(there, here)
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=CHECKOUT, env={**environment, "PATH": f"{BIN}:{os.environ['PATH']}"},
+        capture_output=True, timeout=60,
+    )  # fmt: skip
+    return done.returncode == 0
+
+
+def test_everything_that_runs_has_a_health_check() -> None:
+    services = composed()
+    assert {name for name, its in services.items() if "healthcheck" not in its} == {"migrate"}, "it ends"
+
+
+def test_a_store_without_tls_can_be_allowed() -> None:
+    for name in OWN:
+        assert composed()[name]["environment"]["AWS_ALLOW_HTTP"] == "false"
+        assert composed(AWS_ALLOW_HTTP="true")[name]["environment"]["AWS_ALLOW_HTTP"] == "true"
+
+
+def test_images_of_others_can_be_pinned_by_digest() -> None:
+    names = {"POSTGRES_IMAGE", "REDIS_IMAGE", "NODE_IMAGE", "PYTHON_IMAGE", "MAVEN_IMAGE"}
+    pinned = {name: f"{name.lower()}@sha256:{'0' * 64}" for name in names}
+    services = composed(**pinned)
+    used = {services["postgres"]["image"], services["redis"]["image"], *services["api"]["build"]["args"].values()}
+    assert used == set(pinned.values())
+    stages = [
+        line.split()[1] for line in (CHECKOUT / "deploy/Dockerfile").read_text().splitlines() if line[:5] == "FROM "
+    ]
+    assert all(s.startswith("${") and s[2:-1] in names for s in stages), stages
+    example = (CHECKOUT / "deploy/env.example").read_text()
+    assert all(f"#{name}=" in example for name in names)
+
+
+def test_a_worker_that_hangs_is_unhealthy(stack: Services) -> None:
+    name = f"worker-{os.getpid()}@{socket.gethostname()}"
+    names = ("celery@$(hostname)", name)
+    assert healthy("worker", stack.environment, *names)
+    worker = stack.processes["worker"]
+    os.kill(worker.pid, signal.SIGSTOP)
+    try:
+        assert not healthy("worker", stack.environment, *names)
+    finally:
+        os.kill(worker.pid, signal.SIGCONT)
+    wait_for("the worker", lambda: healthy("worker", stack.environment, *names))
+
+
+def test_a_sweeper_that_hangs_is_unhealthy(services: Services, tmp_path: Path) -> None:
+    file = tmp_path / "sweeper"
+    names = ("/run/sweeper", str(file))
+    assert composed()["sweeper"]["environment"]["REWINDOW_HEARTBEAT_FILE"] == "/run/sweeper"
+    assert not healthy("sweeper", services.environment, *names), "there is no file before the first sweep"
+    other = Services(tmp_path)
+    other.environment = {**services.environment, "REWINDOW_HEARTBEAT_FILE": str(file)}
+    sweeper = other.start_sweeper()
+    try:
+        wait_for("a sweep", file.exists, [sweeper])
+        assert healthy("sweeper", services.environment, *names)
+        os.kill(sweeper.pid, signal.SIGSTOP)
+        os.utime(file, (time.time() - 61,) * 2)
+        assert not healthy("sweeper", services.environment, *names)
+        os.kill(sweeper.pid, signal.SIGCONT)
+        wait_for("the next sweep", lambda: healthy("sweeper", services.environment, *names), [sweeper])
+    finally:
+        stop_process(sweeper)
+
+
+@pytest.fixture
+def bucket() -> Iterator[tuple[str, list[str]]]:
+    """An S3 endpoint without TLS that takes whatever is put; the paths that were put."""
+    put: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            put.append(self.path)
+            self.send_response(200)
+            self.send_header("ETag", '"1"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", put
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_store_without_tls_is_used_when_it_is_allowed(bucket: tuple[str, list[str]], allowed: bool) -> None:
+    endpoint, put = bucket
+    given = composed(
+        REWINDOW_STORE_URL="s3://captures", AWS_ENDPOINT=endpoint, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b",
+        AWS_ALLOW_HTTP=str(allowed).lower(),
+    )["worker"]["environment"]  # fmt: skip
+    code = "import io; from store import objects; objects.put_file('captures/1/capture', io.BytesIO(b'x'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=CHECKOUT,
+        env={"PATH": os.environ["PATH"], **given},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 0) is allowed, done.stderr
+    assert put == (["/captures/captures/1/capture"] if allowed else [])
