@@ -632,7 +632,7 @@ class _Changes:
         return None
 
     def is_left_side(self, node: Node) -> bool:
-        """Whether an operation of sets gives its left side in each judge: with an empty set, or where both are known."""
+        """Whether an operation of sets gives its left side in each judge: with an empty set, or of known sets."""
         left, right = node.children
         for constants in self.rules.judges:
             whole, without = self.value(node, constants), self.value(left, constants)
