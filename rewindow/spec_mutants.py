@@ -1,9 +1,10 @@
 """Which properties notice a small change of a specification, and which changes none notices.
 
 `rewindow specs mutants` makes every change of a specification's actions by rule (`tla_mutants.py`), has TLC judge each
-with the configurations that the manifest names, and says which property kills it. The changes that no property kills
-are listed in `survivors.json` beside the manifest, each with the reason; the command fails on every difference from
-that list. `specs/README.md` describes both.
+with the configurations that the manifest names, and says which property kills it. Mutants are judged together first,
+many in one run of TLC (`tla_schemata.py`); those that no property kills there are judged again one by one, which says
+what comes of each. They are listed in `survivors.json` beside the manifest, each with the reason; the command fails on
+every difference from that list. `specs/README.md` describes both.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rewindow import specs
+from rewindow import specs, tla_schemata
 from rewindow.tla_mutants import ModuleUnreadable, Mutant, Rules, mutants_of
 
 SURVIVORS = "survivors.json"
@@ -30,6 +31,8 @@ SHARE_MIN = 0.95
 SLOWER_MAX = 20
 """A mutant may take so many times as long as the specification does; it has more states, or none that end."""
 SECONDS_MIN = 60
+TOGETHER_MAX = 40
+"""Mutants in one run of TLC; it begins again after each that it cannot work out."""
 
 KILLED, DEADLOCK, BROKEN, ENDLESS, SURVIVES, INVALID = (
     "killed",
@@ -230,6 +233,77 @@ def _run(
         )
 
 
+@dataclass(frozen=True)
+class _Kill:
+    judge: str
+    by: str
+
+
+def _kills_together(
+    manifest: specs.Manifest, plan: Plan, numbered: dict[int, Mutant], tlc: Path, stop: threading.Event
+) -> dict[int, _Kill]:
+    """Which of these mutants a property kills, and which property, by one run of TLC for a judge.
+
+    TLC stops at a mutant that it cannot work out; it is begun again without that one. Raises SpecUnreadable where the
+    module itself does not hold beside its mutants.
+    """
+    kills: dict[int, _Kill] = {}
+    text = (manifest.folder / f"{manifest.spec}.tla").read_text(encoding="utf-8")
+    for judge in plan.judges:
+        wanted = numbered.keys() - kills.keys()
+        while wanted:
+            outcome = _run_together(manifest, plan, judge, text, {n: numbered[n] for n in sorted(wanted)}, tlc, stop)
+            if outcome is None:
+                break
+            found = tla_schemata.kills_of(outcome.printed)
+            if 0 in found:
+                raise specs.SpecUnreadable(f"{manifest.spec}: {judge} cannot judge: {found[0]} is violated")
+            kills |= {number: _Kill(judge, by) for number, by in found.items()}
+            wanted -= found.keys()
+            if outcome.exit == 0 and not outcome.stopped:
+                break
+            at = tla_schemata.mutant_at(outcome.printed)
+            if at not in wanted:
+                said = outcome.stopped or " ".join(outcome.errors)[:200]
+                raise specs.SpecUnreadable(f"{manifest.spec}: {judge} cannot judge many at once: {said}")
+            wanted.remove(at)
+    return kills
+
+
+def _run_together(
+    manifest: specs.Manifest,
+    plan: Plan,
+    judge: str,
+    text: str,
+    numbered: dict[int, Mutant],
+    tlc: Path,
+    stop: threading.Event,
+) -> specs.Outcome | None:
+    """None when this judge cannot judge many at once."""
+    expected = manifest.configuration(judge)
+    with tempfile.TemporaryDirectory(prefix="rewindow-mutants-") as temporary:
+        folder = Path(temporary)
+        manifest.copy_to(folder)
+        files = tla_schemata.judge_of(folder, expected.module, manifest.config(expected), [0, *numbered])
+        if files is None:
+            return None
+        schemata = tla_schemata.schemata_of(text, numbered, plan.next)
+        (folder / f"{manifest.spec}.tla").write_text(schemata, encoding="utf-8")
+        for suffix, content in zip((".tla", ".cfg"), files, strict=True):
+            (folder / f"{tla_schemata.MODULE}{suffix}").write_text(content, encoding="utf-8")
+        return specs.run_tlc(
+            folder,
+            f"{tla_schemata.MODULE}.tla",
+            f"{tla_schemata.MODULE}.cfg",
+            tlc=tlc,
+            memory_mb=expected.memory_mb,
+            seconds_max=SECONDS_MIN + SLOWER_MAX * len(numbered),
+            arguments=("-deadlock",),
+            coverage=False,
+            stop=stop,
+        )
+
+
 def judge_mutant(
     manifest: specs.Manifest,
     plan: Plan,
@@ -296,16 +370,28 @@ def judge(
     ):
         try:
             folder = Path(temporary)
-            runs = {name: pool.submit(_baseline, manifest, name, tlc, stop, folder) for name in plan.judges}
-            baselines = {name: run.result() for name, run in runs.items()}
+            alone = {name: pool.submit(_baseline, manifest, name, tlc, stop, folder) for name in plan.judges}
+            baselines = {name: run.result() for name, run in alone.items()}
             place = {m.key: i for i, m in enumerate(chosen)}
             judged: dict[int, Judged] = {}
-            running = [pool.submit(judge_mutant, manifest, plan, m, baselines, tlc, stop) for m in chosen]
-            for future in concurrent.futures.as_completed(running):
-                result = future.result()
+
+            def take(result: Judged) -> None:
                 judged[place[result.mutant.key]] = result
                 if on_judged:
                     on_judged(result)
+
+            # Neighbours are changes of one definition, and much alike: each run has some of all.
+            numbered = dict(enumerate(chosen, 1))
+            runs = -(-len(chosen) // TOGETHER_MAX)
+            shares = [{n: m for n, m in numbered.items() if n % runs == share} for share in range(runs)]
+            together = [pool.submit(_kills_together, manifest, plan, share, tlc, stop) for share in shares]
+            left = dict(numbered)
+            for future in concurrent.futures.as_completed(together):
+                for number, kill in sorted(future.result().items()):
+                    take(Judged(manifest.spec, left.pop(number), KILLED, kill.by, kill.judge))
+            running = [pool.submit(judge_mutant, manifest, plan, m, baselines, tlc, stop) for m in left.values()]
+            for one in concurrent.futures.as_completed(running):
+                take(one.result())
         except BaseException:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)

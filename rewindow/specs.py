@@ -476,12 +476,12 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 # Configurations (*.cfg)
 
-_INVARIANTS = ("INVARIANT", "INVARIANTS")
-_PROPERTIES = ("PROPERTY", "PROPERTIES")
+INVARIANTS = ("INVARIANT", "INVARIANTS")
+PROPERTIES = ("PROPERTY", "PROPERTIES")
 _CONSTANTS = ("CONSTANT", "CONSTANTS")
 _STATEMENTS = {
-    *_INVARIANTS,
-    *_PROPERTIES,
+    *INVARIANTS,
+    *PROPERTIES,
     *_CONSTANTS,
     *("SPECIFICATION", "INIT", "NEXT", "CONSTRAINT", "CONSTRAINTS"),
     *("ACTION_CONSTRAINT", "ACTION_CONSTRAINTS", "SYMMETRY", "VIEW", "CHECK_DEADLOCK", "ALIAS", "POSTCONDITION"),
@@ -526,11 +526,11 @@ class Config:
 
     @property
     def invariants(self) -> list[str]:
-        return self.names(_INVARIANTS)
+        return self.names(INVARIANTS)
 
     @property
     def properties(self) -> list[str]:
-        return self.names(_PROPERTIES)
+        return self.names(PROPERTIES)
 
     @property
     def flags(self) -> list[str]:
@@ -565,7 +565,7 @@ class Config:
         """Its text with no property but this one; with none at all for `Deadlock`."""
         kept = []
         for keyword, rest in self.statements:
-            if keyword in _INVARIANTS or keyword in _PROPERTIES:
+            if keyword in INVARIANTS or keyword in PROPERTIES:
                 if name not in rest.split():
                     continue
                 rest = f" {name}"

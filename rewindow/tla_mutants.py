@@ -470,13 +470,17 @@ def walk(node: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change. key: the definition, the rule and the line, with what was changed in braces; text: the module."""
+    """One change. key: the definition, the rule and the line, with what was changed in braces; text: the module.
+
+    end: where in that text the changed definition ends, in characters.
+    """
 
     definition: str
     rule: str
     key: str
     line: int
     text: str
+    end: int
 
 
 @dataclass
@@ -627,6 +631,16 @@ class _Changes:
                     return None
         return None
 
+    def is_left_side(self, node: Node) -> bool:
+        """Whether an operation of sets gives its left side in each judge: with an empty set, or of known sets."""
+        left, right = node.children
+        for constants in self.rules.judges:
+            whole, without = self.value(node, constants), self.value(left, constants)
+            of_nothing = node.text in ("\\cup", "\\union", "\\") and self.value(right, constants) == frozenset()
+            if not of_nothing and (whole is None or whole != without):
+                return False
+        return True
+
     def is_false(self, node: Node) -> bool:
         return all(self.value(node, constants) is False for constants in self.rules.judges)
 
@@ -699,7 +713,8 @@ class _Changes:
             taken[key] = taken.get(key, 0) + 1
             if taken[key] > 1:
                 key += f" ({taken[key]})"
-            yield Mutant(within, rule, key, self.text.count("\n", 0, start) + 1, text)
+            ends = self.definitions[within].body.end + len(text) - len(self.text)
+            yield Mutant(within, rule, key, self.text.count("\n", 0, start) + 1, text, ends)
 
     def shown(self, start: int, end: int, replacement: str) -> str:
         """The lines of a change, with `{what was -> what is}` in its place."""
@@ -748,7 +763,7 @@ class _Changes:
         if node.kind == "infix":
             if text in _FLIPPED and not assigned:
                 self.change(*node.at, _FLIPPED[text], COMPARISON)
-            if text in ("\\cup", "\\union", "\\cap", "\\intersect", "\\"):
+            if text in ("\\cup", "\\union", "\\cap", "\\intersect", "\\") and not self.is_left_side(node):
                 self.change(node.children[0].end, node.end, "", OPERAND)
             if text in _ARITHMETIC and not in_sum and not any(self.is_number(t) for t in self.terms(node)):
                 self.one_more_or_less(node)
@@ -799,13 +814,21 @@ class _Changes:
         if bare.kind in ("infix", "list") and bare.text == operator:
             return  # its own parts are dropped, one at a time
         if operator == "\\/":
-            self.change(child.start, child.end, "FALSE", DISJUNCT)
+            if not self.is_false(child):
+                self.change(child.start, child.end, "FALSE", DISJUNCT)
             return
-        if bare.kind == "prefix" and bare.text == "UNCHANGED":
+        if self.is_true(child) or self.is_unchanged(bare):
             return
         variables = sorted(self.assigns(child))
         kept = f"UNCHANGED <<{', '.join(variables)}>>" if variables else "TRUE"
         self.change(child.start, child.end, kept, CONJUNCT)
+
+    def is_unchanged(self, node: Node) -> bool:
+        """`UNCHANGED x`, or the same said as `x' = x`."""
+        if node.kind == "prefix" and node.text == "UNCHANGED":
+            return True
+        value = node.children[1] if node.kind == "infix" and node.text == "=" else None
+        return value is not None and value.kind == "name" and _assigned(node) == value.text
 
     def swap(self, node: Node, scope: list[str]) -> None:
         """Another variable of the same type that is bound here; where a parameter is alone, another member."""

@@ -37,7 +37,12 @@ struct rw_sender_subflow {
 struct rw_span {
 	uint64_t first; /* data sequence, in segments */
 	uint64_t segments;
-	uint32_t sent_on; /* a bit for each subflow that carried it before; 0: it is new */
+	/*
+	 * A bit for each subflow that carried it before; 0: it is new. TCP below retransmits it there until it arrives or the
+	 * subflow ends (RFC 8684 section 3.3.6). A caller whose TCP gives data up and keeps the subflow clears the subflow's
+	 * bit: else fps and sbfps may wait for ever, where every slower subflow leaves this segment to that one.
+	 */
+	uint32_t sent_on;
 };
 
 struct rw_send_queue {

@@ -75,7 +75,8 @@ class SendQueue:
 
     next: the first segment that no subflow has been given (SEQ1). queued: how many there are from there on; None: no
     end. taken: ranges beyond `next` that slower subflows have been given already, in order; the first 16 pieces
-    between them are looked at. sent_on: the subflows that carried segment `next` before, where it goes again.
+    between them are looked at. sent_on: the subflows that carried segment `next` before, where it goes again; without
+    those whose TCP gave it up, which may carry it again at once.
     window_left: segments from `next` on that the receive window allows; None: any. buffer: size of the send buffer.
     oldest, oldest_sent_on: the oldest unacknowledged segment and the subflows that carried it.
     """

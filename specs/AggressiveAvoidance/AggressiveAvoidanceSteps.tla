@@ -160,5 +160,4 @@ JudgeInit ==
         /\ grown = [s \in Subflows |-> f[s].grown]
         /\ peak = [s \in Subflows |-> f[s].peak]
         /\ rtt \in [Subflows -> Rtts]
-JudgeSpec == JudgeInit /\ [][Next]_vars
 =============================================================================

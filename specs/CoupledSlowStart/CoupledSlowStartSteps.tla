@@ -253,6 +253,7 @@ Unusual ==
      Situation(15, 20, FALSE, 1, <<40, 35, 1>>),     \* lost, and may be coupled again
      Situation(10, 25, FALSE, 2, <<50, 20, 0>>),     \* timed out
      Situation(25, 20, FALSE, 1, Nothing),
+     Situation(21, 25, FALSE, 2, Nothing),         \* half of it is less than IW
      Situation(9, 35, FALSE, NoSample, <<8, 30, 0>>),
      Situation(89, 35, FALSE, 1, Nothing),
      Away("gone")}
@@ -271,5 +272,4 @@ JudgeInit ==
         /\ before = [s \in Subflows |-> f[s].before]
         /\ conInitial = c /\ ((\E s \in Subflows : f[s].initial) => c)
         /\ alpha = a /\ (a # AlphaStart => c)
-JudgeSpec == JudgeInit /\ [][Next]_vars
 =============================================================================

@@ -124,8 +124,13 @@ Forward(v, j, faster) ==
 Views == [t: Rtts, w: [Subflows -> 1..WindowMax],
           open: IF Troubles = 0 THEN {Subflows} ELSE SUBSET Subflows,
           use: IF Troubles = 0 THEN {Subflows \ Backup} ELSE SUBSET Subflows]
-Forwards == TLCEval([v \in Views |-> [j \in Subflows |-> Forward(v, j, Faster(v.t, v.use, j))]])
-Growths == TLCEval([v \in Views |-> [r \in Subflows |-> Growth(v.t, v.w, v.open, r)]])
+ForwardIn(v, j) == Forward(v, j, Faster(v.t, v.use, j))
+GrowthsIn(v, r) == Growth(v.t, v.w, v.open, r)
+Forwards == TLCEval([v \in Views |-> [j \in Subflows |-> ForwardIn(v, j)]])
+Growths == TLCEval([v \in Views |-> [r \in Subflows |-> GrowthsIn(v, r)]])
+\* Where there are few states, a configuration works out what they need instead of all (ForwardFor <- ForwardIn).
+ForwardFor(v, j) == Forwards[v][j]
+GrowthFor(v, r) == Growths[v][r]
 
 \* rw_subflows_in_use: those that can send, also with a full window; backups only when no other can.
 Able == Subflows \ (lost \cup closed)
@@ -133,7 +138,7 @@ InUse == IF Able \ Backup # {} THEN Able \ Backup ELSE Able
 View == [t |-> rtt, w |-> cwnd, open |-> Subflows \ closed, use |-> InUse]
 
 \* And M is at most the send buffer.
-Gap(j) == IF "no_cap" \in Printed THEN Forwards[View][j] ELSE Smaller(Forwards[View][j], Buffer)
+Gap(j) == IF "no_cap" \in Printed THEN ForwardFor(View, j) ELSE Smaller(ForwardFor(View, j), Buffer)
 
 -----------------------------------------------------------------------------
 (* The decision: rw_forward_pick, rw_take. *)
@@ -142,7 +147,8 @@ Carriers(s) == {r \in Subflows : s \in flight[r]}
 \* Written, and nobody is carrying it who can: what was on a subflow in loss state goes to the others too.
 Queue == {s \in 1..written : s \notin acked /\ Carriers(s) \subseteq lost}
 
-Oldest == IF acked = Segments THEN Data + 1 ELSE Least(Segments \ acked)
+\* The oldest segment that is not acknowledged; one past the last when all are.
+Oldest == 1 + Cardinality({s \in Segments : 1..s \subseteq acked})
 WindowEnd == Oldest + ReceiveWindow                 \* the first segment that the receiver has no room for
 Space(j) == Larger(cwnd[j] - Cardinality(flight[j]), 0)
 
@@ -170,8 +176,9 @@ Sooner(i, j) == rtt[i] < rtt[j] \/ (rtt[i] = rtt[j] /\ i <= j)
 Give(j, segments) ==
     /\ flight' = [flight EXCEPT ![j] = @ \cup segments]
     /\ carried' = [s \in Segments |-> IF s \in segments THEN carried[s] \cup {j} ELSE carried[s]]
+Sender(j) == j \in Ready /\ \A i \in Ready : Sooner(j, i)
 Send ==
-    /\ \E j \in Ready : (\A i \in Ready : Sooner(j, i)) /\ Give(j, Taken(j))
+    /\ \E j \in Subflows : Sender(j) /\ Give(j, Taken(j))
     /\ UNCHANGED <<rtt, cwnd, written, acked, lost, closed, troubles>>
 
 -----------------------------------------------------------------------------
@@ -185,8 +192,9 @@ Write ==
 
 \* The oldest segment of r is acknowledged; the window grows, or not yet.
 Ack(r) ==
-    /\ r \notin lost /\ flight[r] # {}
-    /\ LET s == Least(flight[r]) IN
+    /\ r \notin lost
+    /\ \E s \in flight[r] :
+       /\ \A q \in flight[r] : s <= q
        /\ flight' = [flight EXCEPT ![r] = @ \ {s}]
        /\ acked' = acked \cup {s}
     /\ \E grown \in {0, 1} : cwnd' = [cwnd EXCEPT ![r] = IF @ < WindowMax THEN @ + grown ELSE @]
@@ -256,6 +264,7 @@ TypeOK ==
     /\ rtt \in Rtts /\ cwnd \in [Subflows -> 1..WindowMax] /\ written \in 0..Data
     /\ flight \in [Subflows -> SUBSET (1..written)] /\ acked \subseteq 1..written
     /\ written < Oldest + Buffer /\ lost \cap closed = {} /\ \A r \in closed : flight[r] = {}
+    /\ troubles \in 0..Troubles
 
 \* Every segment is scheduled once: two subflows that can send never carry the same one.
 Once == \A s \in Segments : Cardinality(Carriers(s) \ lost) <= 1
@@ -290,7 +299,8 @@ Above(r) == IF ~ Couples(r) THEN 1
 Between(r) == Below(r) \div Above(r)
 Whole(j, r) == /\ rtt[j] % (2 * rtt[r]) = 0 /\ Below(r) % Above(r) = 0
                /\ (rtt[j] \div (2 * rtt[r])) % Between(r) = 0
-Sent(j, r) == {x \in (0..64) \X (1..32) : 2 * x[1] * rtt[r] < rtt[j] /\ x[2] <= cwnd[r] + (x[1] \div Between(r))}
+Sent(j, r) == {x \in (0..rtt[j]) \X (1..cwnd[r] + rtt[j]) : 2 * x[1] * rtt[r] < rtt[j] /\ x[2] <= cwnd[r] + (x[1] \div Between(r))}
+GrowsAsEqSeven == \A r \in Subflows : Used(r) => LET g == GrowthFor(View, r) IN g[1] * Below(r) = Above(r) * g[2]
 \* Eq. 8 in parts of 8 rtt[r]^2 below, over which all of the sums are brought together.
 Parts(r) == 8 * rtt[r] * rtt[r] * Below(r)
 EqEight(j, r) == 2 * rtt[j] * rtt[r] * (2 * cwnd[r] - 1) * Below(r) + rtt[j] * rtt[j] * Above(r)
@@ -301,7 +311,8 @@ Together(j, S) == IF S = {} THEN <<0, 1>>
 Arrive(j) == IF \A r \in Ahead(j) : Whole(j, r)
              THEN AddUp([r \in Ahead(j) |-> Cardinality(Sent(j, r))], Ahead(j))
              ELSE LET sum == Together(j, Ahead(j)) IN sum[1] \div sum[2]
-PredictsWhatArrives == \A j \in Subflows : Used(j) => Gap(j) = (IF Arrive(j) < Buffer THEN Arrive(j) ELSE Buffer)
+PredictsWhatArrives ==
+    \A j \in Subflows : Used(j) => LET arrive == Arrive(j) IN Gap(j) = (IF arrive < Buffer THEN arrive ELSE Buffer)
 
 \* What is given to j in a step, what of the queue is passed over, and who could fill that gap.
 Given(j) == flight'[j] \ flight[j]
@@ -334,7 +345,7 @@ OnlyToThoseInUse ==
 CappedAtBuffer == \A j \in InUse : Gap(j) <= Buffer
 
 \* No subflow of a set is predicted to send more than if it were alone: more than a segment in a round trip.
-AtMostAlone == \A r \in InUse : AtMost(Growths[View][r], One)
+AtMostAlone == \A r \in InUse : AtMost(GrowthFor(View, r), One)
 
 \* Over whole rounds a lone subflow sends w, w + 1, ... segments: what eq. 9 sums up.
 Rounds(w, k) == LET to[i \in 0..k] == IF i = 0 THEN 0 ELSE to[i - 1] + w + i - 1
@@ -349,8 +360,8 @@ Missing == {s \in Segments : s \notin acked}
 Room == IF Missing = {} THEN Data + 1 + ReceiveWindow ELSE (CHOOSE s \in Missing : \A q \in Missing : s <= q) + ReceiveWindow
 Waits == {s \in Missing : s <= written /\ \A r \in Subflows : s \in flight[r] => r \in lost}
 \* The first segment that so many others are left before.
-AfterGap(j) == {s \in Waits : Cardinality({q \in Waits : q < s}) = Arrive(j)
-                              \/ (Arrive(j) > Buffer /\ Cardinality({q \in Waits : q < s}) = Buffer)}
+AfterGap(j) == LET waits == Waits  arrive == Arrive(j)  gap == IF arrive < Buffer THEN arrive ELSE Buffer
+               IN {s \in waits : Cardinality({q \in waits : q < s}) = gap}
 \* Data goes to a subflow a second time only when every one in use has had it.
 Again(j, s) == j \in carried[s] => \A r \in Subflows : Used(r) => r \in carried[s]
 CanTake(j) == Used(j) /\ Cardinality(flight[j]) < cwnd[j] /\ \E s \in AfterGap(j) : s < Room /\ Again(j, s)
@@ -400,7 +411,7 @@ Closed(r) ==
     /\ Emptied(r) /\ OnlyTroubled
     /\ UNCHANGED <<rtt, cwnd, written, carried, acked>>
 GivenUp(r) ==
-    /\ Usable(r) /\ flight[r] # {} /\ Emptied(r) /\ OnlyTroubled
+    /\ GivesUp /\ Usable(r) /\ flight[r] # {} /\ Emptied(r) /\ OnlyTroubled
     /\ UNCHANGED <<rtt, cwnd, written, carried, acked, lost, closed>>
 Measured == rtt' # rtt /\ rtt' \in Rtts /\ OnlyTroubled /\ UNCHANGED <<cwnd, written, flight, carried, acked, lost, closed>>
 Written ==
@@ -412,7 +423,7 @@ EachStepIsOne ==
        \/ \E r \in Subflows : Arrives(r) \/ Repaired(r) \/ TimedOut(r) \/ Halved(r) \/ Closed(r) \/ GivenUp(r)]_vars
 
 Possible ==
-    /\ (\E j \in Subflows : CanTake(j)) => ENABLED Send
+    /\ (\E j \in Subflows : CanTake(j)) => \E j \in Subflows : Sender(j)    \* all that Send asks for
     /\ written < Data /\ written + 1 + ReceiveWindow < Room + Buffer => ENABLED Write
     /\ \A r \in Subflows : flight[r] # {} /\ r \notin lost =>
            /\ ENABLED (Ack(r) /\ cwnd' = cwnd) /\ (cwnd[r] < WindowMax => ENABLED (Ack(r) /\ cwnd'[r] > cwnd[r]))

@@ -22,6 +22,7 @@ Table == {
     [m |-> <<{}, {}>>, s |-> <<"monitor", "monitor", "monitor">>, p |-> {}],
     [m |-> <<{1, 2}, {}>>, s |-> <<"judgement", "judgement", "monitor">>, p |-> {}],
     [m |-> <<{}, {1, 2}>>, s |-> <<"final", "final", "monitor">>, p |-> {2}],
+    [m |-> <<{2, 3}, {}>>, s |-> <<"monitor", "judgement", "judgement">>, p |-> {}],
     [m |-> <<{1, 2, 3}, {}>>, s |-> <<"final", "final", "final">>, p |-> {1}]}
 InitJudge ==
     /\ \E e \in Table : members = e.m /\ state = e.s /\ passed = e.p
@@ -29,7 +30,7 @@ InitJudge ==
     /\ recent \in {{}, {2}, {1, 3}} /\ recent \subseteq live
     /\ hit \in {{}, {1}, {2, 3}} /\ hit \subseteq live
     /\ used = (IF hit = {} THEN recent ELSE {})
-    /\ \E a, b \in {Nothing, Waits(1, {}, {}), Waits(1, {2, 3}, {}), Waits(1, {2}, {2, 3}), Waits(1, {}, {2})} :
+    /\ \E a, b \in {Nothing, Waits(1, {}, {}), Waits(1, {2}, {}), Waits(1, {2, 3}, {}), Waits(1, {2}, {2, 3}), Waits(1, {}, {2})} :
            /\ alone = [r \in Subflows |->
                   IF r = 1 /\ state[1] = "monitor" THEN a
                   ELSE IF r = 3 /\ 3 \in live /\ state[3] = "monitor" /\ a.open = {} /\ b.waits
@@ -39,14 +40,23 @@ InitJudge ==
     /\ (\A r \in Subflows : alone[r].seen \cup alone[r].open \subseteq live)
     /\ (\A i \in Sets : ofset[i].seen \cup ofset[i].open \subseteq live)
     /\ budget = [join |-> JoinMax, close |-> CloseMax, noise |-> NoiseMax]
-\* Two sets of two: an outsider of one is a member of the other.
+\* Four subflows: two sets of two, where an outsider of one is a member of the other; or a set and two in monitor, whose
+\* set gets the other number, also where that was a verified set's.
 InitJudge4 ==
-    /\ live = Subflows /\ members = <<{1, 2}, {3, 4}>> /\ recent \in {{}, {3}} /\ hit = {} /\ used = {}
-    /\ \E a, b \in {"judgement", "final"} :
-           /\ state = <<a, a, b, b>>
-           /\ passed = (IF a = "final" THEN {1} ELSE {}) \cup (IF b = "final" THEN {2} ELSE {})
-    /\ \E seen \in {{}, {2}, {3}, {2, 3}, {2, 3, 4}}, open \in {{}, {4}} : ofset = <<Waits(1, seen, open), Nothing>>
-    /\ alone = [r \in Subflows |-> Nothing]
+    /\ live = Subflows /\ recent \in {{}, {3}} /\ hit = {} /\ used = {}
     /\ budget = [join |-> JoinMax, close |-> CloseMax, noise |-> NoiseMax]
+    /\ \/ /\ members = <<{1, 2}, {3, 4}>>
+          /\ \E a, b \in {"judgement", "final"} :
+                /\ state = <<a, a, b, b>>
+                /\ passed = (IF a = "final" THEN {1} ELSE {}) \cup (IF b = "final" THEN {2} ELSE {})
+          /\ \E seen \in {{}, {2}, {3}, {2, 3}, {2, 3, 4}}, open \in {{}, {4}} :
+                ofset \in {<<Waits(1, seen, open), Nothing>>, <<Waits(1, seen, open), Waits(3, {}, {})>>}
+          /\ alone = [r \in Subflows |-> Nothing]
+       \/ /\ \E i \in Sets, p \in SUBSET Sets :
+                /\ members = [k \in Sets |-> IF k = i THEN {3, 4} ELSE {}]
+                /\ passed = p
+                /\ state = <<"monitor", "monitor", IF i \in p THEN "final" ELSE "judgement", IF i \in p THEN "final" ELSE "judgement">>
+          /\ ofset = [i \in Sets |-> Nothing]
+          /\ \E seen \in {{}, {2}, {2, 3}} : alone = [r \in Subflows |-> IF r = 1 THEN Waits(1, seen, {}) ELSE Nothing]
 FirstStep == TLCGet("level") < 1
 =============================================================================

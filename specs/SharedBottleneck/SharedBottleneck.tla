@@ -165,7 +165,7 @@ CloseSet(i, r) ==
 
 \* The lowest number that no set has. Literally, i moves on only when a set is verified (Algorithm 1 line 18).
 Free == {i \in Sets : IF "one_number" \in Printed THEN i \notin passed ELSE members[i] = {}}
-Number == CHOOSE i \in Free : \A k \in Free : i <= k
+IsNumber(i) == i \in Free /\ \A k \in Free : i <= k
 
 \* Algorithm 1 lines 5-12, judge_alone. Line 6 loops over all subflows, the text over those in monitor (S3).
 Joining(r) == {s \in alone[r].seen : s \in live /\ (state[s] = "monitor" \/ "all_subflows" \in Printed)}
@@ -178,12 +178,14 @@ JudgeAlone(r) ==
     /\ IF found = {} \/ Free = {}
        THEN /\ alone' = [alone EXCEPT ![r] = Nothing]
             /\ UNCHANGED <<state, members, ofset, passed, used>>
-       ELSE /\ members' = [members EXCEPT ![Number] = IF "one_number" \in Printed THEN @ \cup all ELSE all]
+       ELSE \E i \in Sets :
+            /\ IsNumber(i)
+            /\ members' = [members EXCEPT ![i] = IF "one_number" \in Printed THEN @ \cup all ELSE all]
             /\ state' = [s \in Subflows |-> IF s \notin all THEN state[s]
                                             ELSE IF "same_ece" \in Printed THEN "final" ELSE "judgement"]
-            /\ passed' = IF "same_ece" \in Printed THEN passed \cup {Number} ELSE passed \ {Number}
+            /\ passed' = IF "same_ece" \in Printed THEN passed \cup {i} ELSE passed \ {i}
             /\ alone' = [s \in Subflows |-> IF s \in all THEN Nothing ELSE alone[s]]
-            /\ ofset' = [ofset EXCEPT ![Number] = Nothing]
+            /\ ofset' = [ofset EXCEPT ![i] = Nothing]
             /\ used' = used \cup (all \cap recent)
     /\ UNCHANGED <<live, recent, hit, budget>>
 
@@ -262,6 +264,7 @@ TypeOK ==
     /\ live \subseteq Subflows /\ recent \subseteq live /\ hit \subseteq live /\ used \subseteq recent
     /\ state \in [Subflows -> {"monitor", "judgement", "final"}]
     /\ members \in [Sets -> SUBSET Subflows] /\ passed \subseteq Sets
+    /\ \A what \in DOMAIN budget : budget[what] \in Nat
     /\ \A r \in Subflows : alone[r].waits => alone[r].trigger = r /\ r \in live
     /\ \A i \in Sets : ofset[i].waits => ofset[i].trigger \in members[i]
 
@@ -333,6 +336,8 @@ EventOf(r) ==
     /\ MarkSeen(r) \/ (OnlySeen(r) /\ (r \in hit => \E q \in recent : Bottleneck[q] = Bottleneck[r] /\ q \notin hit))
     /\ UNCHANGED <<live, state, members, passed>>
 EventsAreSeen == [][Eventful => \E r \in live : EventOf(r)]_vars
+\* A mark asks wherever it may.
+MarksAsk == [][\A r \in Subflows : Ece(r) => MarkSeen(r)]_vars
 
 \* A congestion reaches all live subflows of one queue (but one, where one may be missed), and no queue twice at once.
 Congested ==
@@ -429,11 +434,11 @@ Possible ==
     /\ \A r \in live : r \in hit \/ budget.noise > 0 => ENABLED Ece(r)
     /\ \A r \in live : (IF r \in hit THEN \E q \in recent : Bottleneck[q] = Bottleneck[r] /\ q \notin hit ELSE budget.noise > 0)
                        => ENABLED Loss(r)
-    /\ \A r \in recent : Quiet(r) => ENABLED Fade(r)
-    /\ \A s \in Subflows : \A r \in alone[s].open : Quiet(r) => ENABLED CloseAlone(s, r)
-    /\ \A i \in Sets : \A r \in ofset[i].open : Quiet(r) => ENABLED CloseSet(i, r)
-    /\ \A r \in Subflows : alone[r].open = {} /\ alone[r].waits => ENABLED JudgeAlone(r)
-    /\ \A i \in Sets : ofset[i].open = {} /\ ofset[i].waits => ENABLED JudgeSet(i)
+    /\ \A r \in recent : Quiet(r) => ENABLED (Fade(r) /\ recent' # recent)
+    /\ \A s \in Subflows : \A r \in alone[s].open : Quiet(r) => ENABLED (CloseAlone(s, r) /\ alone'[s] # alone[s])
+    /\ \A i \in Sets : \A r \in ofset[i].open : Quiet(r) => ENABLED (CloseSet(i, r) /\ ofset'[i] # ofset[i])
+    /\ \A r \in Subflows : alone[r].open = {} /\ alone[r].waits => ENABLED (JudgeAlone(r) /\ ~ alone'[r].waits)
+    /\ \A i \in Sets : ofset[i].open = {} /\ ofset[i].waits => ENABLED (JudgeSet(i) /\ ~ ofset'[i].waits)
     /\ \A r \in Subflows : IF r \in live THEN budget.close > 0 => ENABLED Leave(r) ELSE budget.join > 0 => ENABLED Join(r)
     /\ \A b \in {Bottleneck[r] : r \in live} :
            LET at == {r \in live : Bottleneck[r] = b}

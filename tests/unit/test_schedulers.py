@@ -342,6 +342,15 @@ def test_forward_prediction_waits(name: str) -> None:
     assert pick([replace(FULL, backup=True), SLOW], SendQueue(next=7)).first == 7
 
 
+@pytest.mark.parametrize("name", ORACLES)
+def test_forward_prediction_sends_again_what_tcp_gave_up(name: str) -> None:
+    """The specification's limit-given-up: the slow one leaves all that waits to the fast one, which had it before."""
+    pick = Scheduler(name).pick
+    assert pick([FAST, SLOW], SendQueue(queued=3, sent_on=[0])).action == "wait", "TCP on the fast one retransmits it"
+    assert pick([FAST, SLOW], SendQueue(queued=3, sent_on=[])) == Decision("send", 0, 0, 3, 0, {}), "TCP gave it up"
+    assert pick([FAST, SLOW], SendQueue(queued=3, sent_on=[0, 1])) == Decision("send", 0, 0, 1, 0, {}), "all had it"
+
+
 def test_bad_numbers_are_refused() -> None:
     scheduler = Scheduler("sbfps")
     with pytest.raises(rewindow.UnknownScheduler, match="unknown scheduler 'nope'"):

@@ -464,7 +464,9 @@ def test_lisa_the_fastest_of_several_donors_gives() -> None:
     assert [p.cwnd for p in c.paths] == [20, 14, 90, 10, 10], "30/0.1 is now the highest rate"
 
 
-BASELINES = ["lia", "lisa", "olia", "balia", "ewtcp", "nmcc", "enmcc", "enmcc+"]
+BASELINES = [
+    a.name for a in rewindow.algorithms() if any((o.name, o.values) == ("ssthresh", "none|static") for o in a.options)
+]
 
 
 @pytest.mark.parametrize("mode", ["paper", "kernel"])
@@ -480,6 +482,15 @@ def test_baselines_may_begin_with_the_static_threshold(name: str, mode: str) -> 
     assert c.paths[0].phase == "congestion_avoidance"
     none = Controller(name, paths=[{"cwnd": 40.0, "rtt": 0.1}], mode=mode)
     assert none.paths[0].ssthresh == math.inf
+    c.join({"cwnd": 10.0, "rtt": 0.1})
+    assert c.paths[1].ssthresh == pytest.approx(static, abs=1e-4), "who joins begins with it, too"
+
+
+def test_every_window_based_controller_for_mptcp_may() -> None:
+    """Delays alone end wvegas's slow start."""
+    multipath = [a for a in rewindow.algorithms() if a.kind == "multipath"]
+    without = [a.name for a in multipath if not any(o.name == "ssthresh" and "static" in o.values for o in a.options)]
+    assert without == ["wvegas"]
 
 
 def test_lisa_knows_its_first_slow_start_by_the_threshold_that_it_began_with() -> None:

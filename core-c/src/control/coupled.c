@@ -8,8 +8,16 @@
 #include "fixed_point.h"
 #include "options.h"
 
-static const struct rw_option coupled_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, {0}};
+enum { SSTHRESH = COMMON_OPTIONS };
+
+static const struct rw_option coupled_options[] = {
+    RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, RW_OPTION_SSTHRESH, {0}};
 static const struct rw_word_name coupled_words[] = {{0}};
+
+static void coupled_begin(struct rw_connection *c, uint32_t path)
+{
+	rw_begin_with_ssthresh(c, path, c->option[SSTHRESH] != 0, 0);
+}
 
 static void coupled_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
@@ -35,6 +43,7 @@ const struct rw_control rw_control_coupled = {
     .multipath = 1,
     .options = coupled_options,
     .words = coupled_words,
+    .begin = coupled_begin,
     .ack = coupled_ack,
     .loss = coupled_loss,
 };

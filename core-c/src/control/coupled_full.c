@@ -8,8 +8,13 @@
 #include "fixed_point.h"
 #include "options.h"
 
+enum { SSTHRESH = COMMON_OPTIONS };
+
 static const struct rw_option full_options[] = {
-    RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR("2", "w - W/2 is often not positive; Linux floor, 1 is used by htsim"), {0}};
+    RW_OPTION_MODE_PAPER,
+    RW_OPTION_FLOOR("2", "w - W/2 is often not positive; Linux floor, 1 is used by htsim"),
+    RW_OPTION_SSTHRESH,
+    {0}};
 static const struct rw_word_name full_words[] = {{0}};
 
 /* Of all that are live: a window needs no round trip to be counted. */
@@ -20,6 +25,11 @@ static uint64_t total_q16(const struct rw_connection *c)
 		if (c->path[i].live)
 			total += rw_window_q16(&c->path[i]);
 	return total;
+}
+
+static void full_begin(struct rw_connection *c, uint32_t path)
+{
+	rw_begin_with_ssthresh(c, path, c->option[SSTHRESH] != 0, 0);
 }
 
 static void full_ack(struct rw_connection *c, const struct rw_ack *ack)
@@ -50,6 +60,7 @@ const struct rw_control rw_control_coupled_full = {
     .multipath = 1,
     .options = full_options,
     .words = full_words,
+    .begin = full_begin,
     .ack = full_ack,
     .loss = full_loss,
     .timeout = halve,

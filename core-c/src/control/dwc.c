@@ -9,8 +9,15 @@
 #include "fixed_point.h"
 #include "options.h"
 
-static const struct rw_option dwc_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, {0}};
+enum { SSTHRESH = COMMON_OPTIONS };
+
+static const struct rw_option dwc_options[] = {RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR_LINUX, RW_OPTION_SSTHRESH, {0}};
 static const struct rw_word_name dwc_words[] = {{0}};
+
+static void dwc_begin(struct rw_connection *c, uint32_t path)
+{
+	rw_begin_with_ssthresh(c, path, c->option[SSTHRESH] != 0, 0);
+}
 
 static void dwc_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
@@ -52,6 +59,7 @@ const struct rw_control rw_control_dwc = {
     .detector = "dwc",
     .options = dwc_options,
     .words = dwc_words,
+    .begin = dwc_begin,
     .ack = dwc_ack,
     .loss = dwc_loss,
     .timeout = halve,

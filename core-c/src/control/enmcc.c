@@ -72,15 +72,9 @@ static void enmcc_loss(struct rw_connection *c, uint32_t path)
 
 static void halve(struct rw_connection *c, uint32_t path) { rw_halve(&c->path[path], 0, c->option[MIN_SSTHRESH]); }
 
-static uint64_t first_ssthresh_q16(const struct rw_connection *c)
-{
-	return rw_first_ssthresh_q16(c, c->option[SSTHRESH] != 0, 0);
-}
-
 static void enmcc_begin(struct rw_connection *c, uint32_t path)
 {
-	if (c->path[path].initial)
-		c->path[path].ssthresh_q16 = first_ssthresh_q16(c);
+	rw_begin_with_ssthresh(c, path, c->option[SSTHRESH] != 0, 0);
 }
 
 const struct rw_control rw_control_enmcc = {

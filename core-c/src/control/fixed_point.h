@@ -347,4 +347,11 @@ RW_INLINE uint64_t rw_first_ssthresh_q16(const struct rw_connection *c, int is_s
 	return !is_static ? RW_SSTHRESH_UNSET : whole ? segments_q16 >> 16 << 16 : segments_q16;
 }
 
+/* A subflow in its initial slow start begins with that. */
+RW_INLINE void rw_begin_with_ssthresh(struct rw_connection *c, uint32_t path, int is_static, int whole)
+{
+	if (c->path[path].initial)
+		c->path[path].ssthresh_q16 = rw_first_ssthresh_q16(c, is_static, whole);
+}
+
 #endif

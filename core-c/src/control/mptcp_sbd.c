@@ -8,7 +8,7 @@
 #include "olia.h"
 #include "options.h"
 
-enum { INNER = COMMON_OPTIONS, BEST };
+enum { INNER = COMMON_OPTIONS, BEST, SSTHRESH };
 enum { INNER_OLIA, INNER_LIA };
 
 static const struct rw_option sbd_options[] = {
@@ -16,9 +16,15 @@ static const struct rw_option sbd_options[] = {
     RW_OPTION_FLOOR_LINUX,
     {"inner", "olia|lia", "olia", "what couples a group: the authors' choice, or RFC 6356", RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_OLIA_BEST,
+    RW_OPTION_SSTHRESH,
     {0}};
 
 static const struct rw_word_name sbd_words[] = {RW_OLIA_PATH_WORDS, {0}};
+
+static void sbd_begin(struct rw_connection *c, uint32_t path)
+{
+	rw_begin_with_ssthresh(c, path, c->option[SSTHRESH] != 0, 0);
+}
 
 static void sbd_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
@@ -53,6 +59,7 @@ const struct rw_control rw_control_mptcp_sbd = {
     .detector = "sbd",
     .options = sbd_options,
     .words = sbd_words,
+    .begin = sbd_begin,
     .delivered = rw_olia_delivered,
     .ack = sbd_ack,
     .loss = sbd_loss,

@@ -10,7 +10,7 @@
 #include "lia.h"
 #include "options.h"
 
-enum { BETA_FLOOR = COMMON_OPTIONS, BETA_LOSS, BETA_INSIDE_MAX };
+enum { BETA_FLOOR = COMMON_OPTIONS, BETA_LOSS, BETA_INSIDE_MAX, SSTHRESH };
 enum { PATH_BETA_Q32, PATH_A_Q32, PATH_DELIVERED, PATH_MARKED, PATH_ROUND };
 #define SEEN ((uint64_t)1 << 32)
 #define BETA_ONE_Q32 ((uint64_t)1 << 32)
@@ -28,6 +28,7 @@ static const struct rw_option sbcc_options[] = {
      "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: each beta "
      "within it, as one factor for the whole set has it (S-10)",
      RW_OPTION_CHOICE, 0, 0},
+    RW_OPTION_SSTHRESH,
     {0}};
 
 static const struct rw_word_name sbcc_words[] = {{"beta", 1, PATH_BETA_Q32, 32, 0}, {"a", 1, PATH_A_Q32, 32, 0}, {0}};
@@ -37,11 +38,18 @@ static uint64_t beta_q32(const struct rw_connection *c, const struct rw_path *p)
 	return rw_max64(p->word[PATH_BETA_Q32], (uint64_t)c->option[BETA_FLOOR] << 16);
 }
 
-static void sbcc_begin(struct rw_connection *c, uint32_t path)
+/* A set begins, or a subflow of one. */
+static void sbcc_grouped(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
 	p->word[PATH_BETA_Q32] = BETA_ONE_Q32;
 	p->word[PATH_DELIVERED] = p->word[PATH_MARKED] = p->word[PATH_ROUND] = 0;
+}
+
+static void sbcc_begin(struct rw_connection *c, uint32_t path)
+{
+	sbcc_grouped(c, path);
+	rw_begin_with_ssthresh(c, path, c->option[SSTHRESH] != 0, 0);
 }
 
 static void sbcc_delivered(struct rw_connection *c, const struct rw_ack *ack)
@@ -120,7 +128,7 @@ const struct rw_control rw_control_sbcc = {
     .options = sbcc_options,
     .words = sbcc_words,
     .begin = sbcc_begin,
-    .grouped = sbcc_begin,
+    .grouped = sbcc_grouped,
     .delivered = sbcc_delivered,
     .ack = sbcc_ack,
     .loss = sbcc_loss,
