@@ -313,22 +313,28 @@ def test_without_a_manifest_a_violation_is_told_state_by_state(plain):
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "seconds_max", "reason"),
     [
-        ({"Counter.tla": COUNTER.replace("Init == count = 0", "Init == count = 0 /\\ FALSE")}, "no state was reached"),
-        ({"Counter.tla": COUNTER.replace("Reset ==", "Reset == undefined /\\")}, "TLC exit status 150"),
-        ({"Counter.cfg": HOLDS.replace("= 4", "= 100000000")}, "not finished in 3 s"),
+        (
+            {"Counter.tla": COUNTER.replace("Init == count = 0", "Init == count = 0 /\\ FALSE")},
+            60,
+            "no state was reached",
+        ),
+        ({"Counter.tla": COUNTER.replace("Reset ==", "Reset == undefined /\\")}, 60, "TLC exit status 150"),
+        ({"Counter.cfg": HOLDS.replace("= 4", "= 100000000")}, 3, "not finished in 3 s"),
         (
             {
                 "Counter.tla": COUNTER.replace("EXTENDS Naturals", "EXTENDS Naturals, TLC\nSame == Permutations({})"),
                 "Counter.cfg": HOLDS + "SYMMETRY Same\n",
             },
+            60,
             "a temporal property is not sound under symmetry",
         ),
     ],
 )
-def test_without_a_manifest_no_answer_is_no_success(plain, change, reason):
-    status, _, found = plain({"Counter.tla": COUNTER, "Counter.cfg": HOLDS} | change, "--seconds-max", "3")
+def test_without_a_manifest_no_answer_is_no_success(plain, change, seconds_max, reason):
+    files = {"Counter.tla": COUNTER, "Counter.cfg": HOLDS} | change
+    status, _, found = plain(files, "--seconds-max", str(seconds_max))
     assert status == specs.DIFFERENT
     assert reason in found["theirs Counter"][2]
 
