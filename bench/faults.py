@@ -95,7 +95,7 @@ RECURRENCES = (
     Fault("T counts ACKs, not segments", _SBCC, "	p->word[PATH_MARKED] += ack->marked_segments;", "	p->word[PATH_MARKED] += ack->marked_segments != 0;"),
     Fault("a window of data ends with each ACK", _SBCC, "SEEN | ack->next;", "SEEN | ack->una;"),
     Fault("a window of data ends one ACK late", _SBCC, "(uint32_t)p->word[PATH_ROUND]) < 0)", "(uint32_t)p->word[PATH_ROUND]) <= 0)"),
-    Fault("beta goes on where a set begins", _SBCC, "    .grouped = sbcc_begin,\n", ""),
+    Fault("beta goes on where a set begins", _SBCC, "    .grouped = sbcc_grouped,\n", ""),
     Fault("beta moves outside of a set", _SBCC, "	if (!rw_final_group(p))\n		return;\n", ""),
     Fault("a subflow that joins has no beta", _SBCC, "    .begin = sbcc_begin,\n", ""),
 )  # fmt: skip

@@ -105,7 +105,7 @@ fluid) lists="fluid test" ;;
 *) lists="run fluid test" ;;
 esac
 # Scripts and build folders hold the path of their checkout: those of a copy or of one that was moved are made anew.
-if [ -e .venv/bin/pip ] && ! head -n 3 .venv/bin/pip | grep -qF "$(pwd -P)/.venv/bin/"; then
+if [ -e .venv/bin/pip ] && ! head -n 3 .venv/bin/pip | grep -qF "$(cd .venv && pwd -P)/bin/"; then
 	echo "this checkout was copied or moved: installing anew" >&2
 	rm -rf .venv build
 fi
