@@ -479,6 +479,8 @@ typedef struct rw_algorithm_info {
 uint32_t rw_algorithm_count(void);
 void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info);
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info);
+/* The names of the contract's callbacks (rw_control.h) that the controller has, in the contract's order; null after the last. */
+const char *rw_algorithm_callback(uint32_t index, uint32_t callback);
 
 /* Detectors of shared bottlenecks, described in the same form as controllers. */
 uint32_t rw_detector_count(void);
@@ -496,9 +498,15 @@ typedef struct rw_path_state {
 	uint32_t cwnd_cnt;
 	uint8_t group; /* the set of subflows behind one bottleneck; 0: none */
 	uint8_t group_state; /* rw_group_state of rw_control.h */
+	uint8_t recovering; /* in fast recovery or CWR: its window counts as ssthresh, and does not grow */
 } rw_path_state;
 
-rw_status rw_controller_open(rw_controller **controller, const rw_choice *choice, uint32_t mss_bytes, rw_error *error);
+/*
+ * without: null, or the name of a callback that the controller is to lack, so that the contract's default takes its place and
+ * one sees what the callback contributes. RW_ERROR_BAD_VALUE: it has no such callback, or one that is required.
+ */
+rw_status rw_controller_open(rw_controller **controller, const rw_choice *choice, uint32_t mss_bytes,
+			     const char *without, rw_error *error);
 void rw_controller_close(rw_controller *controller);
 /* Adds a path in this state, without a join. path: receives its number. */
 rw_status rw_controller_place(rw_controller *controller, const rw_path_state *state, uint32_t *path, rw_error *error);
@@ -507,9 +515,33 @@ rw_status rw_controller_join(rw_controller *controller, const rw_path_state *sta
 rw_status rw_controller_leave(rw_controller *controller, uint32_t path, rw_error *error);
 /* Given as a time: the controller's detector learns nothing of the call. */
 #define RW_TIME_UNKNOWN INT64_MIN
-/* marked_segments: how many of the acked ones ECN marked. rtt_ns: 0: no sample. time_ns: on any clock that does not go back. */
-rw_status rw_controller_ack(rw_controller *controller, uint32_t path, uint32_t acked_segments, uint32_t marked_segments,
-			    uint64_t rtt_ns, int64_t time_ns, rw_error *error);
+
+/* What an ACK does to the window of its path. */
+enum rw_growth {
+	RW_GROWTH_ALLOWED,
+	RW_GROWTH_WITHHELD, /* one segment of the window was not in flight */
+	RW_GROWTH_NONE /* the window was not the limit, or the path is recovering */
+};
+
+typedef struct rw_hand_ack {
+	uint32_t path;
+	uint32_t acked_segments; /* newly delivered */
+	uint32_t marked_segments; /* of these: how many ECN marked */
+	uint64_t rtt_ns; /* the sample of the oldest of them; 0: none */
+	uint64_t rtt_newest_ns; /* of the newest; 0: none */
+	int64_t time_ns; /* on any clock that does not go back, or RW_TIME_UNKNOWN */
+	uint8_t growth; /* rw_growth */
+} rw_hand_ack;
+
+/* RW_ERROR_BAD_VALUE too for a path that is recovering and would grow. */
+rw_status rw_controller_ack(rw_controller *controller, const rw_hand_ack *ack, rw_error *error);
+/* Data is sent on the path after idle_ns without any. The window stays: by hand there is no retransmission timer. */
+rw_status rw_controller_idle(rw_controller *controller, uint32_t path, uint64_t idle_ns, int64_t time_ns,
+			     rw_error *error);
+/* The sender is seen to go on doubling. resumed: receives 1 if the controller goes back to slow start for that, else 0. */
+rw_status rw_controller_resume(rw_controller *controller, uint32_t path, uint32_t *resumed, rw_error *error);
+/* How long a tick is of the kernel's clock that the controller counts; 0: it counts none. */
+uint64_t rw_controller_tick_ns(const rw_controller *controller);
 rw_status rw_controller_loss(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
 rw_status rw_controller_ece(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
 rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, int64_t time_ns, rw_error *error);
@@ -544,6 +576,7 @@ typedef struct rw_word_info {
 	uint8_t of_path; /* one for each path, not one for the connection */
 	uint8_t fraction_bits;
 	uint8_t is_signed;
+	uint8_t of_set; /* of a path, and only while that is in a set */
 } rw_word_info;
 
 /* index counts from 0; the name is null after the last. */

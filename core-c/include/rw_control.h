@@ -122,6 +122,7 @@ struct rw_word_name {
 	uint8_t is_signed;
 	uint8_t half; /* index counts 32-bit halves, which are not signed */
 	uint8_t modes; /* a bit for each enum rw_mode in which it means this; 0: in all */
+	uint8_t of_set; /* 1: of a path, and only while that is in a set */
 };
 
 struct rw_control {

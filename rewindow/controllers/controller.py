@@ -14,19 +14,26 @@ from rewindow.core import Choice, check, choices_for, ffi, folded, lib, name_of
 _UNSET = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFFFFFFFFFF
 _GONE = 0xFFFFFFFF
-_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "set", "set_state"}
+_PATH_KEYS = {"cwnd", "rtt", "ssthresh", "cwnd_cnt", "max_packets_out", "recovering", "set", "set_state"}
 _SET_STATES = {"monitor": 0, "judgement": 1, "final": 2}
 _TIME_UNKNOWN = -(1 << 63)
 
 
+_GROWTH = {"allowed": 0, "withheld": 1, "none": 2}
+
+
 @dataclass(frozen=True)
-class _Word:
+class Word:
     """A value of the algorithm's own, as the core keeps it: 64 bits, some of them behind the point."""
 
     index: int
     of_path: bool
+    """One for each path, not one for the connection."""
     bits: int
+    """Behind the binary point."""
     is_signed: bool
+    of_set: bool
+    """It means something only while its path is in a set."""
 
 
 def _q16(segments: float) -> int:
@@ -67,7 +74,7 @@ class Path:
 
     @property
     def cwnd_cnt(self) -> int:
-        """Linux's additive-increase credit, segments; olia's, in 1/1024 of a segment, may be below 0."""
+        """Linux's additive-increase credit, segments, or what the algorithm counts there; it may be below 0."""
         value = int(self._state()[0].cwnd_cnt)
         return value - (1 << 32) if value >> 31 else value
 
@@ -82,6 +89,11 @@ class Path:
         return STATES[int(self._state()[0].group_state)]
 
     @property
+    def recovering(self) -> bool:
+        """It was given so: no loss, timeout or undo has settled its window since."""
+        return bool(self._state()[0].recovering)
+
+    @property
     def phase(self) -> str:
         return name_of(lib.rw_phase_name, self._state()[1]) or "unknown"
 
@@ -93,9 +105,12 @@ class Controller:
     path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
     is the number of the set of subflows behind one bottleneck, for those that couple sets, and `set_state` how far its
     decision is: monitor, judgement or final, which it is by default; `set_state="final"` without a set is the verdict
-    that the path shares its bottleneck with no other. A path that is given `beta` is of set 1 unless `set` says
-    otherwise.
+    that the path shares its bottleneck with no other. A path that is given state which only a set has (`beta`) is of
+    set 1 unless `set` says otherwise. `recovering`: in fast recovery or CWR, where its window counts as `ssthresh` and
+    does not grow.
     Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
+    without: a callback of the contract (`registry.Algorithm.callbacks`) that the controller lacks, to see what it
+    contributes.
 
     Raises UnknownAlgorithm, BadOption.
     """
@@ -106,14 +121,15 @@ class Controller:
         paths: Sequence[Mapping[str, Any]] = (),
         *,
         mss: int = 1460,
+        without: str | None = None,
         **named: object,
     ) -> None:
         self.name = folded(name)
-        probe = self._open(name, {}, mss)
+        probe = self._open(name, {}, mss, without)
         words = self._words(probe)
         state = {k: v for k, v in named.items() if k in words and not words[k].of_path}
         options = {k: v for k, v in named.items() if k not in state}
-        self._handle = self._open(name, options, mss) if options else probe
+        self._handle = self._open(name, options, mss, without) if options else probe
         self._named = self._words(self._handle)  # a mode may have names of its own
         self._indices: list[int] = []
         for key, value in state.items():
@@ -122,24 +138,27 @@ class Controller:
             self._add(path, lib.rw_controller_place)
 
     @staticmethod
-    def _open(name: str, options: dict[str, object], mss: int) -> Any:
+    def _open(name: str, options: dict[str, object], mss: int, without: str | None) -> Any:
         handle, error = ffi.new("rw_controller **"), ffi.new("rw_error *")
         array, keep = choices_for([Choice(name, options)])
-        status = lib.rw_controller_open(handle, array, mss, error)
+        lacks = ffi.NULL if without is None else ffi.new("char[]", without.encode())
+        status = lib.rw_controller_open(handle, array, mss, lacks, error)
         del keep
         check(status, error)
         return ffi.gc(handle[0], lib.rw_controller_close)
 
     @staticmethod
-    def _words(handle: Any) -> dict[str, _Word]:
-        words: dict[str, _Word] = {}
+    def _words(handle: Any) -> dict[str, Word]:
+        words: dict[str, Word] = {}
         info = ffi.new("rw_word_info *")
         while True:
             lib.rw_controller_word_describe(handle, len(words), info)
             if info.name == ffi.NULL:
                 return words
             name = ffi.string(info.name).decode()
-            words[name] = _Word(len(words), bool(info.of_path), info.fraction_bits, bool(info.is_signed))
+            words[name] = Word(
+                len(words), bool(info.of_path), info.fraction_bits, bool(info.is_signed), bool(info.of_set)
+            )
 
     def _set(self, key: str, path: int, value: Any) -> None:
         word = self._named[key]
@@ -153,8 +172,8 @@ class Controller:
             raise ValueError(f"{self.name}: a path has no {', '.join(sorted(unknown))}")
         ssthresh = values.get("ssthresh")
         unset = ssthresh is None or math.isinf(float(ssthresh))
-        # A mark rate of its own is what a path of a set has.
-        place = int(values.get("set") or ("set" not in values and "beta" in values))
+        in_a_set = any(key in values for key, word in self._named.items() if word.of_set)
+        place = int(values.get("set") or ("set" not in values and in_a_set))
         state = ffi.new(
             "rw_path_state *",
             {
@@ -163,6 +182,7 @@ class Controller:
                 "srtt_ns": round(float(values.get("rtt") or 0) * 1e9),
                 "flight_peak_q16": _q16(float(values.get("max_packets_out") or 0)),
                 "cwnd_cnt": int(values.get("cwnd_cnt") or 0) & 0xFFFFFFFF,
+                "recovering": bool(values.get("recovering")),
                 "group": place,
                 "group_state": _SET_STATES[str(values.get("set_state", "final" if place else "monitor"))],
             },
@@ -176,9 +196,19 @@ class Controller:
         return len(self._indices) - 1
 
     @property
+    def words(self) -> dict[str, Word]:
+        """The algorithm's named values in its mode, of which `state` has the numbers."""
+        return dict(self._named)
+
+    @property
     def paths(self) -> list[Path]:
         """In the order given and joined; a path that left raises when it is read."""
         return [Path(self, i) for i in self._indices]
+
+    @property
+    def live(self) -> list[int]:
+        """The numbers of the paths that have not left."""
+        return [number for number, index in enumerate(self._indices) if index != _GONE]
 
     @property
     def state(self) -> dict[str, Any]:
@@ -190,7 +220,7 @@ class Controller:
             values[key] = read if word.of_path else read[0]
         return values
 
-    def _word(self, word: _Word, path: int) -> float:
+    def _word(self, word: Word, path: int) -> float:
         value, error = ffi.new("uint64_t *"), ffi.new("rw_error *")
         check(lib.rw_controller_word(self._handle, word.index, path, value, error), error)
         number = int(value[0])
@@ -219,20 +249,33 @@ class Controller:
         lib.rw_controller_advance(self._handle, round(time * 1e9))
 
     def ack(
-        self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float | None = None, marked: int = 0
-    ) -> None:
-        """acked: segments newly delivered; rtt: this ACK's sample in seconds; time: seconds on any clock, without which
-        a detector is not told; marked: of the segments, how many the ACK reports as marked by ECN."""
+        self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float | None = None, marked: int = 0,
+        *, rtt_newest: float | None = None, growth: str = "allowed",
+    ) -> None:  # fmt: skip
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds, of the oldest; time: seconds on any
+        clock, without which a detector is not told; marked: of the segments, how many the ACK reports as marked by
+        ECN; rtt_newest: the sample of the newest segment, by default rtt; growth: allowed, withheld (one segment of
+        the window was not in flight) or none (the window was not the limit, or the path is recovering)."""
         error = ffi.new("rw_error *")
-        sample = round(rtt * 1e9) if rtt else 0
-        check(
-            lib.rw_controller_ack(self._handle, self._place(path), acked, marked, sample, _ns(time), error),
-            error,
+        if growth not in _GROWTH:
+            raise ValueError(f"growth is one of {', '.join(_GROWTH)}")
+        ack = ffi.new(
+            "rw_hand_ack *",
+            {
+                "path": self._place(path),
+                "acked_segments": acked,
+                "marked_segments": marked,
+                "rtt_ns": round((rtt or 0) * 1e9),
+                "rtt_newest_ns": round(((rtt if rtt_newest is None else rtt_newest) or 0) * 1e9),
+                "time_ns": _ns(time),
+                "growth": _GROWTH[growth],
+            },
         )
+        check(lib.rw_controller_ack(self._handle, ack, error), error)
 
-    def _event(self, function: Any, path: int, *time: int) -> None:
+    def _event(self, function: Any, path: int, *values: Any) -> None:
         error = ffi.new("rw_error *")
-        check(function(self._handle, self._place(path), *time, error), error)
+        check(function(self._handle, self._place(path), *values, error), error)
 
     def loss(self, path: int = 0, time: float | None = None) -> None:
         """A fast retransmit: the window is where recovery leaves it."""
@@ -249,6 +292,21 @@ class Controller:
     def undo(self, path: int = 0) -> None:
         """The last loss, ECN echo or timeout turned out to be none (Eifel, DSACK, F-RTO): what it took comes back."""
         self._event(lib.rw_controller_undo, path)
+
+    def idle(self, path: int = 0, seconds: float = 0.0, time: float | None = None) -> None:
+        """Data is sent after so long without any. The window stays: by hand there is no retransmission timer."""
+        self._event(lib.rw_controller_idle, path, round(seconds * 1e9), _ns(time))
+
+    def resume(self, path: int = 0) -> bool:
+        """The sender is seen to go on doubling: does the controller go back to slow start for that?"""
+        resumed = ffi.new("uint32_t *")
+        self._event(lib.rw_controller_resume, path, resumed)
+        return bool(resumed[0])
+
+    @property
+    def tick(self) -> float | None:
+        """How long a tick is of the kernel's clock that the controller counts, seconds; None: it counts none."""
+        return float(lib.rw_controller_tick_ns(self._handle) / 1e9) or None
 
     def leave(self, path: int) -> None:
         self._event(lib.rw_controller_leave, path)

@@ -1,5 +1,6 @@
 """The registry of controllers, as the core describes it."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,9 +31,12 @@ class Algorithm:
     detector: str | None
     """That places its subflows in sets unless another is chosen; None: it does not use sets."""
     options: tuple[Option, ...]
+    callbacks: tuple[str, ...]
+    """Of a controller: those of the contract (rw_control.h) that it has."""
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """What users choose by: without the callbacks, which are how it is built."""
+        return {name: value for name, value in asdict(self).items() if name != "callbacks"}
 
 
 def text_of(value: Any) -> str:
@@ -60,7 +64,16 @@ def options_of(describe: Any, index: int, count: int) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def _described(count: int, describe: Any, describe_option: Any) -> list[Algorithm]:
+def _callbacks(index: int) -> tuple[str, ...]:
+    found: list[str] = []
+    while (name := lib.rw_algorithm_callback(index, len(found))) != ffi.NULL:
+        found.append(text_of(name))
+    return tuple(found)
+
+
+def _described(
+    count: int, describe: Any, describe_option: Any, callbacks: Callable[[int], tuple[str, ...]]
+) -> list[Algorithm]:
     found = []
     info = ffi.new("rw_algorithm_info *")
     for index in range(count):
@@ -76,6 +89,7 @@ def _described(count: int, describe: Any, describe_option: Any) -> list[Algorith
                 deviations=text_of(info.deviations),
                 detector=None if info.detector == ffi.NULL else text_of(info.detector),
                 options=options,
+                callbacks=callbacks(index),
             )
         )
     return found
@@ -83,9 +97,9 @@ def _described(count: int, describe: Any, describe_option: Any) -> list[Algorith
 
 def algorithms() -> list[Algorithm]:
     """Every controller, in the registry's order."""
-    return _described(lib.rw_algorithm_count(), lib.rw_algorithm_describe, lib.rw_algorithm_option)
+    return _described(lib.rw_algorithm_count(), lib.rw_algorithm_describe, lib.rw_algorithm_option, _callbacks)
 
 
 def detectors() -> list[Algorithm]:
     """Every detector of shared bottlenecks, in the registry's order."""
-    return _described(lib.rw_detector_count(), lib.rw_detector_describe, lib.rw_detector_option)
+    return _described(lib.rw_detector_count(), lib.rw_detector_describe, lib.rw_detector_option, lambda _: ())

@@ -1,9 +1,14 @@
+# ruff: noqa: E402
 """What the integers of each controller must equal: its formula over exact rationals, or over unbounded integers.
 
 A new controller has a line in `PAPER`; in `KERNEL` too where it follows Linux's integers.
 """
 
 from __future__ import annotations
+
+from tests.outcomes import watch
+
+watch(__name__)  # the modules below note what they decide
 
 from tests.oracles.coupled import Balia, Coupled, CoupledFull, Lia, Olia
 from tests.oracles.cubic import LinuxCubic, Rfc9438

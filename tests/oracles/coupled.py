@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
+from typing import ClassVar
 
-from tests.oracles.paths import SEGMENT_BYTES, Oracle, Path, quadratic, rate, total
+from tests.oracles.paths import FIRST_THRESHOLD, SEGMENT_BYTES, Oracle, Path, Setting, Word, quadratic, rate, total
 
 
 @dataclass
 class Coupled(Oracle):
     """Kelly-Voice: I = (w_r/R_r^2)/S^2, D = w/2."""
+
+    settings: ClassVar[Mapping[str, Setting]] = Oracle.settings | FIRST_THRESHOLD
 
     def increase(self, r: int) -> Fraction:
         p = self.paths[r]
@@ -24,24 +28,25 @@ class Coupled(Oracle):
 class CoupledFull(Oracle):
     """NSDI 2011: I = 1/W, D = W/2. A subflow without a sample counts: its window is known."""
 
-    def whole(self) -> Fraction:
-        return total(p.cwnd for p in self.paths if p.live)
+    settings: ClassVar[Mapping[str, Setting]] = Oracle.settings | FIRST_THRESHOLD
+
+    def whole(self, r: int) -> Fraction:
+        """What r has just lost counts as it was."""
+        return total(p.cwnd if p is self.paths[r] else p.window for p in self.paths if p.live)
 
     def increase(self, r: int) -> Fraction:
-        return 1 / self.whole()
+        return 1 / self.whole(r)
 
     def decrease(self, r: int) -> Fraction:
-        return self.whole() / 2
+        return self.whole(r) / 2
 
 
 @dataclass
 class Lia(Oracle):
     """RFC 6356: I = min(max(w/R^2)/S^2, 1/w)."""
 
-    def alpha(self) -> Fraction:
-        paths = [p for p in self.paths if p.counts]
-        whole = total(p.cwnd for p in paths)
-        return whole * max(quadratic(p) for p in paths) / total(rate(p) for p in paths) ** 2
+    results = frozenset({"acks_threshold"})
+    settings: ClassVar[Mapping[str, Setting]] = Oracle.settings | FIRST_THRESHOLD
 
     def increase(self, r: int) -> Fraction:
         p, members = self.paths[r], self.members(r)
@@ -51,16 +56,34 @@ class Lia(Oracle):
         return min(coupled, 1 / p.cwnd)
 
 
-def olia_sets(members: list[Path], rule: str) -> tuple[list[Path], list[Path]]:
+@dataclass
+class OliaPath(Path):
+    interval_bytes: int = 0
+    """Acknowledged between the last two losses."""
+    since_bytes: int = 0
+    """Acknowledged since the last loss."""
+
+    @property
+    def ell(self) -> int:
+        return max(self.interval_bytes, self.since_bytes)
+
+
+OLIA_WORDS = {
+    "loss_interval_bytes": Word("interval_bytes", 0, 10**12),
+    "since_loss_bytes": Word("since_bytes", 0, 10**12),
+}
+
+
+def olia_sets(members: list[OliaPath], rule: str) -> tuple[list[OliaPath], list[OliaPath]]:
     """M, the largest windows, and C, the best paths that are not in M."""
-    largest = max(p.cwnd for p in members)
+    largest = max(p.window for p in members)
     value = {id(p): quality(p, rule) for p in members}
     best = max(value.values())
-    in_m = [p for p in members if p.cwnd == largest]
-    return in_m, [p for p in members if value[id(p)] == best and p.cwnd != largest]
+    in_m = [p for p in members if p.window == largest]
+    return in_m, [p for p in members if value[id(p)] == best and p.window != largest]
 
 
-def quality(p: Path, rule: str) -> Fraction:
+def quality(p: OliaPath, rule: str) -> Fraction:
     """The kernel ranks l/R^2, draft-khalili l*l/R; R as the core counts it, in units of 4 ns."""
     assert p.rtt is not None
     rtt = Fraction(floor(p.rtt * 10**9 / 4))
@@ -70,6 +93,13 @@ def quality(p: Path, rule: str) -> Fraction:
 @dataclass
 class Olia(Oracle):
     """I = (w_r/R_r^2)/S^2 + alpha_r/w_r, which may be negative; D = w/2."""
+
+    path_class: ClassVar[type[Path]] = OliaPath
+    words: ClassVar[Mapping[str, Word]] = OLIA_WORDS
+    results = frozenset({"alpha"})
+    settings: ClassVar[Mapping[str, Setting]] = (
+        Oracle.settings | FIRST_THRESHOLD | {"best": Setting("best", {"kernel": "kernel", "draft": "draft"})}
+    )
 
     best: str = "kernel"
 
@@ -104,6 +134,9 @@ class Olia(Oracle):
 @dataclass
 class Balia(Oracle):
     """alpha = max x/x_r; I = (x_r/R_r)/S^2 (1+alpha)/2 (4+alpha)/5, D = w/2 min(alpha, 1.5). Its floor is 1."""
+
+    results = frozenset({"alpha", "ai_acks", "md"})
+    settings: ClassVar[Mapping[str, Setting]] = Oracle.settings | FIRST_THRESHOLD
 
     floor: Fraction = Fraction(1)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
-from tests.oracles.paths import Oracle, Path, rate, slow_start, total
+from tests.oracles.paths import FIRST_THRESHOLD, Oracle, Path, Setting, rate, slow_start, total
 
 
 def growth_rate(p: Path) -> Fraction:
     """Omega: 1/R^2 in congestion avoidance, w/R^2 in slow start."""
     assert p.rtt is not None
-    return (p.cwnd if p.in_slow_start else 1) / p.rtt**2
+    return (p.window if p.in_slow_start else 1) / p.rtt**2
 
 
 @dataclass
 class Nmcc(Oracle):
     """Each step is Reno's over m^2 = sum Omega / max Omega, in slow start too."""
+
+    settings: ClassVar[Mapping[str, Setting]] = Oracle.settings | FIRST_THRESHOLD
 
     def m_squared(self, r: int) -> Fraction:
         if not self.paths[r].counts:
@@ -36,11 +40,16 @@ class Nmcc(Oracle):
 class Enmcc(Nmcc):
     """And D = w/2 m_th, m_th = max p S^2 / sum p x^2 within [1, min(cap, n)], p = 2/max_packets_out^2."""
 
+    results = frozenset({"m_th", "m_th_clamped"})
+    settings: ClassVar[Mapping[str, Setting]] = Nmcc.settings | {
+        "mth_cap": Setting("cap", {"2": Fraction(2), "1.25": Fraction(5, 4), "1": Fraction(1)})
+    }
+
     cap: Fraction = Fraction(2)
 
     def m_th_raw(self, r: int) -> Fraction:
         members = self.members(r)
-        p = [2 / (q.peak or max(q.cwnd, Fraction(1))) ** 2 for q in members]
+        p = [2 / (q.peak or q.window) ** 2 for q in members]
         x = [rate(q) for q in members]
         return max(p) * total(x) ** 2 / total(a * b**2 for a, b in zip(p, x, strict=True))
 

@@ -1,20 +1,29 @@
 """What every oracle is made of: paths, sums over them, and the events that a connection has.
 
 Exact rationals; logarithms, powers and roots in 50 digits. Windows in segments, times in seconds.
+
+An algorithm's oracle is a class of `Oracle`. The events (`ack`, `loss`, `timeout`, ...) are the caller's, as
+core-c/include/rw_control.h has them. What an algorithm does in them is in the methods under "What an algorithm says",
+which are the callbacks of that contract. `Oracle.words` names what the algorithm keeps of each path, as the C file
+names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, getcontext
 from fractions import Fraction
+from typing import Any, ClassVar
 
 getcontext().prec = 50
 
 FLOOR = Fraction(2)
 LARGEST = Fraction(1 << 20)
 SEGMENT_BYTES = 1460
+STATIC = Fraction(65535 * 65536 // SEGMENT_BYTES, 65536)
+"""65535 bytes, in segments of which the controllers keep 16 fractional bits."""
+NS = 10**9
 
 
 def decimal(x: Fraction) -> Decimal:
@@ -33,39 +42,68 @@ def total(values: Iterable[Fraction]) -> Fraction:
     return sum(values, Fraction(0))
 
 
+def smoothed(srtt: Fraction | None, sample: Fraction) -> Fraction:
+    """RFC 6298's, in whole nanoseconds."""
+    if srtt is None:
+        return sample
+    was, now = int(srtt * NS), int(sample * NS)
+    step = abs(now - was) // 8
+    return Fraction(was + step if now > was else was - step, NS)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A value of the algorithm's own, by the name that the C file gives it, and where the oracle keeps it."""
+
+    attribute: str
+    least: int = 0
+    most: int = 0
+    """Bounds of what a path may be given; both 0: it is not given, it follows from events."""
+    tolerance: Fraction = Fraction(0)
+    """By which the controller may differ after one event."""
+
+    @property
+    def is_given(self) -> bool:
+        return self.most > self.least
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option that the oracle has: which attribute it sets, and to what, for some of its values."""
+
+    attribute: str
+    values: Mapping[str, Any]
+
+
 @dataclass
 class Path:
     cwnd: Fraction
     rtt: Fraction | None
+    """Smoothed; None: there was no sample."""
     ssthresh: Fraction | None = None
     """None: not set, the path is in its initial slow start."""
     peak: Fraction = Fraction(0)
     """The largest flight between the last two reductions; 0: there were none."""
-    interval_bytes: int = 0
-    """OLIA: acknowledged between the last two losses."""
-    since_bytes: int = 0
-    """OLIA: acknowledged since the last loss."""
-    beta: Fraction = Fraction(1)
     group: int = 0
     """The set of subflows behind one bottleneck; 0: none."""
+    group_state: str = ""
+    """monitor, judgement or final; "": final in a set, monitor outside of one."""
+    recovering: bool = False
+    """Its window counts as ssthresh, and does not grow."""
     live: bool = True
     flight: Fraction = Fraction(0)
     """The largest since the last reduction; 0: no ACK came."""
-    ignore: int = 0
-    """LISA: ACKed segments that still do not count."""
     una: int = 0
-    round_end: int | None = None
-    """SB-CC: the window of data under way, in segments; a whole window is in flight."""
-    delivered: int = 0
-    marked: int = 0
-
-    @property
-    def initial(self) -> bool:
-        return self.ssthresh is None
+    """Segments acknowledged: a sequence number. A whole window is in flight."""
 
     @property
     def in_slow_start(self) -> bool:
         return self.ssthresh is None or self.cwnd < self.ssthresh
+
+    @property
+    def window(self) -> Fraction:
+        """That counts in sums."""
+        return self.ssthresh if self.recovering and self.ssthresh is not None else self.cwnd
 
     @property
     def counts(self) -> bool:
@@ -73,8 +111,13 @@ class Path:
         return self.live and self.rtt is not None
 
     @property
-    def ell(self) -> int:
-        return max(self.interval_bytes, self.since_bytes)
+    def is_final(self) -> bool:
+        return self.group_state == "final" if self.group_state else self.group > 0
+
+    @property
+    def final_group(self) -> int:
+        """The set that it is coupled with: only a final one couples."""
+        return self.group if self.is_final else 0
 
 
 def slow_start(p: Path, acked: Fraction) -> Fraction:
@@ -86,14 +129,46 @@ def slow_start(p: Path, acked: Fraction) -> Fraction:
     return acked - step
 
 
+FIRST_THRESHOLD = {"ssthresh": Setting("static", {"none": False, "static": True})}
+"""The option of the papers' baselines."""
+
+
 @dataclass
 class Oracle:
     """One connection. An algorithm says `increase`, for each acked segment of congestion avoidance, and `decrease`."""
 
-    paths: list[Path] = field(default_factory=list)
-    floor: Fraction = FLOOR
+    path_class: ClassVar[type[Path]] = Path
+    words: ClassVar[Mapping[str, Word]] = {}
+    """Of a path: what the algorithm keeps, which tests give to paths and compare after each event."""
+    connection_words: ClassVar[Mapping[str, Word]] = {}
+    """Of the connection; only compared."""
+    results: ClassVar[frozenset[str]] = frozenset()
+    """Words of a path that only tell what the last step was made of: nothing depends on them."""
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "min_ssthresh": Setting("floor", {"1": Fraction(1), "2": Fraction(2), "7.5": Fraction(15, 2)})
+    }
+    """Options that the oracle has; the first value of the registry is the attribute's default."""
 
-    def members(self, r: int) -> list[Path]:
+    decided_elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Decisions as they are written, or the functions that make them, that another test compares: which one."""
+
+    paths: list[Any] = field(default_factory=list)
+    floor: Fraction = FLOOR
+    static: bool = False
+    """ssthresh=static: a subflow begins with 65535 bytes."""
+    undecided: bool = field(default=False, init=False)
+    """A decision was so close that rounding makes it."""
+    prior: dict[int, tuple[Fraction, Fraction | None]] = field(default_factory=dict, init=False)
+    """Window and ssthresh before the last reduction of a path, which may be undone."""
+
+    def __post_init__(self) -> None:
+        self.untold = any(p.is_final for p in self.paths)
+        for r in range(len(self.paths)):
+            self.begin_path(r)
+
+    # What an algorithm says: the contract's callbacks, with its defaults.
+
+    def members(self, r: int) -> list[Any]:
         """The paths that couple with r."""
         return [p for p in self.paths if p.counts]
 
@@ -115,23 +190,85 @@ class Oracle:
         """The paths that a loss on r reduces."""
         yield r
 
-    def ack(self, r: int, acked: int, marked: int = 0) -> None:
-        p = self.paths[r]
-        self.delivered(r, acked, marked)
-        p.flight = max(p.flight, p.cwnd)
-        self.grow(r, acked)
-        p.cwnd = min(max(p.cwnd, Fraction(1)), LARGEST)
-
-    def delivered(self, r: int, acked: int, marked: int) -> None:
-        """Before the window grows."""
-
     def grow(self, r: int, acked: int) -> None:
+        """`ack` of the contract."""
         rest = slow_start(self.paths[r], Fraction(acked))
         if rest:
             self.paths[r].cwnd += rest * self.increase(r)
 
     def reduced(self, r: int) -> None:
         """After the decrease was computed: any loss, mark or timeout on r."""
+
+    def undone(self, r: int) -> None:
+        """Its window and ssthresh are back."""
+
+    def begin(self, r: int) -> None:
+        """It has taken its place."""
+        if self.static and self.paths[r].ssthresh is None:
+            self.paths[r].ssthresh = STATIC
+
+    def joined(self, r: int) -> None: ...
+
+    def leaving(self, r: int) -> None:
+        """It still is live."""
+
+    def delivered(self, r: int, acked: int, marked: int) -> None: ...
+
+    def sampled(self, r: int, rtt: Fraction | None, newest: Fraction | None) -> None:
+        """An RTT, of the oldest and of the newest segment that the ACK covers; the smoothed one has it already."""
+
+    def withheld(self, r: int, acked: int) -> None: ...
+
+    def idled(self, r: int, seconds: Fraction, now: Fraction) -> None: ...
+
+    def grouped(self, r: int) -> None:
+        """Its set, or how final that is, has changed."""
+
+    def regrouped(self) -> None:
+        """All paths of one decision have been told of."""
+
+    def resumes(self, r: int) -> bool:
+        """The sender is seen to go on doubling: back to slow start?"""
+        return False
+
+    def above(self, a: Fraction, b: Fraction, within: Fraction) -> bool:
+        """a > b, for what the controller rounds: where they are closer than `within` nobody knows."""
+        self.undecided = self.undecided or abs(a - b) <= within
+        return a > b
+
+    # What happens to a connection.
+
+    def begin_path(self, r: int) -> None:
+        self.begin(r)
+        if self.paths[r].rtt is not None:
+            self.sampled(r, self.paths[r].rtt, None)
+
+    def tell_given_sets(self) -> None:
+        """The sets that paths were given are complete with the first event."""
+        if self.untold:
+            self.untold = False
+            self.regrouped()
+
+    def ack(
+        self, r: int, acked: int, marked: int = 0, rtt: Fraction | None = None, newest: Fraction | None = None,
+        now: Fraction = Fraction(0), growth: str = "allowed",
+    ) -> None:  # fmt: skip
+        self.tell_given_sets()
+        p = self.paths[r]
+        p.una += acked
+        if acked:
+            self.delivered(r, acked, marked)
+        if rtt is not None:
+            p.rtt = smoothed(p.rtt, rtt)
+        if rtt is not None or newest is not None:
+            self.sampled(r, rtt, newest)
+        if growth == "withheld":
+            self.withheld(r, acked)
+        if growth != "allowed":
+            return
+        p.flight = max(p.flight, p.cwnd)
+        self.grow(r, acked)
+        p.cwnd = min(max(p.cwnd, Fraction(1)), LARGEST)
 
     def end_interval(self, p: Path) -> None:
         if p.flight:
@@ -143,30 +280,83 @@ class Oracle:
         p.ssthresh = max(p.cwnd - decrease, self.floor)
         p.cwnd = p.ssthresh
 
+    def begin_reduction(self, r: int) -> None:
+        self.tell_given_sets()
+        p = self.paths[r]
+        quarters = Fraction(int(p.cwnd) // 2 + int(p.cwnd) // 4)
+        self.prior[r] = p.cwnd, None if p.ssthresh is None else max(p.ssthresh, quarters)
+        self.end_interval(p)
+
     def loss(self, r: int) -> None:
-        self.end_interval(self.paths[r])
-        for k in list(self.reacting(r)):
-            self.reduce(k, self.decrease(k))
+        self.begin_reduction(r)
+        for k, decrease in [(k, self.decrease(k)) for k in self.reacting(r)]:
+            self.reduce(k, decrease)
         self.reduced(r)
+        self.paths[r].recovering = False
 
     def ece(self, r: int) -> None:
-        self.end_interval(self.paths[r])
+        self.begin_reduction(r)
         self.reduce(r, self.marked_decrease(r))
         self.reduced(r)
+        self.paths[r].recovering = False
 
     def timeout(self, r: int) -> None:
-        self.end_interval(self.paths[r])
+        self.begin_reduction(r)
         self.reduce(r, self.timeout_decrease(r))
         self.paths[r].cwnd = Fraction(1)
         self.reduced(r)
+        self.paths[r].recovering = False
+
+    def undo(self, r: int) -> None:
+        self.tell_given_sets()
+        p = self.paths[r]
+        cwnd, ssthresh = self.prior.pop(r)
+        p.cwnd = max(p.cwnd, cwnd)
+        assert p.ssthresh is not None
+        p.ssthresh = None if ssthresh is None else max(p.ssthresh, ssthresh)
+        self.undone(r)
+        p.recovering = False
+
+    def idle(self, r: int, seconds: Fraction, now: Fraction) -> None:
+        self.tell_given_sets()
+        self.idled(r, seconds, now)
+
+    def resume(self, r: int) -> bool:
+        self.tell_given_sets()
+        return self.resumes(r)
+
+    def place(self, r: int, group: int, state: str) -> None:
+        p = self.paths[r]
+        now = "final" if p.is_final else p.group_state or "monitor"
+        if (p.group, now) != (group, state):
+            p.group, p.group_state = group, state
+            self.grouped(r)
+
+    def verdict(self, sets: Mapping[int, int], state: str) -> None:
+        """A detector's decision on these paths; 0: no set."""
+        self.tell_given_sets()
+        for r, group in sets.items():
+            self.place(r, group, state)
+        self.regrouped()
 
     def join(self, p: Path) -> None:
         self.paths.append(p)
+        self.begin_path(len(self.paths) - 1)
+        self.joined(len(self.paths) - 1)
 
     def leave(self, r: int) -> None:
+        """A set of which fewer than two are left dissolves."""
+        self.tell_given_sets()
+        group = self.paths[r].group
+        others = [k for k, q in enumerate(self.paths) if k != r and q.live and q.group == group]
+        if group and len(others) == 1:
+            for k in (r, others[0]):
+                self.place(k, 0, "monitor")
+            self.regrouped()
+        self.leaving(r)
         self.paths[r].live = False
 
-    def least_rtt(self, members: list[Path]) -> Fraction:
+    def least_rtt(self, members: list[Any]) -> Fraction:
         return min(_rtt(p) for p in members)
 
 
@@ -177,9 +367,9 @@ def _rtt(p: Path) -> Fraction:
 
 def rate(p: Path) -> Fraction:
     """x = w/R."""
-    return p.cwnd / _rtt(p)
+    return p.window / _rtt(p)
 
 
 def quadratic(p: Path) -> Fraction:
     """w/R^2."""
-    return p.cwnd / _rtt(p) ** 2
+    return p.window / _rtt(p) ** 2

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
-from tests.oracles.paths import Oracle, square_root
+from tests.oracles.paths import FIRST_THRESHOLD, Oracle, Setting, square_root
 
 
 @dataclass
 class NewReno(Oracle):
-    """Also `uncoupled`: the same on each subflow."""
+    """Also `uncoupled`: the same on each subflow. Estimates of ssthresh are compared in test_estimators.py."""
+
+    results = frozenset({"ssth"})
 
 
 @dataclass
@@ -19,6 +23,10 @@ class Ewtcp(Oracle):
 
     No rate enters: all that joined count.
     """
+
+    settings: ClassVar[Mapping[str, Setting]] = (
+        Oracle.settings | FIRST_THRESHOLD | {"ewtcp_a": Setting("weight", {"inv_n2": "inv_n2", "inv_sqrt": "inv_sqrt"})}
+    )
 
     weight: str = "inv_n2"
 

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rewindow
 from rewindow import Controller
 from tests.driving import (
+    ALGORITHMS,
+    KINDS,
+    Clock,
     Event,
+    Model,
     acks,
-    applicable,
+    any_paths,
     apply,
-    as_given,
-    at_an_edge,
     compare,
+    courses,
+    decided,
     drive,
-    events,
+    events_on,
+    history,
+    kernel_paths,
+    kinds_of,
     path_lists,
     rtts,
+    uses_sets,
     windows,
 )  # fmt: skip
-from tests.oracles import KERNEL, OTHER, PAPER, Path
+from tests.oracles import KERNEL, OTHER, PAPER, Oracle, Path
+from tests.oracles.linux import KernelPath, KernelReno
+from tests.outcomes import missed, recorded
 
-ALGORITHMS = {a.name: a for a in rewindow.algorithms()}
 MULTIPATH = [a.name for a in ALGORITHMS.values() if a.kind == "multipath"]
 IN_PAPER_MODE = [name for name in ALGORITHMS if name in PAPER]
+IN_KERNEL_MODE = [name for name in ALGORITHMS if name in KERNEL]
+IN_ITS_MODES = [(n, "paper") for n in IN_PAPER_MODE] + [(n, "kernel") for n in IN_KERNEL_MODE]
+EXAMPLES = 400
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -43,70 +59,193 @@ def test_no_oracle_is_left_over(name: str) -> None:
     assert name in ALGORITHMS
 
 
+@pytest.mark.parametrize(("name", "mode"), IN_ITS_MODES)
+def test_an_oracle_has_the_words_and_options_of_its_controller(name: str, mode: str) -> None:
+    """What a controller keeps of a path is compared with its oracle, or told to be no more than a result."""
+    oracle = PAPER[name] if mode == "paper" else KERNEL[name]
+    of_path = {word for word, known in Controller(name, mode=mode).words.items() if known.of_path}
+    unknown = of_path - set(oracle.words) - oracle.results
+    assert not unknown, f"add {unknown} to `words` of the oracle of {name}, or to `results` if nothing depends on it"
+    options = {o.name: o for o in ALGORITHMS[name].options}
+    fresh = oracle()
+    for option, setting in oracle.settings.items():
+        if option in options:
+            default = setting.values[options[option].default]
+            assert getattr(fresh, setting.attribute) == default, (
+                f"{option}: the registry's default is the oracle's, too"
+            )
+
+
 @pytest.mark.parametrize("name", IN_PAPER_MODE)
 @settings(max_examples=150, deadline=None)
-@given(paths=path_lists(avoidance=True), acked=acks, data=st.data())
-def test_increase(name: str, paths: list[Path], acked: int, data: st.DataObject) -> None:
+@given(data=st.data(), acked=acks)
+def test_increase(name: str, data: st.DataObject, acked: int) -> None:
     """A step of congestion avoidance, from any state."""
-    event = Event("a", data.draw(st.integers(0, len(paths) - 1)), acked)
-    step(name, paths, event)
+    paths = data.draw(path_lists("avoidance", of=PAPER[name], name=name))
+    step(name, paths, Event("ack", data.draw(st.integers(0, len(paths) - 1)), acked))
 
 
-@pytest.mark.parametrize("kind", ["l", "e", "t"])
+@pytest.mark.parametrize("kind", ["loss", "ece", "timeout"])
 @pytest.mark.parametrize("name", IN_PAPER_MODE)
 @settings(max_examples=60, deadline=None)
-@given(paths=path_lists(avoidance=True), data=st.data())
-def test_decrease(name: str, kind: str, paths: list[Path], data: st.DataObject) -> None:
+@given(data=st.data())
+def test_decrease(name: str, kind: str, data: st.DataObject) -> None:
     """Of a loss, an ECN echo, a timeout, from any state."""
+    paths = data.draw(path_lists("avoidance", of=PAPER[name], name=name, recoveries=True))
     event = Event(kind, data.draw(st.integers(0, len(paths) - 1)))
     controller = step(name, paths, event)
-    if kind == "t":
+    if kind == "timeout":
         assert controller.paths[event.path].cwnd == 1.0
 
 
-def step(name: str, paths: list[Path], event: Event) -> Controller:
-    controller, oracle = drive(name, paths, mode="paper"), PAPER[name](paths)
+def step(name: str, paths: list[Any], event: Event) -> Controller:
+    controller, oracle = drive(name, paths, PAPER[name], mode="paper"), PAPER[name](paths)
     before = [p.cwnd for p in paths]
     apply(oracle, name, event)
     apply(controller, name, event)
+    decided(oracle)
     compare(controller, oracle, before, event)
     return controller
 
 
-@pytest.mark.parametrize("name", IN_PAPER_MODE)
-@settings(max_examples=80, deadline=None)
-@given(paths=path_lists(), happens=st.lists(events(), max_size=25))
-def test_any_order_of_events(name: str, paths: list[Path], happens: list[Event]) -> None:
-    """Slow starts, joins, leaves and places used again in between; within bounds at every event."""
-    controller, oracle = drive(name, paths, mode="paper"), PAPER[name](paths)
+def drawn_paths(name: str, mode: str) -> st.SearchStrategy[list[Any]]:
+    if mode == "kernel":
+        return kernel_paths(KERNEL[name], name)
+    return any_paths(name, PAPER[name])
+
+
+def oracle_of(name: str, mode: str) -> type[Any]:
+    return PAPER[name] if mode == "paper" else KERNEL[name]
+
+
+@pytest.mark.parametrize(("name", "mode"), IN_ITS_MODES)
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@given(data=st.data())
+def test_any_order_of_events(name: str, mode: str, data: st.DataObject) -> None:
+    """Slow starts, recoveries, joins, sets, samples, undone losses in between; compared at every event."""
+    history(data, name, oracle_of(name, mode), data.draw(drawn_paths(name, mode)), mode)
+
+
+@pytest.mark.parametrize(("name", "mode"), IN_ITS_MODES)
+def test_the_comparison_reaches_every_event_and_outcome(name: str, mode: str) -> None:
+    """Of a fixed number of histories: each kind of event comes, and each decision in the oracle's own class goes each
+    way. What is never decided otherwise is not compared."""
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+              suppress_health_check=SLOW)  # fmt: skip
+    @given(data=st.data())
+    def histories(data: st.DataObject) -> None:
+        counts.update(history(data, name, oracle_of(name, mode), data.draw(drawn_paths(name, mode)), mode))
+
+    with recorded() as seen:
+        histories()
+    assert set(counts) == set(kinds_of(name))
+    oracle = oracle_of(name, mode)
+    own = {
+        (c.__module__, c.__name__)
+        for c in (oracle, oracle.path_class)
+        if c not in (Oracle, Path, KernelReno, KernelPath)
+    }
+    one_sided = [
+        f"{d.function}, line {d.line}: {d.text}"
+        for d in missed(seen, own)
+        if not {d.text, d.function} & set(oracle.decided_elsewhere)
+    ]
+    assert not one_sided, "\n".join(one_sided)
+
+
+def observed(
+    name: str, mode: str, options: dict[str, str], paths: list[Any], happens: list[Event], without: str | None
+) -> list[Any]:
+    """All that a controller shows of itself in this history."""
+    controller, clock = drive(name, paths, without=without, mode=mode, **options), Clock()
+    seen: list[Any] = [controller.tick]
     for event in happens:
-        if not applicable(event, oracle.paths):
-            continue
-        if at_an_edge(oracle, event.kind):
-            return
-        before = [p.cwnd for p in oracle.paths]
-        apply(oracle, name, event)
-        apply(controller, name, event)
-        compare(controller, oracle, before, event)
+        seen.append(apply(controller, name, event, clock))
+        clock.now += event.wait
+        if event.path in controller.live:
+            p = controller.paths[event.path]
+            seen.append((p.cwnd, p.ssthresh, p.cwnd_cnt, p.phase))
+    return [*seen, controller.state]
+
+
+def registry_options(name: str) -> st.SearchStrategy[dict[str, str]]:
+    """Any choice of the registry, for each option that is one."""
+    choices = {
+        o.name: o.values.split("|") for o in ALGORITHMS[name].options if "|" in o.values and o.name != "detector"
+    }
+    drawn = st.fixed_dictionaries({k: st.sampled_from(v) for k, v in choices.items() if k != "mode"})
+    return drawn.map(lambda d: d | {"detector": "none"}) if uses_sets(name) else drawn
+
+
+REQUIRED = {"ack", "loss"}
+SHOWN_ELSEWHERE = {
+    "cubic": {
+        "resume": "test_hystart_that_hangs_on_the_clocks_is_overruled_by_the_flight",
+        "withheld": "test_a_cubic_window_one_above_the_flight_keeps_its_curve",
+    },
+}
+"""Callbacks that only a capture makes a difference for: the test of test_linux_senders.py that compares them."""
+
+
+class AllMatter(Exception):
+    """Nothing is left to look for."""
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_callback_matters_to_what_is_driven(name: str) -> None:
+    """Without it, some history of those that are drawn comes out otherwise: it is called, and what it does is seen."""
+    left = set(ALGORITHMS[name].callbacks) - REQUIRED - set(SHOWN_ELSEWHERE.get(name, {}))
+
+    @settings(max_examples=1000, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+              suppress_health_check=SLOW)  # fmt: skip
+    @given(data=st.data())
+    def search(data: st.DataObject) -> None:
+        mode, options = data.draw(st.sampled_from(["paper", "kernel"])), data.draw(registry_options(name))
+        paths = [whole(p) for p in data.draw(any_paths(name, most=2))]
+        course = data.draw(courses(kinds_of(name)))
+        happens, model, clock = [], Model(paths_of(paths)), Clock()
+        for _ in range(data.draw(st.integers(5, 40))):
+            happens.append(data.draw(events_on(model, course)))
+            apply(model, name, happens[-1], clock)
+            clock.now += happens[-1].wait
+        whole_one = observed(name, mode, options, paths, happens, None)
+        left.difference_update([c for c in left if observed(name, mode, options, paths, happens, c) != whole_one])
+        if not left:
+            raise AllMatter
+
+    with contextlib.suppress(AllMatter):
+        search()
+    assert not left, f"{left} of {name} can be left out, and nothing that tests/driving.py draws shows it"
+
+
+def paths_of(paths: list[Path]) -> list[Path]:
+    return [Path(p.cwnd, p.rtt, p.ssthresh, p.peak, p.group, p.group_state, p.recovering) for p in paths]
+
+
+def whole(p: Any) -> Path:
+    ssthresh = None if p.ssthresh is None else Fraction(int(p.ssthresh))
+    return Path(Fraction(int(p.cwnd)), p.rtt, ssthresh, p.peak, p.group, p.group_state, p.recovering)
 
 
 @pytest.mark.parametrize("mode", ["paper", "kernel"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-@settings(max_examples=60, deadline=None)
-@given(paths=path_lists(), happens=st.lists(events(), max_size=40))
-def test_windows_have_bounds(name: str, mode: str, paths: list[Path], happens: list[Event]) -> None:
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@given(data=st.data())
+def test_windows_have_bounds(name: str, mode: str, data: st.DataObject) -> None:
     """Between 1 and 2^20 segments; ssthresh never below the floor."""
-    controller = drive(name, [whole(p) for p in paths] if mode == "kernel" else paths, mode=mode)
-    model = list(paths)
-    for event in happens:
-        if not applicable(event, model):
-            continue
-        if event.kind == "j":
-            model.append(Path(Fraction(10), None))
-        apply(controller, name, event)
-        if event.kind == "x":
-            model[event.path].live = False
-        for i, p in enumerate(model):
+    paths = data.draw(any_paths(name))
+    paths = [whole(p) for p in paths] if mode == "kernel" else paths
+    named: dict[str, Any] = {"detector": "none"} if uses_sets(name) else {}
+    controller, model, clock = drive(name, paths, mode=mode, **named), Model(paths_of(paths)), Clock()
+    course = data.draw(courses(kinds_of(name)))
+    for _ in range(data.draw(st.integers(0, 40))):
+        event = data.draw(events_on(model, course))
+        apply(controller, name, event, clock)
+        apply(model, name, event, clock)
+        clock.now += event.wait
+        for i, p in enumerate(model.paths):
             if not p.live:
                 continue
             got = controller.paths[i]
@@ -116,21 +255,18 @@ def test_windows_have_bounds(name: str, mode: str, paths: list[Path], happens: l
                 assert got.cwnd == int(got.cwnd)
 
 
-def whole(p: Path) -> Path:
-    return Path(Fraction(int(p.cwnd)), p.rtt, None if p.ssthresh is None else Fraction(int(p.ssthresh)), p.peak)
-
-
 NEVER_NEWRENO = {"wvegas": "it listens to delay; test_kernel_controllers.py says what it is alone"}
 NEVER_FASTER_THAN_RENO = {"lia", "lisa", "css", "ewtcp", "coupled-full", "nmcc", "enmcc", "enmcc+", "sbcc", "dwc"}
 
 
 @pytest.mark.parametrize("name", sorted(NEVER_FASTER_THAN_RENO & set(ALGORITHMS)))
 @settings(max_examples=100, deadline=None)
-@given(paths=path_lists(avoidance=True), acked=acks)
-def test_no_step_is_longer_than_renos(name: str, paths: list[Path], acked: int) -> None:
+@given(data=st.data(), acked=acks)
+def test_no_step_is_longer_than_renos(name: str, data: st.DataObject, acked: int) -> None:
     """Bit by bit: not a unit of rounding above."""
+    paths = data.draw(path_lists("avoidance", of=PAPER[name], name=name))
     for r in range(len(paths)):
-        ours, reno = drive(name, paths, mode="paper"), drive("newreno", [paths[r]], mode="paper")
+        ours, reno = drive(name, paths, PAPER[name], mode="paper"), drive("newreno", [paths[r]], mode="paper")
         ours.ack(r, acked)
         reno.ack(0, acked)
         assert ours.paths[r].cwnd <= reno.paths[0].cwnd
@@ -139,7 +275,8 @@ def test_no_step_is_longer_than_renos(name: str, paths: list[Path], acked: int) 
 @pytest.mark.parametrize("name", [name for name in MULTIPATH if name not in NEVER_NEWRENO])
 @settings(max_examples=100, deadline=None)
 @given(
-    cwnd=windows, rtt=rtts, acked=acks, happens=st.lists(st.sampled_from("aaalet"), max_size=30),
+    cwnd=windows, rtt=rtts, acked=acks,
+    happens=st.lists(st.sampled_from(["ack", "ack", "ack", "loss", "ece", "timeout"]), max_size=30),
     begins=st.sampled_from(["alone", "others left"]),
 )  # fmt: skip
 def test_one_path_is_newreno(
@@ -152,31 +289,47 @@ def test_one_path_is_newreno(
     newreno = drive("newreno", [given_path], mode="paper")
     if begins == "others left":
         ours.leave(1)
-    for kind in ["a", *happens]:
+    for kind in ["ack", *happens]:
         event = Event(kind, 0, acked)
         apply(ours, name, event)
         apply(newreno, name, event)
         assert (ours.paths[0].cwnd, ours.paths[0].ssthresh) == (newreno.paths[0].cwnd, newreno.paths[0].ssthresh)
 
 
-@pytest.mark.parametrize("name", [n for n in ALGORITHMS if n in PAPER])
-@settings(max_examples=40, deadline=None)
-@given(happens=st.lists(events("aaalet"), min_size=1, max_size=20))
-def test_a_place_is_used_again_from_scratch(name: str, happens: list[Event]) -> None:
-    """What a path that left has been through is not in the one that takes its place."""
+@pytest.mark.parametrize("mode", ["paper", "kernel"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@given(data=st.data())
+def test_a_place_is_used_again_from_scratch(name: str, mode: str, data: st.DataObject) -> None:
+    """What a path that left has been through is not in the one that takes its place, nor in what that one does."""
     first, second = Path(Fraction(20), Fraction(1, 10), Fraction(2)), Path(Fraction(30), Fraction(1, 20), Fraction(2))
-    used, fresh = drive(name, [first, second], mode="paper"), drive(name, [first, second], mode="paper")
-    for event in happens:
-        if event.kind == "t" or name == "dwc":
-            event.path = 1
-        event.path = 1
-        apply(used, name, event)
+    named: dict[str, Any] = {"detector": "none"} if uses_sets(name) else {}
+    used, fresh = (drive(name, [first, second], mode=mode, **named) for _ in range(2))
+    course = data.draw(courses([kind for kind in KINDS if kind not in ("join", "leave")]))
+    model, clock = Model(paths_of([first, second])), Clock()
+    model.paths[0].live = False  # events are the second's alone
+    for _ in range(data.draw(st.integers(1, 20))):
+        event = data.draw(events_on(model, course))
+        apply(used, name, event, clock)
+        apply(model, name, event, clock)
+        clock.now += event.wait
     for c in (used, fresh):
         c.leave(1)
-        c.join(as_given(name, Path(Fraction(10), Fraction(1, 20))))
-    ours = {k: v[1] for k, v in used.state.items() if isinstance(v, list)}
-    assert ours == {k: v[1] for k, v in fresh.state.items() if isinstance(v, list)}
-    assert (used.paths[2].cwnd, used.paths[2].ssthresh) == (fresh.paths[2].cwnd, fresh.paths[2].ssthresh)
+        c.join({"cwnd": 10.0, "rtt": 0.05})
+    model.leave(1)
+    model.join(Path(Fraction(10), Fraction(1, 20)))
+
+    def told(c: Controller) -> list[Any]:
+        words = {k: v[1] for k, v in c.state.items() if isinstance(v, list)}
+        return [words, c.paths[2].cwnd, c.paths[2].ssthresh, c.paths[2].phase]
+
+    assert told(used) == told(fresh)
+    for _ in range(data.draw(st.integers(0, 20))):
+        event = data.draw(events_on(model, course))
+        for c in (used, fresh, model):
+            apply(c, name, event, clock)
+        clock.now += event.wait
+        assert told(used) == told(fresh), event
 
 
 def test_options_and_names_are_checked() -> None:

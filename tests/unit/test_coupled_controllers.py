@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rewindow import Controller
 from tests.driving import Event, acks, apply, compare, drive, path_lists
 from tests.oracles import Path
-from tests.oracles.coupled import Olia, olia_sets
+from tests.oracles.coupled import Olia, OliaPath, olia_sets
 from tests.oracles.linux import KernelOlia, KernelOliaPath
 from tests.oracles.normalised import Enmcc
 from tests.oracles.paths import Oracle
@@ -22,7 +22,7 @@ from tests.oracles.reno import Ewtcp
 def beside(name: str, oracle: Oracle, event: Event, **options: Any) -> Controller:
     """One event from one state on both; returns the controller."""
     before = [p.cwnd for p in oracle.paths]
-    controller = drive(name, oracle.paths, mode="paper", **options)
+    controller = drive(name, oracle.paths, type(oracle), mode="paper", **options)
     for target in (oracle, controller):
         apply(target, name, event)
     compare(controller, oracle, before, event)
@@ -37,24 +37,24 @@ def beside(name: str, oracle: Oracle, event: Event, **options: Any) -> Controlle
 )  # fmt: skip
 def test_olia_sets_with_ties(shapes: list[tuple[int, int, int]], rule: str, data: st.DataObject) -> None:
     """Several largest windows, several best paths, paths in both: each share is that of its set."""
-    paths = [Path(Fraction(w), Fraction(r, 20), Fraction(1), interval_bytes=10**6 * ell) for w, r, ell in shapes]
+    paths = [OliaPath(Fraction(w), Fraction(r, 20), Fraction(1), interval_bytes=10**6 * ell) for w, r, ell in shapes]
     r = data.draw(st.integers(0, len(paths) - 1))
     in_m, collected = olia_sets(paths, rule)
     share = Fraction(0)
     if collected:
         share += Fraction(any(p is paths[r] for p in collected), len(paths) * len(collected))
         share -= Fraction(any(p is paths[r] for p in in_m), len(paths) * len(in_m))
-    c = beside("olia", Olia(paths, best=rule), Event("a", r), best=rule)
+    c = beside("olia", Olia(paths, best=rule), Event("ack", r), best=rule)
     assert c.state["alpha"][r] == pytest.approx(float(share), abs=1e-9)
 
 
 @pytest.mark.parametrize("rule", ["kernel", "draft"])
 @settings(max_examples=200, deadline=None)
-@given(paths=path_lists(avoidance=True, least=2), acked=acks, data=st.data())
+@given(paths=path_lists("avoidance", least=2, of=Olia, name="olia"), acked=acks, data=st.data())
 def test_olia_rules(rule: str, paths: list[Path], acked: int, data: st.DataObject) -> None:
     """Beyond 4 GiB between losses, and RTTs apart by 200 000."""
     r = data.draw(st.integers(0, len(paths) - 1))
-    beside("olia", Olia(paths, best=rule), Event("a", r, acked), best=rule)
+    beside("olia", Olia(paths, best=rule), Event("ack", r, acked), best=rule)
 
 
 def test_olia_shrinks_but_never_below_a_segment() -> None:
@@ -96,14 +96,14 @@ def test_olia_module_with_losses_behind_it(
 
 
 @settings(max_examples=200, deadline=None)
-@given(paths=path_lists(avoidance=True), acked=acks, data=st.data())
+@given(paths=path_lists("avoidance"), acked=acks, data=st.data())
 def test_ewtcp_as_printed(paths: list[Path], acked: int, data: st.DataObject) -> None:
     r = data.draw(st.integers(0, len(paths) - 1))
-    beside("ewtcp", Ewtcp(paths, weight="inv_sqrt"), Event("a", r, acked), ewtcp_a="inv_sqrt")
+    beside("ewtcp", Ewtcp(paths, weight="inv_sqrt"), Event("ack", r, acked), ewtcp_a="inv_sqrt")
 
 
 @settings(max_examples=200, deadline=None)
-@given(paths=path_lists(avoidance=True, least=2), cap=st.sampled_from([1, 1.25, 1.5, 2]), data=st.data())
+@given(paths=path_lists("avoidance", least=2), cap=st.sampled_from([1, 1.25, 1.5, 2]), data=st.data())
 def test_enmcc_threshold_factor(paths: list[Path], cap: float, data: st.DataObject) -> None:
     """m_th has no bound when loss rates differ: it is told as it is, and clamped."""
     r = data.draw(st.integers(0, len(paths) - 1))
@@ -111,7 +111,7 @@ def test_enmcc_threshold_factor(paths: list[Path], cap: float, data: st.DataObje
         p.peak = data.draw(st.sampled_from([p.peak, Fraction(1), Fraction(1 << 20), Fraction(0)]))
     oracle = Enmcc(paths, cap=Fraction(cap))
     raw, clamped = oracle.m_th_raw(r), oracle.m_th(r)
-    c = beside("enmcc", oracle, Event("l", r), mth_cap=cap)
+    c = beside("enmcc", oracle, Event("loss", r), mth_cap=cap)
     assert 1 <= c.state["m_th_clamped"][r] <= cap
     assert c.state["m_th_clamped"][r] == pytest.approx(float(clamped), rel=1e-3)
     if raw < 1 << 20:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -157,8 +158,7 @@ def test_wvegas_rounds(paths: list[tuple[int, int]], slow: bool, happens: list[t
         # A whole round, an ACK, or a sample that acknowledges nothing.
         whole = [0, 0, oracle.paths[r].cwnd + 1]
         for segments in {"r": whole, "a": [acked], "s": [0]}.get(kind, []):
-            oracle.sample(r, us)
-            oracle.ack(r, segments)
+            oracle.ack(r, segments, rtt=Fraction(us, 10**6), newest=Fraction(us, 10**6))
             controller.ack(r, segments, rtt=us / 1e6)
         if kind in "lt":
             event = "loss" if kind == "l" else "timeout"

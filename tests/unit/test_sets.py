@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewindow import Controller
-from tests.driving import COUPLES_SETS, Event, acks, apply, compare, drive, events, path_lists, rtts, windows
+from tests.driving import ALGORITHMS, Event, acks, apply, compare, drive, events, path_lists, rtts, uses_sets, windows
 from tests.oracles import Path
-from tests.oracles.sets import MptcpSbd, Sbcc
+from tests.oracles.sets import MptcpSbd, Sbcc, SbccPath
 
-NAMES = sorted(COUPLES_SETS)
+NAMES = sorted(name for name in ALGORITHMS if uses_sets(name))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -27,29 +27,35 @@ def test_sbcc_extreme_congestion_degrees(
     size: int, beta: int, cwnds: list[Fraction], rtt: Fraction, acked: int, floor: Fraction
 ) -> None:
     """beta 1 is LIA on the set, beta 0 neither grows nor falls; the subflow outside is NewReno."""
-    paths = [Path(w, rtt, Fraction(1), beta=Fraction(beta), group=1) for w in cwnds[:size]]
-    paths.append(Path(cwnds[3], rtt, Fraction(1)))
-    for event in (Event("a", 0, acked), Event("e", 0), Event("l", 0), Event("t", 0), Event("a", size, acked)):
-        copies = [Path(p.cwnd, p.rtt, p.ssthresh, beta=p.beta, group=p.group) for p in paths]
-        controller = drive("sbcc", copies, sbcc_beta_floor=float(floor))
+    paths = [SbccPath(w, rtt, Fraction(1), beta=Fraction(beta), group=1) for w in cwnds[:size]]
+    paths.append(SbccPath(cwnds[3], rtt, Fraction(1)))
+    for event in (
+        Event("ack", 0, acked),
+        Event("ece", 0),
+        Event("loss", 0),
+        Event("timeout", 0),
+        Event("ack", size, acked),
+    ):
+        copies = [SbccPath(p.cwnd, p.rtt, p.ssthresh, beta=p.beta, group=p.group) for p in paths]
+        controller = drive("sbcc", copies, Sbcc, sbcc_beta_floor=float(floor))
         oracle = Sbcc(copies, beta_floor=Fraction(floor))
         for target in (oracle, controller):
             apply(target, "sbcc", event)
         compare(controller, oracle, [p.cwnd for p in paths], event)
-        if beta == 0 and floor == 0 and size > 1 and event.path == 0 and event.kind != "t":
-            assert controller.paths[0].cwnd == max(paths[0].cwnd, 2 if event.kind != "a" else 1)
+        if beta == 0 and floor == 0 and size > 1 and event.path == 0 and event.kind != "timeout":
+            assert controller.paths[0].cwnd == max(paths[0].cwnd, 2 if event.kind != "ack" else 1)
 
 
 @pytest.mark.parametrize("options", [{"sbcc_loss": "full"}, {"sbcc_beta_floor": 0.125}, {"beta_inside_max": "on"}])
 @settings(max_examples=150, deadline=None)
-@given(paths=path_lists(avoidance=True, least=2), event=events("alet"))
+@given(paths=path_lists("avoidance", least=2, of=Sbcc, name="sbcc"), event=events("ack", "loss", "ece", "timeout"))
 def test_sbcc_options(options: dict[str, Any], paths: list[Path], event: Event) -> None:
     event.path %= len(paths)
     oracle = Sbcc(
         paths, beta_floor=Fraction(options.get("sbcc_beta_floor", 0)), literal="sbcc_loss" not in options,
         inside_max="beta_inside_max" in options,
     )  # fmt: skip
-    controller, before = drive("sbcc", paths, **options), [p.cwnd for p in paths]
+    controller, before = drive("sbcc", paths, Sbcc, **options), [p.cwnd for p in paths]
     for target in (oracle, controller):
         apply(target, "sbcc", event)
     compare(controller, oracle, before, event)
@@ -62,10 +68,10 @@ def test_sbcc_options(options: dict[str, Any], paths: list[Path], event: Event) 
 )
 def test_sbcc_congestion_degree(cwnds: list[int], happens: list[tuple[int, int, int]]) -> None:
     """Window by window, over any order of ACKs: within 2^-28 of the exact filter."""
-    paths = [Path(Fraction(w), Fraction(1, 10), Fraction(1), group=1) for w in cwnds]
-    controller, oracle = drive("sbcc", paths), Sbcc(paths)
+    paths = [SbccPath(Fraction(w), Fraction(1, 10), Fraction(1), group=1) for w in cwnds]
+    controller, oracle = drive("sbcc", paths, Sbcc), Sbcc(paths)
     for where, acked, marked in happens:
-        event = Event("a", where % len(paths), acked, min(marked, acked))
+        event = Event("ack", where % len(paths), acked, min(marked, acked))
         before = [p.cwnd for p in oracle.paths]
         for target in (oracle, controller):
             apply(target, "sbcc", event)
@@ -76,10 +82,10 @@ def test_sbcc_congestion_degree(cwnds: list[int], happens: list[tuple[int, int, 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=100, deadline=None)
-@given(paths=path_lists(avoidance=True, least=2), acked=acks)
+@given(paths=path_lists("avoidance", least=2, name=NAMES[0]), acked=acks)
 def test_outside_of_a_set_it_is_newreno(name: str, paths: list[Path], acked: int) -> None:
-    paths[0].group = 0
-    for event in (Event("a", 0, acked), Event("l", 0), Event("e", 0), Event("t", 0)):
+    paths[0].group, paths[0].group_state = 0, ""
+    for event in (Event("ack", 0, acked), Event("loss", 0), Event("ece", 0), Event("timeout", 0)):
         ours, newreno = drive(name, paths, mode="paper"), drive("newreno", [paths[0]], mode="paper")
         for c in (ours, newreno):
             apply(c, name, event)
@@ -88,8 +94,8 @@ def test_outside_of_a_set_it_is_newreno(name: str, paths: list[Path], acked: int
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_set_of_which_one_is_left_dissolves(name: str) -> None:
-    given_paths = [Path(Fraction(30), Fraction(1, 10), Fraction(2), beta=Fraction(1, 4), group=1) for _ in range(3)]
-    c = drive(name, given_paths, mode="paper")
+    path = {"cwnd": 30.0, "rtt": 0.1, "ssthresh": 2.0, "set": 1} | ({"beta": 0.25} if name == "sbcc" else {})
+    c = Controller(name, paths=[path] * 3, mode="paper")
     c.leave(0)
     assert [c.paths[i].set for i in (1, 2)] == [1, 1]
     c.leave(2)
@@ -97,7 +103,7 @@ def test_a_set_of_which_one_is_left_dissolves(name: str) -> None:
     if name == "sbcc":
         assert c.state["beta"] == [1.0], "what it enters the next set with"
     newreno = Controller("newreno", paths=[{"cwnd": 30.0, "rtt": 0.1, "ssthresh": 2.0}], mode="paper")
-    for event in (Event("a", 1, 5), Event("e", 1), Event("a", 1, 7), Event("l", 1)):
+    for event in (Event("ack", 1, 5), Event("ece", 1), Event("ack", 1, 7), Event("loss", 1)):
         apply(c, name, event)
         event.path = 0
         apply(newreno, "newreno", event)
@@ -106,14 +112,14 @@ def test_a_set_of_which_one_is_left_dissolves(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=60, deadline=None)
-@given(paths=path_lists(avoidance=True, least=4), acked=acks)
+@given(paths=path_lists("avoidance", least=4, name=NAMES[0]), acked=acks)
 def test_sets_do_not_meet(name: str, paths: list[Path], acked: int) -> None:
     """What happens in one set has no part in the sums of the other."""
     for i, p in enumerate(paths):
-        p.group = 1 + i % 2
+        p.group, p.group_state = 1 + i % 2, "final"
     both = drive(name, paths, mode="paper")
     alone = drive(name, paths[::2], mode="paper")
-    for event in (Event("a", 0, acked), Event("e", 0)):
+    for event in (Event("ack", 0, acked), Event("ece", 0)):
         apply(both, name, event)
         apply(alone, name, event)
         assert both.paths[0].cwnd == alone.paths[0].cwnd
@@ -141,10 +147,10 @@ def test_dwc_a_loss_halves_the_group(event: str) -> None:
 
 @pytest.mark.parametrize("inner", ["olia", "lia"])
 @settings(max_examples=200, deadline=None)
-@given(paths=path_lists(avoidance=True, least=2), acked=acks, data=st.data())
+@given(paths=path_lists("avoidance", least=2, of=MptcpSbd, name="mptcp-sbd"), acked=acks, data=st.data())
 def test_sbd_couples_by_either(inner: str, paths: list[Path], acked: int, data: st.DataObject) -> None:
-    event = Event("a", data.draw(st.integers(0, len(paths) - 1)), acked)
-    controller, oracle = drive("mptcp-sbd", paths, inner=inner), MptcpSbd(paths, inner=inner)
+    event = Event("ack", data.draw(st.integers(0, len(paths) - 1)), acked)
+    controller, oracle = drive("mptcp-sbd", paths, MptcpSbd, inner=inner), MptcpSbd(paths, inner=inner)
     before = [p.cwnd for p in paths]
     for target in (oracle, controller):
         apply(target, "mptcp-sbd", event)

@@ -8,6 +8,7 @@
 #include "shadow.h"
 
 struct rw_controller {
+	struct rw_control control; /* the registry's, perhaps without a callback */
 	struct rw_shadow *shadow;
 	struct rw_detect *detect; /* null: the controller does not use sets */
 	uint8_t given_sets;       /* a bit for each path given with a final set, until the controller has been told */
@@ -19,16 +20,23 @@ struct rw_controller {
 	struct rw_violations violations;
 };
 
-rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint32_t mss_bytes, rw_error *error)
+rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint32_t mss_bytes, const char *without,
+			     rw_error *error)
 {
 	memset(error, 0, sizeof *error);
 	const struct rw_control *control = rw_control_find(choice->name);
 	if (!control)
 		return rw_unknown_control(choice->name, error);
 	struct rw_settings settings;
+	struct rw_control chosen = *control;
 	rw_status status = rw_control_options(choice, control, &settings, error);
 	if (status != RW_OK)
 		return status;
+	if (without && !rw_control_drop(&chosen, without)) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s has no callback '%.60s' that it could lack",
+			     control->name, without);
+		return RW_ERROR_BAD_VALUE;
+	}
 	rw_controller *c = calloc(1, sizeof *c);
 	if (c)
 		c->shadow = malloc(rw_shadow_bytes(RW_MAX_PATHS));
@@ -45,7 +53,8 @@ rw_status rw_controller_open(rw_controller **out, const rw_choice *choice, uint3
 		return RW_ERROR_MEMORY;
 	}
 	c->own_detector = rw_own_detector(control, &settings);
-	rw_shadow_open(c->shadow, control, &settings, RW_MAX_PATHS, mss_bytes);
+	c->control = chosen;
+	rw_shadow_open(c->shadow, &c->control, &settings, RW_MAX_PATHS, mss_bytes);
 	*out = c;
 	return RW_OK;
 }
@@ -130,6 +139,8 @@ static rw_status add_path(rw_controller *c, const rw_path_state *state, uint32_t
 	p->flight_peak_q16 = state->flight_peak_q16;
 	p->group = state->group;
 	p->group_state = state->group_state;
+	p->recovering = state->recovering != 0;
+	c->acked[i] = 0;
 	if (state->group_state == RW_GROUP_FINAL)
 		c->given_sets |= (uint8_t)(1 << i);
 	if (join && c->shadow->control->join)
@@ -179,8 +190,11 @@ rw_status rw_controller_verdict(rw_controller *c, const rw_verdict *verdict, uin
 		if (!is_live(c, verdict[i].path) || verdict[i].group_state > RW_GROUP_FINAL)
 			return rw_bad_value(error, "a verdict is of a path that there is, in a state that there is");
 	tell_given_sets(c);
-	for (uint32_t i = 0; i < count; i++)
-		rw_shadow_set(c->shadow, verdict[i].path, verdict[i].group, verdict[i].group_state);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct rw_path *p = &c->shadow->connection->path[verdict[i].path];
+		if (p->group != verdict[i].group || p->group_state != verdict[i].group_state)
+			rw_shadow_set(c->shadow, verdict[i].path, verdict[i].group, verdict[i].group_state);
+	}
 	if (count)
 		rw_shadow_regrouped(c->shadow, verdict[0].path);
 	return RW_OK;
@@ -216,36 +230,86 @@ rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 	return RW_OK;
 }
 
-rw_status rw_controller_ack(rw_controller *c, uint32_t path, uint32_t acked_segments, uint32_t marked_segments,
-			    uint64_t rtt_ns, int64_t time_ns, rw_error *error)
+static int64_t time_of(int64_t time_ns) { return time_ns == RW_TIME_UNKNOWN ? 0 : time_ns; }
+
+rw_status rw_controller_ack(rw_controller *c, const rw_hand_ack *a, rw_error *error)
+{
+	if (!is_live(c, a->path))
+		return rw_bad_value(error, "no such path");
+	struct rw_path *p = &c->shadow->connection->path[a->path];
+	if (a->acked_segments > 1 << 20)
+		return rw_bad_value(error, "acked must be 0 to 1048576 segments");
+	if (a->marked_segments > a->acked_segments)
+		return rw_bad_value(error, "more segments marked than acked");
+	if (a->growth > RW_GROWTH_NONE)
+		return rw_bad_value(error, "growth must be allowed, withheld or none");
+	if (p->recovering && a->growth != RW_GROWTH_NONE)
+		return rw_bad_value(error, "a window does not grow in a recovery");
+	tell_given_sets(c);
+	c->acked[a->path] += a->acked_segments;
+	/* Assume that a whole window is in flight: a round trip ends with the ACK of the segment that was next at its beginning. */
+	struct rw_ack ack = {.path = a->path,
+			     .acked_segments = a->acked_segments,
+			     .rtt_ns = a->rtt_ns,
+			     .rtt_newest_ns = a->rtt_newest_ns,
+			     .time_ns = time_of(a->time_ns),
+			     .una = c->acked[a->path],
+			     .next = c->acked[a->path] + (uint32_t)(p->cwnd_q16 >> 16),
+			     .marked_segments = a->marked_segments};
+	uint64_t srtt = p->srtt_ns;
+	if (a->rtt_ns)
+		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)a->rtt_ns - (int64_t)srtt) / 8) : a->rtt_ns;
+	rw_controller_advance(c, a->time_ns);
+	if (c->detect && a->time_ns != RW_TIME_UNKNOWN) {
+		struct rw_delivery delivery = {a->path, a->acked_segments, 0, a->rtt_ns};
+		rw_detect_delivery(c->detect, &delivery, srtt);
+	}
+	if (a->acked_segments)
+		rw_shadow_delivered(c->shadow, &ack);
+	if (a->rtt_ns | a->rtt_newest_ns)
+		rw_shadow_rtt(c->shadow, &ack, srtt);
+	if (a->growth == RW_GROWTH_ALLOWED)
+		rw_shadow_raise(c->shadow, &ack);
+	else if (a->growth == RW_GROWTH_WITHHELD)
+		rw_shadow_withhold(c->shadow, &ack);
+	return RW_OK;
+}
+
+rw_status rw_controller_idle(rw_controller *c, uint32_t path, uint64_t idle_ns, int64_t time_ns, rw_error *error)
 {
 	if (!is_live(c, path))
 		return rw_bad_value(error, "no such path");
 	tell_given_sets(c);
-	if (acked_segments > 1 << 20)
-		return rw_bad_value(error, "acked must be 0 to 1048576 segments");
-	if (marked_segments > acked_segments)
-		return rw_bad_value(error, "more segments marked than acked");
-	c->acked[path] += acked_segments;
-	/* Assume that a whole window is in flight: a round trip ends with the ACK of the segment that was next at its beginning. */
-	uint32_t next = c->acked[path] + (uint32_t)(c->shadow->connection->path[path].cwnd_q16 >> 16);
-	struct rw_ack ack = {
-	    path,           acked_segments, rtt_ns,         rtt_ns, time_ns == RW_TIME_UNKNOWN ? 0 : time_ns,
-	    c->acked[path], next,           marked_segments};
-	uint64_t srtt = c->shadow->connection->path[path].srtt_ns;
-	if (rtt_ns)
-		srtt = srtt ? (uint64_t)((int64_t)srtt + ((int64_t)rtt_ns - (int64_t)srtt) / 8) : rtt_ns;
 	rw_controller_advance(c, time_ns);
-	if (c->detect && time_ns != RW_TIME_UNKNOWN) {
-		struct rw_delivery delivery = {path, acked_segments, 0, rtt_ns};
-		rw_detect_delivery(c->detect, &delivery, srtt);
-	}
-	if (acked_segments)
-		rw_shadow_delivered(c->shadow, &ack);
-	if (rtt_ns)
-		rw_shadow_rtt(c->shadow, &ack, srtt);
-	rw_shadow_raise(c->shadow, &ack);
+	if (c->shadow->control->idle)
+		c->shadow->control->idle(c->shadow->connection, path, time_of(time_ns), idle_ns);
 	return RW_OK;
+}
+
+rw_status rw_controller_resume(rw_controller *c, uint32_t path, uint32_t *resumed, rw_error *error)
+{
+	if (!is_live(c, path))
+		return rw_bad_value(error, "no such path");
+	tell_given_sets(c);
+	*resumed = c->shadow->control->resume && c->shadow->control->resume(c->shadow->connection, path);
+	if (*resumed)
+		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path);
+	return RW_OK;
+}
+
+uint64_t rw_controller_tick_ns(const rw_controller *c)
+{
+	return c->shadow->control->tick_ns ? c->shadow->control->tick_ns(c->shadow->connection) : 0;
+}
+
+/* The recovery that a path was given in is over: another event has settled its window. */
+static void end_recovery(rw_controller *c, uint32_t path)
+{
+	struct rw_path *p = &c->shadow->connection->path[path];
+	if (!p->recovering)
+		return;
+	p->recovering = 0;
+	rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path);
 }
 
 static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t time_ns, rw_error *error)
@@ -260,6 +324,7 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t tim
 		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
 		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path);
 	}
+	end_recovery(c, path);
 	return RW_OK;
 }
 
@@ -280,6 +345,7 @@ rw_status rw_controller_timeout(rw_controller *c, uint32_t path, int64_t time_ns
 	tell_given_sets(c);
 	tell_congestion(c, path, RW_CONGESTION_TIMEOUT, time_ns);
 	rw_shadow_timeout(c->shadow, path, 0, 1);
+	end_recovery(c, path);
 	return RW_OK;
 }
 
@@ -288,7 +354,10 @@ rw_status rw_controller_undo(rw_controller *c, uint32_t path, rw_error *error)
 	if (!is_live(c, path))
 		return rw_bad_value(error, "no such path");
 	tell_given_sets(c);
-	return rw_shadow_undo(c->shadow, path) ? RW_OK : rw_bad_value(error, "no reduction that could be undone");
+	if (!rw_shadow_undo(c->shadow, path))
+		return rw_bad_value(error, "no reduction that could be undone");
+	end_recovery(c, path);
+	return RW_OK;
 }
 
 rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_state *state, uint32_t *phase,
@@ -305,6 +374,7 @@ rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_stat
 	state->cwnd_cnt = p->cwnd_cnt;
 	state->group = p->group;
 	state->group_state = p->group_state;
+	state->recovering = p->recovering;
 	*phase = rw_shadow_phase(c->shadow, path, RW_SENDER_OPEN);
 	return RW_OK;
 }
@@ -327,7 +397,7 @@ void rw_controller_word_describe(const rw_controller *c, uint32_t index, rw_word
 	const struct rw_word_name *w = word_at(c, index);
 	memset(info, 0, sizeof *info);
 	if (w)
-		*info = (rw_word_info){w->name, w->of_path, w->fraction_bits, w->is_signed};
+		*info = (rw_word_info){w->name, w->of_path, w->fraction_bits, w->is_signed, w->of_set};
 }
 
 rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t path, uint64_t *value, rw_error *error)

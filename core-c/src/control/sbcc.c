@@ -31,7 +31,8 @@ static const struct rw_option sbcc_options[] = {
     RW_OPTION_SSTHRESH,
     {0}};
 
-static const struct rw_word_name sbcc_words[] = {{"beta", 1, PATH_BETA_Q32, 32, 0}, {"a", 1, PATH_A_Q32, 32, 0}, {0}};
+static const struct rw_word_name sbcc_words[] = {
+    {"beta", 1, PATH_BETA_Q32, 32, .of_set = 1}, {"a", 1, PATH_A_Q32, 32, 0}, {0}};
 
 static uint64_t beta_q32(const struct rw_connection *c, const struct rw_path *p)
 {

@@ -1,4 +1,5 @@
 /* Algorithms and their options by name. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,6 +210,61 @@ rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t 
 			     : rw_option_read(detector->name, &detector->options[place], value, &option[place], error);
 	}
 	return status;
+}
+
+/* The contract's callbacks, in its order. */
+static const struct {
+	const char *name;
+	size_t at;
+	uint8_t required;
+} callback_list[] = {
+    {"ack", offsetof(struct rw_control, ack), 1},
+    {"loss", offsetof(struct rw_control, loss), 1},
+    {"ece", offsetof(struct rw_control, ece), 0},
+    {"timeout", offsetof(struct rw_control, timeout), 0},
+    {"undo", offsetof(struct rw_control, undo), 0},
+    {"open", offsetof(struct rw_control, open), 0},
+    {"begin", offsetof(struct rw_control, begin), 0},
+    {"join", offsetof(struct rw_control, join), 0},
+    {"leave", offsetof(struct rw_control, leave), 0},
+    {"delivered", offsetof(struct rw_control, delivered), 0},
+    {"rtt", offsetof(struct rw_control, rtt), 0},
+    {"withheld", offsetof(struct rw_control, withheld), 0},
+    {"idle", offsetof(struct rw_control, idle), 0},
+    {"grouped", offsetof(struct rw_control, grouped), 0},
+    {"regrouped", offsetof(struct rw_control, regrouped), 0},
+    {"resume", offsetof(struct rw_control, resume), 0},
+    {"phase", offsetof(struct rw_control, phase), 0},
+    {"tick_ns", offsetof(struct rw_control, tick_ns), 0},
+};
+enum { CALLBACKS = sizeof callback_list / sizeof *callback_list };
+typedef void (*any_callback)(void);
+_Static_assert(offsetof(struct rw_control, ack) + CALLBACKS * sizeof(any_callback) == sizeof(struct rw_control),
+	       "the contract ends with its callbacks, and each is listed");
+
+static int has_callback(const struct rw_control *control, uint32_t i)
+{
+	static const any_callback null;
+	return memcmp((const uint8_t *)control + callback_list[i].at, &null, sizeof null) != 0;
+}
+
+const char *rw_algorithm_callback(uint32_t index, uint32_t callback)
+{
+	for (uint32_t i = 0; i < CALLBACKS; i++)
+		if (has_callback(rw_control_list[index], i) && callback-- == 0)
+			return callback_list[i].name;
+	return NULL;
+}
+
+int rw_control_drop(struct rw_control *control, const char *name)
+{
+	for (uint32_t i = 0; i < CALLBACKS; i++)
+		if (strcmp(callback_list[i].name, name) == 0 && has_callback(control, i) &&
+		    !callback_list[i].required) {
+			memset((uint8_t *)control + callback_list[i].at, 0, sizeof(any_callback));
+			return 1;
+		}
+	return 0;
 }
 
 uint32_t rw_algorithm_count(void)

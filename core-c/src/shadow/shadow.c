@@ -146,9 +146,10 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 	stepped_by(s, RW_TRANSITION_ACK, ack);
 }
 
-/* The controller is told of growth that it may not have. */
-static RW_ASIDE void withhold(struct rw_shadow *s, const struct rw_ack *ack)
+RW_ASIDE void rw_shadow_withhold(struct rw_shadow *s, const struct rw_ack *ack)
 {
+	if (!s->control->withheld)
+		return;
 	s->control->withheld(s->connection, ack);
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path);
 }
@@ -516,8 +517,8 @@ static inline void grow(struct rw_shadow *s, const struct rw_event *e, const str
 			  : !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 	if (e->steps & RW_STEP_RAISE && allowed)
 		rw_shadow_raise(s, told);
-	else if (e->steps & RW_STEP_RAISE && s->control->withheld && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
-		withhold(s, told);
+	else if (e->steps & RW_STEP_RAISE && e->in_flight_before + 1 >= p->cwnd_q16 >> 16)
+		rw_shadow_withhold(s, told);
 	row->cwnd_q16 = p->cwnd_q16;
 	row->ssthresh_q16 = p->ssthresh_q16;
 }

@@ -129,6 +129,8 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns);
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack);
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
+/* The controller is told of growth that it may not have. */
+void rw_shadow_withhold(struct rw_shadow *s, const struct rw_ack *ack);
 /* marked: by ECN, not by a loss. */
 void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked);
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode);
@@ -148,6 +150,8 @@ rw_status rw_no_such_option(const char *owner, const struct rw_option *table, co
 			    rw_error *error);
 rw_status rw_unknown_control(const char *name, rw_error *error);
 const struct rw_control *rw_control_find(const char *name);
+/* Takes a callback from a copy of a controller. 0: it has none of that name, or the contract requires it. */
+int rw_control_drop(struct rw_control *control, const char *callback);
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error);
 
