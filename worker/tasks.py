@@ -43,14 +43,28 @@ INPUT_AT_FAULT = (
 )
 
 
+def run_next(queue: str) -> None:
+    """Follows a wake-up: claims the job of the queue whose turn it is, and runs it. Without one nothing happens."""
+    with engine().begin() as connection:
+        taken = jobs.claim_next(connection, queue)
+    if taken is None:
+        log.info("job.none_to_claim", queue=queue)
+    else:
+        _work(taken)
+
+
 def run_job(job_id: uuid.UUID) -> None:
-    """Claims a job and runs it. A second run of the same job, at the same time or later, changes nothing."""
+    """Claims this job out of its turn and runs it. A second run of it, at the same time or later, changes nothing."""
     with engine().begin() as connection:
         taken = jobs.claim(connection, job_id)
     if taken is None:
         log.info("job.not_claimed", job=str(job_id))
-        return
-    structlog.contextvars.bind_contextvars(job=str(job_id), kind=taken.kind, fence=taken.fence)
+    else:
+        _work(taken)
+
+
+def _work(taken: Claim) -> None:
+    structlog.contextvars.bind_contextvars(job=str(taken.job_id), kind=taken.kind, fence=taken.fence)
     started = time.monotonic()
     try:
         log.info("job.started")

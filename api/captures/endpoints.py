@@ -42,6 +42,10 @@ def _tags(pairs: list[str]) -> dict[str, str]:
         400: problem("A tag is not of the form key=value, or the multipart body is broken."),
         408: problem("No data arrived for a minute; the upload was discarded."),
         413: problem("The capture is larger than the server takes."),
+        429: problem(
+            "The team has too many jobs that wait or run, or stores too many bytes, or sends too many requests;"
+            " Retry-After says when to try again."
+        ),
         422: problem("The upload is empty, has no file or stopped halfway; a parameter is unknown."),
     },
     openapi_extra={

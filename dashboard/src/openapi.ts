@@ -2765,6 +2765,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -2870,6 +2879,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team has too many jobs that wait or run, or stores too many bytes, or sends too many requests; Retry-After says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -2947,6 +2965,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3015,6 +3042,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3113,6 +3149,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3190,6 +3235,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3260,6 +3314,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3354,6 +3417,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3424,6 +3496,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3505,6 +3586,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3598,6 +3688,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3663,6 +3762,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3721,6 +3829,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3813,6 +3930,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3891,7 +4017,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
-            /** @description The team has too many checks that wait or run; Retry-After says when to ask again. */
+            /** @description The team has too many checks or jobs that wait or run, or sends too many requests; see Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -3977,6 +4103,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4045,6 +4180,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4129,6 +4273,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4206,6 +4359,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4264,6 +4426,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4341,6 +4512,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4429,6 +4609,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4499,6 +4688,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
