@@ -86,3 +86,7 @@ class DissectorMissing(DependencyFailed):
 
 class DissectorFailed(DependencyFailed):
     """tshark broke, or reached a limit, on a capture that needs it."""
+
+
+class DissectorNotConfined(DissectorFailed):
+    """A capture needs tshark, which this system cannot confine."""

@@ -2,8 +2,8 @@
 
 tshark reads a capture and prints, for each packet, the fields of its first TCP header and of the IP header around it.
 They are written again as raw IP with the headers alone, in a pcapng that the core reads like any other: from there on
-there is one way. tshark reads hostile bytes: it runs under limits, without a network, without the user's configuration
-(docs/decisions/tshark.md).
+there is one way. tshark reads hostile bytes: it runs confined (`rewindow/confined.py`, docs/decisions/tshark.md). Where
+the system cannot confine it, it does not run, unless REWINDOW_ALLOW_UNCONFINED is 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from rewindow import confined
-from rewindow.errors import DissectorFailed, DissectorMissing
+from rewindow.errors import DissectorFailed, DissectorMissing, DissectorNotConfined
 
 PROGRAM = "tshark"
 
@@ -100,17 +100,15 @@ class NotUnderstood(Exception):
 
 @functools.cache
 def _version(path: str) -> str:
-    said = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, check=False, env=_environment("/nonexistent")
-    )
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, env=_environment())
     found = re.match(r"TShark \(Wireshark\) (\d+(?:\.\d+)+)", said.stdout)
     if not found:
         raise DissectorFailed(f"{path} --version is not understood")
     return f"{PROGRAM} {found[1]}"
 
 
-def _environment(home: str) -> dict[str, str]:
-    """Neither profiles nor plugins nor external capture programs are found in an empty folder."""
+def _environment() -> dict[str, str]:
+    """Nothing of the caller's. Neither profiles nor plugins nor external capture programs are found in no folder."""
     names = (
         "HOME",
         "XDG_CONFIG_HOME",
@@ -120,7 +118,11 @@ def _environment(home: str) -> dict[str, str]:
         "TMPDIR",
         "WIRESHARK_EXTCAP_DIR",
     )
-    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", **dict.fromkeys(names, home)}
+    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", **dict.fromkeys(names, "/nonexistent")}
+
+
+def _walls() -> str:
+    return confined.POSSIBLE if os.environ.get("REWINDOW_ALLOW_UNCONFINED") == "1" else confined.ALL
 
 
 def dissect(capture: IO[bytes], name: str, *, every_record: bool, limits: Limits | None = None) -> Dissection:
@@ -128,7 +130,7 @@ def dissect(capture: IO[bytes], name: str, *, every_record: bool, limits: Limits
 
     capture: a seekable file. every_record: records without TCP are kept, empty, so that they are counted.
 
-    Raises NotUnderstood, DissectorMissing, DissectorFailed.
+    Raises NotUnderstood, DissectorMissing, DissectorNotConfined, DissectorFailed.
     """
     path = shutil.which(PROGRAM)
     if path is None:
@@ -169,15 +171,15 @@ class _Run:
 
     def __enter__(self) -> _Run:
         with contextlib.ExitStack() as stack:
-            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="rewindow-"))
             self._errors = stack.enter_context(tempfile.TemporaryFile())
-            os.lseek(self._capture.fileno(), 0, os.SEEK_SET)  # what is buffered here does not matter there
-            launcher = [sys.executable, "-I", "-S", str(Path(confined.__file__))]
+            # Opened again: tshark may read only, and from the start, whatever the caller may do.
+            capture = stack.enter_context(open(f"/proc/self/fd/{self._capture.fileno()}", "rb"))
+            limits = (self._limits.cpu_s, self._limits.memory_bytes, _ERROR_BYTES_MAX)
             self._process = stack.enter_context(
                 subprocess.Popen(
-                    [*launcher, str(self._limits.cpu_s), str(self._limits.memory_bytes), str(_ERROR_BYTES_MAX),
+                    [sys.executable, "-I", "-S", str(Path(confined.__file__)), _walls(), *map(str, limits),
                      *self._command],
-                    stdin=self._capture, stdout=subprocess.PIPE, stderr=self._errors, env=_environment(home), cwd=home,
+                    stdin=capture, stdout=subprocess.PIPE, stderr=self._errors, env=_environment(), cwd="/",
                     start_new_session=True,
                 )
             )  # fmt: skip
@@ -212,8 +214,15 @@ class _Run:
     def _judge(self, status: int) -> None:
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").splitlines()
-        self.note = "".join(f", {line}" for line in lines if line.startswith(confined.NOT_ISOLATED))
-        passed_over = (confined.NOT_ISOLATED, "Running as user")
+        unconfined = next((line for line in lines if line.startswith(confined.NOT_CONFINED)), "")
+        if status == confined.REFUSED and unconfined:
+            why = unconfined.removeprefix(f"{confined.NOT_CONFINED}: ")
+            raise DissectorNotConfined(
+                f"{self._name}: {PROGRAM} is needed to read it and cannot be confined on this system ({why}); "
+                "REWINDOW_ALLOW_UNCONFINED=1 runs it all the same"
+            )
+        self.note = unconfined and f", {unconfined}"
+        passed_over = (confined.NOT_CONFINED, "Running as user")
         said = " ".join(line.removeprefix(f"{PROGRAM}: ") for line in lines if not line.startswith(passed_over))
         said = said.replace("The standard input", "it")
         if self._late:

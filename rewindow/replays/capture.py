@@ -7,7 +7,7 @@ from typing import IO, Any, cast
 from rewindow.captures.dissector import PROGRAM, Dissection, NotUnderstood, dissect
 from rewindow.captures.files import Source, opened
 from rewindow.core import Choice, extract
-from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, NotACapture
+from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, DissectorNotConfined, NotACapture
 from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
 
@@ -124,6 +124,12 @@ class Capture:
             if head.startswith(_OTHER_FORMATS):
                 raise
             raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}, which knows more, is not installed") from why
+        except DissectorNotConfined:
+            if head.startswith(_OTHER_FORMATS):
+                raise
+            raise CaptureUnreadable(
+                why.name, f"{why.reason}; {PROGRAM}, which knows more, cannot be confined on this system"
+            ) from why
         if not found.ip and not head.startswith(_OTHER_FORMATS):
             found.file.close()
             raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM} finds no IP in it") from why
