@@ -1,5 +1,7 @@
 """Conditions that a caller may want to tell apart."""
 
+from collections.abc import Sequence
+
 
 class RewindowError(Exception):
     """Base of everything that this package raises on purpose."""
@@ -48,6 +50,18 @@ class NetworkUnreadable(RewindowError):
         self.place = place
         self.reason = reason
         super().__init__(f"{name}: {place}: {reason}" if place else f"{name}: {reason}")
+
+
+class ScenarioUnreadable(RewindowError):
+    """A scenario cannot be run: each mistake as (where it stands, what was expected, what is there)."""
+
+    def __init__(self, name: str, mistakes: Sequence[tuple[str, str, str]]) -> None:
+        self.name = name
+        self.mistakes = tuple(mistakes)
+        place, expected, actual = self.mistakes[0]
+        more = f" ({len(self.mistakes) - 1} more)" if len(self.mistakes) > 1 else ""
+        where = f"{name}: {place}" if place else name
+        super().__init__(f"{where}: expected {expected}; there is {actual}{more}")
 
 
 class UnknownAlgorithm(RewindowError, ValueError):
