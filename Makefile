@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate corpus bench bench-storing profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate corpus bench bench-storing bench-load profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -53,6 +53,10 @@ bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes
 bench-storing: ## what the service needs to store a capture, beside the command line; OPTIONS="--runs 1"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.storing $(OPTIONS)
+
+bench-load: ## how fast the API answers with and without 200 event streams open; OPTIONS="--rounds 1"
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.load $(OPTIONS)
 
 profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors
 from api.algorithms import endpoints as algorithms
 from api.captures import endpoints as captures
 from api.connections import endpoints as connections
+from api.events import Poller
 from api.health import endpoints as health
 from api.model_checks import endpoints as model_checks
 from api.parameters import refuse_unknown
@@ -35,12 +36,19 @@ _SECURITY_HEADERS = {
 }
 
 
-class _Headers(BaseHTTPMiddleware):
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        response = await call_next(request)
-        for name, value in _SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+class _Headers:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
 
 
 _PAGES = ("", "captures", "connections", "specifications", "model-checks")
@@ -48,8 +56,13 @@ _PAGES = ("", "captures", "connections", "specifications", "model-checks")
 
 
 @asynccontextmanager
-async def _lifespan(_: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    app.state.poller = Poller()
+    polls = asyncio.create_task(app.state.poller.run())
     yield
+    polls.cancel()
+    with suppress(asyncio.CancelledError):
+        await polls
     await async_engine().dispose()
 
 

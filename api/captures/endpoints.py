@@ -6,14 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import connections, wakeups
 from api.captures import service
 from api.captures.schemas import CaptureDetail, CaptureOut
 from api.connections.schemas import ConnectionOut
 from api.errors import BadRequest, problem
-from api.events import STREAM, changes
+from api.events import STREAM, Events, streamed
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
 from api.uploads import Upload
@@ -135,13 +134,7 @@ async def capture_connections(
 
 
 @router.get("/{capture_id}/events", response_class=StreamingResponse, responses=STREAM)
-async def events(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:
+async def events(session: Session, caller: Reader, poller: Events, capture_id: uuid.UUID) -> StreamingResponse:
     """Server-sent events: one for each change of the progress, until the capture is done or failed."""
-    await service.get(session, caller, capture_id)
-
-    async def current(session: AsyncSession) -> tuple[dict[str, object], bool]:
-        capture = await service.get(session, caller, capture_id)
-        shown = capture.model_dump(mode="json", include={"state", "stage", "progress", "error"})
-        return shown, capture.state in (State.done, State.failed)
-
-    return StreamingResponse(changes(current), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    first = await service.progress_of_own(session, caller, capture_id)
+    return streamed(poller, service.progress, capture_id, first)

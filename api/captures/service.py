@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
 from api.errors import Conflict, NotFound
+from api.events import Progress
 from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
 from api.security import Caller
@@ -120,11 +122,13 @@ def _clean_name(name: str | None) -> str:
     return "".join(c for c in last if c.isprintable())[:255] or "capture"
 
 
+_JOB = select(Job.capture_id, Job.stage, Job.progress).where(Job.kind == JobKind.analyze).subquery()
+
+
 def _query(caller: Caller) -> Select[Any]:
-    job = select(Job.capture_id, Job.stage, Job.progress).where(Job.kind == JobKind.analyze).subquery()
     return (
-        select(Capture, job.c.stage, job.c.progress)
-        .outerjoin(job, job.c.capture_id == Capture.id)
+        select(Capture, _JOB.c.stage, _JOB.c.progress)
+        .outerjoin(_JOB, _JOB.c.capture_id == Capture.id)
         .where(Capture.team_id == caller.team_id)
     )
 
@@ -182,6 +186,35 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
         for g in groups
     ]
     return CaptureDetail(**_out(row).model_dump(), fairness=fairness)
+
+
+def _progress(query: Select[Any]) -> Select[Any]:
+    return query.with_only_columns(Capture.id, Capture.state, Capture.error, *_JOB.c["stage", "progress"])
+
+
+def _told(row: Any) -> Progress:
+    shown = {
+        "state": row.state,
+        "stage": row.stage or row.state,
+        "progress": row.progress or 0.0,
+        "error": row.error,
+    }
+    return Progress(shown, row.state in (State.done, State.failed))
+
+
+async def progress(session: AsyncSession, captures: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
+    """Of captures of any team: the caller has checked whose they are."""
+    query = _progress(select(Capture).outerjoin(_JOB, _JOB.c.capture_id == Capture.id))
+    rows = await session.execute(query.where(Capture.id.in_(captures)))
+    return {row.id: _told(row) for row in rows}
+
+
+async def progress_of_own(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> Progress:
+    """Raises NotFound."""
+    row = (await session.execute(_progress(_query(caller)).where(Capture.id == capture_id))).one_or_none()
+    if row is None:
+        raise NotFound("no such capture")
+    return _told(row)
 
 
 async def find(

@@ -6,11 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, BackgroundTasks, Body, Query, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import wakeups
 from api.errors import problem
-from api.events import STREAM, changes
+from api.events import STREAM, Events, streamed
 from api.model_checks import service
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
 from api.pages import Cursor, Limit, Page
@@ -19,10 +18,6 @@ from store.models import CheckState, JobKind
 
 router = APIRouter(prefix="/v1/model-checks", tags=["model checks"])
 
-_SHOWN = {
-    "state", "verdict", "error", "generated", "distinct", "queued", "depth", "seconds",
-    "events", "followed", "pieces", "pieces_followed",
-}  # fmt: skip
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     404: problem("The team has no such connection."),
     422: problem("Not exactly one of spec and connection; an unknown one; a constant outside its range."),
@@ -101,12 +96,7 @@ async def delete(session: Session, caller: Writer, check_id: uuid.UUID) -> None:
 
 
 @router.get("/{check_id}/events", response_class=StreamingResponse, responses=STREAM)
-async def events(session: Session, caller: Reader, check_id: uuid.UUID) -> StreamingResponse:
+async def events(session: Session, caller: Reader, poller: Events, check_id: uuid.UUID) -> StreamingResponse:
     """Server-sent events, until the check ends: states found and explored, and depth; or events and pieces followed."""
-    await service.outline(session, caller, check_id)
-
-    async def current(session: AsyncSession) -> tuple[dict[str, object], bool]:
-        check = await service.outline(session, caller, check_id)
-        return check.model_dump(mode="json", include=_SHOWN), check.state not in service.WAITING
-
-    return StreamingResponse(changes(current), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    first = await service.progress_of_own(session, caller, check_id)
+    return streamed(poller, service.progress, check_id, first)

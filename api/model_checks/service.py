@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Select, delete, func, select, update
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from api.errors import NotFound, TooMany, Unavailable, Unprocessable
+from api.events import Progress
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
 from api.pages import Keyset, Page
 from api.security import Caller
@@ -22,6 +24,11 @@ WAITING_MAX = 20
 """Checks that one team may have waiting or running, so that the other teams are served too."""
 WAITING = (CheckState.queued, CheckState.running)
 _NEWEST_FIRST = Keyset((ModelCheck.created_at, ModelCheck.id), descending=True)
+_SHOWN = {
+    "state", "verdict", "error", "generated", "distinct", "queued", "depth", "seconds",
+    "events", "followed", "pieces", "pieces_followed",
+}  # fmt: skip
+"""What an event of a check tells."""
 _LONG = {"coverage", "counterexample", "counterexample_states", "first_violation"}
 
 
@@ -52,6 +59,21 @@ async def outline(session: AsyncSession, caller: Caller, check_id: uuid.UUID) ->
     if found is None:
         raise NotFound("no such model check")
     return _out(found)
+
+
+def _told(check: ModelCheckOut) -> Progress:
+    return Progress(check.model_dump(mode="json", include=_SHOWN), check.state not in WAITING)
+
+
+async def progress(session: AsyncSession, checks: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
+    """Of checks of any team: the caller has checked whose they are."""
+    rows = await session.scalars(_without_long(select(ModelCheck)).where(ModelCheck.id.in_(checks)))
+    return {check.id: _told(_out(check)) for check in rows}
+
+
+async def progress_of_own(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> Progress:
+    """Raises NotFound."""
+    return _told(await outline(session, caller, check_id))
 
 
 async def get(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> ModelCheckDetail:
