@@ -23,6 +23,7 @@ class Dependency(enum.StrEnum):
     database = "database"
     store = "object store"
     scratch = "workers' disk"
+    dissector = "dissector"
 
 
 @dataclass(frozen=True)

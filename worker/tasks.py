@@ -18,11 +18,12 @@ import structlog
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from rewindow.errors import BadOption, CaptureUnreadable, DependencyFailed, UnknownAlgorithm
+from rewindow.errors import BadOption, CaptureUnreadable, DependencyFailed, DissectorAway, UnknownAlgorithm
 from store import jobs, objects, outages
 from store.database import engine
 from store.jobs import Claim, JobLost
 from store.models import Capture, JobKind, ModelCheck
+from store.outages import Dependency, Outage
 from store.settings import settings
 from worker import analysis, conformance_check, model_check, single_replay
 from worker.tlc import CannotCheck
@@ -65,6 +66,9 @@ def run_job(job_id: uuid.UUID) -> None:
         log.info("job.done", seconds=round(time.monotonic() - started, 3))
     except JobLost:
         log.warning("job.lost")
+    except DissectorAway as e:
+        log.warning("job.deferred", dependency=Dependency.dissector, reason=str(e))
+        _give_back(lambda connection: jobs.defer(connection, taken, Outage(Dependency.dissector, at_work=False)))
     except INPUT_AT_FAULT as e:
         log.info("job.failed", reason=str(e))
         reason = str(e)

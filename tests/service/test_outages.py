@@ -203,6 +203,24 @@ def test_a_broken_connection_to_the_database_costs_no_attempt(
     assert client.get(f"/v1/captures/{found.capture_id}").json()["state"] == "done"
 
 
+def test_a_dissector_that_is_away_costs_no_attempt(
+    job: uuid.UUID,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rewindow.errors import DissectorAway
+    from worker import analysis
+    from worker.tasks import run_job
+
+    def away(*_: object) -> None:
+        raise DissectorAway("/run/tshark.socket: nobody listens")
+
+    monkeypatch.setattr(analysis, "run", away)
+    run_job(job)
+    found = state(job)
+    assert (found.state, found.stage, found.attempts) == ("queued", "waiting for the dissector", 0)
+    assert (found.deferrals, found.outages) == (1, 0)
+
+
 def test_errors_tell_teams_nothing_of_the_inside(
     job: uuid.UUID, client: TestClient, monkeypatch: pytest.MonkeyPatch, run_jobs: Run  # noqa: F811
 ) -> None:  # fmt: skip
