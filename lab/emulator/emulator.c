@@ -142,7 +142,14 @@ static void mark(uint8_t *p)
 	p[11] = (uint8_t)sum;
 }
 
-static struct buffer *buffer_of(uint64_t user) { return (struct buffer *)(uintptr_t)user; }
+/* The network carries a number for each packet: here, where its buffer is. */
+static struct buffer *buffer_of(uint64_t user)
+{
+	struct buffer *b;
+	_Static_assert(sizeof b == sizeof user, "a pointer is a number of 64 bits");
+	memcpy(&b, &user, sizeof b);
+	return b;
+}
 
 static void deliver(struct emulator *e, const struct rw_network_packet *packet)
 {
