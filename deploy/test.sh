@@ -31,7 +31,7 @@ build() { # build KIND FOLDER TARGET OPTION...
 # optimised: each program that is would be a compilation of the whole core.
 build Release Release all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LTO=OFF
 build Release LTO rewindow
-build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_SANITIZE=ON
+build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LAB=ON -DREWINDOW_SANITIZE=ON
 build Debug Threads replay_fuzz -DREWINDOW_TESTS=ON -DREWINDOW_SANITIZE_THREADS=ON
 for test in build/Debug/tests/*_test; do
 	step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
@@ -39,7 +39,7 @@ done
 
 # The fuzz targets without a fuzzer: what it once found, and what it begins with.
 step "fuzz seeds are made" python core-c/fuzz/seed.py build/seeds
-for target in capture packet flow events bottleneck shadow replay; do
+for target in capture packet flow events bottleneck shadow replay network; do
 	inputs=build/seeds/$target
 	[ ! -d core-c/fuzz/regressions/$target ] || inputs="$inputs core-c/fuzz/regressions/$target"
 	[ $target != replay ] || inputs="$inputs core-c/tests/regressions build/seeds/captures"
