@@ -143,12 +143,15 @@ static void mark(uint8_t *p)
 }
 
 /* The network carries a number for each packet: here, where its buffer is. */
+union carried {
+	struct buffer *buffer;
+	uint64_t number;
+};
+
 static struct buffer *buffer_of(uint64_t user)
 {
-	struct buffer *b;
-	_Static_assert(sizeof b == sizeof user, "a pointer is a number of 64 bits");
-	memcpy(&b, &user, sizeof b);
-	return b;
+	union carried carried = {.number = user};
+	return carried.buffer;
 }
 
 static void deliver(struct emulator *e, const struct rw_network_packet *packet)
@@ -192,14 +195,15 @@ static int carry(struct emulator *e, const uint8_t *p, uint32_t bytes)
 		e->unrouted++;
 		return 0;
 	}
-	struct buffer *b = take_buffer(e, bytes);
+	union carried carried = {.buffer = take_buffer(e, bytes)};
+	struct buffer *b = carried.buffer;
 	int64_t now_ns = clock_ns() - e->start_ns;
 	if (!b || advance(e, now_ns))
 		return 1;
 	memcpy(b->byte, p, bytes);
 	b->interface = route->interface;
 	enum rw_network_outcome outcome =
-	    rw_network_send(e->configuration.network, now_ns, route->route, (uint64_t)(uintptr_t)b, bytes, ecn != 0);
+	    rw_network_send(e->configuration.network, now_ns, route->route, carried.number, bytes, ecn != 0);
 	if (outcome == RW_NETWORK_LOST)
 		give_back(e, b);
 	return outcome == RW_NETWORK_FAILED;
