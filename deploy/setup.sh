@@ -21,11 +21,11 @@ packages="python3-venv python3-dev gcc libc6-dev make"
 [ "$what" != tlc ] || packages=python3
 case $what in test | fuzz) packages="$packages clang llvm" ;; esac
 if [ "$what" = test ]; then
-	packages="$packages libcmocka-dev fonts-dejavu-core curl tshark"
+	packages="$packages libcmocka-dev fonts-dejavu-core curl tshark libseccomp2"
 	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
-if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark valgrind"; fi
+if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark libseccomp2 valgrind"; fi
 case $what in
 run | test | specs | pictures | tlc)
 	packages="$packages default-jre-headless"
@@ -33,7 +33,7 @@ run | test | specs | pictures | tlc)
 	;;
 esac
 if [ "$what" = pictures ]; then packages="$packages graphviz"; fi
-if [ "$what" = corpus ]; then packages="$packages libcmocka-dev tshark"; fi
+if [ "$what" = corpus ]; then packages="$packages libcmocka-dev tshark libseccomp2"; fi
 
 install_packages() { # install_packages NAME...
 	if [ "$(id -u)" = 0 ]; then

@@ -1,5 +1,7 @@
 """Conditions that a caller may want to tell apart."""
 
+from collections.abc import Sequence
+
 
 class RewindowError(Exception):
     """Base of everything that this package raises on purpose."""
@@ -50,6 +52,18 @@ class NetworkUnreadable(RewindowError):
         super().__init__(f"{name}: {place}: {reason}" if place else f"{name}: {reason}")
 
 
+class ScenarioUnreadable(RewindowError):
+    """A scenario cannot be run: each mistake as (where it stands, what was expected, what is there)."""
+
+    def __init__(self, name: str, mistakes: Sequence[tuple[str, str, str]]) -> None:
+        self.name = name
+        self.mistakes = tuple(mistakes)
+        place, expected, actual = self.mistakes[0]
+        more = f" ({len(self.mistakes) - 1} more)" if len(self.mistakes) > 1 else ""
+        where = f"{name}: {place}" if place else name
+        super().__init__(f"{where}: expected {expected}; there is {actual}{more}")
+
+
 class UnknownAlgorithm(RewindowError, ValueError):
     """No controller has this name."""
 
@@ -70,5 +84,13 @@ class DissectorMissing(DependencyFailed):
     """A capture needs tshark, which is not installed."""
 
 
+class DissectorAway(DependencyFailed):
+    """A capture needs tshark, whose service does not answer; it may later."""
+
+
 class DissectorFailed(DependencyFailed):
     """tshark broke, or reached a limit, on a capture that needs it."""
+
+
+class DissectorNotConfined(DissectorFailed):
+    """A capture needs tshark, which this system cannot confine."""

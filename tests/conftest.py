@@ -35,6 +35,15 @@ def specs_folder(folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def everybodys_folder() -> Iterator[Path]:
+    """For programs in tshark's place. Root's tshark runs as another user, whom pytest's own folders keep out."""
+    with tempfile.TemporaryDirectory(prefix="rewindow-test-") as folder:
+        path = Path(folder)
+        path.chmod(0o777)
+        yield path
+
+
 @pytest.fixture(scope="session")
 def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     """PostgreSQL and Redis of the session, on free ports; nothing else runs."""

@@ -33,7 +33,7 @@ def confinement(seconds_max: float) -> list[str]:
     cpu_s = 60 + int(2 * seconds_max)  # Java compiles and collects beside the one thread that checks
     memory_bytes = _JAVA_BYTES + (2 * settings().check_memory_mb << 20)
     limits = (cpu_s, memory_bytes, settings().check_disk_bytes_max + _DISK_SLACK_BYTES)
-    return [sys.executable, "-I", "-S", str(Path(confined.__file__)), *map(str, limits)]
+    return [sys.executable, "-I", "-S", str(Path(confined.__file__)), confined.NETWORK, *map(str, limits)]
 
 
 def failure(found: specs.Outcome, reached: str) -> str:

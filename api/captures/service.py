@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import limits
 from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
-from api.errors import NotFound
+from api.errors import Conflict, NotFound
 from api.events import Progress
 from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
@@ -111,6 +111,21 @@ async def _begin_anew(session: AsyncSession, caller: Caller, capture_id: uuid.UU
     if job_id is not None:
         await session.execute(update(Capture).where(Capture.id == capture_id).values(state=State.queued, error=None))
     return job_id
+
+
+async def retry(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> uuid.UUID | None:
+    """Queues a failed analysis again. Returns the job to wake; None: it waits or runs.
+
+    Raises NotFound, Conflict, TooMany.
+    """
+    await limits.hold_team(session, caller.team_id)
+    owned = select(Capture.state).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
+    found = (await session.execute(owned)).scalar_one_or_none()
+    if found is None:
+        raise NotFound("no such capture")
+    if found is State.done:
+        raise Conflict("this capture is analysed: there is nothing to retry")
+    return await _begin_anew(session, caller, capture_id) if found is State.failed else None
 
 
 async def _forget(key: str) -> None:

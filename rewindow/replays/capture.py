@@ -4,10 +4,11 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any, cast
 
-from rewindow.captures.dissector import PROGRAM, Dissection, NotUnderstood, dissect
+from rewindow.captures.dissector import Dissection, NotUnderstood, dissect
 from rewindow.captures.files import Source, opened
+from rewindow.captures.tshark import PROGRAM
 from rewindow.core import Choice, extract
-from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, NotACapture
+from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, DissectorNotConfined, NotACapture
 from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
 
@@ -83,7 +84,7 @@ class Capture:
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
-        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, DissectorMissing, DissectorFailed.
+        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, DissectorMissing, DissectorAway, DissectorFailed.
         """
         choices = Choice.several(algorithms)
         asked = {
@@ -124,6 +125,12 @@ class Capture:
             if head.startswith(_OTHER_FORMATS):
                 raise
             raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}, which knows more, is not installed") from why
+        except DissectorNotConfined:
+            if head.startswith(_OTHER_FORMATS):
+                raise
+            raise CaptureUnreadable(
+                why.name, f"{why.reason}; {PROGRAM}, which knows more, cannot be confined on this system"
+            ) from why
         if not found.ip and not head.startswith(_OTHER_FORMATS):
             found.file.close()
             raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM} finds no IP in it") from why

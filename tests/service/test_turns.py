@@ -12,7 +12,7 @@ from deploy.run import Services
 from store import jobs
 from store.database import engine
 from store.jobs import CHECKS_QUEUE, QUEUE, Claim
-from store.models import Job, JobKind, State
+from store.models import ALONE_FROM, Job, State
 from store.teams import ensure_team
 from worker.tasks import run_next
 
@@ -139,11 +139,43 @@ def test_pauses_and_other_queues_are_left_alone(team: Callable[[], Enqueue]) -> 
     assert take().job_id == job
 
 
+def test_a_job_that_has_to_run_alone_holds_up_no_team(team: Callable[[], Enqueue]) -> None:
+    enqueue, other = team(), team()
+    (alone,) = enqueue(1)
+    behind, *others = [*enqueue(1), *other(3)]
+    with engine().begin() as connection:
+        long_ago = text("clock_timestamp() - interval '1 h'")
+        connection.execute(update(Job).where(Job.id == alone).values(outages=ALONE_FROM, queued_at=long_ago))
+        others_run = update(Job).where(Job.id == others[0])
+        connection.execute(
+            others_run.values(state=State.running, lease_until=text("clock_timestamp() + interval '1 h'"))
+        )
+    assert take().job_id == behind
+    assert {take().job_id for _ in range(2)} == set(others[1:])
+    with engine().begin() as connection:
+        assert jobs.claim_next(connection, QUEUE) is None
+        connection.execute(update(Job).where(Job.state == State.running).values(state=State.done, lease_until=None))
+    assert take().job_id == alone
+
+
+def test_what_gives_way_pauses_one_by_one(team: Callable[[], Enqueue]) -> None:
+    """A wake-up that claims nothing is used up by one job, which is woken again after its pause."""
+    (alone,) = team()(1)
+    with engine().begin() as connection:
+        connection.execute(update(Job).where(Job.state == State.running).values(state=State.done, lease_until=None))
+        connection.execute(update(Job).where(Job.id == alone).values(outages=ALONE_FROM))
+    assert take().job_id == alone
+    others = team()(3)
+    with engine().begin() as connection:
+        assert jobs.claim_next(connection, QUEUE) is None
+        pauses = select(Job.id).where(Job.id.in_(others), Job.not_before > text("clock_timestamp()"))
+        assert len(connection.scalars(pauses).all()) == 1
+
+
 def test_a_wake_up_serves_any_job(team: Callable[[], Enqueue]) -> None:
-    """Its object is missing: the job is tried, and fails or pauses."""
+    """Its object is missing: the job is taken, and pauses."""
     (job,) = team()(1)
     run_next(QUEUE)
     with engine().connect() as connection:
-        attempts, kind = connection.execute(select(Job.attempts, Job.kind).where(Job.id == job)).one()
-    assert (attempts, kind) == (1, JobKind.analyze)
+        assert connection.scalar(select(Job.fence).where(Job.id == job)) == 1
     run_next(QUEUE)  # nothing is left: it does nothing

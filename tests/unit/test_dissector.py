@@ -18,14 +18,14 @@ import pytest
 
 import rewindow
 from rewindow import confined
-from rewindow.captures import dissector
+from rewindow.captures import dissector, tshark
 from rewindow.replays.replay import Result
 from tests.packets import ACK, CWR, ECE, SYN, Trace, sack
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 REWINDOW = Path(sys.executable).parent / "rewindow"
 TSHARK = str(shutil.which("tshark"))
-TOOL = dissector._version(TSHARK)
+TOOL = tshark.version(TSHARK)
 
 RAW, ETHERNET, FRAME_RELAY, UPPER_PDU = 101, 1, 107, 252
 HEADERS: dict[int, Callable[[int], bytes]] = {
@@ -353,8 +353,8 @@ def test_without_tshark(sample: list[Record], transfer: Trace, tmp_path: Path) -
         assert len(done.stderr.splitlines()) == (status > 0)
 
 
-def limited(**limits: Any) -> dissector.Limits:
-    return dissector.Limits(**{"cpu_s": 60, "clock_s": 60, **limits})
+def limited(**limits: Any) -> tshark.Limits:
+    return tshark.Limits(**{"cpu_s": 60, "clock_s": 60, **limits})
 
 
 @pytest.mark.parametrize(
@@ -378,27 +378,46 @@ def test_limits(limits: dict[str, Any], said: str, sample: list[Record], tmp_pat
     assert found.tcp == len(sample)
 
 
-def test_a_broken_tshark(sample: list[Record], tmp_path: Path) -> None:
+BROKEN = """
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+int main(int count, char **words)
+{{
+	fputs(count > 1 && strcmp(words[1], "--version") == 0 ? {version} : {rows}, stdout);
+	fflush(stdout);
+	{ending};
+}}
+"""
+"""A program of its own, not a script: confined, it could start no interpreter."""
+
+
+def test_a_broken_tshark(sample: list[Record], everybodys_folder: Path) -> None:
     """What begins like tshark and dies is not half believed."""
-    program = tmp_path / "tshark"
-    capture = tmp_path / "relay.pcap"
+    program = everybodys_folder / "tshark"
+    capture = everybodys_folder / "relay.pcap"
     capture.write_bytes(pcap(FRAME_RELAY, within(FRAME_RELAY, sample)))
+    fields = [word for name in tshark.FIELDS for word in ("-e", name)]
+    rows = subprocess.run(
+        [TSHARK, "-r", capture, *tshark.OPTIONS, "-T", "fields", "-E", "occurrence=a", *fields],
+        capture_output=True, check=True, text=True,
+    ).stdout.splitlines(keepends=True)  # fmt: skip
+
+    def run_instead(version: str, ending: str) -> subprocess.CompletedProcess[str]:
+        printed = "\n".join(json.dumps(row) for row in rows[:700])
+        source = BROKEN.format(version=json.dumps(version), rows=printed, ending=ending)
+        subprocess.run(["cc", "-xc", "-", "-o", program], input=source, text=True, check=True)
+        return run("analyze", capture, PATH=f"{everybodys_folder}:{os.environ['PATH']}")
+
     for ending, said in (
-        ("kill -SEGV $$", "ended with status -11"),
-        ("exit 1", "ended with status 1"),
-        ("exit 0", "of 1500"),
+        ("raise(SIGSEGV)", "ended with status -11"),
+        ("return count > 2", "ended with status 1"),
+        ("return 0", "of 1500"),
     ):
-        program.write_text(
-            "#!/bin/sh\n"
-            f'case "$*" in --version) exec {TSHARK} --version;; esac\n'
-            f'{TSHARK} "$@" | head -n 700\n{ending}\n'
-        )
-        program.chmod(0o755)
-        done = run("analyze", capture, PATH=f"{tmp_path}:{os.environ['PATH']}")
+        done = run_instead("TShark (Wireshark) 4.0.17", ending)
         assert done.returncode == 4
         assert said in done.stderr
-    program.write_text("#!/bin/sh\necho something else\n")
-    done = run("analyze", capture, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    done = run_instead("something else", "return 0")
     assert done.returncode == 4
     assert "--version is not understood" in done.stderr
 
@@ -422,8 +441,10 @@ def test_no_profile_is_read(sample: list[Record], tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def confine(*command: str, cpu_s: int = 5, memory_bytes: int = 1 << 30) -> subprocess.CompletedProcess[str]:
-    launcher = [sys.executable, "-I", "-S", confined.__file__, str(cpu_s), str(memory_bytes), str(1 << 16)]
+def confine(
+    *command: str, walls: str = confined.NETWORK, cpu_s: int = 5, memory_bytes: int = 1 << 30
+) -> subprocess.CompletedProcess[str]:
+    launcher = [sys.executable, "-I", "-S", confined.__file__, walls, str(cpu_s), str(memory_bytes), str(1 << 16)]
     return subprocess.run([*launcher, *command], capture_output=True, text=True, check=False)
 
 

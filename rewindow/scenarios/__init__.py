@@ -1,0 +1,32 @@
+"""Scenarios: networks with their traffic, read from TOML (docs/scenarios.md).
+
+Real hosts (`lab/`) and simulators run the same model; this package knows neither.
+"""
+
+from rewindow.errors import ScenarioUnreadable
+from rewindow.scenarios.model import (
+    Bernoulli,
+    CapturePoint,
+    Change,
+    CoDel,
+    Direction,
+    Discipline,
+    DropTail,
+    EcnThreshold,
+    GilbertElliott,
+    Host,
+    Interface,
+    Path,
+    Red,
+    Reordering,
+    Scenario,
+    Traffic,
+    Transfer,
+)
+from rewindow.scenarios.reading import load, parse
+
+__all__ = [
+    "Bernoulli", "CapturePoint", "Change", "CoDel", "Direction", "Discipline", "DropTail", "EcnThreshold",
+    "GilbertElliott", "Host", "Interface", "Path", "Red", "Reordering", "Scenario", "ScenarioUnreadable", "Traffic",
+    "Transfer", "load", "parse",
+]  # fmt: skip
