@@ -62,9 +62,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     polls = asyncio.create_task(app.state.poller.run())
     yield
     polls.cancel()
-    with suppress(asyncio.CancelledError):
-        await polls
-    await async_engine().dispose()
+    try:
+        with suppress(asyncio.CancelledError):
+            await polls
+    finally:
+        await async_engine().dispose()
 
 
 def routes() -> FastAPI:

@@ -69,10 +69,7 @@ class Poller:
         """Never returns; it is cancelled at the end of the process."""
         while True:
             await self._wanted.wait()
-            try:
-                await self._look()
-            except (SQLAlchemyError, OSError) as e:
-                log.warning("events.not_polled", reason=str(e))  # the streams stay: the next look may succeed
+            await self._look()
             await asyncio.sleep(_INTERVAL_S)
 
     async def _look(self) -> None:
@@ -80,8 +77,15 @@ class Poller:
         for stream in self._streams:
             by_look.setdefault(stream.look, []).append(stream)
         for look, streams in by_look.items():
-            async with transaction() as session:
-                found = await look(session, {s.id for s in streams})
+            try:
+                async with transaction() as session:
+                    found = await look(session, {s.id for s in streams})
+            except (SQLAlchemyError, OSError) as e:
+                log.warning("events.not_polled", reason=str(e))  # the streams stay: the next look may succeed
+                continue
+            except Exception:
+                log.exception("events.error")  # an error of one look ends neither the poller nor the other looks
+                continue
             for stream in streams:
                 stream.tell(found.get(stream.id))
 

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import delete, func, select, update
@@ -51,9 +52,22 @@ class Requests:
         """By team, the requests that this process may still let pass, and until when (monotonic clock)."""
         self._refused: dict[uuid.UUID, float] = {}
         """By team, until when none passes: a team that does not wait costs no writes."""
+        self._taking: WeakValueDictionary[uuid.UUID, asyncio.Lock] = WeakValueDictionary()
+        """By team: requests that come at the same time share what the first of them takes."""
 
     async def count(self, session: AsyncSession, team_id: uuid.UUID) -> None:
         """Raises TooMany."""
+        if self._spend(team_id):
+            return
+        taking = self._taking.setdefault(team_id, asyncio.Lock())
+        async with taking:
+            if not self._spend(team_id):
+                until = time.monotonic() + _SHARE_KEPT_S
+                taken = await self._take(session, team_id)
+                self._shares[team_id] = (taken - 1, until)
+
+    def _spend(self, team_id: uuid.UUID) -> bool:
+        """Takes one request off this process's share of the team's. False: nothing is left of it. Raises TooMany."""
         now = time.monotonic()
         if self._refused.get(team_id, 0.0) > now:
             raise _too_many_requests(self._refused[team_id] - now)
@@ -61,8 +75,9 @@ class Requests:
         if left == 0 or until < now:
             self._shares = {team: share for team, share in self._shares.items() if share[1] >= now}
             self._refused = {team: until for team, until in self._refused.items() if until > now}
-            left, until = await self._take(session, team_id), now + _SHARE_KEPT_S
+            return False
         self._shares[team_id] = (left - 1, until)
+        return True
 
     async def _take(self, session: AsyncSession, team_id: uuid.UUID) -> int:
         """Raises TooMany."""

@@ -88,6 +88,10 @@ class DissectorAway(DependencyFailed):
     """A capture needs tshark, whose service does not answer; it may later."""
 
 
+class DissectorInterrupted(DissectorAway):
+    """The service of tshark ended while it decoded this capture, which may be the reason."""
+
+
 class DissectorFailed(DependencyFailed):
     """tshark broke, or reached a limit, on a capture that needs it."""
 

@@ -59,8 +59,10 @@ DEFERRED_MAX = timedelta(hours=24)
 """A job that is deferred so often, or for so long by one outage, has failed."""
 DEFER_MOST = timedelta(minutes=30)
 """The longest pause after an outage; the pauses double up to it."""
+_DOUBLINGS_MAX = 16
+"""More of them are longer than DEFER_MOST, and some too many for a timedelta."""
 MAKE_ROOM = timedelta(minutes=1)
-"""So long no other job is begun, so that a job which has to run alone finds its moment."""
+"""So long after each of its wake-ups no other job is begun, so that a job which has to run alone finds its moment."""
 _ASK_AGAIN = timedelta(seconds=5)
 """The pause of a job that gives way to one that runs alone."""
 _CLAIMS_LOCK = 0x7277_636C
@@ -143,6 +145,11 @@ def _in_queue(queue: str) -> ColumnElement[bool]:
     return Job.check_id.is_not(None) if queue == CHECKS_QUEUE else Job.check_id.is_(None)
 
 
+def _is_awake() -> ColumnElement[bool]:
+    """The job does not pause, or its pause is over."""
+    return or_(Job.not_before.is_(None), Job.not_before <= func.clock_timestamp())
+
+
 def _next(connection: Connection, queue: str, besides: Collection[uuid.UUID]) -> Any:
     """Id and team of the job whose turn it is; None when no job is to be had.
 
@@ -161,7 +168,7 @@ def _next(connection: Connection, queue: str, besides: Collection[uuid.UUID]) ->
             *queued,
             Job.team_id == waiting.c.team_id,
             Job.attempts < settings().attempts_max,
-            or_(Job.not_before.is_(None), Job.not_before <= func.clock_timestamp()),
+            _is_awake(),
             Job.id.not_in(besides),
         )
         .order_by(Job.queued_at, Job.id)
@@ -193,17 +200,20 @@ def claim_next(connection: Connection, queue: str) -> Claim | None:
     locked: list[uuid.UUID] = []
     while (following := _next(connection, queue, passed)) is not None:
         passed.append(following.id)
-        free = select(Job.id).where(Job.id == following.id).with_for_update(skip_locked=True)
-        if connection.execute(free).one_or_none() is None:
-            locked.append(following.id)  # by a request, which tags its capture or deletes it
-            continue
-        taken = claim(connection, following.id)
-        if taken is not None:
-            _serve(connection, following.team_id, queue)
-            return taken
-        if _pauses(connection, following.id):  # it gives way, as all others would
-            return None
-        # It has to run alone, and another one runs: the wake-up is used for the next.
+        with connection.begin_nested() as look:
+            free = select(Job.id).where(Job.id == following.id).with_for_update(skip_locked=True)
+            if connection.execute(free).one_or_none() is None:
+                locked.append(following.id)  # by a request, which tags its capture or deletes it
+                continue
+            taken = claim(connection, following.id)
+            if taken is not None:
+                _serve(connection, following.team_id, queue)
+                return taken
+            if _pauses(connection, following.id):  # it gives way, as all others would
+                return None
+            # It has to run alone, and another one runs: the wake-up is used for the next. The locks go back: who holds
+            # the one of claims, shared or not, and asks for it the other way may wait for one that does the same.
+            look.rollback()
     # Where nothing else is to be done it waits for the request: the wake-up is not sent again soon.
     return claim(connection, locked[0]) if locked else None
 
@@ -236,7 +246,7 @@ def _gives_way(connection: Connection, job_id: uuid.UUID) -> bool:
     waits = and_(
         other.state == State.queued,
         other.not_before.is_(None),
-        other.queued_at > func.clock_timestamp() - MAKE_ROOM,
+        other.sent_at > func.clock_timestamp() - MAKE_ROOM,
     )
     first = exists().where(
         other.outages >= literal(ALONE_FROM, literal_execute=True), or_(other.state == State.running, waits)
@@ -245,7 +255,7 @@ def _gives_way(connection: Connection, job_id: uuid.UUID) -> bool:
         return False
     connection.execute(
         update(Job)
-        .where(Job.id == job_id, Job.state == State.queued, Job.not_before.is_(None))
+        .where(Job.id == job_id, Job.state == State.queued, _is_awake())
         .values(not_before=func.clock_timestamp() + _ASK_AGAIN)
     )
     return True
@@ -265,7 +275,7 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
             Job.id == job_id,
             Job.attempts < settings().attempts_max,
             or_(
-                and_(Job.state == State.queued, or_(Job.not_before.is_(None), Job.not_before <= now)),
+                and_(Job.state == State.queued, _is_awake()),
                 and_(Job.state == State.running, Job.lease_until < now),
             ),
         )
@@ -356,6 +366,7 @@ def _mark_failed(connection: Connection, job_id: uuid.UUID, kind: JobKind, subje
             stage="failed",
             error=reason,
             lease_until=None,
+            not_before=None,
             finished_at=func.clock_timestamp(),
         )
     )
@@ -409,7 +420,7 @@ def defer(connection: Connection, taken: Claim, outage: Outage) -> None:
         reason = f"given up: the service's {outage.of} was away for too long; retry when it is back"
     else:
         since = now if outage.at_work else func.coalesce(Job.deferred_since, now)
-        pause = min(timedelta(seconds=settings().retry_s) * 2**row.deferrals, DEFER_MOST)
+        pause = min(timedelta(seconds=settings().retry_s) * 2 ** min(row.deferrals, _DOUBLINGS_MAX), DEFER_MOST)
         connection.execute(
             update(Job)
             .where(Job.id == taken.job_id)

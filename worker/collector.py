@@ -6,11 +6,11 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 
 from store import objects
 from store.database import engine
-from store.models import Capture, Deletion, Job, Replay, State
+from store.models import Capture, Deletion, Incoming, Job, Replay, State
 
 STRAY_AFTER = timedelta(hours=1)
 """A row is committed within seconds after its object is stored: an older object without a row will not get one."""
@@ -37,6 +37,12 @@ def remove_deleted() -> int:
         with engine().begin() as connection:
             connection.execute(delete(Deletion).where(Deletion.capture_id == capture_id))
     return len(captures)
+
+
+def forget_dead_uploads() -> None:
+    """Deletes the room that uploads took whose processes died; it has not counted since long."""
+    with engine().begin() as connection:
+        connection.execute(delete(Incoming).where(Incoming.alive_until < func.clock_timestamp() - STRAY_AFTER))
 
 
 def _without_a_row(paths: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ from store.database import engine
 from store.heartbeat import beat
 from store.outages import Dependency
 from store.settings import settings
-from worker.collector import collect_once, remove_deleted
+from worker.collector import collect_once, forget_dead_uploads, remove_deleted
 
 log = structlog.get_logger()
 
@@ -81,6 +81,7 @@ def remove_once(seconds: float) -> None:
         attempts.close_abandoned(connection)
     if rows := attempts.remove_closed(seconds):
         log.info("rows.removed", rows=rows)
+    forget_dead_uploads()
     if captures := remove_deleted():
         log.info("objects.removed", captures=captures)
 

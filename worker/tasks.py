@@ -18,7 +18,14 @@ import structlog
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from rewindow.errors import BadOption, CaptureUnreadable, DependencyFailed, DissectorAway, UnknownAlgorithm
+from rewindow.errors import (
+    BadOption,
+    CaptureUnreadable,
+    DependencyFailed,
+    DissectorAway,
+    DissectorInterrupted,
+    UnknownAlgorithm,
+)
 from store import jobs, objects, outages
 from store.database import engine
 from store.jobs import Claim, JobLost
@@ -81,8 +88,9 @@ def _work(taken: Claim) -> None:
     except JobLost:
         log.warning("job.lost")
     except DissectorAway as e:
-        log.warning("job.deferred", dependency=Dependency.dissector, reason=str(e))
-        _give_back(lambda connection: jobs.defer(connection, taken, Outage(Dependency.dissector, at_work=False)))
+        away = Outage(Dependency.dissector, at_work=isinstance(e, DissectorInterrupted))
+        log.warning("job.deferred", dependency=away.of, at_work=away.at_work, reason=str(e))
+        _give_back(lambda connection: jobs.defer(connection, taken, away))
     except INPUT_AT_FAULT as e:
         log.info("job.failed", reason=str(e))
         reason = str(e)

@@ -22,7 +22,7 @@ from typing import IO, cast
 from rewindow import confined
 from rewindow.captures import tshark
 from rewindow.captures.tshark import PROGRAM, Limits
-from rewindow.errors import DependencyFailed, DissectorFailed, DissectorNotConfined
+from rewindow.errors import DependencyFailed, DissectorFailed, DissectorInterrupted, DissectorNotConfined
 
 _NOT_THE_FILES_FAULT = (1, 126, 127)
 """Exit statuses: an option that it does not know; it could not be started."""
@@ -123,14 +123,21 @@ class _Run:
         self._process.kill()
 
     def lines(self) -> Iterator[bytes]:
-        """Rows of fields. Raises DissectorFailed when a limit is reached or the program breaks."""
+        """Rows of fields.
+
+        Raises DissectorFailed when a limit is reached or the program breaks, DissectorInterrupted when its service does.
+        """
         room = self._limits.output_bytes
         while (line := self._rows.readline(room)).endswith(b"\n"):
             room -= len(line)
             yield line
         if room <= len(line):
             raise self._failed(f"wrote more than {self._limits.output_bytes} bytes")
-        self._judge(self._process.wait())
+        try:
+            status = self._process.wait()
+        except DissectorInterrupted as e:
+            raise DissectorInterrupted(f"{self._name}: {e}") from e
+        self._judge(status)
 
     def _failed(self, what: str) -> DissectorFailed:
         return DissectorFailed(f"{self._name}: {PROGRAM} {what}")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rewindow import confined
-from rewindow.errors import DissectorAway, DissectorFailed, DissectorMissing
+from rewindow.errors import DissectorAway, DissectorFailed, DissectorInterrupted, DissectorMissing
 
 PROGRAM = "tshark"
 
@@ -46,6 +46,8 @@ ERROR_BYTES_MAX = 1 << 16
 """What tshark may write to a file: only its standard error is one."""
 MESSAGE_BYTES_MAX = 4096
 """Of a message to or from the service."""
+ANSWER_S = 30.0
+"""In which the service has to accept a run and to start it."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class Run(Protocol):
     def kill(self) -> None: ...
 
     def wait(self) -> int:
-        """The exit status, or a signal's number below zero, when it has ended."""
+        """The exit status, or a signal's number below zero, when it has ended. Raises DissectorInterrupted, once."""
 
 
 class Child:
@@ -137,11 +139,16 @@ class Child:
 
 
 class Served:
-    """A run by the service. It ends when the connection does."""
+    """A run by the service. It ends when the connection does.
+
+    Raises DissectorAway, DissectorMissing, DissectorFailed.
+    """
 
     def __init__(self, address: str, limits: Limits, capture: int, output: int, errors: int) -> None:
         self._status: int | None = None
+        self._killed = False
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection.settimeout(ANSWER_S)
         try:
             self._connection.connect(address)
             asked = json.dumps(asdict(limits)).encode()
@@ -149,7 +156,7 @@ class Served:
             answer = self._connection.recv(MESSAGE_BYTES_MAX)
         except OSError as e:
             self._connection.close()
-            raise DissectorAway(f"{PROGRAM} is needed to read it and its service is away ({e.strerror})") from e
+            raise DissectorAway(f"{PROGRAM} is needed to read it and its service is away ({e.strerror or e})") from e
         if not answer:
             self._connection.close()
             raise DissectorAway(f"{PROGRAM} is needed to read it and its service has ended")
@@ -157,9 +164,11 @@ class Served:
         if "tool" not in said:
             self._connection.close()
             raise (DissectorMissing if said["missing"] else DissectorFailed)(said["reason"])
+        self._connection.settimeout(None)
         self.tool: str = said["tool"]
 
     def kill(self) -> None:
+        self._killed = True
         # The service notices, and `wait` returns.
         try:
             self._connection.shutdown(socket.SHUT_RDWR)
@@ -174,6 +183,8 @@ class Served:
                 answer = b""
             self._connection.close()
             self._status = int(json.loads(answer)["status"]) if answer else -signal.SIGKILL
+            if not answer and not self._killed:
+                raise DissectorInterrupted(f"{PROGRAM} is needed to read it and its service ended meanwhile")
         return self._status
 
 

@@ -55,6 +55,9 @@ def _serve(connection: socket.socket) -> None:
         asked, files, _, _ = socket.recv_fds(connection, tshark.MESSAGE_BYTES_MAX, _FILES, socket.MSG_CMSG_CLOEXEC)
         if len(files) == _FILES:
             _run(connection, asked, files)
+            return
+        for file in files:
+            os.close(file)
 
 
 def main(path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,6 +105,14 @@ class _Mistakes:
         self.all.append((place, expected, actual))
 
 
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+def _key(key: str) -> str:
+    """A key of the file as a terminal may show it."""
+    return key if _PLAIN_KEY.fullmatch(key) else ascii(key)[1:-1][:40]
+
+
 def _place(prefix: str, parts: Sequence[str | int]) -> str:
     """links.bottleneck.changes[2].at: as keys and positions. Tags of unions are no keys."""
     place, last = prefix, ""
@@ -111,7 +120,7 @@ def _place(prefix: str, parts: Sequence[str | int]) -> str:
         if isinstance(part, int):
             place += f"[{part}]"
         elif not part.startswith("=") and not (last == "discipline" and part in form.DISCIPLINES) and part != "[key]":
-            place += f".{part}" if place else part
+            place += f".{_key(part)}" if place else _key(part)
             last = part
     return place
 
@@ -135,7 +144,7 @@ def _filled(kind: type[_Form], data: Any, prefix: str, mistakes: _Mistakes) -> _
             place = _place(prefix, error["loc"])
             context = error.get("ctx", {})
             if error["type"] == "unknown_key":
-                place = f"{place}.{context['key']}" if place else context["key"]
+                place = f"{place}.{_key(context['key'])}" if place else _key(context["key"])
                 mistakes.add_text(place, context["expected"], "an unknown key")
             elif error["type"] == "missing":
                 mistakes.add_text(place, "a value", "none")

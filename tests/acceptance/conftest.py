@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from deploy.run import Services, stop_process
 
@@ -33,6 +33,7 @@ def page(stack: Services) -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1300, "height": 980})
         page.set_default_timeout(30_000)
+        expect.set_options(timeout=30_000)  # it has a limit of its own
         page.troubles = []  # type: ignore[attr-defined]
         page.on("pageerror", lambda e: page.troubles.append(str(e)))  # type: ignore[attr-defined]
         page.on("console", lambda m: page.troubles.append(m.text) if m.type == "error" else None)  # type: ignore[attr-defined]

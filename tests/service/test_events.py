@@ -9,14 +9,17 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession
+from structlog.testing import capture_logs
 
+from api.app import _lifespan
 from api.captures import service
 from api.events import Poller, Progress
-from store.database import engine
+from store.database import async_engine, engine
 from store.models import Job
 from tests.service.test_api import Run, upload
 
@@ -55,7 +58,7 @@ def test_all_streams_share_one_look(application: TestClient, client: TestClient,
         polls = asyncio.create_task(poller.run())
         first = await told(streams[0])
         assert (first["state"], first["progress"]) == ("queued", 0)
-        assert looks == [100]
+        assert set(looks) == {100}
         report(capture, 0.25)
         assert (await told(streams[0]))["progress"] == 0.25
         for stream in other:  # of objects that do not exist
@@ -96,6 +99,44 @@ def test_streams_outlive_an_outage(application: TestClient, client: TestClient) 
         polls.cancel()
 
     run(application, watch)
+
+
+def test_an_error_of_one_look_ends_no_other_stream(application: TestClient, client: TestClient) -> None:
+    capture = upload(client)["id"]
+
+    async def broken(session: AsyncSession, ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
+        raise KeyError("a column that is not there")
+
+    async def watch() -> None:
+        poller = Poller()
+        polls = asyncio.create_task(poller.run())
+        streams = [poller.changes(look, uuid.UUID(capture), WAITS) for look in (broken, service.progress)]
+        for stream in streams:
+            assert await told(stream) == WAITS.shown
+        assert (await told(streams[1]))["stage"] == "queued"
+        assert not polls.done()
+        polls.cancel()
+
+    with capture_logs() as logged:
+        run(application, watch)
+    assert any(entry["event"] == "events.error" for entry in logged)
+
+
+def test_the_connections_are_closed_however_the_poller_ends(
+    application: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: Poller) -> None:
+        raise ValueError("the poller")
+
+    async def live() -> None:
+        before = async_engine().pool
+        with pytest.raises(ValueError, match="the poller"):
+            async with _lifespan(FastAPI()):
+                await asyncio.sleep(0)
+        assert async_engine().pool is not before  # SQLAlchemy puts a new one in the place of the one that it closed
+
+    monkeypatch.setattr(Poller, "run", broken)
+    run(application, live)
 
 
 def test_an_event_shows_what_the_capture_shows(client: TestClient, run_jobs: Run) -> None:

@@ -121,6 +121,16 @@ def test_attempts_are_capped(job: uuid.UUID, client: TestClient, run_jobs: Run) 
     assert client.get(f"/v1/captures/{capture['id']}").json()["state"] == "done"
 
 
+def test_a_job_that_pauses_after_its_last_attempt_fails(job: uuid.UUID) -> None:
+    """As when REWINDOW_ATTEMPTS_MAX is lowered meanwhile."""
+    from store import jobs
+
+    age(job, attempts=3, not_before=func.now() - timedelta(seconds=1))
+    assert job not in in_transaction(jobs.sweep)
+    found = state(job)
+    assert (found.state, found.not_before) == ("failed", None)
+
+
 def test_a_job_that_kills_whoever_takes_it_fails(client: TestClient, job: uuid.UUID, services: Services) -> None:
     """kill -9 before the worker has done anything but claim: the attempt counts."""
     from store import jobs

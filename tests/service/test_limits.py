@@ -7,11 +7,12 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, text, update
+from sqlalchemy import Connection, func, insert, select, text, update
 
 from api.captures.service import _store
 from api.errors import TooMany
@@ -22,6 +23,7 @@ from store.models import Capture, Incoming, Job, RequestRate
 from store.settings import settings
 from store.teams import ensure_team
 from tests.service.test_api import PCAP, SAMPLE, Run, assert_problem, mptcp, objects, upload
+from worker.sweeper import remove_once
 
 SOME = SAMPLE.read_bytes()[:20_000]
 
@@ -79,6 +81,17 @@ def test_requests_are_counted_over_processes(application: TestClient, slow_rate:
             await session.execute(update(RequestRate).where(RequestRate.team_id == team).values(due_at=earlier))
         assert not await passes(second, team), "it does not ask again before the time that it told"
         assert await passes(third, team)
+
+    run(application, count)
+
+
+def test_requests_that_come_together_share_what_one_takes(application: TestClient) -> None:
+    """40 of the 200 that may come at once, however many of them find this process's share empty."""
+    process, team = Requests(), new_team()
+
+    async def count() -> None:
+        assert settings().team_requests_per_s == 100
+        assert await asyncio.gather(*(passes(process, team) for _ in range(40))) == [True] * 40
 
     run(application, count)
 
@@ -183,6 +196,22 @@ def test_what_a_dead_process_received_takes_no_room(application: TestClient, mon
                 await arrived(session, second)
 
     run(application, count)
+
+
+def test_what_dead_processes_received_is_forgotten(application: TestClient) -> None:
+    def upload_of(session: Connection, hours: int) -> uuid.UUID:
+        alive_until = func.clock_timestamp() - timedelta(hours=hours)
+        return session.scalars(
+            insert(Incoming).values(team_id=team, bytes=1, alive_until=alive_until).returning(Incoming.id)
+        ).one()
+
+    team = new_team()
+    with engine().begin() as connection:
+        upload_of(connection, 2)
+        recent = upload_of(connection, 0)
+    remove_once(0.0)
+    with engine().connect() as connection:
+        assert connection.scalars(select(Incoming.id).where(Incoming.team_id == team)).all() == [recent]
 
 
 def test_the_team_of_a_job_is_that_of_its_subject(client: TestClient, run_jobs: Run) -> None:

@@ -94,6 +94,18 @@ def test_a_store_that_is_away_costs_no_attempt(
     assert state(job).attempts == 1
 
 
+def test_the_longest_pauses(job: uuid.UUID) -> None:  # noqa: F811
+    from store import jobs
+    from worker.tasks import run_job
+
+    age(job, deferrals=jobs.DEFERRALS_MAX - 1)
+    with store_away():
+        run_job(job)
+    found = state(job)
+    assert (found.state, found.deferrals, found.error) == ("queued", jobs.DEFERRALS_MAX, None)
+    assert timedelta(0) < found.not_before - found.deferred_since <= jobs.DEFER_MOST
+
+
 def test_a_store_that_stays_away_fails_jobs_and_they_can_be_retried(
     job: uuid.UUID, client: TestClient, other: TestClient, run_jobs: Run  # noqa: F811
 ) -> None:  # fmt: skip
@@ -148,6 +160,9 @@ def test_a_job_that_is_there_whenever_the_store_breaks_runs_alone_and_then_fails
     assert state(beside).not_before is not None, "it asks again soon"
     age(job, queued_at=func.now() - jobs.MAKE_ROOM)
     ready(beside)
+    assert in_transaction(jobs.claim, beside) is None, "each wake-up makes room anew"
+    ready(beside)
+    age(job, sent_at=func.now() - jobs.MAKE_ROOM)
     taken = in_transaction(jobs.claim, beside)
     assert taken is not None, "it does not make room for ever"
     run_job(job)
@@ -203,22 +218,24 @@ def test_a_broken_connection_to_the_database_costs_no_attempt(
     assert client.get(f"/v1/captures/{found.capture_id}").json()["state"] == "done"
 
 
+@pytest.mark.parametrize("at_work", [False, True])
 def test_a_dissector_that_is_away_costs_no_attempt(
     job: uuid.UUID,  # noqa: F811
+    at_work: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rewindow.errors import DissectorAway
+    from rewindow.errors import DissectorAway, DissectorInterrupted
     from worker import analysis
     from worker.tasks import run_job
 
     def away(*_: object) -> None:
-        raise DissectorAway("/run/tshark.socket: nobody listens")
+        raise (DissectorInterrupted if at_work else DissectorAway)("/run/tshark.socket: nobody listens")
 
     monkeypatch.setattr(analysis, "run", away)
     run_job(job)
     found = state(job)
     assert (found.state, found.stage, found.attempts) == ("queued", "waiting for the dissector", 0)
-    assert (found.deferrals, found.outages) == (1, 0)
+    assert (found.deferrals, found.outages) == (1, int(at_work))
 
 
 def test_errors_tell_teams_nothing_of_the_inside(
@@ -246,11 +263,14 @@ def test_errors_tell_teams_nothing_of_the_inside(
     assert client.get(url).json()["error"] == "x.pcap: tshark: tshark ended, x.log says why"
 
 
-def test_leases_are_not_judged_after_an_outage_of_the_database(job: uuid.UUID) -> None:  # noqa: F811
+def test_leases_are_not_judged_after_an_outage_of_the_database(
+    job: uuid.UUID, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
     from store import jobs
     from store.settings import settings
     from worker.sweeper import Sweeps
 
+    monkeypatch.setattr(settings(), "lease_s", 300.0)  # the test takes less, however busy the machine is
     sweeps = Sweeps()
     in_transaction(jobs.claim, job)
     age(job, lease_until=func.now() - timedelta(seconds=1))

@@ -158,7 +158,29 @@ def test_a_job_that_has_to_run_alone_holds_up_no_team(team: Callable[[], Enqueue
     assert take().job_id == alone
 
 
-def test_what_gives_way_pauses_one_by_one(team: Callable[[], Enqueue]) -> None:
+def test_a_job_that_is_passed_over_leaves_no_lock(team: Callable[[], Enqueue]) -> None:
+    """A claim that has one of the two locks and asks for the other may wait for another that does the same."""
+    alone, running, single = (team()(1)[0] for _ in range(3))
+    with engine().begin() as connection:
+        connection.execute(update(Job).where(Job.id == alone).values(outages=ALONE_FROM))
+        lease = {"state": State.running, "lease_until": text("clock_timestamp() + interval '1 h'")}
+        connection.execute(update(Job).where(Job.id == running).values(lease))
+    passed_over = select(Job.id).where(Job.id == alone).with_for_update(nowait=True)
+    with engine().connect() as connection, engine().connect() as other:
+        taken = jobs.claim_next(connection, QUEUE)
+        assert taken is not None
+        assert taken.job_id == single
+        assert other.scalar(passed_over) == alone
+        modes = connection.scalars(
+            text("SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND objid = :key"),
+            {"key": jobs._CLAIMS_LOCK},
+        ).all()
+        assert modes == ["ShareLock"]
+        connection.commit()
+
+
+@pytest.mark.parametrize("not_before", [None, "clock_timestamp() - interval '1 s'"])
+def test_what_gives_way_pauses_one_by_one(team: Callable[[], Enqueue], not_before: str | None) -> None:
     """A wake-up that claims nothing is used up by one job, which is woken again after its pause."""
     (alone,) = team()(1)
     with engine().begin() as connection:
@@ -167,6 +189,8 @@ def test_what_gives_way_pauses_one_by_one(team: Callable[[], Enqueue]) -> None:
     assert take().job_id == alone
     others = team()(3)
     with engine().begin() as connection:
+        pause = update(Job).where(Job.id.in_(others))
+        connection.execute(pause.values(not_before=text(not_before) if not_before else None))
         assert jobs.claim_next(connection, QUEUE) is None
         pauses = select(Job.id).where(Job.id.in_(others), Job.not_before > text("clock_timestamp()"))
         assert len(connection.scalars(pauses).all()) == 1

@@ -99,6 +99,11 @@ static void files(void)
 	report("chmod", chmod(GUARDED "/object", 0600) == 0);
 	report("set-times", utimensat(AT_FDCWD, GUARDED "/object", NULL, 0) == 0);
 	report("truncate", truncate(GUARDED "/object", 1) == 0);
+	report("truncate-on-opening", opened(GUARDED "/object", O_RDONLY | O_TRUNC));
+	report("reach-the-kernel-with-O_TRUNC", syscall(SYS_openat, AT_FDCWD, NULL, O_RDONLY | O_TRUNC) >= 0 || errno != ENOSYS);
+#ifdef SYS_open
+	report("reach-the-kernel-with-O_TRUNC-otherwise", syscall(SYS_open, NULL, O_RDONLY | O_TRUNC) >= 0 || errno != ENOSYS);
+#endif
 	report("write-to-the-capture", write(STDIN_FILENO, "x", 1) == 1);
 	char name[40];
 	for (int handle = 3; handle < 1024; handle++) {
@@ -171,6 +176,7 @@ static void calls(void)
 	    {"setns", SYS_setns},
 	    {"clone3", SYS_clone3},
 	    {"execveat", SYS_execveat},
+	    {"openat2", SYS_openat2},
 	    {"open_by_handle_at", SYS_open_by_handle_at},
 	    {"memfd_create", SYS_memfd_create},
 	    {"shmget", SYS_shmget},

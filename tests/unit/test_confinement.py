@@ -17,6 +17,8 @@ import pytest
 from deploy.run import wait_for
 from rewindow import confined
 from rewindow.captures import tshark
+from rewindow.captures.dissector import dissect
+from rewindow.errors import DissectorAway, DissectorInterrupted
 
 REWINDOW = Path(sys.executable).parent / "rewindow"
 SECRET = "postgresql://app:a-password-that-nobody-should-read"
@@ -117,7 +119,8 @@ def test_unconfined_the_attempts_succeed(prey: Prey) -> None:
     attempts = set(done.stderr.splitlines())
     assert {
         "environment", "read", "read-/etc/passwd", "list", "overwrite", "create", "create-in-/tmp", "create-here",
-        "mkdir", "symlink", "mkfifo", "rename", "chmod", "set-times", "truncate", "write-to-the-capture", descriptor,
+        "mkdir", "symlink", "mkfifo", "rename", "chmod", "set-times", "truncate",
+        "truncate-on-opening", "reach-the-kernel-with-O_TRUNC", "openat2", "write-to-the-capture", descriptor,
         "connect-TCP", "connect-Unix", "socketpair", "signal-the-parent", "signal-all", "signal-the-group",
         "signal-a-thread", "signal-any-thread", "have-a-signal-sent", "limit-the-parent", "fork", "vfork", "ptrace",
         "process_vm_readv", "mount", "unshare", "threads", "tried", "execute",
@@ -175,6 +178,14 @@ def test_it_ends_as_the_program_ends() -> None:
             assert subprocess.run([*launcher(walls), program], check=False).returncode == status
     done = subprocess.run([*launcher(confined.ALL), "/bin/missing"], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (126, "/bin/missing: No such file or directory\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGXCPU, 33])
+def test_it_ends_by_the_programs_signal(number: int) -> None:
+    """Also by one whose action nobody can set, as when memory is short: SIGKILL, and 33, which glibc keeps."""
+    shell = [*launcher(confined.ALL), "/bin/sh", "-c", f"kill -{int(number)} $$"]
+    done = subprocess.run(shell, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-number, "")
 
 
 def test_it_ends_with_its_caller(waiting: subprocess.Popen[bytes]) -> None:
@@ -258,7 +269,8 @@ ENDLESS = """
 int main(int count, char **words)
 {
 	(void)words;
-	puts(count == 2 ? "TShark (Wireshark) 4.0.17" : "begun");
+	fputs(count == 2 ? "TShark (Wireshark) 4.0.17\\n" : "begun", stdout);
+	fputs(count == 2 ? "" : "begun", stderr);
 	fflush(stdout);
 	return count == 2 ? 0 : pause();
 }
@@ -273,11 +285,53 @@ def test_a_run_ends_with_its(whose: str, prey: Prey, service: Service) -> None:
         limits = tshark.Limits(cpu_s=5, clock_s=60)
         run = tshark.Served(str(service.socket), limits, null.fileno(), output, null.fileno())
         os.close(output)
-        assert (run.tool, printed.readline()) == ("tshark 4.0.17", "begun\n")
+        assert (run.tool, printed.read(5)) == ("tshark 4.0.17", "begun")
         run.kill() if whose == "client" else service.stop()
         assert printed.read() == ""  # its end of the pipe is closed
+        if whose == "service":
+            with pytest.raises(DissectorInterrupted):
+                run.wait()
         assert run.wait() == -signal.SIGKILL
         run.kill()
+
+
+def test_a_service_that_ends_meanwhile_is_no_fault_of_the_capture(
+    prey: Prey, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["cc", "-xc", "-", "-o", prey.tshark], input=ENDLESS, text=True, check=True)
+    start = tshark.start
+
+    def started(limits: tshark.Limits, capture: int, output: int, errors: int) -> tshark.Run:
+        run = start(limits, capture, output, errors)
+        wait_for("tshark to run", lambda: os.fstat(errors).st_size > 0)
+        service.stop()
+        return run
+
+    monkeypatch.setattr(tshark, "start", started)
+    monkeypatch.setenv("REWINDOW_TSHARK_SOCKET", str(service.socket))
+    with prey.capture.open("rb") as capture, pytest.raises(DissectorInterrupted, match="x.snoop: .* meanwhile"):
+        dissect(capture, "x.snoop", every_record=True)
+
+
+def test_a_service_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tshark, "ANSWER_S", 0.1)
+    address = str(tmp_path / "silent")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent, open(os.devnull, "r+b") as null:
+        silent.bind(address)
+        silent.listen()
+        with pytest.raises(DissectorAway, match="its service is away .timed out"):
+            tshark.Served(address, tshark.Limits(cpu_s=5, clock_s=60), *[null.fileno()] * 3)
+
+
+def test_the_service_keeps_no_files_of_a_request_that_is_none(service: Service) -> None:
+    files = Path(f"/proc/{service.process.pid}/fd")
+    with open(os.devnull) as null:
+        for count in (1, 2):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(str(service.socket))
+                socket.send_fds(client, [b"{}"], [null.fileno()] * count)
+                assert client.recv(1) == b""
+    assert os.devnull not in [os.readlink(file) for file in files.iterdir() if int(file.name) > 2]
 
 
 def test_without_its_service(prey: Prey, service: Service) -> None:

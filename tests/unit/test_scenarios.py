@@ -280,6 +280,24 @@ def test_a_file_that_was_damaged_is_read_or_refused(data: st.DataObject) -> None
     assert all(len(text) < 500 for text in texts)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('name = "two-paths"', '"KEY" = 1'),
+        ('delay = "30ms"', '"KEY" = 1'),
+        ("a = { address", '"KEY" = { address'),
+        ("[hosts.client.interfaces]", '[hosts."KEY".interfaces]'),
+        ('limit = "47 packets"', 'limit = 47\ndiscipline = { kind = "KEY" }'),
+        ('limit = "47 packets"', 'limit = 47\ndiscipline = { kind = "red", "KEY" = 1 }'),
+    ],
+)
+def test_keys_that_a_terminal_would_follow(old: str, new: str) -> None:
+    key = "\\u001b[2J\\n\\u202e" + 200 * "x"
+    for mistake in mistakes_of(changed(old, new.replace("KEY", key))):
+        assert all(part.isascii() and part.isprintable() for part in mistake)
+        assert "x" * 100 not in "".join(mistake)
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     def refused(path: Path) -> str:
         with pytest.raises(ScenarioUnreadable) as caught:
