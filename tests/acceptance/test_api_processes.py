@@ -183,7 +183,9 @@ def test_half_open_connections_keep_out_nobody(api: Services, token: str) -> Non
 
 def test_a_further_request_that_does_not_come(api: Services) -> None:
     with connect(api, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") as s:
-        assert b"200 OK" in s.recv(65536)
+        answer = b""
+        while not answer.endswith(b'{"status":"ok"}'):
+            answer += s.recv(65536)
         began = time.monotonic()
         s.sendall(b"GET /healthz")
         assert rest(s) == b""
