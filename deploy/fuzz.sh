@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 seconds=${SECONDS_EACH:-60}
 jobs=${JOBS:-1}
-targets=${TARGET:-capture packet flow events bottleneck shadow replay}
+targets=${TARGET:-capture packet flow events bottleneck shadow replay network}
 build=build/Fuzz
 mkdir -p $build
 
@@ -25,7 +25,7 @@ cat core-c/fuzz/capture.dict core-c/fuzz/packet.dict >$build/replay.dict
 longest() { # longest TARGET: inputs above add time and no new paths
 	case $1 in
 	packet) echo 512 ;;
-	flow | events | bottleneck | shadow) echo 2048 ;;
+	flow | events | bottleneck | shadow | network) echo 2048 ;;
 	*) echo 4096 ;;
 	esac
 }

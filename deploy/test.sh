@@ -31,7 +31,7 @@ build() { # build KIND FOLDER TARGET OPTION...
 # optimised: each program that is would be a compilation of the whole core.
 build Release Release all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LTO=OFF
 build Release LTO rewindow
-build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_SANITIZE=ON
+build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LAB=ON -DREWINDOW_SANITIZE=ON
 build Debug Threads replay_fuzz -DREWINDOW_TESTS=ON -DREWINDOW_SANITIZE_THREADS=ON
 for test in build/Debug/tests/*_test; do
 	step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
@@ -39,7 +39,7 @@ done
 
 # The fuzz targets without a fuzzer: what it once found, and what it begins with.
 step "fuzz seeds are made" python core-c/fuzz/seed.py build/seeds
-for target in capture packet flow events bottleneck shadow replay; do
+for target in capture packet flow events bottleneck shadow replay network; do
 	inputs=build/seeds/$target
 	[ ! -d core-c/fuzz/regressions/$target ] || inputs="$inputs core-c/fuzz/regressions/$target"
 	[ $target != replay ] || inputs="$inputs core-c/tests/regressions build/seeds/captures"
@@ -57,8 +57,10 @@ for source in core-c/src/control/*.c core-c/src/bottleneck/*.c core-c/src/schedu
 		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|detector|scheduler)_'"
 done
 
-# Tests of the library compute on one core; beside them, specifications are checked, and then services mostly wait.
-python -m pytest -o cache_dir=build/pytest-unit tests/unit "$@" >build/pytest-unit.log 2>&1 &
+# Two lanes, one for each core. In one, tests of the library; in the other, specifications, services, which mostly wait, and
+# the longest file of the library's tests.
+longest=tests/unit/test_controllers.py
+python -m pytest -o cache_dir=build/pytest-unit tests/unit --ignore=$longest "$@" >build/pytest-unit.log 2>&1 &
 unit=$!
 trap 'kill $unit; exit 130' INT # in the background it is not heard
 
@@ -81,10 +83,11 @@ if [ "$(id -u)" != 0 ]; then
 fi
 # shellcheck disable=SC2086 # one word or none
 python -m pytest --ignore=tests/unit $real_kernels "$@" 2>&1 | tee build/pytest-services.log
+python -m pytest $longest "$@" 2>&1 | tee build/pytest-longest.log
 wait $unit
 cat build/pytest-unit.log
 
-for log in build/pytest-unit.log build/pytest-services.log; do
+for log in build/pytest-unit.log build/pytest-longest.log build/pytest-services.log; do
 	counts=$(tail -n 1 $log)
 	count() { echo "$counts" | sed -nE "s/.*[^0-9]([0-9]+) $1.*|^([0-9]+) $1.*/\1\2/p" | head -n 1; }
 	ok=$(count passed) bad=$(count failed) errors=$(count 'errors?')

@@ -84,6 +84,10 @@ class DissectorMissing(DependencyFailed):
     """A capture needs tshark, which is not installed."""
 
 
+class DissectorAway(DependencyFailed):
+    """A capture needs tshark, whose service does not answer; it may later."""
+
+
 class DissectorFailed(DependencyFailed):
     """tshark broke, or reached a limit, on a capture that needs it."""
 

@@ -2,8 +2,9 @@
 
 A claim counts an attempt, takes a lease and the next fencing number. The worker publishes the results under that
 number, in one transaction with the job's end. A worker that meets a passing error gives the job back: it is queued
-again and nobody may claim it before the time in `not_before`. The sweeper sends a wake-up again when no worker followed
-it, when a lease has run out and when a pause is over.
+again and nobody may claim it before the time in `not_before`. An outage of something that the service depends on is no
+attempt: the job is deferred. The sweeper sends a wake-up again when no worker followed it, when a lease has run out and
+when a pause is over.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import Any
 
 from celery import Celery
 from kombu.entity import Queue
-from sqlalchemy import Connection, Update, and_, case, func, or_, select, update
+from sqlalchemy import Connection, Update, and_, case, exists, false, func, literal, or_, select, update
+from sqlalchemy.orm import aliased
 
-from store.models import Capture, CheckState, Job, JobKind, ModelCheck, Replay, State
+from store.models import ALONE_FROM, Capture, CheckState, Job, JobKind, ModelCheck, Replay, State
+from store.outages import Dependency, Outage, for_teams
 from store.settings import settings
 
 RUN_JOB = "rewindow.run_job"
@@ -31,6 +34,18 @@ CAPTURE_DELETED = "the capture was deleted"
 
 RESEND_AFTER = timedelta(seconds=10)
 """After this time the sweeper takes a wake-up that no worker followed for lost."""
+
+DEFERRALS_MAX = 50
+DEFERRED_MAX = timedelta(hours=24)
+"""A job that is deferred so often, or for so long by one outage, has failed."""
+DEFER_MOST = timedelta(minutes=30)
+"""The longest pause after an outage; the pauses double up to it."""
+MAKE_ROOM = timedelta(minutes=1)
+"""So long no other job is begun, so that a job which has to run alone finds its moment."""
+_ASK_AGAIN = timedelta(seconds=5)
+"""The pause of a job that gives way to one that runs alone."""
+_CLAIMS_LOCK = 0x7277_636C
+"""The advisory lock of PostgreSQL that claims share, and that the claim of a job which runs alone has to itself."""
 
 _VISIBILITY_S = 6 * 3600
 """Longer than the longest job: kombu delivers a message again that is not acknowledged within this time."""
@@ -102,11 +117,42 @@ def _lease() -> object:
     return func.clock_timestamp() + timedelta(seconds=settings().lease_s)
 
 
+def _gives_way(connection: Connection, job_id: uuid.UUID) -> bool:
+    """Must the job wait because another one runs, or is about to run, and one of the two runs alone?
+
+    The lock makes claims wait for one another where one of them is of a job that runs alone.
+    """
+    alone = connection.scalar(select(Job.outages >= ALONE_FROM).where(Job.id == job_id))
+    lock = func.pg_advisory_xact_lock if alone else func.pg_advisory_xact_lock_shared
+    connection.execute(select(lock(_CLAIMS_LOCK)))
+    other = aliased(Job)
+    if alone:
+        return bool(connection.scalar(select(exists().where(other.id != job_id, other.state == State.running))))
+    waits = and_(
+        other.state == State.queued,
+        other.not_before.is_(None),
+        other.queued_at > func.clock_timestamp() - MAKE_ROOM,
+    )
+    first = exists().where(
+        other.outages >= literal(ALONE_FROM, literal_execute=True), or_(other.state == State.running, waits)
+    )
+    if not connection.scalar(select(first)):
+        return False
+    connection.execute(
+        update(Job)
+        .where(Job.id == job_id, Job.state == State.queued, Job.not_before.is_(None))
+        .values(not_before=func.clock_timestamp() + _ASK_AGAIN)
+    )
+    return True
+
+
 def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
     """Claims a job that is queued and does not pause, or whose lease has run out. None when there is no such job.
 
     The caller commits before it does anything else: the attempt counts, whatever kills the worker afterwards.
     """
+    if _gives_way(connection, job_id):
+        return None
     now = func.clock_timestamp()
     row = connection.execute(
         update(Job)
@@ -196,6 +242,7 @@ def fail(connection: Connection, taken: Claim, reason: str) -> None:
 
 
 def _mark_failed(connection: Connection, job_id: uuid.UUID, kind: JobKind, subject_id: uuid.UUID, reason: str) -> None:
+    reason = for_teams(reason)
     connection.execute(
         update(Job)
         .where(Job.id == job_id)
@@ -235,6 +282,67 @@ def release(connection: Connection, taken: Claim, reason: str) -> None:
     _mark(connection, taken.kind, taken.subject_id, State.queued)
 
 
+def defer(connection: Connection, taken: Claim, outage: Outage) -> None:
+    """Gives a job back because of an outage, which is no attempt. Raises JobLost.
+
+    The job is queued again and pauses first, each time twice as long. A job that is at work when outages begin may be
+    their cause: after ALONE_FROM of them it runs alone, and after one more it has failed.
+    """
+    hold(connection, taken)
+    now = func.clock_timestamp()
+    row = connection.execute(
+        select(Job.deferrals, Job.outages, (Job.deferred_since < now - DEFERRED_MAX).label("long")).where(
+            Job.id == taken.job_id
+        )
+    ).one()
+    if outage.at_work and row.outages >= ALONE_FROM:
+        reason = (
+            f"given up: the service's {outage.of} failed each of the {row.outages + 1} times that this was at work, at"
+            " last while nothing else was; it may need more room there than there is"
+        )
+    elif row.deferrals >= DEFERRALS_MAX or (row.long and not outage.at_work):
+        reason = f"given up: the service's {outage.of} was away for too long; retry when it is back"
+    else:
+        since = now if outage.at_work else func.coalesce(Job.deferred_since, now)
+        pause = min(timedelta(seconds=settings().retry_s) * 2**row.deferrals, DEFER_MOST)
+        connection.execute(
+            update(Job)
+            .where(Job.id == taken.job_id)
+            .values(
+                state=State.queued,
+                stage=waiting_for(outage.of),
+                lease_until=None,
+                attempts=Job.attempts - 1,
+                deferrals=Job.deferrals + 1,
+                outages=Job.outages + int(outage.at_work),
+                deferred_since=since,
+                not_before=now + pause,
+            )
+        )
+        _mark(connection, taken.kind, taken.subject_id, State.queued)
+        return
+    _mark_failed(connection, taken.job_id, taken.kind, taken.subject_id, reason)
+
+
+def waiting_for(dependency: Dependency) -> str:
+    """The stage of a job that an outage deferred."""
+    return f"waiting for the {dependency}"
+
+
+def deferred_for(connection: Connection, dependency: Dependency) -> bool:
+    """Does a job pause because this was away?"""
+    return bool(connection.scalar(select(exists().where(*_paused_by(dependency)))))
+
+
+def end_outage(connection: Connection, dependency: Dependency) -> None:
+    """Ends the pauses of the jobs that wait for this: it is back."""
+    connection.execute(update(Job).where(*_paused_by(dependency)).values(not_before=func.clock_timestamp()))
+
+
+def _paused_by(dependency: Dependency) -> tuple[Any, ...]:
+    return Job.state == State.queued, Job.not_before > func.clock_timestamp(), Job.stage == waiting_for(dependency)
+
+
 def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
     """The statement that queues a failed job again, with all its attempts, because a request asks for it."""
     return (
@@ -245,6 +353,9 @@ def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
             stage="queued",
             error=None,
             attempts=0,
+            deferrals=0,
+            outages=0,
+            deferred_since=None,
             progress=0.0,
             finished_at=None,
             queued_at=func.clock_timestamp(),
@@ -254,19 +365,33 @@ def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
     )
 
 
-def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
+def sweep(connection: Connection, *, judge_leases: bool = True) -> dict[uuid.UUID, JobKind]:
     """Queues the jobs whose lease has run out. Returns the jobs to wake, with their kinds: these, those whose pause is
-    over, and those whose wake-up was lost. A job whose attempts are used up has failed."""
+    over, and those whose wake-up was lost. A job whose attempts are used up has failed.
+
+    judge_leases: False after an outage of the database, in which no worker could renew its lease.
+    """
     now = func.clock_timestamp()
-    expired = and_(Job.state == State.running, Job.lease_until < now)
+    expired = and_(Job.state == State.running, Job.lease_until < now) if judge_leases else false()
     paused = and_(Job.state == State.queued, Job.not_before <= now)
     # The patience doubles with each wake-up: a job that only waits for a free worker has its message in the queue.
     patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.queued_at)
     unheard = and_(
         Job.state == State.queued, Job.not_before.is_(None), or_(Job.sent_at.is_(None), Job.sent_at + patience < now)
     )
+    crowded = and_(unheard, Job.outages >= ALONE_FROM, Job.queued_at < now - DEFERRED_MAX)
     rows = connection.execute(
-        select(Job.id, Job.kind, Job.capture_id, Job.replay_id, Job.check_id, Job.attempts, Job.state, Job.error)
+        select(
+            Job.id,
+            Job.kind,
+            Job.capture_id,
+            Job.replay_id,
+            Job.check_id,
+            Job.attempts,
+            Job.state,
+            Job.error,
+            crowded.label("crowded"),
+        )
         .where(or_(expired, paused, unheard))
         .order_by(Job.created_at)
         .limit(100)
@@ -276,6 +401,9 @@ def sweep(connection: Connection) -> dict[uuid.UUID, JobKind]:
     for row in rows:
         if row.attempts >= settings().attempts_max:
             reason = row.error or f"given up after {row.attempts} attempts: the worker stopped each time"
+            _mark_failed(connection, row.id, row.kind, _subject_id(row), reason)
+        elif row.crowded:
+            reason = "given up: this has to run alone after outages, and found no moment for it; retry it later"
             _mark_failed(connection, row.id, row.kind, _subject_id(row), reason)
         else:
             wake[row.id] = row.kind

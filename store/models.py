@@ -334,12 +334,17 @@ class FairnessGroup(Base):
     verdict: Mapped[Verdict] = mapped_column(server_default="good")
 
 
+ALONE_FROM = 2
+"""A job that was at work when so many outages began runs alone from then on: it may be their cause."""
+
+
 class Job(Base):
     """Work to do. The row is the truth about the job; Redis only carries a wake-up (docs/decisions/jobs.md)."""
 
     __tablename__ = "jobs"
     __table_args__ = (
         Index("ix_jobs_waiting", "state", "lease_until", postgresql_where=text("state IN ('queued', 'running')")),
+        Index("ix_jobs_alone", "state", postgresql_where=text(f"outages >= {ALONE_FROM}")),
         Index("ix_jobs_capture_id", "capture_id"),
         CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
         CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="lease"),
@@ -361,6 +366,12 @@ class Job(Base):
     progress: Mapped[float] = mapped_column(server_default="0")
     error: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(server_default="0")
+    deferrals: Mapped[int] = mapped_column(server_default="0")
+    """How often an outage of something that the service depends on made it wait, which is no attempt."""
+    outages: Mapped[int] = mapped_column(server_default="0")
+    """How many of these outages began while it was at work."""
+    deferred_since: Mapped[datetime | None]
+    """When it met the latest outage for the first time."""
     fence: Mapped[int] = mapped_column(server_default="0")
     """Grows with every claim: a worker whose claim has a smaller number has lost the job."""
     lease_until: Mapped[datetime | None]

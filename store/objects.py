@@ -17,6 +17,8 @@ from obstore.store import from_url
 from store.settings import settings
 
 CHUNK_BYTES = 8 << 20
+PROBE_BYTES = 64 << 10
+"""A disk that is full but for a few blocks is full."""
 
 
 @lru_cache
@@ -38,6 +40,11 @@ def put_file(key: str, file: IO[bytes]) -> None:
     """Stores a seekable file from its beginning."""
     file.seek(0)
     obstore.put(object_store(), key, file, chunk_size=CHUNK_BYTES)
+
+
+def probe(who: str) -> None:
+    """Writes an object, for each `who` always the same one: a store that is full or may only be read refuses it."""
+    obstore.put(object_store(), f"probes/{who}", bytes(PROBE_BYTES))
 
 
 def fetch_to(key: str, file: IO[bytes], told: Callable[[], None] = lambda: None) -> None:

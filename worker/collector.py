@@ -19,7 +19,7 @@ STRAY_AFTER = timedelta(hours=1)
 def collect_once() -> int:
     """Deletes the objects that no row names, and what unfinished uploads left. Returns how many there were."""
     until = datetime.now(UTC) - STRAY_AFTER
-    count = objects.remove_unfinished("captures", until)
+    count = sum(objects.remove_unfinished(prefix, until) for prefix in ("captures", "probes"))
     for entries in objects.pages("captures/"):
         paths = [entry["path"] for entry in entries if entry["last_modified"] < until]
         strays = _without_a_row(paths)

@@ -16,7 +16,7 @@ from rewindow import Choice, specs
 from rewindow.conformance import checks, step_logs
 from rewindow.conformance.checks import Progress
 from rewindow.errors import BadOption
-from store import jobs, objects
+from store import jobs, objects, outages
 from store.database import engine
 from store.jobs import Claim
 from store.models import Capture, ModelCheck, State
@@ -30,7 +30,7 @@ _EVERY_S = 1.0
 
 
 def run(taken: Claim, asked: Any) -> None:
-    """asked: the row of the check. Raises CannotCheck, JobLost, CaptureUnreadable, DissectorFailed."""
+    """asked: the row of the check. Raises CannotCheck, JobLost, CaptureUnreadable, DissectorFailed, MetAtStart."""
     with engine().connect() as connection:
         capture = connection.execute(
             select(Capture.object_key, Capture.filename).where(Capture.id == asked.capture_id)
@@ -97,10 +97,8 @@ def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> step_logs.Ve
         confinement=tlc.confinement(asked.seconds_max),
     )
     with tempfile.TemporaryFile(prefix="rewindow-capture-") as file:
-        try:
+        with outages.starting():
             objects.fetch_to(capture.object_key, file, lambda: watch(Progress()))
-        except FileNotFoundError as e:
-            raise CannotCheck("the capture is missing in the object store") from e
         with rewindow.open(file) as opened:
             opened.names[:] = [capture.filename]
             with (

@@ -13,9 +13,10 @@ from kombu.exceptions import OperationalError as BrokerError
 from obstore.exceptions import BaseError
 from sqlalchemy.exc import SQLAlchemyError
 
-from store import attempts, jobs, logs
+from store import attempts, jobs, logs, objects
 from store.database import engine
 from store.heartbeat import beat
+from store.outages import Dependency
 from store.settings import settings
 from worker.collector import collect_once, remove_deleted
 
@@ -25,11 +26,44 @@ _REMOVE_S = 5.0
 """Rows are removed for so long before the next objects are looked for."""
 
 
-def sweep_once() -> int:
+class Sweeps:
+    """Sweeps one after the other, and knows for how long the database has answered them.
+
+    After an outage of the database every lease may have run out, though the workers live: leases are judged again when
+    the workers had the time to renew them.
+    """
+
+    def __init__(self) -> None:
+        self._answers_since = self._last = time.monotonic()
+
+    def __call__(self) -> int:
+        """Sends the wake-ups that are due. Returns how many jobs they are for."""
+        began = time.monotonic()
+        if began - self._last > settings().sweep_interval_s + _silence_s():
+            self._answers_since = began
+        count = sweep_once(judge_leases=began - self._answers_since > settings().lease_s / 2)
+        self._last = time.monotonic()
+        if self._last - began > _silence_s():
+            self._answers_since = self._last
+        return count
+
+
+def _silence_s() -> float:
+    """A database that said nothing for longer may have kept workers from renewing their leases."""
+    return settings().lease_s / 3
+
+
+def sweep_once(*, judge_leases: bool = True) -> int:
     """Sends the wake-ups that are due. Returns how many jobs they are for."""
     app = jobs.celery_app()
-    with engine().begin() as connection:
-        wake = jobs.sweep(connection)
+    began = time.monotonic()
+    with engine().connect() as connection:
+        wake = jobs.sweep(connection, judge_leases=judge_leases)
+        if judge_leases and time.monotonic() - began > _silence_s():
+            # The database hung meanwhile, and the leases that had run out when it went on tell nothing.
+            connection.rollback()
+            wake = jobs.sweep(connection, judge_leases=False)
+        connection.commit()
     for job_id, kind in wake.items():
         try:
             jobs.send(app, job_id, kind)
@@ -49,6 +83,32 @@ def remove_once(seconds: float) -> None:
         log.info("rows.removed", rows=rows)
     if captures := remove_deleted():
         log.info("objects.removed", captures=captures)
+
+
+class StoreWatch:
+    """Where jobs wait for the object store: does not let them wait longer when it is back."""
+
+    def __init__(self) -> None:
+        self._away = False
+
+    def __call__(self) -> None:
+        with engine().connect() as connection:
+            awaited = jobs.deferred_for(connection, Dependency.store)
+        if not awaited:
+            self._away = False
+            return
+        try:
+            objects.probe("sweeper")
+        except (BaseError, OSError) as e:
+            self._away = True
+            log.warning("store.away", reason=str(e))
+            return
+        # Where the store never refused the sweeper, it may refuse a job's objects for their size: their pauses stay.
+        if self._away:
+            with engine().begin() as connection:
+                jobs.end_outage(connection, Dependency.store)
+            self._away = False
+            log.info("store.back")
 
 
 class _Collector:
@@ -80,10 +140,10 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     remover = threading.Thread(
-        target=_repeat, args=(stop, lambda: remove_once(_REMOVE_S), _Collector()), name="remover"
+        target=_repeat, args=(stop, StoreWatch(), lambda: remove_once(_REMOVE_S), _Collector()), name="remover"
     )
     remover.start()
-    _repeat(stop, sweep_once)
+    _repeat(stop, Sweeps())
     remover.join()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import resource
 import tempfile
 import threading
@@ -14,14 +15,15 @@ from pathlib import Path
 from typing import IO
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from rewindow.errors import BadOption, CaptureUnreadable, DissectorFailed, UnknownAlgorithm
-from store import jobs, objects
+from rewindow.errors import BadOption, CaptureUnreadable, DependencyFailed, DissectorAway, UnknownAlgorithm
+from store import jobs, objects, outages
 from store.database import engine
 from store.jobs import Claim, JobLost
 from store.models import Capture, JobKind, ModelCheck
+from store.outages import Dependency, Outage
 from store.settings import settings
 from worker import analysis, conformance_check, model_check, single_replay
 from worker.tlc import CannotCheck
@@ -37,10 +39,14 @@ INPUT_AT_FAULT = (
     CaptureUnreadable,
     UnknownAlgorithm,
     BadOption,
-    DissectorFailed,
+    DependencyFailed,
     CannotCheck,
     BudgetExceeded,
 )
+
+
+_KNOCK_S = 1.0
+"""Time between two attempts to reach a database that is away."""
 
 
 def run_job(job_id: uuid.UUID) -> None:
@@ -60,16 +66,42 @@ def run_job(job_id: uuid.UUID) -> None:
         log.info("job.done", seconds=round(time.monotonic() - started, 3))
     except JobLost:
         log.warning("job.lost")
+    except DissectorAway as e:
+        log.warning("job.deferred", dependency=Dependency.dissector, reason=str(e))
+        _give_back(lambda connection: jobs.defer(connection, taken, Outage(Dependency.dissector, at_work=False)))
     except INPUT_AT_FAULT as e:
         log.info("job.failed", reason=str(e))
-        with contextlib.suppress(JobLost), engine().begin() as connection:
-            jobs.fail(connection, taken, str(e))
+        reason = str(e)
+        _give_back(lambda connection: jobs.fail(connection, taken, reason))
     except Exception as e:
-        log.exception("job.error")
-        with contextlib.suppress(JobLost), engine().begin() as connection:
-            jobs.release(connection, taken, f"{type(e).__name__}: {e}")
+        outage = outages.outage_of(e)
+        if outage is None:
+            log.exception("job.error")
+            _give_back(lambda connection: jobs.release(connection, taken, _internal(job_id)))
+        else:
+            log.warning("job.deferred", dependency=outage.of, at_work=outage.at_work, reason=str(e.__cause__ or e))
+            _give_back(lambda connection: jobs.defer(connection, taken, outage))
     finally:
         structlog.contextvars.clear_contextvars()
+
+
+def _internal(job_id: uuid.UUID) -> str:
+    """What a team is told of an error that is not expected; the log has the rest."""
+    return f"an internal error, which the operator finds in the workers' log under job {job_id}"
+
+
+def _give_back(change: Callable[[Connection], None]) -> None:
+    """Commits how a job ends. Waits while the database is away: nobody else can take the job meanwhile."""
+    while True:
+        try:
+            with contextlib.suppress(JobLost), engine().begin() as connection:
+                change(connection)
+            return
+        except Exception as e:
+            if outages.outage_of(e) is None:
+                raise
+            log.warning("job.not_given_back", reason=str(e))
+            time.sleep(_KNOCK_S)
 
 
 class Reporter:
@@ -109,8 +141,13 @@ class Reporter:
         if stage == self._stage and now - self._last < self._every_s:
             return
         self._stage, self._last = stage, now
-        with engine().begin() as connection:
-            jobs.report(connection, self._taken, stage, progress)
+        try:
+            with engine().begin() as connection:
+                jobs.report(connection, self._taken, stage, progress)
+        except SQLAlchemyError as e:
+            if outages.outage_of(e) is None:
+                raise
+            log.warning("progress.not_stored", reason=str(e))  # the job goes on while its lease lasts
 
 
 @functools.cache
@@ -164,15 +201,19 @@ def _run_check(taken: Claim) -> None:
 def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterator[tuple[IO[bytes], str]]:
     """Copies the capture to a local file, because the core reads it twice, and yields it with the capture's name.
 
-    The file has no name, so that it disappears with the process. Raises JobLost.
+    The file has no name, so that it disappears with the process. Raises JobLost, outages.MetAtStart.
     """
     with engine().connect() as connection:
         row = connection.execute(
-            select(Capture.object_key, Capture.filename).where(Capture.id == taken.capture_id)
+            select(Capture.object_key, Capture.filename, Capture.bytes).where(Capture.id == taken.capture_id)
         ).one_or_none()
     if row is None:
         raise JobLost
     with tempfile.TemporaryFile(prefix="rewindow-capture-") as file:
         report("fetching", 0.0)
-        objects.fetch_to(row.object_key, file)
+        with outages.starting():
+            objects.probe("worker")
+            if row.bytes:
+                os.posix_fallocate(file.fileno(), 0, row.bytes)
+            objects.fetch_to(row.object_key, file)
         yield file, row.filename

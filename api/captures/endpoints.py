@@ -108,6 +108,22 @@ async def delete(session: Session, caller: Writer, capture_id: uuid.UUID) -> Non
     await service.remove(session, caller, capture_id)
 
 
+@router.post(
+    "/{capture_id}/retry",
+    status_code=202,
+    responses={409: problem("The capture is analysed: there is nothing to retry.")},
+)
+async def retry(
+    session: Session, caller: Writer, capture_id: uuid.UUID, response: Response, background: BackgroundTasks
+) -> CaptureDetail:
+    """Begins the analysis of a capture that failed anew, with all its attempts. One that waits or runs goes on."""
+    job_id = await service.retry(session, caller, capture_id)
+    if job_id:
+        background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
+    response.headers["Retry-After"] = "1"
+    return await service.get(session, caller, capture_id)
+
+
 @router.get("/{capture_id}/connections")
 async def capture_connections(
     session: Session, caller: Reader, capture_id: uuid.UUID, cursor: Cursor = None, limit: Limit = 50

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
-from api.errors import NotFound
+from api.errors import Conflict, NotFound
 from api.events import Progress
 from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
@@ -93,6 +93,21 @@ async def _begin_anew(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID
     job_id = (await session.execute(jobs.restart(capture_id, None))).scalar_one_or_none()
     if job_id is not None:
         await session.execute(update(Capture).where(Capture.id == capture_id).values(state=State.queued, error=None))
+    return job_id
+
+
+async def retry(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> uuid.UUID | None:
+    """Queues a failed analysis again. Returns the job to wake; None: it waits or runs. Raises NotFound, Conflict."""
+    owned = select(Capture.state).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
+    if (await session.execute(owned)).one_or_none() is None:
+        raise NotFound("no such capture")
+    job_id = await _begin_anew(session, capture_id)
+    if job_id is None:
+        found = (await session.execute(owned)).scalar_one_or_none()
+        if found is None:
+            raise NotFound("no such capture")
+        if found is State.done:
+            raise Conflict("this capture is analysed: there is nothing to retry")
     return job_id
 
 

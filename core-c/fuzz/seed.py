@@ -487,6 +487,31 @@ def bottleneck_seeds() -> Iterator[bytes]:
     yield bytes([8, 12]) + b"".join(bytes([flow[0], i * 7 % 64]) + flow[2:] for i in range(12))
 
 
+def network_seeds() -> Iterator[bytes]:
+    """Each discipline at some 10 Mbit/s and 20 ms: plain, with losses, with late packets; routes over two links."""
+
+    def number(bits: int, value: int) -> bytes:
+        return bytes([bits, value])
+
+    nothing = number(0, 0)
+    codel = number(22, 1) + number(26, 1)
+    source = number(20, 2) + number(8, 4) + nothing + number(24, 1) + number(24, 2) + number(6, 10) + bytes([0])
+    change = bytes([1, 0b11110]) + number(24, 5) + number(16, 80) + nothing + number(20, 30)
+    routes = b"".join(bytes([2 - 1, link, (link + 1) % 4]) for link in range(4))
+    packets = b""
+    for i in range(60):
+        later = i % 8 == 0
+        packets += bytes([(0x10 if later else 0) | i % 4 | 4]) + (number(20, 3) if later else b"") + number(8, 5)
+    for discipline in range(8):  # with and without ECN
+        queue = bytes([discipline | 5 << 4]) + number(0, 4) + number(0, 20) + nothing + number(0, 3)
+        queue += number(0, 10) + number(29, 1) + codel
+        for lossy, late in ((False, False), (True, False), (False, True)):
+            loss = number(26, 1) if lossy else nothing
+            link = number(16, 153) + number(20, 20) + (number(20, 1) if late else nothing) + loss * 5
+            link += (number(28, 1) if late else nothing) + number(22, 1) + queue
+            yield number(0, discipline) + link * 4 + routes + bytes([1]) + source + bytes([1]) + change + packets
+
+
 def without_mptcp(record: Record) -> Record:
     """An IPv4 packet without its MPTCP options: plain TCP, of most packets with timestamps alone."""
     time_ns, data, wire = record
@@ -519,7 +544,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     whole_captures(folder / "captures")
     seeds = {"capture": capture_seeds, "packet": packet_seeds, "flow": flow_seeds, "events": events_seeds,
-             "bottleneck": bottleneck_seeds, "shadow": shadow_seeds, "replay": replay_seeds}  # fmt: skip
+             "bottleneck": bottleneck_seeds, "shadow": shadow_seeds, "replay": replay_seeds,
+             "network": network_seeds}  # fmt: skip
     for target, make in seeds.items():
         place = folder / target
         place.mkdir(parents=True, exist_ok=True)

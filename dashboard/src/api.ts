@@ -114,6 +114,7 @@ export const api = {
   captures: (cursor?: string) => ask("get", "/v1/captures", { query: { cursor } }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
   remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
+  retry: (capture_id: string) => ask("post", "/v1/captures/{capture_id}/retry", { path: { capture_id } }),
   connections: (capture_id: string, cursor?: string) =>
     ask("get", "/v1/captures/{capture_id}/connections", { path: { capture_id }, query: { limit: 100, cursor } }),
   connection: (connection_id: string) => ask("get", "/v1/connections/{connection_id}", { path: { connection_id } }),

@@ -9,47 +9,21 @@ the system cannot confine it, it does not run, unless REWINDOW_ALLOW_UNCONFINED 
 from __future__ import annotations
 
 import contextlib
-import functools
 import ipaddress
 import os
-import re
-import shutil
 import signal
 import struct
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, cast
 
 from rewindow import confined
-from rewindow.errors import DissectorFailed, DissectorMissing, DissectorNotConfined
+from rewindow.captures import tshark
+from rewindow.captures.tshark import PROGRAM, Limits
+from rewindow.errors import DependencyFailed, DissectorFailed, DissectorNotConfined
 
-PROGRAM = "tshark"
-
-_OPTIONS = (
-    "-n",  # no names are resolved
-    # No reassembly, no analysis: each packet for itself, as the core does it.
-    *("-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"),
-    *("-o", "tcp.analyze_sequence_numbers:FALSE", "-o", "tcp.relative_sequence_numbers:FALSE"),
-    *("-o", "ip.tso_support:TRUE", "-o", "ipv6.tso_support:TRUE"),  # a length of 0 is segmentation offload's
-    *("-d", "tcp.port==0-65535,data"),  # nothing above TCP is dissected
-)
-
-_FIELDS = (
-    "frame.time_epoch", "frame.interface_id", "frame.len", "frame.protocols", "_ws.short", "_ws.malformed",
-    "ip.src", "ip.dst", "ip.dsfield.ecn", "ip.len", "ip.hdr_len", "ip.id", "ip.flags.mf", "ip.frag_offset", "ip.proto",
-    "ipv6.src", "ipv6.dst", "ipv6.tclass.ecn", "ipv6.fraghdr.more", "ipv6.fraghdr.offset", "ipv6.fraghdr.nxt",
-    "ipv6.fraghdr.ident", "ipv6.plen", "ah.length",
-    "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags", "tcp.window_size_value",
-    "tcp.urgent_pointer", "tcp.hdr_len", "tcp.len", "tcp.options",
-)  # fmt: skip
-
-_ERROR_BYTES_MAX = 1 << 16
-"""What tshark may write to a file: only its standard error is one."""
 _NOT_THE_FILES_FAULT = (1, 126, 127)
 """Exit statuses: an option that it does not know; it could not be started."""
 _TCP, _FRAGMENT = 6, 44
@@ -60,22 +34,6 @@ _TIME_UNUSABLE = (1 << 64) - 1
 """The core counts it as a bad timestamp."""
 _LINK_TYPE_NAMES = {"eth": "ethernet", "sll": "linux_sll"}
 """Where tshark's name of a link layer is not the core's."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What tshark may use: seconds of CPU and of the clock, bytes of address space, bytes of output."""
-
-    cpu_s: int
-    clock_s: float
-    memory_bytes: int = 2 << 30
-    output_bytes: int = 1 << 40
-
-    @classmethod
-    def for_size(cls, size_bytes: int) -> Limits:
-        """tshark decodes 1 to 2 MB/s; a tenth of that is let pass, a minute in any case, and a row for each record."""
-        cpu_s = 60 + size_bytes // 100_000
-        return cls(cpu_s=cpu_s, clock_s=3.0 * cpu_s, output_bytes=(1 << 20) + 64 * size_bytes)
 
 
 @dataclass
@@ -98,49 +56,19 @@ class NotUnderstood(Exception):
     """tshark does not take the file for a capture; the text is its reason."""
 
 
-@functools.cache
-def _version(path: str) -> str:
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, env=_environment())
-    found = re.match(r"TShark \(Wireshark\) (\d+(?:\.\d+)+)", said.stdout)
-    if not found:
-        raise DissectorFailed(f"{path} --version is not understood")
-    return f"{PROGRAM} {found[1]}"
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of the caller's. Neither profiles nor plugins nor external capture programs are found in no folder."""
-    names = (
-        "HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_CACHE_HOME",
-        "XDG_RUNTIME_DIR",
-        "TMPDIR",
-        "WIRESHARK_EXTCAP_DIR",
-    )
-    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", **dict.fromkeys(names, "/nonexistent")}
-
-
-def _walls() -> str:
-    return confined.POSSIBLE if os.environ.get("REWINDOW_ALLOW_UNCONFINED") == "1" else confined.ALL
-
-
 def dissect(capture: IO[bytes], name: str, *, every_record: bool, limits: Limits | None = None) -> Dissection:
     """Has tshark decode a capture. The caller closes the result's file.
 
     capture: a seekable file. every_record: records without TCP are kept, empty, so that they are counted.
 
-    Raises NotUnderstood, DissectorMissing, DissectorNotConfined, DissectorFailed.
+    Raises NotUnderstood, DissectorMissing, DissectorAway, DissectorNotConfined, DissectorFailed.
     """
-    path = shutil.which(PROGRAM)
-    if path is None:
-        raise DissectorMissing(f"{name}: {PROGRAM} is needed to read it and is not installed")
     limits = limits or Limits.for_size(os.fstat(capture.fileno()).st_size)
     file = cast(IO[bytes], tempfile.TemporaryFile(prefix="rewindow-"))  # noqa: SIM115  # closed by the caller
     try:
-        found = Dissection(file, _version(path))
         writer = _Writer(file)
-        with _Run(path, capture, name, limits) as run:
+        with _Run(capture, name, limits) as run:
+            found = Dissection(file, run.tool)
             for line in run.lines():
                 try:
                     _take(line.decode("utf-8", "replace").rstrip("\n").split("\t"), writer, found, every_record)
@@ -161,28 +89,25 @@ def dissect(capture: IO[bytes], name: str, *, every_record: bool, limits: Limits
 class _Run:
     """One run of tshark. After its lines: `reason`, `cut`: why and how the capture ends too early."""
 
-    def __init__(self, path: str, capture: IO[bytes], name: str, limits: Limits) -> None:
-        self._command = [path, "-r", "-", *_OPTIONS, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a",
-                         *(word for name in _FIELDS for word in ("-e", name))]  # fmt: skip
+    def __init__(self, capture: IO[bytes], name: str, limits: Limits) -> None:
         self._capture, self._name, self._limits = capture, name, limits
         self._late = False
         self.cut: str | None = None
-        self.reason = self.note = ""
+        self.tool = self.reason = self.note = ""
 
     def __enter__(self) -> _Run:
         with contextlib.ExitStack() as stack:
             self._errors = stack.enter_context(tempfile.TemporaryFile())
+            rows, output = os.pipe()
+            self._rows = stack.enter_context(open(rows, "rb"))
             # Opened again: tshark may read only, and from the start, whatever the caller may do.
-            capture = stack.enter_context(open(f"/proc/self/fd/{self._capture.fileno()}", "rb"))
-            limits = (self._limits.cpu_s, self._limits.memory_bytes, _ERROR_BYTES_MAX)
-            self._process = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(Path(confined.__file__)), _walls(), *map(str, limits),
-                     *self._command],
-                    stdin=capture, stdout=subprocess.PIPE, stderr=self._errors, env=_environment(), cwd="/",
-                    start_new_session=True,
-                )
-            )  # fmt: skip
+            with open(output, "wb") as end, open(f"/proc/self/fd/{self._capture.fileno()}", "rb") as capture:
+                try:
+                    self._process = tshark.start(self._limits, capture.fileno(), end.fileno(), self._errors.fileno())
+                except DependencyFailed as e:
+                    raise type(e)(f"{self._name}: {e}") from e
+            self.tool = self._process.tool
+            stack.callback(self._process.wait)
             stack.callback(self._process.kill)
             self._timer = threading.Timer(self._limits.clock_s, self._stop)
             self._timer.start()
@@ -199,9 +124,8 @@ class _Run:
 
     def lines(self) -> Iterator[bytes]:
         """Rows of fields. Raises DissectorFailed when a limit is reached or the program breaks."""
-        assert self._process.stdout is not None
         room = self._limits.output_bytes
-        while (line := self._process.stdout.readline(room)).endswith(b"\n"):
+        while (line := self._rows.readline(room)).endswith(b"\n"):
             room -= len(line)
             yield line
         if room <= len(line):
@@ -265,7 +189,7 @@ class _Writer:
 
 def _take(row: Sequence[str], writer: _Writer, found: Dissection, every_record: bool) -> None:
     """One packet of tshark's output. ValueError, struct.error: it is not what the fields are known to be."""
-    f = dict(zip(_FIELDS, row, strict=True))
+    f = dict(zip(tshark.FIELDS, row, strict=True))
     layers = f["frame.protocols"].split(":")
     if layers[0] not in found.link_types:
         found.link_types.append(layers[0])

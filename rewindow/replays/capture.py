@@ -4,8 +4,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any, cast
 
-from rewindow.captures.dissector import PROGRAM, Dissection, NotUnderstood, dissect
+from rewindow.captures.dissector import Dissection, NotUnderstood, dissect
 from rewindow.captures.files import Source, opened
+from rewindow.captures.tshark import PROGRAM
 from rewindow.core import Choice, extract
 from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, DissectorNotConfined, NotACapture
 from rewindow.findings.senders import SENDER_CANDIDATES
@@ -83,7 +84,7 @@ class Capture:
 
         What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
 
-        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, DissectorMissing, DissectorFailed.
+        Raises CaptureUnreadable, UnknownAlgorithm, BadOption, DissectorMissing, DissectorAway, DissectorFailed.
         """
         choices = Choice.several(algorithms)
         asked = {

@@ -33,19 +33,20 @@ CONSTANTS
     Deletes,       \* DELETE requests
     Workers,       \* worker processes
     AttemptsMax,   \* settings().attempts_max
+    DeferralsMax,  \* jobs.DEFERRALS_MAX; 0: outages are left out
     Batches,       \* transactions that it takes to write the rows of one attempt; 0: rows are left out
     ClockMax,      \* 0: time is left out; else the last tick of the clock
     ResendAfter,   \* jobs.RESEND_AFTER, in ticks
     Defects        \* what the service did wrong before this specification: {} is the service as it is
 
 ASSUME /\ Kind \in {"capture", "replay"}
-       /\ Uploads \subseteq 1..9 /\ AttemptsMax \in 1..9 /\ Batches \in 0..9 /\ ClockMax \in 0..20 /\ ResendAfter \in 1..20
+       /\ Uploads \subseteq 1..9 /\ AttemptsMax \in 1..9 /\ DeferralsMax \in 0..9 /\ Batches \in 0..9 /\ ClockMax \in 0..20 /\ ResendAfter \in 1..20
        /\ Defects \subseteq {"lock_order", "unsure_commit", "requeue_unasked", "old_patience", "no_collector",
                         "uncounted_claim", "one_transaction"}
 
 VARIABLES
     cap,      \* table captures (or replays), by id: state, and which series and attempt its row names (0: none)
-    job,      \* table jobs, by capture: state, attempts, fence, lease of who runs it, pause before it runs again, three times
+    job,      \* table jobs, by capture: state, attempts, deferrals, fence, lease of who runs it, pause before it runs again, three times
     attempts, \* table attempts: capture, fence, which claim wrote it, how many batches of rows are committed, closed or not
     bytes,    \* uploaded captures in the object store: captures/ID/capture
     series,   \* results in the object store: captures/ID/acks-FENCE.parquet, and which claim wrote it
@@ -70,7 +71,7 @@ Rows == {"absent", "queued", "running", "done", "failed"}
 Seen == [promised: SUBSET Ids, deleted: SUBSET Ids, claims: [Ids -> Nat], written: [Ids -> Nat],
          by: [Ids -> Nat], since: [Ids -> Nat]]
 
-NoJob == [state |-> "absent", attempts |-> 0, fence |-> 0, lease |-> "none", pause |-> "none",
+NoJob == [state |-> "absent", attempts |-> 0, deferrals |-> 0, fence |-> 0, lease |-> "none", pause |-> "none",
           made |-> 0, queued |-> 0, sent |-> 0]
 NoCap == [state |-> "absent", named |-> None, shows |-> None]
 
@@ -145,7 +146,7 @@ Store(u) ==
     /\ UNCHANGED <<attempts, cap, job, series, msgs, del, work, sweeper, clock, seen>>
 
 Queued(c, fence) ==
-    [job EXCEPT ![c] = [state |-> "queued", attempts |-> 0, fence |-> fence, lease |-> "none", pause |-> "none",
+    [job EXCEPT ![c] = [state |-> "queued", attempts |-> 0, deferrals |-> 0, fence |-> fence, lease |-> "none", pause |-> "none",
                         made |-> IF fence = 0 /\ ~ Present(c) THEN clock ELSE @.made,
                         queued |-> clock, sent |-> clock]]
 
@@ -411,7 +412,7 @@ Tidy(w) ==
     /\ work' = Idle(w)
     /\ UNCHANGED <<attempts, cap, job, bytes, msgs, api, del, sweeper, clock, seen>>
 
-\* An error that may pass (the store is away, the bytes are gone, memory): jobs.release. The worker gives the job back:
+\* An error that may pass and is no outage: jobs.release. The worker gives the job back:
 \* it is queued, and nobody may take it before its pause is over (not_before). After the last attempt it has failed.
 GivenBack(c) ==
     [job EXCEPT ![c].lease = "none",
@@ -424,6 +425,27 @@ Fault(w) ==
     /\ series' = Removed(w)
     /\ job' = IF Held(w) THEN GivenBack(c) ELSE job
     /\ cap' = IF Held(w) THEN [cap EXCEPT ![c].state = GivenBack(c)[c].state] ELSE cap
+    /\ work' = Idle(w)
+    /\ UNCHANGED <<attempts, bytes, msgs, api, del, sweeper, clock, seen>>
+
+\* An outage of PostgreSQL or of the object store: jobs.defer. The claim counted an attempt, because it might have been
+\* the worker's last step; this gives it back. The worker waits until the database answers again. How often outages
+\* began while the job was at work, and that it runs alone after two of them, is not in the model: it has one job.
+Deferred(c) ==
+    LET again == job[c].deferrals < DeferralsMax IN
+    [job EXCEPT ![c].lease = "none",
+                ![c].state = IF again THEN "queued" ELSE "failed",
+                ![c].pause = IF again THEN "waits" ELSE "none",
+                ![c].attempts = IF again THEN @ - 1 ELSE @,
+                ![c].deferrals = IF again THEN @ + 1 ELSE @]
+
+Defer(w) ==
+    LET c == work[w].of IN
+    /\ DeferralsMax > 0
+    /\ work[w].pc \in {"claimed", "running", "put", "storing", "adding"} /\ JobFree(c) /\ CapFree(c)
+    /\ series' \in {series, Removed(w)}     \* the store may be what is away: then the collector removes them
+    /\ job' = IF Held(w) THEN Deferred(c) ELSE job
+    /\ cap' = IF Held(w) THEN [cap EXCEPT ![c].state = Deferred(c)[c].state] ELSE cap
     /\ work' = Idle(w)
     /\ UNCHANGED <<attempts, bytes, msgs, api, del, sweeper, clock, seen>>
 
@@ -559,7 +581,8 @@ Delete(d) == DeleteRow(d) \/ RemoveObjects(d)
 
 Work(w) ==
     \/ Begin(w) \/ Begun(w) \/ ClaimBoth(w) \/ PutSeries(w) \/ Start(w) \/ Add(w) \/ Added(w) \/ Hold(w) \/ Commit(w)
-    \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w) \/ Fault(w) \/ Fail(w) \/ Die(w)
+    \/ RollBack(w) \/ Unsure(w) \/ Abandon(w) \/ Tidy(w) \/ Fault(w) \/ Defer(w) \/ Fail(w)
+    \/ Die(w)
 
 Next ==
     \/ \E u \in Uploads : Api(u) \/ ApiDies(u)
@@ -659,7 +682,7 @@ RowsOfClaims == \A a \in attempts : a.by <= seen.claims[a.cap]
 \* While a worker writes rows, its attempt is there to take them.
 NotRemovedUnderWrites == \A w \in Workers : work[w].pc = "adding" => OpenOf(w) # {}
 
-AttemptsCapped == \A c \in Ids : job[c].attempts <= AttemptsMax
+AttemptsCapped == \A c \in Ids : job[c].attempts \in 0..AttemptsMax /\ job[c].deferrals \in 0..DeferralsMax
 
 \* Two transactions that each wait for the other's row: PostgreSQL would end one of them with an error.
 NoDeadlock == \A c \in Ids : ~ (\E a \in WaitsForCap(c), b \in WaitsForJob(c) : a # b)
@@ -706,11 +729,16 @@ FailedStays ==
 \* worker still holds is older than any claim to come.
 RestartIsAnew ==
     [][\A c \in Ids : job[c].state = "failed" /\ job'[c].state = "queued" =>
-           /\ job'[c].attempts = 0 /\ job'[c].fence = job[c].fence /\ job'[c].pause = "none"
+           /\ job'[c].attempts = 0 /\ job'[c].deferrals = 0 /\ job'[c].fence = job[c].fence /\ job'[c].pause = "none"
            /\ cap'[c].state = "queued"]_vars
 \* A claim takes one job that is free or whose holder is not heard of, counts one attempt, takes the next fencing number
-\* and a lease; nothing else does any of these. Only a restart takes attempts away.
+\* and a lease; nothing else does any of these. A restart takes all attempts away, and a deferral the one that the claim
+\* counted.
 Claimed(c) == job'[c].state # "absent" /\ job'[c].fence # job[c].fence
+DeferredNow(c) ==
+    /\ job[c].state = "running" /\ job'[c].state = "queued" /\ job'[c].pause = "waits"
+    /\ job'[c].deferrals = job[c].deferrals + 1 /\ job'[c].attempts = job[c].attempts - 1
+    /\ job'[c].fence = job[c].fence /\ cap'[c].state = "queued"
 ClaimsCount ==
     [][\A c \in Ids :
         /\ Claimed(c) =>
@@ -721,7 +749,12 @@ ClaimsCount ==
                /\ \E w \in Workers : /\ work[w].pc \in {"idle", "locked"} /\ work'[w].of = c
                                      /\ work'[w].fence = job'[c].fence /\ work'[w].claim = seen.claims[c] + 1
         /\ job'[c].state = "running" /\ job[c].state # "running" => Claimed(c)
-        /\ job'[c].attempts # job[c].attempts => Claimed(c) \/ job'[c].attempts = 0]_vars
+        /\ job'[c].attempts # job[c].attempts =>
+               \/ Claimed(c) \/ DeferredNow(c)
+               \/ job'[c].attempts = 0 /\ (job[c].state = "failed" \/ job'[c].state = "absent")]_vars
+\* An outage costs no attempt: the job has as many as before it was claimed, it pauses, and its deferrals are bounded.
+DeferralsAreFree ==
+    [][\A c \in Ids : job'[c].deferrals # job[c].deferrals => DeferredNow(c) \/ job'[c].deferrals = 0]_vars
 \* Results, the capture's state and the end of the job are one transaction of the worker that holds the job's number,
 \* and the row names the series that it put.
 DoneAtOnce ==
@@ -730,11 +763,11 @@ DoneAtOnce ==
            /\ \E w \in Workers : /\ work[w].of = c /\ work[w].fence = job[c].fence /\ work[w].pc = "writing"
                                  /\ cap'[c].named = work[w].fence]_vars
 \* A worker that gives its job back, fails it or is declared dead moves the job's row once and the capture with it; the
-\* job has failed when no attempt is left, or when its input is at fault.
+\* job has failed when no attempt is left, when outages did not end, or when its input is at fault.
 EndsWithItsCapture ==
     [][\A c \in Ids : job[c].state \in {"queued", "running"} /\ job'[c].state = "failed" =>
            /\ cap'[c].state = "failed" /\ job'[c].lease = "none" /\ job'[c].fence = job[c].fence
-           /\ job[c].attempts >= AttemptsMax \/ \E w \in Workers : work[w].of = c /\ work[w].fence = job[c].fence
+           /\ job[c].attempts >= AttemptsMax \/ (DeferralsMax > 0 /\ job[c].deferrals >= DeferralsMax) \/ \E w \in Workers : work[w].of = c /\ work[w].fence = job[c].fence
                                                                    /\ work[w].pc = "running" /\ work'[w].pc = "idle"]_vars
 \* Wake-ups are of jobs that were committed: none is made up, and none is sent for a job that never was.
 WakeUpsOfJobs == \A c \in msgs : c \in seen.promised \/ seen.claims[c] > 0 \/ \E d \in Deletes : del[d].of = c

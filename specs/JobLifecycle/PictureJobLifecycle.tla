@@ -18,6 +18,7 @@ PictureNext ==
     \/ (\E w \in Workers : Commit(w)) /\ Drawn("Commit: results")
     \/ (\E w \in Workers : Fail(w)) /\ Drawn("Fail: input at fault")
     \/ (\E w \in Workers : Fault(w)) /\ Drawn("Fault: a pause, or failed")
+    \/ (\E w \in Workers : Defer(w)) /\ Drawn("Defer: attempts - 1, a pause, or failed")
     \/ (\E w \in Workers : Renew(w)) /\ Drawn("Renew")
     \/ (\E c \in Ids : Expire(c)) /\ Drawn("Expire")
     \/ (\E c \in Ids : PauseEnds(c)) /\ Drawn("PauseEnds")

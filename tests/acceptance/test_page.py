@@ -164,3 +164,21 @@ def test_the_api_is_documented_and_can_be_tried_out(stack: Services, signed_in: 
     teams.get_by_role("button", name="Execute").click()
     expect(teams.locator(".live-responses-table")).to_contain_text("team-")
     assert signed_in.troubles == []  # type: ignore[attr-defined]
+
+
+def test_a_failed_capture_can_be_retried(stack: Services, token: str, signed_in: Page) -> None:
+    from store.database import engine
+    from store.models import Capture, Job
+
+    connection(stack, token, signed_in)
+    capture = get(stack, token, "/v1/captures")["items"][0]["id"]
+    with engine().begin() as database:
+        failed = {"state": "failed", "error": "given up: the disk"}
+        database.execute(update(Capture).where(Capture.id == uuid.UUID(capture)).values(failed))
+        database.execute(update(Job).where(Job.capture_id == uuid.UUID(capture)).values(state="failed"))
+    signed_in.goto(f"{stack.address}/captures/{capture}")
+    expect(signed_in.get_by_text("given up: the disk")).to_be_visible()
+    signed_in.get_by_test_id("retry").click()
+    expect(signed_in.get_by_test_id("state")).to_have_text("done")
+    expect(signed_in.get_by_test_id("retry")).to_have_count(0)
+    expect(signed_in.get_by_text("given up: the disk")).to_have_count(0)

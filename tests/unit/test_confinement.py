@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.run import wait_for
 from rewindow import confined
+from rewindow.captures import tshark
 
 REWINDOW = Path(sys.executable).parent / "rewindow"
 SECRET = "postgresql://app:a-password-that-nobody-should-read"
@@ -191,3 +195,113 @@ def test_namespaces(waiting: subprocess.Popen[bytes]) -> None:
     for kind in ("pid", "ipc", "net"):
         own = os.readlink(f"/proc/{program}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
         assert own == permitted, kind
+
+
+class Service:
+    """tshark's service, with this folder's programs."""
+
+    def __init__(self, folder: Path, *before: str, **environment: str) -> None:
+        self.socket = folder / "tshark.socket"
+        self.socket.unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            [*before, sys.executable, "-m", "rewindow.captures.tshark_service", str(self.socket)],
+            env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"} | environment,
+        )
+        wait_for("tshark's service", self.answers, [self.process])
+
+    def answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            return client.connect_ex(str(self.socket)) == 0
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def service(prey: Prey) -> Iterator[Service]:
+    started = Service(prey.programs)
+    yield started
+    started.stop()
+
+
+def test_by_the_service(prey: Prey, service: Service) -> None:
+    """As without it; and it outlives its clients."""
+    for _ in range(2):
+        done = analyze(prey, PATH=os.defpath, REWINDOW_TSHARK_SOCKET=str(service.socket))
+        assert done.returncode == 3, done.stderr
+        assert succeeded(done.stderr) == set()
+    assert not prey.touched()
+
+
+def test_the_service_decodes_as_a_child_does(prey: Prey, service: Service) -> None:
+    prey.tshark.unlink()
+    relay = b"\x18\x41\x03\xcc"  # Frame Relay with IP, where the core reads raw IP
+    plain = (Path(__file__).parent.parent / "captures" / "mptcp-ecn.pcap").read_bytes()
+    head, records, at = bytearray(plain[:24]), [], 24
+    while len(records) < 300:
+        seconds, fraction, captured, wire = struct.unpack_from("<IIII", plain, at)
+        data = relay + plain[at + 16 : at + 16 + captured]
+        records.append(struct.pack("<IIII", seconds, fraction, captured + 4, wire + 4) + data)
+        at += 16 + captured
+    head[20:24] = struct.pack("<I", 107)
+    prey.capture.write_bytes(bytes(head) + b"".join(records))
+    alone, served = analyze(prey), analyze(prey, REWINDOW_TSHARK_SOCKET=str(service.socket))
+    assert alone.returncode == served.returncode == 0
+    assert served.stdout == alone.stdout
+    assert "link_type_107 decoded by tshark" in served.stdout
+
+
+ENDLESS = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+	(void)words;
+	puts(count == 2 ? "TShark (Wireshark) 4.0.17" : "begun");
+	fflush(stdout);
+	return count == 2 ? 0 : pause();
+}
+"""
+
+
+@pytest.mark.parametrize("whose", ["client", "service"])
+def test_a_run_ends_with_its(whose: str, prey: Prey, service: Service) -> None:
+    subprocess.run(["cc", "-xc", "-", "-o", prey.tshark], input=ENDLESS, text=True, check=True)
+    rows, output = os.pipe()
+    with open(rows) as printed, open(os.devnull, "r+b") as null:
+        limits = tshark.Limits(cpu_s=5, clock_s=60)
+        run = tshark.Served(str(service.socket), limits, null.fileno(), output, null.fileno())
+        os.close(output)
+        assert (run.tool, printed.readline()) == ("tshark 4.0.17", "begun\n")
+        run.kill() if whose == "client" else service.stop()
+        assert printed.read() == ""  # its end of the pipe is closed
+        assert run.wait() == -signal.SIGKILL
+        run.kill()
+
+
+def test_without_its_service(prey: Prey, service: Service) -> None:
+    """An error of its own, which may pass. A service that has no tshark, or cannot confine it, says so."""
+    service.stop()
+    for before, environment, said, said_of_text in (
+        ([], {"PATH": "/nonexistent"}, "tshark is needed to read it and is not installed", "is not installed"),
+        (
+            refusing("landlock_create_ruleset"),
+            {},
+            "cannot be confined on this system (Landlock: ",
+            "cannot be confined",
+        ),
+    ):
+        other = Service(prey.programs, *before, **environment)
+        for content, status, expected in (
+            (SNOOP, 4, said),
+            (b"only text", 3, f"neither pcap nor pcapng; tshark, which knows more, {said_of_text}"),
+        ):
+            prey.capture.write_bytes(content)
+            done = analyze(prey, REWINDOW_TSHARK_SOCKET=str(other.socket))
+            assert done.returncode == status
+            assert expected in done.stderr
+        other.stop()
+    done = analyze(prey, REWINDOW_TSHARK_SOCKET=str(service.socket))
+    assert done.returncode == 4
+    assert "tshark is needed to read it and its service is away (Connection refused)" in done.stderr

@@ -18,14 +18,14 @@ import pytest
 
 import rewindow
 from rewindow import confined
-from rewindow.captures import dissector
+from rewindow.captures import dissector, tshark
 from rewindow.replays.replay import Result
 from tests.packets import ACK, CWR, ECE, SYN, Trace, sack
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 REWINDOW = Path(sys.executable).parent / "rewindow"
 TSHARK = str(shutil.which("tshark"))
-TOOL = dissector._version(TSHARK)
+TOOL = tshark.version(TSHARK)
 
 RAW, ETHERNET, FRAME_RELAY, UPPER_PDU = 101, 1, 107, 252
 HEADERS: dict[int, Callable[[int], bytes]] = {
@@ -353,8 +353,8 @@ def test_without_tshark(sample: list[Record], transfer: Trace, tmp_path: Path) -
         assert len(done.stderr.splitlines()) == (status > 0)
 
 
-def limited(**limits: Any) -> dissector.Limits:
-    return dissector.Limits(**{"cpu_s": 60, "clock_s": 60, **limits})
+def limited(**limits: Any) -> tshark.Limits:
+    return tshark.Limits(**{"cpu_s": 60, "clock_s": 60, **limits})
 
 
 @pytest.mark.parametrize(
@@ -397,9 +397,9 @@ def test_a_broken_tshark(sample: list[Record], everybodys_folder: Path) -> None:
     program = everybodys_folder / "tshark"
     capture = everybodys_folder / "relay.pcap"
     capture.write_bytes(pcap(FRAME_RELAY, within(FRAME_RELAY, sample)))
-    fields = [word for name in dissector._FIELDS for word in ("-e", name)]
+    fields = [word for name in tshark.FIELDS for word in ("-e", name)]
     rows = subprocess.run(
-        [TSHARK, "-r", capture, *dissector._OPTIONS, "-T", "fields", "-E", "occurrence=a", *fields],
+        [TSHARK, "-r", capture, *tshark.OPTIONS, "-T", "fields", "-E", "occurrence=a", *fields],
         capture_output=True, check=True, text=True,
     ).stdout.splitlines(keepends=True)  # fmt: skip
 

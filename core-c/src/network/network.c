@@ -1,0 +1,253 @@
+#include "network.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_ROUTE UINT16_MAX /* of cross traffic */
+
+enum { ENTITIES_MAX = RW_NETWORK_LINKS_MAX + RW_NETWORK_SOURCES_MAX, FIRST_SOURCE = RW_NETWORK_LINKS_MAX, ARITY = 4 };
+
+struct route {
+	uint32_t count, link[RW_ROUTE_LINKS_MAX];
+};
+
+struct source {
+	struct rw_source_settings settings;
+	struct rw_random random;
+	uint32_t link;
+	int64_t next_ns;     /* its next packet, or RW_NEVER */
+	int64_t on_until_ns; /* when it falls silent */
+};
+
+/* Links and sources are entities: link i is number i, source i number FIRST_SOURCE + i. */
+struct rw_network {
+	uint64_t seed;
+	struct rw_link *link;
+	struct route *route;
+	struct source *source;
+	uint32_t links, routes, sources;
+	/* A heap of all entities by when each has something to do, then by number. */
+	uint32_t entities, heap[ENTITIES_MAX], place[ENTITIES_MAX];
+	int64_t due_ns[ENTITIES_MAX];
+};
+
+struct rw_network *rw_network_open(uint64_t seed)
+{
+	struct rw_network *n = calloc(1, sizeof *n);
+	if (n)
+		n->seed = seed;
+	return n;
+}
+
+void rw_network_close(struct rw_network *n)
+{
+	if (!n)
+		return;
+	for (uint32_t i = 0; i < n->links; i++)
+		rw_link_close(&n->link[i]);
+	free(n->link);
+	free(n->route);
+	free(n->source);
+	free(n);
+}
+
+static int is_before(const struct rw_network *n, uint32_t a, uint32_t b)
+{
+	return n->due_ns[a] != n->due_ns[b] ? n->due_ns[a] < n->due_ns[b] : a < b;
+}
+
+static void put_at(struct rw_network *n, uint32_t place, uint32_t entity)
+{
+	n->heap[place] = entity;
+	n->place[entity] = place;
+}
+
+/* The entity finds its place by its new time. */
+static void set_due(struct rw_network *n, uint32_t entity, int64_t due_ns)
+{
+	uint32_t at = n->place[entity];
+	n->due_ns[entity] = due_ns;
+	for (uint32_t parent; at && is_before(n, entity, n->heap[parent = (at - 1) / ARITY]); at = parent)
+		put_at(n, at, n->heap[parent]);
+	for (;;) {
+		uint32_t first = ARITY * at + 1, least = entity, least_at = at;
+		for (uint32_t child = first; child < n->entities && child < first + ARITY; child++)
+			if (is_before(n, n->heap[child], least)) {
+				least = n->heap[child];
+				least_at = child;
+			}
+		if (least == entity)
+			break;
+		put_at(n, at, least);
+		at = least_at;
+	}
+	put_at(n, at, entity);
+}
+
+static void add_entity(struct rw_network *n, uint32_t entity, int64_t due_ns)
+{
+	put_at(n, n->entities++, entity);
+	set_due(n, entity, due_ns);
+}
+
+/* One more place in an array that grows as its length passes powers of two. Null: out of memory. */
+static void *one_more(void *array, uint32_t length, size_t bytes)
+{
+	if (length & (length - 1))
+		return array;
+	return realloc(array, (length ? 2 * (size_t)length : 1) * bytes);
+}
+
+int rw_network_add_link(struct rw_network *n, const struct rw_link_settings *settings)
+{
+	struct rw_link *grown = n->links < RW_NETWORK_LINKS_MAX ? one_more(n->link, n->links, sizeof *grown) : NULL;
+	if (!grown)
+		return -1;
+	n->link = grown;
+	rw_link_open(&n->link[n->links], settings, n->seed, n->links);
+	add_entity(n, n->links, RW_NEVER);
+	return (int)n->links++;
+}
+
+int rw_network_add_route(struct rw_network *n, const uint32_t *links, uint32_t count)
+{
+	if (!count || count > RW_ROUTE_LINKS_MAX || n->routes >= RW_NETWORK_ROUTES_MAX)
+		return -1;
+	for (uint32_t i = 0; i < count; i++)
+		if (links[i] >= n->links)
+			return -1;
+	struct route *grown = one_more(n->route, n->routes, sizeof *grown);
+	if (!grown)
+		return -1;
+	n->route = grown;
+	n->route[n->routes].count = count;
+	memcpy(n->route[n->routes].link, links, count * sizeof *links);
+	return (int)n->routes++;
+}
+
+int rw_network_add_change(struct rw_network *n, uint32_t link, const struct rw_link_change *change)
+{
+	const struct rw_link *l = link < n->links ? &n->link[link] : NULL;
+	if (!l || (l->changes && l->change[l->changes - 1].at_ns > change->at_ns) ||
+	    rw_link_add_change(&n->link[link], change))
+		return -1;
+	set_due(n, link, rw_link_next_ns(&n->link[link]));
+	return 0;
+}
+
+/* A draw of how long a source sends or is silent; at least a nanosecond, so that time goes on. */
+static uint64_t period_ns(struct source *s, uint64_t mean_ns)
+{
+	return rw_max64(rw_random_exponential(&s->random, mean_ns), 1);
+}
+
+/* The next packet is due `gap_ns` after the last one, or when the silence ends that begins before that. */
+static void plan_packet(struct source *s, int64_t last_ns, uint64_t gap_ns)
+{
+	int64_t due_ns = rw_later(last_ns, gap_ns);
+	if (s->settings.off_ns && due_ns >= s->on_until_ns) {
+		int64_t silent_ns = s->on_until_ns > last_ns ? s->on_until_ns : last_ns;
+		due_ns = rw_later(silent_ns, period_ns(s, s->settings.off_ns));
+		s->on_until_ns = rw_later(due_ns, period_ns(s, s->settings.on_ns));
+	}
+	s->next_ns = due_ns < s->settings.to_ns ? due_ns : RW_NEVER;
+}
+
+int rw_network_add_source(struct rw_network *n, uint32_t link, const struct rw_source_settings *settings)
+{
+	struct source *grown = link < n->links && settings->rate_bps && n->sources < RW_NETWORK_SOURCES_MAX
+				   ? one_more(n->source, n->sources, sizeof *grown)
+				   : NULL;
+	if (!grown)
+		return -1;
+	n->source = grown;
+	struct source *s = &n->source[n->sources];
+	memset(s, 0, sizeof *s);
+	s->settings = *settings;
+	s->link = link;
+	s->random.seed = n->seed;
+	s->random.entity = FIRST_SOURCE + n->sources;
+	s->on_until_ns = rw_later(settings->from_ns, period_ns(s, settings->on_ns));
+	plan_packet(s, settings->from_ns, 0);
+	add_entity(n, FIRST_SOURCE + n->sources, s->next_ns);
+	return (int)n->sources++;
+}
+
+static enum rw_link_outcome put(struct rw_network *n, uint32_t link, const struct rw_parcel *parcel, int64_t now_ns)
+{
+	enum rw_link_outcome outcome = rw_link_put(&n->link[link], parcel, now_ns);
+	set_due(n, link, rw_link_next_ns(&n->link[link]));
+	return outcome;
+}
+
+enum rw_network_outcome rw_network_send(struct rw_network *n, int64_t now_ns, uint16_t route, uint64_t user,
+					uint32_t bytes, int ecn_capable)
+{
+	struct rw_parcel parcel = {.user = user, .bytes = bytes, .route = route, .ecn_capable = ecn_capable != 0};
+	switch (put(n, n->route[route].link[0], &parcel, now_ns)) {
+	case RW_LINK_DROPPED:
+		return RW_NETWORK_LOST;
+	case RW_LINK_FAILED:
+		return RW_NETWORK_FAILED;
+	default:
+		return RW_NETWORK_WAITING;
+	}
+}
+
+int64_t rw_network_next_ns(const struct rw_network *n) { return n->entities ? n->due_ns[n->heap[0]] : RW_NEVER; }
+
+/* DROPPED is not told: nobody waits for cross traffic. */
+static enum rw_link_outcome send_traffic(struct rw_network *n, uint32_t source)
+{
+	struct source *s = &n->source[source];
+	struct rw_parcel parcel = {.bytes = s->settings.packet_bytes, .route = NO_ROUTE};
+	uint64_t packet_ns =
+	    rw_max64(rw_multiply_divide(8 * (uint64_t)parcel.bytes, 1000000000, s->settings.rate_bps), 1);
+	int64_t now = s->next_ns;
+	plan_packet(s, now, packet_ns);
+	set_due(n, FIRST_SOURCE + source, s->next_ns);
+	return put(n, s->link, &parcel, now) == RW_LINK_FAILED ? RW_LINK_FAILED : RW_LINK_NOTHING;
+}
+
+/* A packet left a link: the next one of its route takes it. NOTHING, LEAVES (the route's end), DROPPED or FAILED. */
+static enum rw_link_outcome go_on(struct rw_network *n, struct rw_parcel *parcel, int64_t now_ns)
+{
+	if (parcel->route == NO_ROUTE)
+		return RW_LINK_NOTHING;
+	const struct route *route = &n->route[parcel->route];
+	if (++parcel->hop == route->count)
+		return RW_LINK_LEAVES;
+	enum rw_link_outcome outcome = put(n, route->link[parcel->hop], parcel, now_ns);
+	return outcome == RW_LINK_TAKEN ? RW_LINK_NOTHING : outcome;
+}
+
+static enum rw_link_outcome step_link(struct rw_network *n, uint32_t link, struct rw_parcel *parcel, int64_t now_ns)
+{
+	enum rw_link_outcome outcome = rw_link_step(&n->link[link], parcel);
+	set_due(n, link, rw_link_next_ns(&n->link[link]));
+	if (outcome == RW_LINK_LEAVES)
+		return go_on(n, parcel, now_ns);
+	return outcome == RW_LINK_DROPPED && parcel->route == NO_ROUTE ? RW_LINK_NOTHING : outcome;
+}
+
+enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_ns, struct rw_network_packet *packet)
+{
+	for (int64_t now; (now = rw_network_next_ns(n)) <= until_ns && now != RW_NEVER;) {
+		struct rw_parcel parcel;
+		uint32_t entity = n->heap[0];
+		enum rw_link_outcome outcome = entity >= FIRST_SOURCE ? send_traffic(n, entity - FIRST_SOURCE)
+								      : step_link(n, entity, &parcel, now);
+		if (outcome == RW_LINK_FAILED)
+			return RW_NETWORK_FAILED;
+		if (outcome != RW_LINK_LEAVES && outcome != RW_LINK_DROPPED)
+			continue;
+		*packet = (struct rw_network_packet){parcel.user, now, parcel.bytes, parcel.route, parcel.marked};
+		return outcome == RW_LINK_LEAVES ? RW_NETWORK_DELIVERED : RW_NETWORK_LOST;
+	}
+	return RW_NETWORK_WAITING;
+}
+
+const struct rw_link_counts *rw_network_counts(const struct rw_network *n, uint32_t link)
+{
+	return &n->link[link].counts;
+}
