@@ -67,7 +67,7 @@ def has_congestion_control(name: str) -> bool:
         return True
 
 
-def _started(pid: int) -> str | None:
+def started(pid: int) -> str | None:
     """When a process started, in ticks: with its number, this names one process. None: it is gone, or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -87,15 +87,16 @@ class Left:
 
     def folder(self, path: Path) -> None:
         self.folders.append(str(path))
-        self._write()
+        self.note()
 
     def process(self, pid: int) -> None:
-        started = _started(pid)
-        if started:
-            self.processes.append((pid, started))
-            self._write()
+        since = started(pid)
+        if since:
+            self.processes.append((pid, since))
+            self.note()
 
-    def _write(self) -> None:
+    def note(self) -> None:
+        """For the next start."""
         partial = self.FILE.with_suffix(".partial")
         partial.write_text(json.dumps({"folders": self.folders, "processes": self.processes}))
         partial.replace(self.FILE)
@@ -106,13 +107,13 @@ class Left:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             stored = json.loads(cls.FILE.read_text())
             found.folders = [str(f) for f in stored["folders"]]
-            found.processes = [(int(pid), str(started)) for pid, started in stored["processes"]]
+            found.processes = [(int(pid), str(since)) for pid, since in stored["processes"]]
         return found
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[Left]:
-    """The one run of this machine: waits for another one, and cleans before and after."""
+def locked() -> Iterator[None]:
+    """Nobody else runs the lab on this machine: waits for another run's end."""
     STATE.mkdir(mode=0o700, exist_ok=True)
     with open(STATE / "lock", "w") as lock:
         try:
@@ -120,12 +121,19 @@ def alone() -> Iterator[Left]:
         except OSError:
             print("another run of the lab is under way on this machine: waiting", file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[Left]:
+    """The one run of this machine: cleans before and after."""
+    with locked():
         clean()
         left = Left()
         try:
             yield left
         finally:
-            left._write()
+            left.note()
             clean()
 
 
@@ -138,7 +146,7 @@ def namespaces() -> list[str]:
 def clean() -> None:
     """Ends processes, and removes namespaces, devices, trace instance and folders of a run that did not end."""
     left = Left.read()
-    ours = [pid for pid, started in left.processes if _started(pid) == started]
+    ours = [pid for pid, since in left.processes if started(pid) == since]
     found = namespaces()
     for name in found:
         ours += [int(pid) for pid in run(["ip", "netns", "pids", name]).split()]
@@ -160,7 +168,7 @@ def kill(pids: list[int]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + KILL_S
-    while any(_started(pid) for pid in pids):
+    while any(started(pid) for pid in pids):
         if time.monotonic() > deadline:
             raise LabFailed(f"processes {pids} do not end")
         time.sleep(0.01)

@@ -22,7 +22,7 @@ from lab.programs import run
 
 SCENARIO = """
 name = "small"
-seconds = 2
+seconds = 60
 seed = 3
 
 [hosts.client]
@@ -92,6 +92,9 @@ name = "other"
 host = "other"
 """
 
+WAIT_S = 300
+"""Another run of the lab may be under way on this machine."""
+
 PROGRAM = [sys.executable, "-m", "lab.cli"]
 
 
@@ -112,7 +115,7 @@ def scenario(tmp_path: Path) -> Path:
 def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = [*PROGRAM, "run", str(scenario), "--output", str(out), "--attempts", "10"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
     assert done.returncode == 0, done.stderr + done.stdout
     folder = out / "small-3"
     assert [p.name for p in out.iterdir()] == ["small-3"]
@@ -148,44 +151,48 @@ def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_pa
     with rewindow.open(folder / "other.pcap") as capture:
         (subflow,) = [s for c in capture.replay(["cubic"]).connections for s in c.subflows]
         assert (subflow.src, subflow.bytes) == ("fd00:3::1", 30_000)
-    assert left_on_the_machine() == []
+    with machine.locked():
+        assert left_on_the_machine() == []
 
-    again = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    again = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
     assert again.stdout.splitlines()[0] == "small-3: is there already"
 
 
-def test_the_next_start_cleans_what_a_killed_run_left(scenario: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    killed = subprocess.Popen([*PROGRAM, "run", str(scenario), "--output", str(out)], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    # The run is under way when data has been traced.
+def under_way(scenario: Path, out: Path) -> tuple[subprocess.Popen[bytes], Path, list[int]]:
+    """A run whose data is being traced: its process, its folder so far, the processes in its namespaces."""
+    started = subprocess.Popen([*PROGRAM, "run", str(scenario), "--output", str(out)], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + WAIT_S
     while not (traced := [p for p in out.glob(".small-3.*/trace") if p.stat().st_size > 0]):
-        assert killed.poll() is None
+        assert started.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
     names = machine.namespaces()
-    assert {"rwlab-client", "rwlab-server", "rwlab-other", "rwlab-other.six", "rwlab-peer"} == set(names)
-    processes = [int(pid) for name in names for pid in run(["ip", "netns", "pids", name]).split()]
-    assert processes
+    assert set(names) == {"rwlab-client", "rwlab-server", "rwlab-other", "rwlab-other.six", "rwlab-peer"}
+    return started, traced[0].parent, [int(p) for n in names for p in run(["ip", "netns", "pids", n]).split()]
+
+
+def alive(processes: list[int]) -> list[int]:
+    return [pid for pid in processes if machine.started(pid)]
+
+
+def test_the_next_start_cleans_what_a_killed_run_left(scenario: Path, tmp_path: Path) -> None:
+    killed, folder, processes = under_way(scenario, tmp_path / "out")
+    killed.kill()
+    killed.wait()
+    assert len(processes) >= 7  # two transfers have two ends each, three interfaces are captured
     with machine.alone():
         assert left_on_the_machine() == []
-        assert [pid for pid in processes if machine._started(pid)] == []
-        assert not traced[0].parent.exists()
-    assert list(out.iterdir()) == []
+        assert alive(processes) == []
+        assert not folder.exists()
+        assert sorted(os.listdir(machine.STATE)) == ["lock"]
 
 
 def test_a_stopped_run_cleans_by_itself(scenario: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    stopped = subprocess.Popen([*PROGRAM, "run", str(scenario), "--output", str(out)], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list(out.glob(".small-3.*/trace")):
-        assert stopped.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    stopped, folder, processes = under_way(scenario, tmp_path / "out")
     stopped.terminate()
-    assert stopped.wait(60) == 128 + signal.SIGTERM
-    assert left_on_the_machine() == []
-    assert list(out.iterdir()) == []
-    assert os.listdir(machine.STATE) == ["lock"]
+    assert stopped.wait(WAIT_S) == 128 + signal.SIGTERM
+    assert alive(processes) == []
+    assert not folder.exists()
+    with machine.locked():
+        assert left_on_the_machine() == []
+        assert sorted(os.listdir(machine.STATE)) == ["lock"]

@@ -394,7 +394,7 @@ def test_what_a_killed_run_noted_is_cleaned(private_state: Path, tmp_path: Path)
         left.process(ours.pid)
         # Another process has the number of one that ended long ago.
         left.processes.append((stranger.pid, "1"))
-        left._write()
+        left.note()
         machine.clean()
         assert ours.wait(10) == -signal.SIGKILL
         assert stranger.poll() is None
