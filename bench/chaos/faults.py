@@ -24,8 +24,8 @@ from store.models import JobKind
 
 LEASE_S = 6.0
 STOPPED_S = 9.0
-REDIS_STOPPED_S = 15.0
-"""Longer than a lease, and than the time after which Celery takes Redis for lost (store/jobs.py)."""
+REDIS_STOPPED_S = 45.0
+"""Longer than the time after which Celery takes Redis for lost, with tasks under way: it then held fewer at once."""
 STORE_BROKEN_S = 6.0
 CONCURRENCY = 2
 CAPTURE_BYTES_MIN = 4096

@@ -32,6 +32,7 @@ OF_OURS = ("api", "sweeper", "checker", "worker")
 class Seen:
     """What was seen of one fault, all times that it was injected."""
 
+    times: int = 0
     recovered_s: list[float] = field(default_factory=list)
     accepted: int = 0
     refused: int = 0
@@ -59,7 +60,7 @@ class Report:
         for name, s in self.seen.items():
             times = s.recovered_s or [float("nan")]
             rows.append(
-                f"| {name} | {len(s.recovered_s) + len(s.broken)} | {s.accepted} | {s.refused} |"
+                f"| {name} | {s.times} | {s.accepted} | {s.refused} |"
                 f" {statistics.median(times):.1f} | {max(times):.1f} | {'; '.join(s.broken) or 'none'} |"
             )
         rows += ["", "| at the end | found | as promised |", "|---|--:|---|"]
@@ -92,6 +93,7 @@ def run(
 
 
 def _inject(world: World, name: str, seen: Seen) -> None:
+    seen.times += 1
     uploads = world.uploads
     accepted, refused = len(uploads.accepted), uploads.refused
     try:

@@ -7,7 +7,7 @@ import sys
 
 from deploy.run import CHECKOUT
 
-FAULTS = "SIGSTOP: Redis|PostgreSQL stops|the store is full"
+FAULTS = "kill -9: a worker's child|PostgreSQL stops|the store is full"
 
 
 def test_what_was_accepted_is_analysed_whatever_breaks() -> None:
