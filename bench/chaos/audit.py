@@ -54,12 +54,6 @@ class Database:
             rows = connection.execute("SELECT capture_id, stage FROM jobs WHERE state IN ('queued', 'running')")
             return {str(capture): stage for capture, stage in rows}
 
-    def job_of(self, capture_id: str) -> str:
-        with self._connect() as connection:
-            row = connection.execute("SELECT id FROM jobs WHERE capture_id = %s", [capture_id]).fetchone()
-            assert row is not None
-            return str(row[0])
-
     def holding_results(self, seconds: float, until: Any) -> bool:
         """Lets no job store its results, until `until()` or so many seconds are over. Was it so?"""
         end = time.monotonic() + seconds

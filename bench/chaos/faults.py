@@ -7,7 +7,6 @@ import shutil
 import signal
 import stat
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -196,13 +195,11 @@ def kill_whoever_takes_it(world: World) -> None:
 
 
 def deliver_twice(world: World) -> None:
-    """Each job that waits or runs gets three more wake-ups."""
+    """For each job that waits or runs there are three more wake-ups."""
     app = jobs.celery_app()
-    for capture_id in world.uploads.open():
-        with suppress(AssertionError):  # it was deleted
-            job = uuid.UUID(world.database.job_of(capture_id))
-            for _ in range(3):
-                jobs.send(app, job, JobKind.analyze)
+    for _ in world.uploads.open():
+        for _ in range(3):
+            jobs.send(app, JobKind.analyze)
 
 
 def delete_in_each_stage(world: World) -> None:
