@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate corpus bench bench-storing bench-load profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -37,6 +37,10 @@ golden: ## rewrite tests/golden, each controller's windows on two captures; look
 fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= picks one, JOBS= run at once
 	@deploy/setup.sh fuzz
 	@SECONDS_EACH=$(SECONDS) TARGET="$(TARGET)" JOBS="$(JOBS)" deploy/fuzz.sh
+
+lab: ## run the suite of networks on real kernels, as root; then `make validate CORPUS=build/lab` judges the runs; OPTIONS="--only 'ecn-*'"
+	@deploy/setup.sh lab
+	@.venv/bin/rewindow-lab suite $(OPTIONS)
 
 validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs, OPTIONS=--write
 	@deploy/setup.sh build

@@ -19,6 +19,7 @@ from api.captures import endpoints as captures
 from api.connections import endpoints as connections
 from api.events import Poller
 from api.health import endpoints as health
+from api.limits import Requests
 from api.model_checks import endpoints as model_checks
 from api.parameters import refuse_unknown
 from api.sessions import endpoints as sessions
@@ -57,7 +58,7 @@ _PAGES = ("", "captures", "connections", "specifications", "model-checks")
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    app.state.poller = Poller()
+    app.state.poller, app.state.requests = Poller(), Requests()
     polls = asyncio.create_task(app.state.poller.run())
     yield
     polls.cancel()

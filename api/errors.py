@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -91,6 +93,21 @@ def _render(status: int, detail: str, headers: dict[str, str] | None = None, **m
     return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
 
 
+_UNREAD_MAX, _UNREAD_S = 8 << 20, 5.0
+
+
+async def _let_finish(request: Request) -> None:
+    """Reads the rest of a short body: a client that still sends when it is closed may not see the answer."""
+    size = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_UNREAD_S):
+            while size < _UNREAD_MAX:
+                message = await request.receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body"):
+                    return
+                size += len(message.get("body", b""))
+
+
 class WrongField(Schema):
     """A part of the request that is not as the API takes it."""
 
@@ -125,6 +142,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {"default": problem("Any other prob
 _OF_TOKENS = {
     "401": problem("No token, or one that is unknown, expired or revoked."),
     "403": problem("The token lacks the scope that this needs."),
+    "429": problem("The team sends too many requests; Retry-After says when to ask again."),
 }
 
 
@@ -171,7 +189,9 @@ def install(app: FastAPI) -> None:
     _complete_document(app)
 
     @app.exception_handler(Problem)
-    async def refused(_: Request, e: Problem) -> JSONResponse:
+    async def refused(request: Request, e: Problem) -> JSONResponse:
+        if e.status == TooMany.status:
+            await _let_finish(request)
         return _render(e.status, e.detail, e.headers, **e.members)
 
     @app.exception_handler(RequestValidationError)

@@ -112,6 +112,7 @@ def _caller(scope: str) -> Callable[..., Awaitable[Caller]]:
                 found = await _signed_in(session, secret)
             else:
                 raise Unauthenticated("a bearer token is required")
+            await request.app.state.requests.count(session, found.team_id)
         if scope not in found.scopes:
             raise Forbidden(f"the token lacks the scope '{scope}'")
         return found

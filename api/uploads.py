@@ -29,10 +29,12 @@ class Upload:
         self._hash = hashlib.sha256()
         self.size = 0
         self.filename: str | None = None
-        length = request.headers.get("content-length")
+        length = request.headers.get("content-length", "")
         # The slack is for the headers of a multipart body.
-        if length and length.isdigit() and int(length) > bytes_max + (1 << 16):
+        if length.isdigit() and int(length) > bytes_max + (1 << 16):
             raise TooLarge(f"a capture may have at most {bytes_max} bytes")
+        self.size_max = min(int(length), bytes_max) if length.isdigit() else bytes_max
+        """What it may turn out to have."""
 
     @property
     def sha256(self) -> bytes:

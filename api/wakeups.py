@@ -23,6 +23,6 @@ def _app() -> Celery:
 
 async def wake(job_id: uuid.UUID, kind: JobKind) -> None:
     try:
-        await run_in_threadpool(jobs.send, _app(), job_id, kind)
+        await run_in_threadpool(jobs.send, _app(), kind)
     except (OperationalError, OSError) as e:
         log.warning("job.not_sent", job=str(job_id), reason=str(e))

@@ -47,7 +47,7 @@ def add_capture(path: Path) -> tuple[uuid.UUID, uuid.UUID]:
     with engine().begin() as connection:
         team = ensure_team(connection, "bench")
         connection.execute(insert(Capture).values(id=capture, team_id=team, **values))
-        connection.execute(insert(Job).values(id=job, kind=JobKind.analyze, capture_id=capture))
+        connection.execute(insert(Job).values(id=job, kind=JobKind.analyze, team_id=team, capture_id=capture))
     return capture, job
 
 

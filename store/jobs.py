@@ -1,5 +1,7 @@
-"""Jobs: the row in PostgreSQL is the truth, Redis carries a wake-up by name.
+"""Jobs: the row in PostgreSQL is the truth, Redis carries wake-ups.
 
+A wake-up says that a queue has a job, not which: the worker that follows it claims the job whose turn it is, so that a
+team with many jobs does not keep back the others.
 A claim counts an attempt, takes a lease and the next fencing number. The worker publishes the results under that
 number, in one transaction with the job's end. A worker that meets a passing error gives the job back: it is queued
 again and nobody may claim it before the time in `not_before`. An outage of something that the service depends on is no
@@ -10,20 +12,37 @@ when a pause is over.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from celery import Celery
 from kombu.entity import Queue
-from sqlalchemy import Connection, Update, and_, case, exists, false, func, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Update,
+    and_,
+    case,
+    exists,
+    false,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import aliased
 
-from store.models import ALONE_FROM, Capture, CheckState, Job, JobKind, ModelCheck, Replay, State
+from store.models import ALONE_FROM, Capture, CheckState, Job, JobKind, ModelCheck, Replay, State, Turn
 from store.outages import Dependency, Outage, for_teams
 from store.settings import settings
 
-RUN_JOB = "rewindow.run_job"
+RUN_NEXT = "rewindow.run_next"
 QUEUE = "rewindow"
 CHECKS_QUEUE = "rewindow-checks"
 """Model checks have a worker of their own: one may take minutes, and captures should not wait for it."""
@@ -46,6 +65,8 @@ _ASK_AGAIN = timedelta(seconds=5)
 """The pause of a job that gives way to one that runs alone."""
 _CLAIMS_LOCK = 0x7277_636C
 """The advisory lock of PostgreSQL that claims share, and that the claim of a job which runs alone has to itself."""
+_TURNS_LOCK = 0x7277_7475
+"""Advisory locks of PostgreSQL: the claims of each queue take theirs."""
 
 _VISIBILITY_S = 6 * 3600
 """Longer than the longest job: kombu delivers a message again that is not acknowledged within this time."""
@@ -115,6 +136,90 @@ def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: S
 
 def _lease() -> object:
     return func.clock_timestamp() + timedelta(seconds=settings().lease_s)
+
+
+def _in_queue(queue: str) -> ColumnElement[bool]:
+    """As the indexes of the queues say it."""
+    return Job.check_id.is_not(None) if queue == CHECKS_QUEUE else Job.check_id.is_(None)
+
+
+def _next(connection: Connection, queue: str, besides: Collection[uuid.UUID]) -> Any:
+    """Id and team of the job whose turn it is; None when no job is to be had.
+
+    It is the oldest job of the team that has the fewest running in this queue; among such teams, of the one that was
+    served the longest ago. A team with thousands of waiting jobs costs no more than one with one: see `waiting`.
+    """
+    queued = (Job.state == literal_column("'queued'"), _in_queue(queue))
+    # The teams with waiting jobs, each found by one look at the index.
+    first = select(Job.team_id).where(*queued).order_by(Job.team_id).limit(1).subquery()
+    waiting = select(first.c.team_id).cte("waiting", recursive=True)
+    following = select(Job.team_id).where(*queued, Job.team_id > waiting.c.team_id).order_by(Job.team_id).limit(1)
+    waiting = waiting.union_all(select(following.scalar_subquery()).where(waiting.c.team_id.is_not(None)))
+    oldest = (
+        select(Job.id)
+        .where(
+            *queued,
+            Job.team_id == waiting.c.team_id,
+            Job.attempts < settings().attempts_max,
+            or_(Job.not_before.is_(None), Job.not_before <= func.clock_timestamp()),
+            Job.id.not_in(besides),
+        )
+        .order_by(Job.queued_at, Job.id)
+        .limit(1)
+        .lateral("oldest")
+    )
+    running = (
+        select(Job.team_id, func.count().label("jobs"))
+        .where(Job.state == State.running, _in_queue(queue))
+        .group_by(Job.team_id)
+        .subquery("running")
+    )
+    return connection.execute(
+        select(oldest.c.id, waiting.c.team_id)
+        .select_from(waiting)
+        .join(oldest, true())
+        .outerjoin(running, running.c.team_id == waiting.c.team_id)
+        .outerjoin(Turn, and_(Turn.team_id == waiting.c.team_id, Turn.queue == queue))
+        .order_by(func.coalesce(running.c.jobs, 0), Turn.served_at.nulls_first(), waiting.c.team_id)
+        .limit(1)
+    ).one_or_none()
+
+
+def claim_next(connection: Connection, queue: str) -> Claim | None:
+    """Claims the job of the queue whose turn it is. None when there is none to be had. The caller commits at once."""
+    # One claim of a queue after the other: each counts what runs and who was served.
+    connection.execute(select(func.pg_advisory_xact_lock(_TURNS_LOCK, QUEUES.index(queue))))
+    passed: list[uuid.UUID] = []
+    locked: list[uuid.UUID] = []
+    while (following := _next(connection, queue, passed)) is not None:
+        passed.append(following.id)
+        free = select(Job.id).where(Job.id == following.id).with_for_update(skip_locked=True)
+        if connection.execute(free).one_or_none() is None:
+            locked.append(following.id)  # by a request, which tags its capture or deletes it
+            continue
+        taken = claim(connection, following.id)
+        if taken is not None:
+            _serve(connection, following.team_id, queue)
+            return taken
+        if _pauses(connection, following.id):  # it gives way, as all others would
+            return None
+        # It has to run alone, and another one runs: the wake-up is used for the next.
+    # Where nothing else is to be done it waits for the request: the wake-up is not sent again soon.
+    return claim(connection, locked[0]) if locked else None
+
+
+def _serve(connection: Connection, team_id: uuid.UUID, queue: str) -> None:
+    """Puts the team at the end of the queue's teams."""
+    served = {"served_at": func.clock_timestamp()}
+    connection.execute(
+        insert(Turn)
+        .values(team_id=team_id, queue=queue, **served)
+        .on_conflict_do_update(index_elements=[Turn.team_id, Turn.queue], set_=served)
+    )
+
+
+def _pauses(connection: Connection, job_id: uuid.UUID) -> bool:
+    return bool(connection.scalar(select(Job.not_before > func.clock_timestamp()).where(Job.id == job_id)))
 
 
 def _gives_way(connection: Connection, job_id: uuid.UUID) -> bool:
@@ -427,7 +532,7 @@ def sweep(connection: Connection, *, judge_leases: bool = True) -> dict[uuid.UUI
     return wake
 
 
-def send(app: Celery, job_id: uuid.UUID, kind: JobKind) -> None:
-    """Wakes a worker. The caller has committed the job's row."""
+def send(app: Celery, kind: JobKind) -> None:
+    """Wakes a worker, for a job of this kind whose row the caller has committed."""
     queue = CHECKS_QUEUE if kind is JobKind.check else QUEUE
-    app.send_task(RUN_JOB, args=[str(job_id)], queue=queue, retry=False)
+    app.send_task(RUN_NEXT, args=[queue], queue=queue, retry=False)

@@ -158,6 +158,7 @@ class Capture(Base):
         UniqueConstraint("team_id", "sha256"),
         UniqueConstraint("attempt_id"),
         Index("ix_captures_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
+        Index("ix_captures_stored", "team_id", postgresql_include=["bytes"]),
         Index("ix_captures_tags", "tags", postgresql_using="gin"),
         CheckConstraint("octet_length(sha256) = 32", name="sha256"),
     )
@@ -344,6 +345,16 @@ class Job(Base):
     __tablename__ = "jobs"
     __table_args__ = (
         Index("ix_jobs_waiting", "state", "lease_until", postgresql_where=text("state IN ('queued', 'running')")),
+        *(
+            Index(
+                f"ix_jobs_queue_{queue}",
+                "team_id",
+                "queued_at",
+                "id",
+                postgresql_where=text(f"state = 'queued' AND {of}"),
+            )
+            for queue, of in (("captures", "check_id IS NULL"), ("checks", "check_id IS NOT NULL"))
+        ),
         Index("ix_jobs_alone", "state", postgresql_where=text(f"outages >= {ALONE_FROM}")),
         Index("ix_jobs_capture_id", "capture_id"),
         CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
@@ -358,6 +369,8 @@ class Job(Base):
 
     id: Mapped[uuid.UUID] = _id()
     kind: Mapped[JobKind] = mapped_column(_enum(JobKind, "job_kind"))
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    """Of the capture or the check: whose turn it is follows from it."""
     capture_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
     replay_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("replays.id", ondelete="CASCADE"))
     check_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("model_checks.id", ondelete="CASCADE"))
@@ -386,6 +399,43 @@ class Job(Base):
     finished_at: Mapped[datetime | None]
 
     capture: Mapped[Capture | None] = relationship(back_populates="jobs")
+
+
+class Turn(Base):
+    """When a worker last took a job of a team from a queue: the teams of a queue are served in turn."""
+
+    __tablename__ = "turns"
+
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"), primary_key=True)
+    queue: Mapped[str] = mapped_column(primary_key=True)
+    served_at: Mapped[datetime] = _created()
+
+
+class RequestRate(Base):
+    """The requests that a team has sent, as one time (docs/decisions/limits.md).
+
+    It is not logged: after a crash of PostgreSQL it is empty, and every team has its whole allowance again.
+    """
+
+    __tablename__ = "request_rates"
+    __table_args__ = {"prefixes": ["UNLOGGED"]}  # noqa: RUF012
+
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"), primary_key=True)
+    due_at: Mapped[datetime]
+    """When the requests so far would have ended, had they come evenly at the rate that a team may keep up."""
+
+
+class Incoming(Base):
+    """An upload under way, and the room that it takes of what its team may store."""
+
+    __tablename__ = "incoming"
+    __table_args__ = (Index("ix_incoming_team_id", "team_id"),)
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    bytes: Mapped[int]
+    alive_until: Mapped[datetime]
+    """The process that receives it renews this; when it is past, that process has died."""
 
 
 class ModelCheck(Base):

@@ -23,6 +23,12 @@ class Settings(BaseSettings):
     attempts_max: int = Field(default=3, gt=0)
     job_memory_mb: int = Field(default=1536, gt=0)
     """What a job may use beside what its worker needs while idle. A capture that needs more fails, with the reason."""
+    team_requests_per_s: float = Field(default=100.0, gt=0)
+    """What each team may keep up, over all API processes; it may send the requests of two seconds at once."""
+    team_jobs_max: int = Field(default=10_000, gt=0)
+    """Jobs of a team that wait or run."""
+    team_bytes_max: int = Field(default=1 << 40, gt=0)
+    """Captures that a team stores and uploads, together."""
     sweep_interval_s: float = Field(default=5.0, gt=0)
     specs_folder: str = "specs"
     """The specifications that workers check."""

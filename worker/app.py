@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,15 @@ from store import jobs, logs
 from store.database import engine
 from store.models import AlgorithmRecord, SpecRecord
 from store.settings import settings
-from worker.tasks import run_job
+from worker.tasks import run_next
 
 app = jobs.celery_app()
 log = structlog.get_logger()
 
 
-@app.task(name=jobs.RUN_JOB)  # type: ignore[untyped-decorator]
-def run(job_id: str) -> None:
-    run_job(uuid.UUID(job_id))
+@app.task(name=jobs.RUN_NEXT)  # type: ignore[untyped-decorator]
+def run(queue: str) -> None:
+    run_next(queue)
 
 
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]

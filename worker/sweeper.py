@@ -66,7 +66,7 @@ def sweep_once(*, judge_leases: bool = True) -> int:
         connection.commit()
     for job_id, kind in wake.items():
         try:
-            jobs.send(app, job_id, kind)
+            jobs.send(app, kind)
             log.info("job.sent_again", job=str(job_id))
         except (BrokerError, OSError) as e:
             log.warning("job.not_sent", job=str(job_id), reason=str(e))  # a later sweep sends it

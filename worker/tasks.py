@@ -49,14 +49,28 @@ _KNOCK_S = 1.0
 """Time between two attempts to reach a database that is away."""
 
 
+def run_next(queue: str) -> None:
+    """Follows a wake-up: claims the job of the queue whose turn it is, and runs it. Without one nothing happens."""
+    with engine().begin() as connection:
+        taken = jobs.claim_next(connection, queue)
+    if taken is None:
+        log.info("job.none_to_claim", queue=queue)
+    else:
+        _work(taken)
+
+
 def run_job(job_id: uuid.UUID) -> None:
-    """Claims a job and runs it. A second run of the same job, at the same time or later, changes nothing."""
+    """Claims this job out of its turn and runs it. A second run of it, at the same time or later, changes nothing."""
     with engine().begin() as connection:
         taken = jobs.claim(connection, job_id)
     if taken is None:
         log.info("job.not_claimed", job=str(job_id))
-        return
-    structlog.contextvars.bind_contextvars(job=str(job_id), kind=taken.kind, fence=taken.fence)
+    else:
+        _work(taken)
+
+
+def _work(taken: Claim) -> None:
+    structlog.contextvars.bind_contextvars(job=str(taken.job_id), kind=taken.kind, fence=taken.fence)
     started = time.monotonic()
     try:
         log.info("job.started")
@@ -77,7 +91,7 @@ def run_job(job_id: uuid.UUID) -> None:
         outage = outages.outage_of(e)
         if outage is None:
             log.exception("job.error")
-            _give_back(lambda connection: jobs.release(connection, taken, _internal(job_id)))
+            _give_back(lambda connection: jobs.release(connection, taken, _internal(taken.job_id)))
         else:
             log.warning("job.deferred", dependency=outage.of, at_work=outage.at_work, reason=str(e.__cause__ or e))
             _give_back(lambda connection: jobs.defer(connection, taken, outage))

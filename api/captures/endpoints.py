@@ -42,6 +42,10 @@ def _tags(pairs: list[str]) -> dict[str, str]:
         400: problem("A tag is not of the form key=value, or the multipart body is broken."),
         408: problem("No data arrived for a minute; the upload was discarded."),
         413: problem("The capture is larger than the server takes."),
+        429: problem(
+            "The team has too many jobs that wait or run, or stores too many bytes, or sends too many requests;"
+            " Retry-After says when to try again."
+        ),
         422: problem("The upload is empty, has no file or stopped halfway; a parameter is unknown."),
     },
     openapi_extra={
@@ -111,7 +115,10 @@ async def delete(session: Session, caller: Writer, capture_id: uuid.UUID) -> Non
 @router.post(
     "/{capture_id}/retry",
     status_code=202,
-    responses={409: problem("The capture is analysed: there is nothing to retry.")},
+    responses={
+        409: problem("The capture is analysed: there is nothing to retry."),
+        429: problem("The team sends too many requests, or has too many jobs that wait or run."),
+    },
 )
 async def retry(
     session: Session, caller: Writer, capture_id: uuid.UUID, response: Response, background: BackgroundTasks

@@ -8,10 +8,11 @@ from typing import Any
 
 import obstore
 import structlog
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import Select, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from api import limits
 from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
 from api.errors import Conflict, NotFound
 from api.events import Progress
@@ -24,6 +25,8 @@ from store.models import Capture, Deletion, FairnessGroup, Job, JobKind, State
 
 log = structlog.get_logger()
 
+_PATIENTLY = text("SET LOCAL lock_timeout = '10s'")
+"""An upload may have taken hours: it is not given up because another one of the team is being stored."""
 _NEWEST_FIRST = Keyset((Capture.created_at, Capture.id), descending=True)
 
 
@@ -33,46 +36,58 @@ async def receive(
     """Streams an upload into the object store. Returns the capture, and the job to wake if there is one.
 
     The same bytes twice are one capture: the second upload adds its tags, and begins a failed analysis anew.
+    Raises TooMany, and what `Upload.chunks` raises.
     """
     capture_id = uuid.uuid4()
     key = objects.capture_key(capture_id)
     kept = False
     try:
-        await obstore.put_async(objects.object_store(), key, upload.chunks(), chunk_size=objects.CHUNK_BYTES)
-        values = {
-            "id": capture_id,
-            "team_id": caller.team_id,
-            "sha256": upload.sha256,
-            "bytes": upload.size,
-            "filename": _clean_name(filename or upload.filename),
-            "tags": tags,
-            "object_key": key,
-        }
-        while True:
-            kept = (
-                await session.execute(
-                    insert(Capture)
-                    .values(values)
-                    .on_conflict_do_nothing(index_elements=["team_id", "sha256"])
-                    .returning(Capture.id)
-                )
-            ).one_or_none() is not None
-            if kept:
-                return capture_id, await _insert_job(session, capture_id)
-            found = await _lock_and_tag(session, caller, upload.sha256, tags)
-            if found is not None:
-                return found.id, await _begin_anew(session, found.id) if found.state is State.failed else None
-            # The capture was deleted since the INSERT: try again to insert this one.
+        async with limits.room(caller.team_id, upload.size_max) as upload_id:
+            await obstore.put_async(objects.object_store(), key, upload.chunks(), chunk_size=objects.CHUNK_BYTES)
+            values = {
+                "id": capture_id,
+                "team_id": caller.team_id,
+                "sha256": upload.sha256,
+                "bytes": upload.size,
+                "filename": _clean_name(filename or upload.filename),
+                "tags": tags,
+                "object_key": key,
+            }
+            stored = await _store(session, caller, values)
+            await limits.arrived(session, upload_id)
+            kept = stored[0] == capture_id
+            return stored
     finally:
         if not kept:
             await _forget(key)
 
 
-async def _insert_job(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID:
+async def _store(session: AsyncSession, caller: Caller, values: dict[str, Any]) -> tuple[uuid.UUID, uuid.UUID | None]:
+    """The capture with these bytes, which may be an earlier one, and the job to wake. Raises TooMany."""
+    await session.execute(_PATIENTLY)
+    await limits.hold_team(session, caller.team_id)
+    while True:
+        inserted = await session.execute(
+            insert(Capture)
+            .values(values)
+            .on_conflict_do_nothing(index_elements=["team_id", "sha256"])
+            .returning(Capture.id)
+        )
+        if inserted.one_or_none() is not None:
+            return values["id"], await _insert_job(session, caller, values["id"])
+        found = await _lock_and_tag(session, caller, values["sha256"], values["tags"])
+        if found is not None:
+            has_failed = found.state is State.failed
+            return found.id, await _begin_anew(session, caller, found.id) if has_failed else None
+        # The capture was deleted since the INSERT: try again to insert this one.
+
+
+async def _insert_job(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> uuid.UUID:
+    """Raises TooMany."""
+    await limits.admit_job(session, caller.team_id)
     job_id = uuid.uuid4()
-    await session.execute(
-        insert(Job).values(id=job_id, kind=JobKind.analyze, capture_id=capture_id, sent_at=func.clock_timestamp())
-    )
+    values = {"id": job_id, "kind": JobKind.analyze, "team_id": caller.team_id, "capture_id": capture_id}
+    await session.execute(insert(Job).values(**values, sent_at=func.clock_timestamp()))
     return job_id
 
 
@@ -89,7 +104,9 @@ async def _lock_and_tag(session: AsyncSession, caller: Caller, sha256: bytes, ta
     ).one_or_none()
 
 
-async def _begin_anew(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID | None:
+async def _begin_anew(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> uuid.UUID | None:
+    """Raises TooMany."""
+    await limits.admit_job(session, caller.team_id)
     job_id = (await session.execute(jobs.restart(capture_id, None))).scalar_one_or_none()
     if job_id is not None:
         await session.execute(update(Capture).where(Capture.id == capture_id).values(state=State.queued, error=None))
@@ -97,18 +114,18 @@ async def _begin_anew(session: AsyncSession, capture_id: uuid.UUID) -> uuid.UUID
 
 
 async def retry(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> uuid.UUID | None:
-    """Queues a failed analysis again. Returns the job to wake; None: it waits or runs. Raises NotFound, Conflict."""
+    """Queues a failed analysis again. Returns the job to wake; None: it waits or runs.
+
+    Raises NotFound, Conflict, TooMany.
+    """
+    await limits.hold_team(session, caller.team_id)
     owned = select(Capture.state).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
-    if (await session.execute(owned)).one_or_none() is None:
+    found = (await session.execute(owned)).scalar_one_or_none()
+    if found is None:
         raise NotFound("no such capture")
-    job_id = await _begin_anew(session, capture_id)
-    if job_id is None:
-        found = (await session.execute(owned)).scalar_one_or_none()
-        if found is None:
-            raise NotFound("no such capture")
-        if found is State.done:
-            raise Conflict("this capture is analysed: there is nothing to retry")
-    return job_id
+    if found is State.done:
+        raise Conflict("this capture is analysed: there is nothing to retry")
+    return await _begin_anew(session, caller, capture_id) if found is State.failed else None
 
 
 async def _forget(key: str) -> None:

@@ -101,7 +101,11 @@ async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
     )
 
 
-@router.post("/{connection_id}/replays", status_code=202)
+@router.post(
+    "/{connection_id}/replays",
+    status_code=202,
+    responses={429: problem("The team sends too many requests, or has too many jobs that wait or run.")},
+)
 async def post_replay(
     session: Session,
     caller: Writer,

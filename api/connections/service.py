@@ -10,6 +10,7 @@ from sqlalchemy import Select, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from api import limits
 from api.connections.schemas import (
     ConformanceOut,
     ConnectionDetail,
@@ -192,11 +193,13 @@ class Chosen:
 async def request_replay(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: Chosen
 ) -> tuple[ReplayOut, uuid.UUID | None]:
-    """The replay, and the job to wake when it is a new one. Raises NotFound, Unprocessable."""
+    """The replay, and the job to wake when it is a new one. Raises NotFound, Unprocessable, TooMany."""
+    await limits.hold_team(session, caller.team_id)
     found = await load(session, caller, connection_id)
     label = wanted.label
     existing = next((r for r in found.replays if r.label == label), None)
     if existing is not None and existing.state is State.failed:
+        await limits.admit_job(session, caller.team_id)
         job_id = (await session.execute(jobs.restart(found.capture.id, existing.id))).scalar_one_or_none()
         # None: another request has restarted it, and it may even be done.
         if job_id is not None:
@@ -227,11 +230,13 @@ async def request_replay(
     if replay is None:  # another request has inserted it
         same = select(Replay).where(Replay.connection_id == connection_id, Replay.label == label)
         return replay_out((await session.scalars(same)).one()), None
+    await limits.admit_job(session, caller.team_id)
     job_id = uuid.uuid4()
     await session.execute(
         insert(Job).values(
             id=job_id,
             kind=JobKind.replay,
+            team_id=caller.team_id,
             capture_id=found.capture.id,
             replay_id=replay.id,
             sent_at=func.clock_timestamp(),

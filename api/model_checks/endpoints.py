@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1/model-checks", tags=["model checks"])
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     404: problem("The team has no such connection."),
     422: problem("Not exactly one of spec and connection; an unknown one; a constant outside its range."),
-    429: problem("The team has too many checks that wait or run; Retry-After says when to ask again."),
+    429: problem("The team has too many checks or jobs that wait or run, or sends too many requests; see Retry-After."),
 }
 _EXAMPLES: dict[str, Example] = {
     "specification": {

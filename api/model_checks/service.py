@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
+from api import limits
 from api.errors import NotFound, TooMany, Unavailable, Unprocessable
 from api.events import Progress
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
@@ -217,6 +218,7 @@ async def request(
     else:
         asked, where = await _of_connection(session, caller, wanted, wanted.connection)
     asked["team_id"] = caller.team_id
+    await limits.hold_team(session, caller.team_id)
     try:
         inserted = await session.scalars(
             insert(ModelCheck)
@@ -234,10 +236,10 @@ async def request(
         if not await _begin_anew(session, check, {"seconds_max": seconds_max, **where}):
             return _out(check), None
     await _refuse_too_many(session, caller)
+    await limits.admit_job(session, caller.team_id)
     job_id = uuid.uuid4()
-    await session.execute(
-        insert(Job).values(id=job_id, kind=JobKind.check, check_id=check.id, sent_at=func.clock_timestamp())
-    )
+    values = {"id": job_id, "kind": JobKind.check, "team_id": caller.team_id, "check_id": check.id}
+    await session.execute(insert(Job).values(**values, sent_at=func.clock_timestamp()))
     return _out(check), job_id
 
 

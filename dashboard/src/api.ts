@@ -52,13 +52,31 @@ function refused(status: number, statusText: string, body: string): Refused {
   return new Refused(status, typeof detail === "string" && detail ? detail : `the server answers ${status} ${statusText}`);
 }
 
-async function answered(request: Promise<Response>): Promise<Response> {
+// A server that answers 429 or 503 has done nothing, and says when to ask again. The page waits for it for so long.
+const PATIENCE_MS = 30_000;
+
+function isBusy(status: number): boolean {
+  return status === 429 || status === 503;
+}
+
+// Waits as long as the server says. False: that would be longer than until `end` (of performance.now).
+async function waited(retryAfter: string | null, end: number): Promise<boolean> {
+  const wait = /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : 1000;
+  if (performance.now() + wait > end) return false;
+  await new Promise((resolve) => setTimeout(resolve, wait));
+  return true;
+}
+
+async function answered(request: () => Promise<Response>): Promise<Response> {
+  const end = performance.now() + PATIENCE_MS;
   let response: Response;
-  try {
-    response = await request;
-  } catch {
-    throw new Error("the server does not answer");
-  }
+  do {
+    try {
+      response = await request();
+    } catch {
+      throw new Error("the server does not answer");
+    }
+  } while (isBusy(response.status) && (await waited(response.headers.get("Retry-After"), end)));
   if (!response.ok) throw refused(response.status, response.statusText, await response.text());
   return response;
 }
@@ -97,7 +115,7 @@ async function ask<P extends keyof paths, M extends Method>(
   template: P,
   { path = {} as InPath<P, M>, query = {} as InQuery<P, M>, body }: Asked<P, M> = {},
 ): Promise<Answer<P, M>> {
-  const response = await answered(
+  const response = await answered(() =>
     fetch(address(template, path as object, query as object), {
       method: method.toUpperCase(),
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
@@ -133,18 +151,25 @@ export const api = {
   askModelCheck: (wanted: schemas.ModelCheckIn) => ask("post", "/v1/model-checks", { body: wanted }),
 };
 
+export async function upload(file: File, progress: (part: number) => void): Promise<Capture> {
+  const end = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const request = await sent(file, progress);
+    if (request.status === 202) return JSON.parse(request.responseText);
+    if (!isBusy(request.status) || !(await waited(request.getResponseHeader("Retry-After"), end)))
+      throw refused(request.status, request.statusText, request.responseText);
+  }
+}
+
 // XMLHttpRequest, because fetch does not report the progress of an upload.
-export function upload(file: File, progress: (part: number) => void): Promise<Capture> {
+function sent(file: File, progress: (part: number) => void): Promise<XMLHttpRequest> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", `/v1/captures?filename=${encodeURIComponent(file.name)}`);
     request.setRequestHeader("Content-Type", "application/vnd.tcpdump.pcap");
     request.upload.onprogress = (e) => progress(e.lengthComputable ? e.loaded / e.total : 0);
     request.onerror = () => reject(new Error("the connection broke; the upload was discarded"));
-    request.onload = () => {
-      if (request.status === 202) resolve(JSON.parse(request.responseText));
-      else reject(refused(request.status, request.statusText, request.responseText));
-    };
+    request.onload = () => resolve(request);
     request.send(file);
   });
 }

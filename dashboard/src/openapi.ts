@@ -2785,6 +2785,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -2890,6 +2899,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team has too many jobs that wait or run, or stores too many bytes, or sends too many requests; Retry-After says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -2967,6 +2985,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3035,6 +3062,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3121,6 +3157,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3219,6 +3264,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3296,6 +3350,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3366,6 +3429,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3460,6 +3532,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3530,6 +3611,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3611,6 +3701,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3704,6 +3803,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3769,6 +3877,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3827,6 +3944,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3919,6 +4045,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -3997,7 +4132,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
-            /** @description The team has too many checks that wait or run; Retry-After says when to ask again. */
+            /** @description The team has too many checks or jobs that wait or run, or sends too many requests; see Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4083,6 +4218,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4151,6 +4295,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4235,6 +4388,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4312,6 +4474,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4370,6 +4541,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4447,6 +4627,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4535,6 +4724,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
             503: {
                 headers: {
@@ -4605,6 +4803,15 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

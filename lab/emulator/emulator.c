@@ -343,6 +343,5 @@ int main(void)
 		return FAILED;
 	}
 	print_report(&e);
-	configuration_close(&e.configuration);
-	return 0;
+	return 0; /* what is under way ends with the process */
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,7 +12,7 @@ import tempfile
 import time
 import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rewindow.errors import CaptureUnreadable, RewindowError
 
@@ -30,21 +31,65 @@ _REFUSES_THIS = (400, 408, 413, 415, 422)
 """Statuses that are about one upload, not about the caller or the server."""
 
 
+_AGAIN = (429, 503)
+"""Statuses of a server that has done nothing, and will take the same request later."""
+PATIENCE_S = 120.0
+"""A server that answers so for longer has refused."""
+_RETRY_S = 1.0
+"""Where it does not say when to ask again."""
+
+
 def _request(server: str, token: str, method: str, path: str, **kwargs: Any) -> tuple[int, dict[str, Any]]:
+    """Waits and asks again while the server is busy, as long as it says. Raises ServerFailed."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        status, answer, wait_s = _request_once(server, token, method, path, **kwargs)
+        if status not in _AGAIN or time.monotonic() + wait_s > end:
+            return status, answer
+        time.sleep(wait_s)
+
+
+def _request_once(
+    server: str,
+    token: str,
+    method: str,
+    path: str,
+    *,
+    body: IO[bytes] | None = None,
+    headers: dict[str, str] | None = None,
+) -> tuple[int, dict[str, Any], float]:
+    """Status, answer, and after how many seconds it makes sense to ask again."""
     url = urllib.parse.urlsplit(server)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ServerFailed(f"{server}: not an http address")
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = kind(url.hostname, url.port, timeout=60)
-    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", **kwargs.pop("headers", {})}
+    fields = {"Authorization": f"Bearer {token}", "Accept": "application/json", **(headers or {})}
+    if body is not None:
+        body.seek(0)
     try:
-        connection.request(method, url.path.rstrip("/") + path, headers=headers, **kwargs)
+        # A server may refuse before it has read the whole body, and close: its answer is there nevertheless.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, url.path.rstrip("/") + path, body=body, headers=fields)
         response = connection.getresponse()
-        return response.status, json.loads(response.read() or b"{}")
+        answer = response.read()
+        after = response.getheader("Retry-After", "")
+        wait_s = float(after) if after.isascii() and after.isdigit() else _RETRY_S
+        return response.status, _decoded(response.status, answer), wait_s
     except (OSError, http.client.HTTPException, ValueError) as e:
         raise ServerFailed(f"{server}: {e}") from e
     finally:
         connection.close()
+
+
+def _decoded(status: int, answer: bytes) -> dict[str, Any]:
+    """Raises ValueError."""
+    try:
+        return dict(json.loads(answer or b"{}"))
+    except ValueError:
+        if status in _AGAIN:  # a proxy in front of the server says so in its own words
+            return {}
+        raise
 
 
 def connections(server: str, token: str, capture_id: str) -> list[dict[str, Any]]:

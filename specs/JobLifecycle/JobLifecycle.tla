@@ -2,8 +2,10 @@
 (***************************************************************************)
 (* How an upload becomes a result in our own service.                      *)
 (*                                                                         *)
-(* The job's row in PostgreSQL is the truth; Redis only carries a wake-up  *)
-(* with the job's id (docs/decisions/jobs.md). Requests, workers, the      *)
+(* The job's row in PostgreSQL is the truth; Redis only carries wake-ups   *)
+(* (docs/decisions/jobs.md). A wake-up names no job: jobs of other bytes,  *)
+(* which are left out here, may take ours, and we theirs. Then ours is     *)
+(* lost (LoseMessage), or stays (Claim). Requests, workers, the            *)
 (* sweeper and deletes run at once, and each may die between any two       *)
 (* steps. This module says what each step does to the rows, the objects    *)
 (* and the messages; TLC tries every order.                                *)
@@ -50,7 +52,7 @@ VARIABLES
     attempts, \* table attempts: capture, fence, which claim wrote it, how many batches of rows are committed, closed or not
     bytes,    \* uploaded captures in the object store: captures/ID/capture
     series,   \* results in the object store: captures/ID/acks-FENCE.parquet, and which claim wrote it
-    msgs,     \* ids of jobs of which Redis has a wake-up, or several
+    msgs,     \* ids of jobs for which Redis has a wake-up that they may use, or several
     api,      \* each upload request: how far it is, and the capture it is about
     del,      \* each DELETE request: the same
     work,     \* each worker: how far it is, its job, its fencing number, which claim that was
@@ -282,7 +284,7 @@ Taken(c) ==
 Holding(w, c, pc) ==
     [work EXCEPT ![w] = [pc |-> pc, of |-> c, fence |-> job[c].fence + 1, claim |-> seen.claims[c] + 1]]
 
-\* A worker has a message, and its UPDATE finds the row (jobs.claim). It is committed at once and alone: whatever kills
+\* A worker has a message, and its UPDATE finds the row (jobs.claim_next, jobs.claim). It is committed at once and alone: whatever kills
 \* the worker from here on, the attempt counts. Redis delivers at least once: the message may stay for another.
 Claim(w, c) ==
     /\ "uncounted_claim" \notin Defects
@@ -325,7 +327,8 @@ ClaimBoth(w) ==
     /\ seen' = [seen EXCEPT !.claims[c] = @ + 1]
     /\ UNCHANGED <<attempts, bytes, series, msgs, api, del, sweeper, clock>>
 
-\* Redis lost it; or who took it died before the claim, or found that the job is not to be had.
+\* Redis lost it; or who took it died before the claim, found that the job is not to be had, or claimed another one,
+\* whose turn it was.
 LoseMessage(c) ==
     /\ c \in msgs
     /\ msgs' = msgs \ {c}

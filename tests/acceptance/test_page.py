@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from sqlalchemy import update
 
 from deploy.run import Services
@@ -147,6 +147,25 @@ def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     page.unroute_all()
     expect(page.get_by_test_id("capture")).to_have_count(1)
     expect(page.get_by_test_id("lost")).to_have_count(0)
+
+
+def test_the_page_waits_for_a_server_that_is_busy(stack: Services, token: str, signed_in: Page) -> None:
+    answers = {"POST": [429, 503], "GET": [503]}
+
+    def busy(route: Route) -> None:
+        left = answers.get(route.request.method, [])
+        if not left:
+            route.continue_()
+        else:
+            route.fulfill(status=left.pop(0), headers={"Retry-After": "1"}, body="{}")
+
+    signed_in.route("**/v1/captures?filename=*", busy)
+    signed_in.route("**/v1/captures", busy)
+    signed_in.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
+    expect(signed_in.get_by_test_id("capture")).to_have_attribute("data-state", "done")
+    assert not answers["POST"]
+    assert not answers["GET"]
+    expect(signed_in.get_by_role("alert")).to_have_count(0)
 
 
 def test_a_session_that_has_ended_asks_for_the_token(stack: Services, token: str, signed_in: Page) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import create_engine, text
 
 from deploy.run import Services, wait_for
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, make_token
 
 REWINDOW = Path(sys.executable).parent / "rewindow"
 
@@ -121,3 +121,32 @@ def test_a_worker_that_stops_hands_its_job_on(stack: Services, token: str) -> No
     assert get(stack, token, f"/v1/captures/{capture}")["state"] == "queued"
     stack.start_worker(concurrency=1)
     until(lambda: get(stack, token, f"/v1/captures/{capture}")["state"] == "done", "the job")
+
+
+def test_a_team_with_many_jobs_keeps_back_nobody(stack: Services, token: str) -> None:
+    """While the worker is away one team sends many captures, then another sends one."""
+    worker = stack.processes.pop("worker")
+    worker.terminate()
+    worker.wait(30)
+    content = (CAPTURES / "mptcp-receiver-side.pcap").read_bytes()
+
+    def send(token: str, length: int) -> str:
+        request = urllib.request.Request(
+            f"{stack.address}/v1/captures", data=content[:length], headers={"Authorization": f"Bearer {token}"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return str(json.load(response)["id"])
+
+    many = [send(token, 20_000 + i) for i in range(8)]
+    other = make_token(["read", "write"])
+    single = send(other, 20_000)
+    stack.start_worker(concurrency=1)
+
+    def analysed(token: str, capture: str) -> str | None:
+        at = get(stack, token, f"/v1/captures/{capture}")["analysed_at"]
+        return None if at is None else str(at)
+
+    until(lambda: all(analysed(token, c) for c in many), "the many jobs")
+    at = analysed(other, single)
+    assert at is not None
+    assert sum(str(analysed(token, c)) < at for c in many) <= 1

@@ -262,7 +262,7 @@ def test_checks_have_a_queue_of_their_own(client: TestClient) -> None:
     app = jobs.celery_app()
     with app.connection_or_acquire() as connection:
         before = connection.default_channel.client.llen(jobs.CHECKS_QUEUE)
-        jobs.send(app, job, JobKind.check)
+        jobs.send(app, JobKind.check)
         assert connection.default_channel.client.llen(jobs.CHECKS_QUEUE) == before + 1
 
 
