@@ -39,6 +39,8 @@ class Settings(BaseSettings):
     check_disk_bytes_max: int = Field(default=4 << 30, gt=0)
     collect_interval_s: float = Field(default=3600.0, gt=0)
     """Time between two searches for objects that no row names."""
+    stray_after_s: float = Field(default=3600.0, gt=0)
+    """An object that no row names, and an upload without a new part, is deleted when it is so old."""
     dashboard_folder: str | None = None
     heartbeat_file: str | None = None
     """The sweeper touches it after each sweep."""
