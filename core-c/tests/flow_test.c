@@ -112,7 +112,7 @@ static void families_are_kept_apart(void **state)
 		int client = record & 1, six = record > 2 && record % 4 > 1;
 		addresses(&n.packet, client, RW_TCP_ACK, 100);
 		n.packet.family = six ? 6 : 4;
-		assert_int_equal(rw_survey_packet(&s, &n, record), 0);
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, record), 0);
 		assert_int_equal(n.flow, six);
 		assert_int_equal(n.side, !client);
 	}
@@ -136,16 +136,16 @@ static void an_established_flow_still_learns(void **state)
 	for (uint32_t i = 0; i < 3; i++) {
 		addresses(&n.packet, handshake[i].from_client, handshake[i].flags, handshake[i].sequence);
 		n.packet.time_ns = 3 + i;
-		assert_int_equal(rw_survey_packet(&s, &n, i + 1), 0);
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, i + 1), 0);
 	}
 	assert_int_equal(s.flow[0].established_ns, 5);
 	assert_int_equal(s.flow[0].cut, 0);
 	addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
 	n.packet.window = 77;
-	assert_int_equal(rw_survey_packet(&s, &n, 4), 0);
+	assert_int_equal(rw_survey_packet(&s, &n, NULL, 4), 0);
 	assert_int_equal(s.flow[0].side[1].syn_window, 77);
 	addresses(&n.packet, 0, RW_TCP_ACK | RW_TCP_CUT, 901);
-	assert_int_equal(rw_survey_packet(&s, &n, 5), 0);
+	assert_int_equal(rw_survey_packet(&s, &n, NULL, 5), 0);
 	assert_int_equal(s.flow[0].cut, 1);
 	assert_int_equal(s.flows, 1);
 	rw_survey_free(&s);
