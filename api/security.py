@@ -65,7 +65,7 @@ _bearer = HTTPBearer(auto_error=False, description="A token that begins with rw_
 _cookie = _SessionCookie(
     name=COOKIE,
     auto_error=False,
-    description="Of a browser that has signed in (POST /v1/session); the name ends with _PORT where the address has a port",
+    description="Of a browser that has signed in (POST /v1/session); the name ends with _PORT if the address has one",
 )
 
 
