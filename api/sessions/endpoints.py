@@ -11,13 +11,14 @@ from pydantic import Field
 from sqlalchemy import delete, func
 from sqlalchemy.dialects.postgresql import insert
 
+from api.bodies import Route
 from api.errors import problem
 from api.schemas import Schema
 from api.security import COOKIE, Session, authenticate, refuse_other_origins
 from store.models import BrowserSession, Team, Token
 from store.tokens import new_token, token_hash
 
-router = APIRouter(prefix="/v1/session", tags=["session"])
+router = APIRouter(prefix="/v1/session", tags=["session"], route_class=Route)
 
 LASTS = timedelta(days=7)
 

@@ -47,7 +47,7 @@ static uint32_t add(struct rw_survey *s, uint64_t record, int from_client, uint1
 {
 	struct rw_noted n;
 	addresses(&n.packet, from_client, flags, sequence);
-	assert_int_equal(rw_survey_packet(s, &n, record), 0);
+	assert_int_equal(rw_survey_packet(s, &n, NULL, record), 0);
 	return s->flows - 1;
 }
 
@@ -111,10 +111,10 @@ static void an_answer_before_its_question(void **state)
 		struct rw_noted n;
 		addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
 		n.packet.time_ns = 1000;
-		assert_int_equal(rw_survey_packet(&s, &n, 1), 0);
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, 1), 0);
 		addresses(&n.packet, !answers_itself, RW_TCP_SYN, 900);
 		n.packet.time_ns = 2000;
-		assert_int_equal(rw_survey_packet(&s, &n, 2), 0);
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, 2), 0);
 		assert_int_equal(s.flows, 1);
 		assert_int_equal(s.flow[0].handshake, !answers_itself);
 		assert_int_equal(s.flow[0].initiator, !answers_itself);
@@ -136,7 +136,7 @@ static void many_flows_keep_their_numbers(void **state)
 			client[1] = (uint8_t)(i >> 8);
 			client[2] = (uint8_t)i;
 			if (pass < 2) {
-				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), 0);
+				assert_int_equal(rw_survey_packet(&s, &n, NULL, 1 + pass * 20000u + i), 0);
 				assert_int_equal(n.flow, i);
 				assert_int_equal(n.side, pass);
 				assert_int_equal(s.flow[i].side[pass].packets, 1);
@@ -179,7 +179,7 @@ static void flows_beyond_the_limit_are_passed_over(void **state)
 			n.packet.source_port = packet[i].port;
 			n.packet.offset = 100 * i;
 			if (pass == 0)
-				assert_int_equal(rw_survey_packet(&s, &n, 1 + i), 0);
+				assert_int_equal(rw_survey_packet(&s, &n, NULL, 1 + i), 0);
 			else
 				n.flow = rw_flow_index_find(&s.index, s.flow, &n.packet, 1 + i, &side);
 			assert_int_equal(n.flow, packet[i].flow);
