@@ -57,6 +57,29 @@ def test_a_store_without_tls_can_be_allowed() -> None:
         assert composed(AWS_ALLOW_HTTP="true")[name]["environment"]["AWS_ALLOW_HTTP"] == "true"
 
 
+def test_tshark_has_neither_network_nor_secrets_nor_store(tmp_path: Path) -> None:
+    services = composed(AWS_SECRET_ACCESS_KEY="x")
+    its = services["tshark"]
+    assert its["network_mode"] == "none"
+    assert set(its["environment"]) == {"REWINDOW_ALLOW_UNCONFINED"}
+    assert [volume["source"] for volume in its["volumes"]] == ["tshark"]
+    sharing = {name for name, s in services.items() if any(v["source"] == "tshark" for v in s.get("volumes", []))}
+    assert sharing == {"tshark", "worker", "checker"}
+    there, here = its["command"][-1], str(tmp_path / "socket")
+    assert all(services[name]["environment"]["REWINDOW_TSHARK_SOCKET"] == there for name in ("worker", "checker"))
+    kind, _, *check = its["healthcheck"]["test"]
+    assert kind == "CMD"
+
+    def answers() -> bool:
+        command = [sys.executable, *(word.replace(there, here) for word in check)]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+    assert not answers()
+    service = subprocess.Popen([sys.executable, *its["command"][1:-1], here])
+    wait_for("tshark's service", answers, [service])
+    stop_process(service)
+
+
 def test_images_of_others_can_be_pinned_by_digest() -> None:
     names = {"POSTGRES_IMAGE", "REDIS_IMAGE", "NODE_IMAGE", "PYTHON_IMAGE", "MAVEN_IMAGE"}
     pinned = {name: f"{name.lower()}@sha256:{'0' * 64}" for name in names}
