@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate corpus bench bench-storing bench-load profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -38,6 +38,10 @@ fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= 
 	@deploy/setup.sh fuzz
 	@SECONDS_EACH=$(SECONDS) TARGET="$(TARGET)" JOBS="$(JOBS)" deploy/fuzz.sh
 
+lab: ## run the suite of networks on real kernels, as root; then `make validate CORPUS=build/lab` judges the runs; OPTIONS="--only 'ecn-*'"
+	@deploy/setup.sh lab
+	@.venv/bin/rewindow-lab suite $(OPTIONS)
+
 validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs, OPTIONS=--write
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.validate $(CORPUS) $(OPTIONS)
@@ -57,6 +61,10 @@ bench-storing: ## what the service needs to store a capture, beside the command 
 bench-load: ## how fast the API answers with and without 200 event streams open; OPTIONS="--rounds 1"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.load $(OPTIONS)
+
+chaos: ## break the service while uploads go on, and count what became of them; MINUTES= or ROUNDS=, OPTIONS=--write
+	@deploy/setup.sh run
+	@$(PYTHON) -m bench.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(OPTIONS)
 
 profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench

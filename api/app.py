@@ -1,4 +1,4 @@
-"""The application: `uvicorn api.app:create --factory`."""
+"""The application; `python -m api` serves it."""
 
 from __future__ import annotations
 

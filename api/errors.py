@@ -159,6 +159,10 @@ def _add_problems(operation: dict[str, Any], path: str) -> None:
         )
     if path.startswith("/v1/"):
         answers["422"] = problem("A parameter, or the body, is unknown or not as described; nothing was done.")
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        answers["400"] = problem("The body is no JSON, or stops halfway.")
+        answers["408"] = problem("The body did not arrive in time.")
+        answers["413"] = problem("The body is larger than any that is meant.")
     if any(p["name"] == "cursor" for p in operation.get("parameters", [])):
         answers["400"] = problem("The cursor was not made by this list.")
     given = operation["responses"]

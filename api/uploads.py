@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
 STALL_S = 60.0
-"""After this time without data an upload is refused."""
+"""After this time without data an upload is refused ..."""
+SLOWEST_BYTES = 64 << 10
+"""... and when less than this arrived in it: whoever sends a byte now and then holds a connection for ever."""
 
 
 class Upload:
@@ -55,7 +58,12 @@ class Upload:
 
     async def _body(self) -> AsyncIterator[bytes]:
         stream = self._request.stream()
+        since, arrived = time.monotonic(), 0
         while True:
+            if time.monotonic() - since >= STALL_S:
+                if arrived < SLOWEST_BYTES:
+                    raise TimedOut(f"{arrived} bytes arrived in {STALL_S:.0f} s; the upload was discarded")
+                since, arrived = time.monotonic(), 0
             try:
                 chunk = await asyncio.wait_for(anext(stream), STALL_S)
             except StopAsyncIteration:
@@ -64,6 +72,7 @@ class Upload:
                 raise TimedOut(f"no data arrived for {STALL_S:.0f} s; the upload was discarded") from e
             except ClientDisconnect as e:
                 raise Unprocessable("the upload stopped halfway and was discarded") from e
+            arrived += len(chunk)
             if chunk:
                 yield chunk
 

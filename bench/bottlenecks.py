@@ -1,8 +1,9 @@
 """Compares detectors of shared bottlenecks with the networks that the runs had; part of `make validate`.
 
-A run's `result.json` names its scenario: `shared`, one bottleneck for all flows; anything else, one for each path,
-which is the third number of a flow's addresses (10.0.p.x, and 10.0.1p.x for plain TCP). Runs without it have a path for
-each subflow.
+The `scenario.toml` of a run of the lab tells which paths have their slowest link in common. Of other runs, the
+`result.json` names the scenario: `shared`, one bottleneck for all flows; anything else, one for each path, which is the
+third number of a flow's addresses (10.0.p.x, and 10.0.1p.x for plain TCP). Runs without either have a path for each
+subflow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import rewindow
 from rewindow import Choice, Connection, Subflow
 from rewindow.replays.replay import Result
+from rewindow.scenarios import Scenario, load
 
 INSIDE = {
     "sbcc": Choice("sbcc"),
@@ -37,8 +39,22 @@ def path_of(subflow: Subflow) -> int:
     return (address.packed[2] if address.version == 4 else address.packed[3]) % 10
 
 
+def shares_of(scenario: Scenario) -> tuple[str, Callable[[Subflow, Subflow], bool]]:
+    """Of a run of the lab: two flows meet where the slowest link of their paths is the same."""
+    links: dict[tuple[str, str], frozenset[str]] = {}
+    for path in scenario.paths:
+        for way in (path, path.seen_from(path.end.host)):
+            links[str(way.start.address), str(way.end.address)] = scenario.bottlenecks(way)
+    used = [scenario.bottlenecks(p) for t in scenario.transfers for p in t.paths]
+    meeting = {bool(a & b) for a, b in itertools.combinations(used, 2)}
+    kind = "mixed" if len(meeting) == 2 else "shared" if True in meeting else "disjoint"
+    return kind, lambda a, b: bool(links[a.src, a.dst] & links[b.src, b.dst])
+
+
 def truth_of(folder: Path) -> tuple[str, Callable[[Subflow, Subflow], bool]]:
-    """The scenario, and whether two flows meet in a bottleneck."""
+    """The kind of network, and whether two flows meet in a bottleneck."""
+    if (folder / "scenario.toml").exists():
+        return shares_of(load(folder / "scenario.toml"))
     described = folder / "result.json"
     scenario = json.loads(described.read_text())["scenario"] if described.exists() else "disjoint"
     if scenario == "shared":

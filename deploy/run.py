@@ -405,10 +405,7 @@ class Services:
         return self.launch("sweeper", "worker.sweeper")
 
     def start_api(self) -> subprocess.Popen[bytes]:
-        process = self.launch(
-            "api", "uvicorn", "api.app:create", "--factory", "--host", self.host, "--port", str(self.port),
-            "--log-level", "warning",
-        )  # fmt: skip
+        process = self.launch("api", "api", "--host", self.host, "--port", str(self.port))
         wait_for("the API", self.ready, [process])
         return process
 

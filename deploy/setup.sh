@@ -5,6 +5,7 @@
 #   setup.sh check   and linters
 #   setup.sh fuzz    the tools that make and build, and clang with its fuzzer
 #   setup.sh test    and what only tests need
+#   setup.sh lab     as build, and what runs scenarios on real kernels: programs, and the link emulator
 #   setup.sh bench   as build, and the programs that `make bench` compares with
 #   setup.sh corpus  as build, and what `make corpus` compares with
 #   setup.sh specs   as build, and Java with TLC, which checks the specifications
@@ -25,6 +26,7 @@ if [ "$what" = test ]; then
 	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
+case $what in test | lab) packages="$packages iproute2 tcpdump wireshark-common" ;; esac
 if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark libseccomp2 valgrind"; fi
 case $what in
 run | test | specs | pictures | tlc)
@@ -134,7 +136,19 @@ if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	echo "$sources" >.venv/built
 fi
 
-case $what in build | bench | corpus | specs | pictures | fluid) exit 0 ;; esac
+case $what in
+test | lab)
+	mkdir -p build
+	PATH="$PWD/.venv/bin:$PATH" sh -c "
+		cmake -S core-c -B build/Emulator -G Ninja -DCMAKE_BUILD_TYPE=Release -DREWINDOW_LAB=ON -DREWINDOW_LTO=OFF >build/Emulator.log 2>&1 &&
+		cmake --build build/Emulator --target rewindow-emulator >>build/Emulator.log 2>&1" || {
+		tail -n 40 build/Emulator.log >&2
+		exit 1
+	}
+	;;
+esac
+
+case $what in build | lab | bench | corpus | specs | pictures | fluid) exit 0 ;; esac
 
 if [ "$what" = test ] && ! command -v chromium >/dev/null; then
 	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import IO, Any
-from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.store import from_url
@@ -83,25 +80,6 @@ def delete_older_series(capture_id: object, fence: int) -> None:
 def pages(prefix: str) -> Iterator[Any]:
     """The objects below a prefix in batches: mappings with path, last_modified and size (bytes)."""
     yield from obstore.list(object_store(), prefix=prefix)
-
-
-def remove_unfinished(prefix: str, until: datetime) -> int:
-    """Deletes the parts of uploads that a process began and did not finish, where nothing was written since `until`.
-
-    Returns how many files these were. Only a folder needs this: its parts are files named KEY#NUMBER, which the store
-    does not list. A bucket has a rule of its own for them (docs/guide.md).
-    """
-    url = urlsplit(settings().store_url)
-    if url.scheme != "file":
-        return 0
-    removed = 0
-    for path in (Path(unquote(url.path)) / prefix).rglob("*#*"):
-        with contextlib.suppress(FileNotFoundError):  # the upload has just ended
-            is_part = re.fullmatch(r".+#\d+", path.name) is not None and path.is_file()
-            if is_part and path.stat().st_mtime < until.timestamp():
-                path.unlink()
-                removed += 1
-    return removed
 
 
 def _delete(prefix: str, chosen: Callable[[str], bool]) -> None:

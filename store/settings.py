@@ -23,6 +23,9 @@ class Settings(BaseSettings):
     attempts_max: int = Field(default=3, gt=0)
     job_memory_mb: int = Field(default=1536, gt=0)
     """What a job may use beside what its worker needs while idle. A capture that needs more fails, with the reason."""
+    api_processes: int = Field(default=2, ge=1)
+    request_s: float = Field(default=10.0, gt=0)
+    """A request's header, and its body where that is no upload, must arrive within so many seconds each."""
     team_requests_per_s: float = Field(default=100.0, gt=0)
     """What each team may keep up, over all API processes; it may send the requests of two seconds at once."""
     team_jobs_max: int = Field(default=10_000, gt=0)
@@ -39,6 +42,8 @@ class Settings(BaseSettings):
     check_disk_bytes_max: int = Field(default=4 << 30, gt=0)
     collect_interval_s: float = Field(default=3600.0, gt=0)
     """Time between two searches for objects that no row names."""
+    stray_after_s: float = Field(default=3600.0, gt=0)
+    """An object that no row names, and an upload without a new part, is deleted when it is so old."""
     dashboard_folder: str | None = None
     heartbeat_file: str | None = None
     """The sweeper touches it after each sweep."""

@@ -11,21 +11,23 @@ from sqlalchemy import delete, func, select
 from store import objects
 from store.database import engine
 from store.models import Capture, Deletion, Incoming, Job, Replay, State
-
-STRAY_AFTER = timedelta(hours=1)
-"""A row is committed within seconds after its object is stored: an older object without a row will not get one."""
+from store.settings import settings
+from store.unfinished import remove_unfinished
 
 
 def collect_once() -> int:
-    """Deletes the objects that no row names, and what unfinished uploads left. Returns how many there were."""
-    until = datetime.now(UTC) - STRAY_AFTER
-    count = sum(objects.remove_unfinished(prefix, until) for prefix in ("captures", "probes"))
+    """Deletes the objects that no row names, and what unfinished uploads left. Returns how many there were.
+
+    A row is committed within seconds after its object is stored: an old object without a row will not get one.
+    """
+    until = datetime.now(UTC) - timedelta(seconds=settings().stray_after_s)
+    count = 0
     for entries in objects.pages("captures/"):
         paths = [entry["path"] for entry in entries if entry["last_modified"] < until]
         strays = _without_a_row(paths)
         objects.delete_keys(*strays)
         count += len(strays)
-    return count
+    return count + remove_unfinished(until)
 
 
 def remove_deleted() -> int:
@@ -42,7 +44,8 @@ def remove_deleted() -> int:
 def forget_dead_uploads() -> None:
     """Deletes the room that uploads took whose processes died; it has not counted since long."""
     with engine().begin() as connection:
-        connection.execute(delete(Incoming).where(Incoming.alive_until < func.clock_timestamp() - STRAY_AFTER))
+        long_ago = func.clock_timestamp() - timedelta(seconds=settings().stray_after_s)
+        connection.execute(delete(Incoming).where(Incoming.alive_until < long_ago))
 
 
 def _without_a_row(paths: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import structlog
+from botocore.exceptions import BotoCoreError, ClientError
 from kombu.exceptions import OperationalError as BrokerError
 from obstore.exceptions import BaseError
 from sqlalchemy.exc import SQLAlchemyError
@@ -130,7 +131,7 @@ def _repeat(stop: threading.Event, *steps: Callable[[], object]) -> None:
         for step in steps:
             try:
                 step()
-            except (SQLAlchemyError, BaseError, OSError) as e:
+            except (SQLAlchemyError, BaseError, BotoCoreError, ClientError, OSError) as e:
                 log.warning("sweep.failed", reason=str(e))
         stop.wait(settings().sweep_interval_s)
 

@@ -8,13 +8,14 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from api import wakeups
+from api.bodies import Route
 from api.connections import replays, series, service
 from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut, SeriesOut
 from api.errors import NotFound, problem
 from api.security import Reader, Session, Writer, transaction
 from store.models import JobKind
 
-router = APIRouter(prefix="/v1/connections", tags=["connections"])
+router = APIRouter(prefix="/v1/connections", tags=["connections"], route_class=Route)
 
 ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}

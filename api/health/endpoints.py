@@ -11,7 +11,7 @@ import redis.asyncio
 import redis.exceptions
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -23,8 +23,11 @@ from store.settings import settings
 
 router = APIRouter(tags=["health"])
 
-_jobs = Gauge("rewindow_jobs", "Jobs by state", ["state"])
-_queue = Gauge("rewindow_queue_length", "Wake-ups that no worker has taken", ["queue"])
+# Of the service as a whole: whichever of the API's processes answers tells the same. prometheus_client's own registry
+# has numbers of one process beside.
+_registry = CollectorRegistry()
+_jobs = Gauge("rewindow_jobs", "Jobs by state", ["state"], registry=_registry)
+_queue = Gauge("rewindow_queue_length", "Wake-ups that no worker has taken", ["queue"], registry=_registry)
 
 
 _PROBE_S = 2.0
@@ -98,4 +101,4 @@ async def metrics() -> Response:
         # Redis has no key for an empty queue, so the names of the queues come from `jobs`.
         for name in jobs.QUEUES:
             _queue.labels(name).set(await client.llen(name))
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(_registry), media_type=CONTENT_TYPE_LATEST)

@@ -8,6 +8,7 @@ from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 
 from api import wakeups
+from api.bodies import Route
 from api.errors import problem
 from api.events import STREAM, Events, streamed
 from api.model_checks import service
@@ -16,7 +17,7 @@ from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
 from store.models import CheckState, JobKind
 
-router = APIRouter(prefix="/v1/model-checks", tags=["model checks"])
+router = APIRouter(prefix="/v1/model-checks", tags=["model checks"], route_class=Route)
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     404: problem("The team has no such connection."),

@@ -8,13 +8,14 @@ from fastapi import APIRouter
 from pydantic import AwareDatetime, Field
 from sqlalchemy import func, select, update
 
+from api.bodies import Route
 from api.errors import NotFound, Unprocessable
 from api.schemas import Schema
 from api.security import Admin, Caller, Reader, Session
 from store.models import Team, Token
 from store.tokens import new_token, token_hash
 
-router = APIRouter(prefix="/v1/teams", tags=["teams"])
+router = APIRouter(prefix="/v1/teams", tags=["teams"], route_class=Route)
 
 
 class TeamOut(Schema):

@@ -216,21 +216,73 @@ static void check_ack(const struct rw_reconstruction *r, const struct rw_event *
 	CHECK(!s->sack || !(e->flags & RW_ACK_RAISES) || e->delivered || e->una_advanced);
 }
 
-static void check_end(struct rw_reconstruction *r)
+static uint64_t fold_events(uint64_t sum, const struct rw_events *events)
+{
+	sum = fuzz_fold(sum, events->count);
+	for (uint32_t i = 0; i < events->count; i++) {
+		const struct rw_event *e = &events->event[i];
+		const uint64_t said[] = {(uint64_t)e->time_ns,
+					 (uint64_t)e->tick_ns,
+					 e->kind,
+					 e->state,
+					 e->state_after,
+					 e->reducing,
+					 e->new_episode,
+					 e->una_advanced,
+					 e->whole_before,
+					 e->starved,
+					 e->bursts,
+					 e->flags,
+					 e->steps,
+					 e->una,
+					 e->ack,
+					 e->acked_bytes,
+					 e->delivered,
+					 e->newly_lost,
+					 e->marked,
+					 e->rtt_ns,
+					 e->srtt_ns,
+					 e->rtt_newest_ns,
+					 e->quiet_ns,
+					 e->in_flight,
+					 e->in_flight_before,
+					 e->packets_out_before,
+					 e->in_flight_bytes_before,
+					 e->sent_before,
+					 e->room,
+					 e->next_before,
+					 e->segments,
+					 e->idle_timeouts,
+					 e->idle_restarts,
+					 e->first_flight,
+					 e->first_flight_is,
+					 e->first_flight_full};
+		for (size_t k = 0; k < sizeof said / sizeof *said; k++)
+			sum = fuzz_fold(sum, said[k]);
+	}
+	return sum;
+}
+
+/* The sum of what is known at the end. */
+static uint64_t check_end(struct rw_reconstruction *r)
 {
 	uint32_t median = rw_reconstruction_rtt_quantile_us(r, 50), p95 = rw_reconstruction_rtt_quantile_us(r, 95);
 	CHECK(median <= p95);
 	CHECK(r->rtt_samples.count == 0 || r->tcp.rtt.least_ns / 1000 <= median);
-	rw_reconstruction_unseen_retransmissions(r);
-	rw_reconstruction_paced(r);
+	uint64_t sum = fuzz_fold(median, p95);
+	sum = fuzz_fold(sum, rw_reconstruction_unseen_retransmissions(r));
+	sum = fuzz_fold(sum, (uint64_t)rw_reconstruction_paced(r));
+	sum = fuzz_fold(fuzz_fold(fuzz_fold(sum, r->bytes), r->packets), r->segments_seen);
 	rw_reconstruction_retire(r);
 	CHECK(rw_reconstruction_rtt_quantile_us(r, 50) == median && rw_reconstruction_rtt_quantile_us(r, 95) == p95);
 	rw_reconstruction_close(r);
 	CHECK(r->tcp.board.budget->used == OTHERS_SEGMENTS);
+	return sum;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static uint64_t run(const uint8_t *data, size_t size)
 {
+	uint64_t sum = 0;
 	struct talk t = {.b = rw_bytes_of(data, size)};
 	struct header h = read_header(&t.b);
 	struct rw_flow_side *source = &h.flow.side[0];
@@ -261,11 +313,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		if (oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] == 0)
 			check_events(&r, &events, &before, &p);
+		sum = fold_events(sum, &events);
 		oddities.count[RW_ODDITY_WINDOW_TOO_LARGE] = 0;
 		check_scoreboard(&r, r.tcp.board.count <= COUNTED_ALWAYS || t.packets % 64 == 0);
 		check_clock(&r);
 	}
 	check_scoreboard(&r, 1);
-	check_end(&r);
-	return 0;
+	return fuzz_fold(sum, check_end(&r));
 }
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_both_ways(run, data, size); }

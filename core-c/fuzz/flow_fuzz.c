@@ -170,7 +170,7 @@ static uint64_t survey(struct talk t, struct rw_survey *s)
 	struct rw_noted n;
 	uint64_t packets = 0, beyond = 0;
 	while (read_packet(&t, &n.packet)) {
-		CHECK(rw_survey_packet(s, &n, ++packets) == 0);
+		CHECK(rw_survey_packet(s, &n, NULL, ++packets) == 0);
 		beyond += n.flow == RW_FLOW_NONE;
 		CHECK(s->flows <= s->index.flows_max);
 		CHECK(n.flow == RW_FLOW_NONE ? s->flows == s->index.flows_max : n.flow < s->flows);

@@ -79,6 +79,7 @@ static struct rw_packet announced(const struct rw_packet *p)
 	q.flags = p->flags;
 	q.window = p->window;
 	q.payload_bytes = p->payload_bytes;
+	q.tcp_header_bytes = p->tcp_header_bytes;
 	q.has_timestamps = p->has_timestamps;
 	q.ts_value = p->has_timestamps ? p->ts_value : 0;
 	q.ts_echo = p->has_timestamps ? p->ts_echo : 0;

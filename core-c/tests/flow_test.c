@@ -47,7 +47,7 @@ static uint32_t add(struct rw_survey *s, uint64_t record, int from_client, uint1
 {
 	struct rw_noted n;
 	addresses(&n.packet, from_client, flags, sequence);
-	assert_int_equal(rw_survey_packet(s, &n, record), 0);
+	assert_int_equal(rw_survey_packet(s, &n, NULL, record), 0);
 	return s->flows - 1;
 }
 
@@ -101,6 +101,56 @@ static void four_tuples_are_used_again(void **state)
 	rw_survey_free(&s);
 }
 
+/* Two flows whose addresses begin alike and whose ports are the same, of IPv4 and of IPv6, whichever came last. */
+static void families_are_kept_apart(void **state)
+{
+	(void)state;
+	struct rw_survey s;
+	assert_int_equal(rw_survey_open(&s, 100), 0);
+	for (uint64_t record = 1; record <= 8; record++) {
+		struct rw_noted n;
+		int client = record & 1, six = record > 2 && record % 4 > 1;
+		addresses(&n.packet, client, RW_TCP_ACK, 100);
+		n.packet.family = six ? 6 : 4;
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, record), 0);
+		assert_int_equal(n.flow, six);
+		assert_int_equal(n.side, !client);
+	}
+	assert_int_equal(s.flows, 2);
+	assert_int_equal(s.flow[0].side[0].packets + s.flow[0].side[1].packets, 5);
+	rw_survey_free(&s);
+}
+
+/* Most packets of an established flow teach nothing; a SYN that comes again and a header that was cut do. */
+static void an_established_flow_still_learns(void **state)
+{
+	(void)state;
+	struct rw_survey s;
+	struct rw_noted n;
+	assert_int_equal(rw_survey_open(&s, 100), 0);
+	static const struct {
+		int from_client;
+		uint16_t flags;
+		uint32_t sequence;
+	} handshake[] = {{1, RW_TCP_SYN, 100}, {0, RW_TCP_SYN | RW_TCP_ACK, 900}, {1, RW_TCP_ACK, 101}};
+	for (uint32_t i = 0; i < 3; i++) {
+		addresses(&n.packet, handshake[i].from_client, handshake[i].flags, handshake[i].sequence);
+		n.packet.time_ns = 3 + i;
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, i + 1), 0);
+	}
+	assert_int_equal(s.flow[0].established_ns, 5);
+	assert_int_equal(s.flow[0].cut, 0);
+	addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
+	n.packet.window = 77;
+	assert_int_equal(rw_survey_packet(&s, &n, NULL, 4), 0);
+	assert_int_equal(s.flow[0].side[1].syn_window, 77);
+	addresses(&n.packet, 0, RW_TCP_ACK | RW_TCP_CUT, 901);
+	assert_int_equal(rw_survey_packet(&s, &n, NULL, 5), 0);
+	assert_int_equal(s.flow[0].cut, 1);
+	assert_int_equal(s.flows, 1);
+	rw_survey_free(&s);
+}
+
 /* Captured before its question, an answer completes the handshake; a SYN of the same side is no question. */
 static void an_answer_before_its_question(void **state)
 {
@@ -111,10 +161,10 @@ static void an_answer_before_its_question(void **state)
 		struct rw_noted n;
 		addresses(&n.packet, 0, RW_TCP_SYN | RW_TCP_ACK, 900);
 		n.packet.time_ns = 1000;
-		assert_int_equal(rw_survey_packet(&s, &n, 1), 0);
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, 1), 0);
 		addresses(&n.packet, !answers_itself, RW_TCP_SYN, 900);
 		n.packet.time_ns = 2000;
-		assert_int_equal(rw_survey_packet(&s, &n, 2), 0);
+		assert_int_equal(rw_survey_packet(&s, &n, NULL, 2), 0);
 		assert_int_equal(s.flows, 1);
 		assert_int_equal(s.flow[0].handshake, !answers_itself);
 		assert_int_equal(s.flow[0].initiator, !answers_itself);
@@ -136,7 +186,7 @@ static void many_flows_keep_their_numbers(void **state)
 			client[1] = (uint8_t)(i >> 8);
 			client[2] = (uint8_t)i;
 			if (pass < 2) {
-				assert_int_equal(rw_survey_packet(&s, &n, 1 + pass * 20000u + i), 0);
+				assert_int_equal(rw_survey_packet(&s, &n, NULL, 1 + pass * 20000u + i), 0);
 				assert_int_equal(n.flow, i);
 				assert_int_equal(n.side, pass);
 				assert_int_equal(s.flow[i].side[pass].packets, 1);
@@ -179,7 +229,7 @@ static void flows_beyond_the_limit_are_passed_over(void **state)
 			n.packet.source_port = packet[i].port;
 			n.packet.offset = 100 * i;
 			if (pass == 0)
-				assert_int_equal(rw_survey_packet(&s, &n, 1 + i), 0);
+				assert_int_equal(rw_survey_packet(&s, &n, NULL, 1 + i), 0);
 			else
 				n.flow = rw_flow_index_find(&s.index, s.flow, &n.packet, 1 + i, &side);
 			assert_int_equal(n.flow, packet[i].flow);
@@ -269,7 +319,8 @@ static uint32_t random_number(uint32_t below)
 static void random_note(struct rw_noted *n, uint32_t i)
 {
 	static struct rw_packet last[8];
-	static const uint32_t flows[] = {0, 1, 4096, 4097, 70000, 8192, 2, 12345678}; /* some share a place */
+	/* Two that share a place follow each other: each goes on as is expected of the other. */
+	static const uint32_t flows[] = {0, 4096, 1, 4097, 70000, 74096, 2, 12345678};
 	uint32_t which = random_number(8);
 	struct rw_packet *p = &last[which];
 	n->flow = flows[which / 2 * 2 + random_number(2)];
@@ -478,6 +529,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(hash_vectors),
 	    cmocka_unit_test(four_tuples_are_used_again),
+	    cmocka_unit_test(families_are_kept_apart),
+	    cmocka_unit_test(an_established_flow_still_learns),
 	    cmocka_unit_test(an_answer_before_its_question),
 	    cmocka_unit_test(many_flows_keep_their_numbers),
 	    cmocka_unit_test(a_journal_keeps_what_is_written),

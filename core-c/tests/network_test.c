@@ -545,6 +545,28 @@ static void test_changes(void **state)
 	rw_network_close(n);
 }
 
+/* A change of loss replaces bursts. */
+static void test_a_change_of_loss(void **state)
+{
+	struct rw_link_settings s = {
+	    .rate_bps = 10000000,
+	    .burst = {.good_to_bad_q32 = (uint64_t)1 << 31, .bad_to_good_q32 = 1, .loss_bad_q32 = (uint64_t)1 << 32}};
+	struct rw_link_change none = {.at_ns = 500ll * MS, .has_loss = 1};
+	struct rw_network *n = with_link(&s, 1);
+	int lost[2] = {0};
+	(void)state;
+	rw_network_add_change(n, 0, &none);
+	for (int i = 0; i < 1000; i++) {
+		struct rw_network_packet p;
+		while (rw_network_advance(n, (int64_t)i * MS, &p) != RW_NETWORK_WAITING)
+			continue;
+		lost[i >= 500] += rw_network_send(n, (int64_t)i * MS, 0, 0, 100, 0) == RW_NETWORK_LOST;
+	}
+	assert_true(lost[0] > 400);
+	assert_int_equal(lost[1], 0);
+	rw_network_close(n);
+}
+
 /* What is on its way arrives; what waits and what comes is lost, until the link is up again. */
 static void test_a_link_that_is_down(void **state)
 {
@@ -704,6 +726,7 @@ int main(void)
 	    cmocka_unit_test(test_reordering),
 	    cmocka_unit_test(test_jitter_keeps_the_order),
 	    cmocka_unit_test(test_changes),
+	    cmocka_unit_test(test_a_change_of_loss),
 	    cmocka_unit_test(test_a_link_that_is_down),
 	    cmocka_unit_test(test_routes),
 	    cmocka_unit_test(test_constant_traffic),

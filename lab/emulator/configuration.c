@@ -149,9 +149,10 @@ static int read_link(struct configuration *c, const struct line *line)
 	if (!*name || find_link(c, name, &same) == 0)
 		return refuse(line, "a link needs a name of its own", name);
 	q->discipline = (enum rw_discipline)discipline;
-	if (q->discipline == RW_RED && (!q->red.min_packets || q->red.min_packets >= q->red.max_packets ||
-					!red_max_p_q32 || red_max_p_q32 > UINT32_MAX))
-		return refuse(line, "RED needs 0 < red_min_packets < red_max_packets and a red_max_p_q32", "");
+	if (q->discipline == RW_RED &&
+	    (!q->red.min_packets || q->red.min_packets >= q->red.max_packets || red_max_p_q32 > UINT32_MAX))
+		return refuse(line, "RED needs 0 < red_min_packets < red_max_packets, and red_max_p_q32 below 2^32",
+			      "");
 	if (q->discipline == RW_CODEL && !q->codel.interval_ns)
 		return refuse(line, "CoDel needs an interval", "");
 	q->red.max_probability_q32 = (uint32_t)red_max_p_q32;
@@ -213,8 +214,7 @@ static int read_traffic(struct configuration *c, const struct line *line)
 	return 0;
 }
 
-/* The value of a key that the reader of numbers and names does not know. Null:
- * the line has none. */
+/* The value of a key that the reader of numbers and names does not know. Null: the line has none. */
 static char *value_of(const struct line *line, const char *key)
 {
 	size_t n = strlen(key);

@@ -1,23 +1,22 @@
 /*
  * What the emulator is told on its standard input, a thing a line, until `go`:
  *
- *   seed value=N
- *   link name=NAME [rate_bps=N] [delay_ns=N] [jitter_ns=N] [limit_packets=N]
- * [limit_bytes=N] [discipline=drop_tail|ecn_threshold|red|codel] [ecn=0|1]
- * [ecn_threshold_packets=N] [red_min_packets=N] [red_max_packets=N]
- * [red_max_p_q32=N] [red_weight_shift=N] [red_gentle=0|1] [codel_target_ns=N]
- * [codel_interval_ns=N] [loss_q32=N] [ge_good_to_bad_q32=N]
- * [ge_bad_to_good_q32=N] [ge_loss_good_q32=N] [ge_loss_bad_q32=N]
+ *   seed value=N                                        first, if at all
+ *   link name=NAME [rate_bps=N] [delay_ns=N] [jitter_ns=N] [limit_packets=N] [limit_bytes=N]
+ *        [discipline=drop_tail|ecn_threshold|red|codel] [ecn=0|1] [ecn_threshold_packets=N]
+ *        [red_min_packets=N] [red_max_packets=N] [red_max_p_q32=N] [red_weight_shift=N] [red_gentle=0|1]
+ *        [codel_target_ns=N] [codel_interval_ns=N]
+ *        [loss_q32=N] [ge_good_to_bad_q32=N] [ge_bad_to_good_q32=N] [ge_loss_good_q32=N] [ge_loss_bad_q32=N]
  *        [reorder_q32=N] [reorder_ns=N]
  *   change link=NAME at_ns=N [rate_bps=N] [delay_ns=N] [loss_q32=N] [down=0|1]
- * in order of time traffic link=NAME kind=constant|on_off rate_bps=N
- * packet_bytes=N from_ns=N to_ns=N [on_ns=N off_ns=N] interface name=DEVICE
- * address=IP route from=IP to=IP links=NAME[,NAME...] go
+ *   traffic link=NAME kind=constant|on_off rate_bps=N packet_bytes=N from_ns=N to_ns=N [on_ns=N off_ns=N]
+ *   interface name=DEVICE address=IP
+ *   route from=IP to=IP links=NAME[,NAME...]
+ *   go
  *
- * A link is one direction. Names have letters, digits, dots, dashes and
- * underscores, 63 at most. Probabilities end in _q32: in units of 2^-32. link.h
- * and queue.h say what each setting does; what is not given is 0, except
- * CoDel's times (RFC 8289).
+ * A link is one direction; its changes come in order of time. Names have letters, digits, dots, dashes and underscores, 63 at
+ * most. Probabilities end in _q32: in units of 2^-32. link.h and queue.h say what each setting does; what is not given is 0,
+ * except CoDel's times (RFC 8289).
  */
 #ifndef EMULATOR_CONFIGURATION_H
 #define EMULATOR_CONFIGURATION_H
@@ -51,8 +50,7 @@ struct configuration {
 	uint32_t routes;
 };
 
-/* Reads until `go`. 0, or 1: what is wrong is on standard error, with the
- * line's number. Closed by configuration_close in any case. */
+/* Reads until `go`. 0, or 1: what is wrong is on standard error, with the line's number. Closed by configuration_close either way. */
 int configuration_read(struct configuration *c, FILE *in);
 void configuration_close(struct configuration *c);
 

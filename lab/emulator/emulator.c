@@ -1,23 +1,18 @@
 /*
- * A network between TUN devices: what a host sends into its device comes out of
- * the device of the host that it is for, after the links of its route. The
- * links, their queues and their times are the core's (core-c/src/network); this
- * program gives them the real clock.
+ * A network between TUN devices: what a host sends into its device comes out of the device of the host that it is for, after
+ * the links of its route. The links, their queues and their times are the core's (core-c/src/network); this program gives them
+ * the real clock.
  *
  *   rewindow-emulator <CONFIGURATION
  *
- * configuration.h says what it reads. After `go` the devices are open: it
- * prints `ready` and waits for `start`, prints `started N` (N: nanoseconds of
- * CLOCK_MONOTONIC, the zero of every time in the configuration), and carries
- * packets until its input ends or SIGTERM comes. Then it prints what it did as
- * one JSON document.
+ * configuration.h says what it reads. After `go` the devices are open: it prints `ready` and waits for `start`, prints
+ * `started N` (N: nanoseconds of CLOCK_MONOTONIC, the zero of every time in the configuration), and carries packets until its
+ * input ends or SIGTERM or SIGINT comes. Then it prints what it did as one JSON document.
  *
- * A packet's times follow from when it was read from its device. The program
- * may wake late, and then writes a packet late: `lateness_ns` tells how late. A
- * packet that is written late delays none behind it in its queue.
+ * A packet's times follow from when it was read from its device. The program may wake late, and then writes a packet late:
+ * `lateness_ns` tells how late. A packet that is written late delays none behind it in its queue.
  *
- * Exit status: 0; 2: the configuration is wrong; 4: a device cannot be opened,
- * or memory is used up.
+ * Exit status: 0; 2: the configuration is wrong; 4: a device cannot be opened, or memory is used up.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,17 +54,8 @@ struct emulator {
 	struct buffer *small, *large;
 	struct lateness lateness;
 	uint64_t unrouted, unwritten;
-	int realtime;
-	sigset_t unmasked;
+	int realtime, signals; /* signals: where SIGTERM and SIGINT are read */
 };
-
-static volatile sig_atomic_t stopped;
-
-static void stop(int signal)
-{
-	(void)signal;
-	stopped = 1;
-}
 
 static int64_t clock_ns(void)
 {
@@ -125,8 +111,7 @@ static int read_header(const uint8_t *p, size_t n, uint8_t ends[2 * ADDRESS_BYTE
 	return 1;
 }
 
-/* Congestion experienced. IPv4's checksum changes with its second octet (RFC
- * 1624, equation 3). */
+/* Congestion experienced. IPv4's checksum changes with its second octet (RFC 1624, equation 3). */
 static void mark(uint8_t *p)
 {
 	if (p[0] >> 4 == 6) {
@@ -249,24 +234,27 @@ static void empty_devices(struct emulator *e)
 static int run(struct emulator *e)
 {
 	const struct configuration *c = &e->configuration;
-	struct pollfd fd[INTERFACES_MAX + 1] = {{.fd = STDIN_FILENO, .events = POLLIN}};
+	enum { INPUT, SIGNALS, DEVICES };
+	struct pollfd fd[DEVICES + INTERFACES_MAX] = {[INPUT] = {.fd = STDIN_FILENO, .events = POLLIN},
+						      [SIGNALS] = {.fd = e->signals, .events = POLLIN}};
 	for (uint32_t i = 0; i < c->interfaces; i++)
-		fd[i + 1] = (struct pollfd){.fd = e->device[i], .events = POLLIN};
-	while (!stopped) {
+		fd[DEVICES + i] = (struct pollfd){.fd = e->device[i], .events = POLLIN};
+	for (;;) {
 		int64_t now_ns = clock_ns() - e->start_ns, next_ns = rw_network_next_ns(c->network);
 		int64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 		struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-		int ready = ppoll(fd, c->interfaces + 1, next_ns == RW_NEVER ? NULL : &wait, &e->unmasked);
+		int ready = ppoll(fd, DEVICES + c->interfaces, next_ns == RW_NEVER ? NULL : &wait, NULL);
 		if (advance(e, clock_ns() - e->start_ns))
 			return 1;
-		for (uint32_t i = 0; ready > 0 && i < c->interfaces; i++)
-			if (fd[i + 1].revents & POLLIN && read_device(e, fd[i + 1].fd))
+		if (ready <= 0)
+			continue;
+		for (uint32_t i = DEVICES; i < DEVICES + c->interfaces; i++)
+			if (fd[i].revents & POLLIN && read_device(e, fd[i].fd))
 				return 1;
 		char byte;
-		if (ready > 0 && fd[0].revents && read(STDIN_FILENO, &byte, 1) <= 0)
-			break;
+		if (fd[SIGNALS].revents || (fd[INPUT].revents && read(STDIN_FILENO, &byte, 1) <= 0))
+			return 0;
 	}
-	return 0;
 }
 
 static void print_report(const struct emulator *e)
@@ -290,28 +278,23 @@ static void print_report(const struct emulator *e)
 	printf("]}\n");
 }
 
-/* Wakes as near to the time as the machine lets a program: where it may, before
- * all others. */
+/* Wakes as near to the time as the machine lets a program: where it may, before all others. */
 static void be_punctual(struct emulator *e)
 {
 	struct sched_param priority = {.sched_priority = 1};
 	e->realtime = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
 	prctl(PR_SET_TIMERSLACK, 1);
-	mlockall(MCL_CURRENT | MCL_FUTURE);
 }
 
-/* Signals are let in only while the program waits: none comes between the look
- * at `stopped` and the wait. */
-static void listen_to_signals(struct emulator *e)
+/* From here on a signal is read beside packets, so that there is a report; before, it ends the program. */
+static int open_signals(void)
 {
-	struct sigaction action = {.sa_handler = stop};
-	sigset_t masked;
-	sigemptyset(&masked);
-	sigaddset(&masked, SIGTERM);
-	sigaddset(&masked, SIGINT);
-	sigprocmask(SIG_BLOCK, &masked, &e->unmasked);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
 int main(void)
@@ -323,7 +306,6 @@ int main(void)
 		configuration_close(&e.configuration);
 		return 2;
 	}
-	listen_to_signals(&e);
 	for (uint32_t i = 0; i < e.configuration.interfaces; i++)
 		if ((e.device[i] = open_device(e.configuration.interface[i].name)) < 0)
 			return FAILED;
@@ -332,6 +314,11 @@ int main(void)
 	if (!fgets(text, sizeof text, stdin) || strcmp(text, "start\n") != 0) {
 		fprintf(stderr, "rewindow-emulator: `start` is expected after `ready`\n");
 		return 2;
+	}
+	e.signals = open_signals();
+	if (e.signals < 0) {
+		perror("rewindow-emulator: signals");
+		return FAILED;
 	}
 	be_punctual(&e);
 	empty_devices(&e);

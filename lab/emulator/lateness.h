@@ -12,8 +12,7 @@ struct lateness {
 
 void lateness_add(struct lateness *l, int64_t ns);
 
-/* The least value that `share` of the packets do not exceed, rounded up to its
- * bucket's end; 0 without packets. */
+/* The least value that `share` of the packets do not exceed, rounded up to its bucket's end; 0 without packets. */
 uint64_t lateness_quantile_ns(const struct lateness *l, double share);
 
 #endif

@@ -125,7 +125,8 @@ class _Run:
     def lines(self) -> Iterator[bytes]:
         """Rows of fields.
 
-        Raises DissectorFailed when a limit is reached or the program breaks, DissectorInterrupted when its service does.
+        Raises DissectorFailed when a limit is reached or the program breaks, DissectorInterrupted when its service
+        ends.
         """
         room = self._limits.output_bytes
         while (line := self._rows.readline(room)).endswith(b"\n"):

@@ -118,7 +118,7 @@ class Direction:
     """One direction of a link: loss, queue, transmission at a rate, delay.
 
     rate_bps None: without a limit. jitter_ns: the mean of an exponential that is added to the delay; packets keep
-    their order. limit_packets, limit_bytes: what may wait, the packet in transmission included; None: no limit.
+    their order. limit_packets, limit_bytes: what may wait beside the packet in transmission; None: no limit.
     """
 
     link: str

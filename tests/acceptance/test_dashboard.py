@@ -67,6 +67,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
 
     page.get_by_text("mptcp-two-subflows.pcap").click()
     expect(page.get_by_test_id("state")).to_have_text("done")
+    expect(page.locator(".crumbs")).to_have_text("captures / mptcp-two-subflows.pcap")
     expect(page.get_by_test_id("capture-verdict")).to_have_text("good")
     expect(page.get_by_test_id("shares")).to_have_text("2 good (100.0 % of bytes)")
     expect(page.get_by_test_id("connection")).to_have_count(2)

@@ -64,8 +64,9 @@ def processes(local: Path) -> dict[str, tuple[int, dict[str, str]]]:
             except OSError:
                 continue
             if parent == supervisor:
-                names = ("postgres", "redis", "valkey", "uvicorn", "worker.sweeper", "rewindow-checks", "celery")
-                name = next(n for n in names if any(n in word for word in command))
+                names = ("postgres", "redis", "valkey", "worker.sweeper", "rewindow-checks", "celery", "api")
+                # The last one is an ordinary part of a path.
+                name = next(n for n in names if any(n in word if n != "api" else n == word for word in command))
                 found[name.replace("valkey", "redis")] = (
                     int(folder.name),
                     dict(v.partition("=")[::2] for v in variables),
@@ -75,7 +76,7 @@ def processes(local: Path) -> dict[str, tuple[int, dict[str, str]]]:
 
 def addresses(local: Path) -> tuple[str, str]:
     """Of PostgreSQL and Redis, with their passwords."""
-    its = processes(local)["uvicorn"][1]
+    its = processes(local)["api"][1]
     return its["REWINDOW_DATABASE_URL"], its["REWINDOW_REDIS_URL"]
 
 
@@ -145,7 +146,7 @@ def get(local: Path, address: str, path: str) -> int:
 def test_what_is_killed_starts_again(local: Path) -> None:
     address = f"http://127.0.0.1:{json.loads((local / 'run.json').read_text())['port']}"
     before = processes(local)
-    assert before.keys() == {"postgres", "redis", "uvicorn", "worker.sweeper", "rewindow-checks", "celery"}
+    assert before.keys() == {"postgres", "redis", "api", "worker.sweeper", "rewindow-checks", "celery"}
     for name in ("postgres", "celery"):
         os.kill(before[name][0], signal.SIGKILL)
     wait_for("PostgreSQL to be away", lambda: get(local, address, "/readyz") == 503)

@@ -309,7 +309,7 @@ def test_a_service_that_ends_meanwhile_is_no_fault_of_the_capture(
 
     monkeypatch.setattr(tshark, "start", started)
     monkeypatch.setenv("REWINDOW_TSHARK_SOCKET", str(service.socket))
-    with prey.capture.open("rb") as capture, pytest.raises(DissectorInterrupted, match="x.snoop: .* meanwhile"):
+    with prey.capture.open("rb") as capture, pytest.raises(DissectorInterrupted, match=r"x.snoop: .* meanwhile"):
         dissect(capture, "x.snoop", every_record=True)
 
 
@@ -319,7 +319,7 @@ def test_a_service_that_never_answers(tmp_path: Path, monkeypatch: pytest.Monkey
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent, open(os.devnull, "r+b") as null:
         silent.bind(address)
         silent.listen()
-        with pytest.raises(DissectorAway, match="its service is away .timed out"):
+        with pytest.raises(DissectorAway, match=r"its service is away .timed out"):
             tshark.Served(address, tshark.Limits(cpu_s=5, clock_s=60), *[null.fileno()] * 3)
 
 

@@ -133,15 +133,18 @@ int rw_flow_index_open(struct rw_flow_index *index, uint32_t flows_max);
 int rw_flow_index_copy(struct rw_flow_index *to, const struct rw_flow_index *from);
 void rw_flow_index_close(struct rw_flow_index *index);
 
+/* Of a packet's four-tuple, the same for both directions. */
+uint64_t rw_flow_index_hash(const struct rw_flow_index *index, const struct rw_packet *packet);
 /*
  * First pass: the flow of a packet, or `next` when its four-tuple is new or used again; then *replaces is the flow that
  * had it before. side: 0 when the packet comes from the flow's first sender, else 1. RW_FLOW_NONE: out of memory. RW_FLOW_BEYOND: `next` would be one more than flows_max, and the
- * packet, like all later ones of its flow, belongs to none.
+ * packet, like all later ones of its flow, belongs to none. hash: of the packet's four-tuple.
  */
 uint32_t rw_flow_index_add(struct rw_flow_index *index, struct rw_flow *flows, uint32_t next,
-			   const struct rw_packet *packet, uint64_t record, int *side, uint32_t *replaces);
-/* The first slot that a packet's four-tuple may be in. */
-const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *index, const struct rw_packet *packet);
+			   const struct rw_packet *packet, uint64_t hash, uint64_t record, int *side,
+			   uint32_t *replaces);
+/* The first slot that a four-tuple of this hash may be in. */
+const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *index, uint64_t hash);
 /* Back to the capture's start, for a later pass. */
 void rw_flow_index_rewind(struct rw_flow_index *index, const struct rw_flow *flows);
 /* The same for most packets, without a look at the table: null where it has to be asked. No SYN may be asked for. */
@@ -171,6 +174,7 @@ struct rw_survey {
 	/* packets whose flow was not the last one of their direction; whoever reads it sets it to 0 */
 	uint32_t looked_up;
 	uint8_t mixed;      /* packets of many flows follow one another, by the parcel before */
+	uint8_t was_mixed;  /* by any parcel */
 	struct rw_flow *flow;
 	uint32_t flows, room;
 	/* packets of flows beyond the limit, and the place of the first */
@@ -195,12 +199,13 @@ uint8_t rw_clock_near(const struct rw_flow *flow);
 int rw_survey_open(struct rw_survey *survey, uint32_t flows_max);
 /*
  * A TCP packet: sets where it belongs, which is nowhere (RW_FLOW_NONE) for one of a flow beyond flows_max. record: its number in the
- * capture. 0, or 1 when memory is used up.
+ * capture. hash: null, or what rw_survey_hint_slot returned for this packet. 0, or 1 when memory is used up.
  */
-int rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, uint64_t record);
-/* Packets that come soon: have the processor fetch their places in the index, and later their flows. */
-void rw_survey_hint_slot(const struct rw_survey *survey, const struct rw_packet *packet);
-void rw_survey_hint_flow(const struct rw_survey *survey, const struct rw_packet *packet);
+int rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, const uint64_t *hash, uint64_t record);
+/* Packets that come soon: have the processor fetch their places in the index, and later their flows. The first returns the hash
+ * that the others take. */
+uint64_t rw_survey_hint_slot(const struct rw_survey *survey, const struct rw_packet *packet);
+void rw_survey_hint_flow(const struct rw_survey *survey, uint64_t hash);
 /* After the last packet: connections; the index is rewound. 0, or 1 when memory is used up. */
 int rw_survey_finish(struct rw_survey *survey);
 void rw_survey_free(struct rw_survey *survey);

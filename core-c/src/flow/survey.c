@@ -195,11 +195,12 @@ static RW_ASIDE void pass_over(struct rw_survey *s, struct rw_noted *n, uint64_t
 }
 
 /* Where a packet belongs that is not its side's next one; a flow may begin with it. 0, or 1 when memory is used up. */
-static RW_ASIDE int find_flow(struct rw_survey *s, struct rw_noted *n, uint64_t record)
+static RW_ASIDE int find_flow(struct rw_survey *s, struct rw_noted *n, const uint64_t *known, uint64_t record)
 {
 	int side = 0;
+	uint64_t hash = known ? *known : rw_flow_index_hash(&s->index, &n->packet);
 	uint32_t replaces,
-	    number = rw_flow_index_add(&s->index, s->flow, s->flows, &n->packet, record, &side, &replaces);
+	    number = rw_flow_index_add(&s->index, s->flow, s->flows, &n->packet, hash, record, &side, &replaces);
 	if (number == RW_FLOW_BEYOND) {
 		pass_over(s, n, record);
 		return 0;
@@ -215,15 +216,17 @@ static RW_ASIDE int find_flow(struct rw_survey *s, struct rw_noted *n, uint64_t 
 	return 0;
 }
 
-void rw_survey_hint_slot(const struct rw_survey *s, const struct rw_packet *p)
+uint64_t rw_survey_hint_slot(const struct rw_survey *s, const struct rw_packet *p)
 {
-	__builtin_prefetch(rw_flow_index_slot(&s->index, p));
+	uint64_t hash = rw_flow_index_hash(&s->index, p);
+	__builtin_prefetch(rw_flow_index_slot(&s->index, hash));
+	return hash;
 }
 
-void rw_survey_hint_flow(const struct rw_survey *s, const struct rw_packet *p)
+void rw_survey_hint_flow(const struct rw_survey *s, uint64_t hash)
 {
 	enum { LINE = 64 };
-	const struct rw_flow_slot *slot = rw_flow_index_slot(&s->index, p);
+	const struct rw_flow_slot *slot = rw_flow_index_slot(&s->index, hash);
 	if (!slot->used)
 		return;
 	const uint8_t *flow = (const uint8_t *)&s->flow[slot->flow];
@@ -231,7 +234,7 @@ void rw_survey_hint_flow(const struct rw_survey *s, const struct rw_packet *p)
 		__builtin_prefetch(flow + at, 1);
 }
 
-int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, uint64_t record)
+int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, const uint64_t *hash, uint64_t record)
 {
 	const struct rw_packet *p = &n->packet;
 	const struct rw_flow_recent *recent = p->flags & RW_TCP_SYN ? NULL : rw_flow_index_recent(&s->index, p);
@@ -240,7 +243,7 @@ int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, uint64_t record)
 		n->side = recent->side;
 	} else {
 		s->looked_up++;
-		if (find_flow(s, n, record))
+		if (find_flow(s, n, hash, record))
 			return 1;
 		if (n->flow == RW_FLOW_NONE)
 			return 0;

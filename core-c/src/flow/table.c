@@ -68,11 +68,15 @@ static int comes_from(const struct rw_flow *f, int side, const struct rw_packet 
 	       memcmp(f->address[side], p->source, n) == 0 && memcmp(f->address[!side], p->destination, n) == 0;
 }
 
-/* The slot of a packet's four-tuple, or the empty one where it belongs. */
-static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct rw_flow *flows,
-				    const struct rw_packet *p, int *side)
+uint64_t rw_flow_index_hash(const struct rw_flow_index *x, const struct rw_packet *p)
 {
-	uint64_t h = hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
+	return hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
+}
+
+/* The slot of a packet's four-tuple, whose hash is h, or the empty one where it belongs. */
+static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct rw_flow *flows,
+				    const struct rw_packet *p, uint64_t h, int *side)
+{
 	for (size_t i = h;; i++) {
 		struct rw_flow_slot *slot = &x->slot[i & (x->capacity - 1)];
 		if (!slot->used)
@@ -87,10 +91,9 @@ static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct 
 	}
 }
 
-const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *x, const struct rw_packet *p)
+const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *x, uint64_t h)
 {
-	return &x->slot[hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port) &
-			(x->capacity - 1)];
+	return &x->slot[h & (x->capacity - 1)];
 }
 
 static RW_ASIDE int grow(struct rw_flow_index *x, const struct rw_flow *flows)
@@ -172,13 +175,14 @@ const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *x, const
 }
 
 RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flows, uint32_t next,
-				    const struct rw_packet *p, uint64_t record, int *side, uint32_t *replaces)
+				    const struct rw_packet *p, uint64_t h, uint64_t record, int *side,
+				    uint32_t *replaces)
 {
 	struct rw_flow_recent *recent = recent_of(x, p);
 	*replaces = RW_FLOW_NONE;
 	if (x->count * 4 >= x->capacity * 3 && grow(x, flows))
 		return RW_FLOW_NONE;
-	struct rw_flow_slot *slot = slot_of(x, flows, p, side);
+	struct rw_flow_slot *slot = slot_of(x, flows, p, h, side);
 	struct rw_flow *before = slot->used ? &flows[slot->flow] : NULL;
 	if (before && before->beyond_record)
 		return RW_FLOW_BEYOND;
@@ -197,7 +201,6 @@ RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flo
 		*replaces = slot->flow;
 		memset(x->recent, 0, sizeof x->recent); /* the other direction's place names the flow before */
 	} else {
-		uint64_t h = hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
 		slot->used = 1;
 		slot->tag = (uint32_t)(h >> 32) >> 1;
 		x->count++;
@@ -227,7 +230,7 @@ uint32_t rw_flow_index_find(struct rw_flow_index *x, const struct rw_flow *flows
 			return recent->flow;
 		}
 	}
-	struct rw_flow_slot *slot = slot_of(x, flows, p, side);
+	struct rw_flow_slot *slot = slot_of(x, flows, p, rw_flow_index_hash(x, p), side);
 	if (!slot->used)
 		return RW_FLOW_NONE;
 	uint32_t next = flows[slot->flow].next_same;

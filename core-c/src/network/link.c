@@ -188,8 +188,10 @@ static void apply_change(struct rw_link *l)
 		change_rate(l, c->rate_bps, c->at_ns);
 	if (c->has_delay)
 		l->settings.delay_ns = c->delay_ns;
-	if (c->has_loss)
+	if (c->has_loss) {
 		l->settings.loss_q32 = c->loss_q32;
+		memset(&l->settings.burst, 0, sizeof l->settings.burst);
+	}
 	if (c->has_down)
 		l->down = c->down;
 }

@@ -41,7 +41,7 @@ struct rw_link_settings {
 	struct rw_queue_settings queue;
 };
 
-/* From a time on. Fields that are not said stay. */
+/* From a time on. Fields that are not said stay; a loss replaces burst loss, too. */
 struct rw_link_change {
 	int64_t at_ns;
 	uint64_t rate_bps, loss_q32, delay_ns;

@@ -7,7 +7,8 @@
  *                   Floyd's note of 2000; marks as RFC 3168, section 7, says
  *   CoDel           RFC 8289
  *
- * Every discipline has the limits of drop-tail, too. A queue knows no clock: each call says what time it is, and times do not
+ * Every discipline has the limits of drop-tail, too: of what waits, without the packet that is being sent, which has left the
+ * queue. A queue knows no clock: each call says what time it is, and times do not
  * go back.
  */
 #ifndef RW_QUEUE_H

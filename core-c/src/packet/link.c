@@ -384,35 +384,59 @@ static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct 
 	}
 }
 
+/*
+ * What most records are: Ethernet, and a whole packet of IPv4 without options that carries TCP. Returns the IP header, with 40
+ * bytes behind it, or null: something else. first: type, version and header length, service, length, identification.
+ */
+static inline const uint8_t *plain_ipv4(const struct rw_record *record, uint64_t *first)
+{
+	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+	const uint8_t *h = rw_bytes_view(&b, 14 + 20 + 20);
+	if (!h || record->link_type != LINK_ETHERNET)
+		return NULL;
+	*first = rw_load_u64(h + 12);
+	uint64_t second = rw_load_u64(h + 20); /* fragment, hops, protocol and what follows */
+	return *first >> 40 == (ETHER_IPV4 << 8 | 0x45) && (second >> 32 & 0x3fff00ff) == 6 ? h + 14 : NULL;
+}
+
 static RW_ASIDE enum rw_parse parse_any(const struct rw_record *record, struct rw_packet *packet,
 					struct rw_fragments *fragments, struct rw_oddity_counts *oddities)
 {
 	struct rw_parser p = {record, packet, fragments, oddities, 0, 0};
 	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+	uint64_t first;
+	const uint8_t *ip = RW_SHORT_WAY(record->link_type == LINK_ETHERNET) ? plain_ipv4(record, &first) : NULL;
+	uint32_t length = ip ? first >> 16 & 0xffff : 0;
+	if (length >= 20) { /* with other options than parse_plain knows: SACK, MPTCP */
+		packet->family = 4;
+		packet->ecn = first >> 32 & 3;
+		packet->identification = (uint16_t)first;
+		memcpy(packet->source, ip + 12, 4);
+		memcpy(packet->destination, ip + 16, 4);
+		rw_bytes_skip(&b, 14 + 20);
+		return rw_parse_tcp(&p, b, length - 20);
+	}
 	if (record->link_type == LINK_ETHERNET) /* most are */
 		return rw_parse_ethernet(&p, b, record->wire_bytes);
 	return parse_link(&p, record->link_type, b, record->wire_bytes);
 }
 
-/*
- * The short way for what most records are: a whole packet of IPv4 without options in Ethernet, with TCP whose options are
- * timestamps or none. 0: the record is something else, for parse_any.
- */
+/* The short way: of those packets the ones whose TCP options are timestamps or none. 0: another one, for parse_any. */
 static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 {
-	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
-	const uint8_t *h = rw_bytes_view(&b, 14 + 20 + 20);
-	if (!h || record->link_type != LINK_ETHERNET)
+	uint64_t first;
+	const uint8_t *ip = plain_ipv4(record, &first);
+	if (!ip)
 		return 0;
-	const uint8_t *ip = h + 14, *tcp = ip + 20;
-	/* Type, version and header length, service, length, identification; fragment, hops, protocol and what follows. */
-	uint64_t first = rw_load_u64(h + 12), second = rw_load_u64(ip + 6);
+	const uint8_t *tcp = ip + 20;
 	uint32_t length = first >> 16 & 0xffff, header = rw_tcp_header_bytes(tcp);
-	if (first >> 40 != (ETHER_IPV4 << 8 | 0x45) || (second >> 32 & 0x3fff00ff) != 6 || length < 20 + header)
+	if (length < 20 + header)
 		return 0;
 	/* Family, header length and timestamps; there is no other option, so the rest of these eight bytes is 0. */
 	uint64_t stamps = 0, kinds = rw_field(4, 0, 1) | rw_field(20, 2, 1);
 	if (header == 32) {
+		struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+		rw_bytes_skip(&b, 14 + 20 + 20);
 		const uint8_t *options = rw_bytes_view(&b, 12);
 		if (!options || rw_load_u32(options) != RW_TIMESTAMPS_ALONE)
 			return 0;

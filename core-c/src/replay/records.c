@@ -15,6 +15,7 @@ enum { PARCEL_PACKETS = 128 };
 struct read_packet {
 	struct rw_noted noted;
 	uint64_t record; /* from 1 on */
+	uint64_t hash;   /* of its four-tuple, where the flows are mixed */
 	uint8_t tcp;
 };
 
@@ -136,10 +137,10 @@ static inline int read_packet(struct reading *d, struct read_packet *p)
 	return 1;
 }
 
-/* 0, or a negative rw_status. */
-static inline int survey_packet(rw_replay *r, struct read_packet *p, rw_error *error)
+/* hash: null, or of its four-tuple. 0, or a negative rw_status. */
+static inline int survey_packet(rw_replay *r, struct read_packet *p, const uint64_t *hash, rw_error *error)
 {
-	if (p->tcp && rw_survey_packet(&r->survey, &p->noted, p->record))
+	if (p->tcp && rw_survey_packet(&r->survey, &p->noted, hash, p->record))
 		return -(int)rw_out_of_memory(error);
 	note(&r->survey, &p->noted);
 	return 0;
@@ -152,6 +153,7 @@ enum { HINT_SLOT = 12, HINT_FLOW = 6, HINT_FLOWS_MIN = 2048 };
 static void judge_mixture(struct rw_survey *s, uint32_t packets)
 {
 	s->mixed = s->flows > HINT_FLOWS_MIN && s->looked_up * 2 > packets;
+	s->was_mixed |= s->mixed;
 	s->looked_up = 0;
 }
 
@@ -161,7 +163,7 @@ static RW_FLAT int survey_one_by_one(struct reading *d, struct read_packet *p, r
 	struct rw_survey *s = &d->r->survey;
 	int failed = 0;
 	while (!failed && !s->mixed && read_packet(d, p)) {
-		failed = survey_packet(d->r, p, error);
+		failed = survey_packet(d->r, p, NULL, error);
 		if (p->record % PARCEL_PACKETS == 0)
 			judge_mixture(s, PARCEL_PACKETS);
 	}
@@ -176,18 +178,27 @@ static RW_FLAT void read_parcel(struct reading *d, struct parcel *parcel)
 		parcel->count++;
 }
 
+static inline void hint_slot(const struct rw_survey *s, struct read_packet *p)
+{
+	if (p->tcp)
+		p->hash = rw_survey_hint_slot(s, &p->noted.packet);
+}
+
 /* 0, or a negative rw_status. */
 static RW_FLAT int survey_parcel(struct rw_replay *r, struct parcel *parcel, rw_error *error)
 {
 	struct rw_survey *s = &r->survey;
-	int hints = s->mixed, failed = 0;
+	uint32_t hinted = s->mixed ? parcel->count : 0;
+	int failed = 0;
+	for (uint32_t i = 0; i < HINT_SLOT && i < hinted; i++)
+		hint_slot(s, &parcel->packet[i]);
 	for (uint32_t i = 0; !failed && i < parcel->count; i++) {
 		struct read_packet *p = &parcel->packet[i];
-		if (hints && i + HINT_SLOT < parcel->count && p[HINT_SLOT].tcp)
-			rw_survey_hint_slot(s, &p[HINT_SLOT].noted.packet);
-		if (hints && i + HINT_FLOW < parcel->count && p[HINT_FLOW].tcp)
-			rw_survey_hint_flow(s, &p[HINT_FLOW].noted.packet);
-		failed = survey_packet(r, p, error);
+		if (i + HINT_SLOT < hinted)
+			hint_slot(s, &p[HINT_SLOT]);
+		if (i + HINT_FLOW < hinted && p[HINT_FLOW].tcp)
+			rw_survey_hint_flow(s, p[HINT_FLOW].hash);
+		failed = survey_packet(r, p, hinted ? &p->hash : NULL, error);
 	}
 	judge_mixture(s, parcel->count);
 	return failed;

@@ -97,6 +97,18 @@ static struct rw_violations *violations_of(void *owner, uint32_t connection, uin
 	return *v ? *v + choice : NULL;
 }
 
+/* The second pass, by this thread. */
+static rw_status open_pass(rw_replay *r, rw_error *error)
+{
+	if (r->survey.was_mixed) {
+		r->ahead = calloc(1, sizeof *r->ahead);
+		if (!r->ahead)
+			return rw_out_of_memory(error);
+		r->ahead->got = 1;
+	}
+	return rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->lookahead, error);
+}
+
 rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices,
 			 uint32_t choice_count, const rw_limits *limits, rw_error *error)
 {
@@ -154,7 +166,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	if (status == RW_OK)
 		status = rw_jobs_open(&r->jobs, r, error);
 	if (status == RW_OK && !r->jobs)
-		status = rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->lookahead, error);
+		status = open_pass(r, error);
 	if (status != RW_OK) {
 		rw_replay_close(r);
 		return status;
@@ -578,13 +590,45 @@ RW_FLAT rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error 
 	return replay_record(r, noted, error);
 }
 
+static inline void fetch(const void *place, size_t bytes)
+{
+	enum { LINE = 64 };
+	for (size_t at = 0; at < bytes; at += LINE)
+		__builtin_prefetch((const uint8_t *)place + at, 1);
+}
+
+/*
+ * The next packet, by way of those that were read ahead: what is live of its flow is asked for before, first the pointer to it,
+ * and when that has come, the rest. As rw_pass_next.
+ */
+static int next_of_mixed(rw_replay *r, struct rw_noted **noted, rw_error *error)
+{
+	struct ahead *a = r->ahead;
+	while (a->count < RW_AHEAD && a->got > 0) {
+		struct rw_noted *n = &a->noted[(a->first + a->count) % RW_AHEAD];
+		a->got = rw_pass_next(r->pass, n, error);
+		a->count += a->got > 0;
+		if (a->got > 0 && n->flow != RW_FLOW_NONE)
+			__builtin_prefetch(&r->live[n->flow]);
+	}
+	if (!a->count)
+		return a->got;
+	const struct rw_noted *half_way = &a->noted[(a->first + RW_AHEAD / 2) % RW_AHEAD];
+	if (a->count > RW_AHEAD / 2 && half_way->flow != RW_FLOW_NONE && r->live[half_way->flow])
+		fetch(r->live[half_way->flow], sizeof **r->live);
+	*noted = &a->noted[a->first];
+	a->first = (a->first + 1) % RW_AHEAD;
+	a->count--;
+	return 1;
+}
+
 /* A batch of the second pass, by this thread. */
 static RW_FLAT rw_status replay_records(rw_replay *r, rw_error *error)
 {
-	struct rw_noted noted;
+	struct rw_noted one, *noted = &one;
 	for (uint32_t left; !r->ended && (left = room_in_batch(r));) {
 		for (; left; left--) {
-			int got = rw_pass_next(r->pass, &noted, error);
+			int got = r->ahead ? next_of_mixed(r, &noted, error) : rw_pass_next(r->pass, noted, error);
 			if (got < 0)
 				return (rw_status)-got;
 			if (got == 0) {
@@ -592,7 +636,7 @@ static RW_FLAT rw_status replay_records(rw_replay *r, rw_error *error)
 				break;
 			}
 			r->oddities.record++;
-			rw_status status = replay_record(r, &noted, error);
+			rw_status status = replay_record(r, noted, error);
 			if (status != RW_OK)
 				return status;
 		}
@@ -689,6 +733,7 @@ void rw_replay_close(rw_replay *r)
 	free(r->log.row);
 	rw_columns_free(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_pass_close(r->pass);
+	free(r->ahead);
 	rw_lookahead_close(r->lookahead);
 	rw_shared_bottlenecks_close(r->shared_bottlenecks);
 	free(r->send_times);

@@ -100,6 +100,14 @@ struct detector_choice {
 	int64_t option[RW_MAX_OPTIONS];
 };
 
+/* Packets of the second pass that were read and not yet replayed, where the flows are mixed: what they need is fetched. */
+enum { RW_AHEAD = 16 };
+struct ahead {
+	struct rw_noted noted[RW_AHEAD];
+	uint32_t first, count;
+	int got; /* of the last reading: 0 or less is the end */
+};
+
 struct rw_replay {
 	int *fds;
 	uint32_t files, choices, batch_rows;
@@ -118,6 +126,7 @@ struct rw_replay {
 	struct rw_oddity_counts oddities;
 	rw_summary summary;
 	struct rw_pass *pass; /* the second */
+	struct ahead *ahead; /* null: the flows are few, or not mixed */
 	struct rw_lookahead *lookahead; /* null: no flow needs it */
 	uint8_t *send_times; /* of each flow */
 	struct live **live; /* null before a flow's first packet, and after its last */

@@ -1,0 +1,144 @@
+"""`rewindow-lab`: runs scenarios on real kernels.
+
+Exit status: 0 done, 1 a run was not valid in any attempt, 2 usage, 3 a scenario cannot be read, 4 the lab cannot run
+here, or a program that it needs failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from lab import machine, namespaces, runs
+from lab.errors import LabError
+from lab.runs import Described, Run
+from lab.suite import NETWORKS, text_of
+from rewindow.errors import ScenarioUnreadable
+from rewindow.scenarios import load, parse
+
+DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
+SUITE_OUTPUT = Path("build/lab")
+
+
+def _told(run: Run) -> str:
+    """One line of a run."""
+    if run.folder is None:
+        return f"{run.name}: refused after {len(run.invalid)} attempts: {run.invalid[-1]}"
+    ended = []
+    for t in run.result["transfers"]:
+        rate = t["bytes"] * 8 / t["seconds"] / 1e6
+        ended.append(f"{t['name']} {rate:.2f} Mbit/s" + ("" if t["complete"] else " (not complete)"))
+    lateness = run.result["lateness_ns"]["p99"] / 1000
+    repeated = f", {len(run.invalid)} attempts were invalid" if run.invalid else ""
+    return f"{run.name}: {', '.join(ended)}; {run.result['truth_rows']} ACKs, p99 lateness {lateness:.0f} us{repeated}"
+
+
+def _run_all(wanted: Sequence[tuple[Described, int]], output: Path, attempts: int) -> int:
+    """Each scenario with its seed, unless its folder is there; NEGATIVE where one was refused."""
+    for described in dict.fromkeys(d for d, _ in wanted):
+        machine.check(described.scenario)
+        namespaces.announcements(described.scenario)
+    refused = invalid = kept = 0
+    for described, seed in wanted:
+        target = output / runs.folder_name(described.scenario, seed)
+        if runs.is_there(described, target):
+            print(f"{target.name}: is there already", flush=True)
+            kept += 1
+            continue
+        run = runs.run(described, seed, output, attempts)
+        print(_told(run), flush=True)
+        refused += run.folder is None
+        invalid += len(run.invalid)
+    made = len(wanted) - refused - kept
+    print(f"{made} runs, {kept} were there, {refused} refused; {invalid} invalid attempts", flush=True)
+    return NEGATIVE if refused else DONE
+
+
+def _run(args: argparse.Namespace) -> int:
+    text = load(args.scenario)
+    described = Described(text, Path(args.scenario).read_text(), Path(args.scenario).parent)
+    first = described.scenario.seed if args.seed is None else args.seed
+    return _run_all([(described, first + k) for k in range(args.runs)], Path(args.output), args.attempts)
+
+
+def _suite(args: argparse.Namespace) -> int:
+    chosen = [n for n in NETWORKS if not args.only or any(fnmatch.fnmatchcase(n.name, p) for p in args.only)]
+    if not chosen:
+        print(f"no network of the suite has a name like {', '.join(args.only)}", file=sys.stderr)
+        return USAGE
+    if args.list:
+        width = max(len(n.name) for n in chosen)
+        print("\n".join(f"{n.name:{width}}  {n.told()}" for n in chosen))
+        return DONE
+    wanted = []
+    for network in chosen:
+        text = text_of(network)
+        wanted.append((Described(parse(text, network.name), text, Path()), network.seed))
+    return _run_all(wanted, Path(args.output), args.attempts)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 10_000:
+        raise ValueError
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rewindow-lab", description="Runs scenarios (docs/scenarios.md) on real kernels."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    attempts = argparse.ArgumentParser(add_help=False)
+    attempts.add_argument(
+        "--attempts",
+        type=_count,
+        default=runs.ATTEMPTS,
+        help="how often a run is tried until it is valid (%(default)s)",
+    )
+    one = commands.add_parser("run", parents=[attempts], help="a scenario of one's own")
+    one.add_argument("scenario", metavar="SCENARIO.toml")
+    one.add_argument("--output", required=True, metavar="DIR", help="gets a folder NAME-SEED for each run")
+    one.add_argument("--runs", type=_count, default=1, metavar="N", help="with the seeds that follow (%(default)s)")
+    one.add_argument("--seed", type=int, help="the first one, in the place of the scenario's")
+    one.set_defaults(command=_run)
+    suite = commands.add_parser("suite", parents=[attempts], help="the networks that come with the lab")
+    suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="%(default)s")
+    suite.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names, as a shell matches files")
+    suite.add_argument("--list", action="store_true", help="tell the networks, run nothing")
+    suite.set_defaults(command=_suite)
+    return parser
+
+
+def _stopped(number: int, _: FrameType | None) -> NoReturn:
+    """So that everything is taken down on the way out."""
+    raise SystemExit(128 + number)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _stopped)
+    try:
+        status: int = args.command(args)
+    except ScenarioUnreadable as e:
+        print(e, file=sys.stderr)
+        return UNREADABLE
+    except FileExistsError as e:
+        print(e, file=sys.stderr)
+        return USAGE
+    except (LabError, OSError) as e:
+        print(e, file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""This machine: what the lab needs of it, one run at a time, and what a killed run left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab import tracing
+from lab.errors import LabFailed, LabUnavailable
+from lab.programs import run
+from rewindow.scenarios import Scenario
+
+STATE = Path("/run/rewindow-lab")
+PREFIX = "rwlab-"
+"""Of network namespaces. Whatever has this prefix is the lab's."""
+DEVICE = "rwlab"
+"""Of TUN devices before they are moved into namespaces."""
+KILL_S = 10
+CHECKOUT = Path(__file__).parent.parent
+
+
+def emulator_program() -> Path:
+    """REWINDOW_EMULATOR names another one than the checkout's."""
+    return Path(os.environ.get("REWINDOW_EMULATOR") or CHECKOUT / "build" / "Emulator" / "lab" / "rewindow-emulator")
+
+
+def check(scenario: Scenario | None = None) -> None:
+    """LabUnavailable with all that is missing, in one line."""
+    if os.geteuid() != 0:
+        raise LabUnavailable("the lab needs root: it makes network namespaces and reads the kernel's trace points")
+    missing = [name for name in ("ip", "ss", "tcpdump", "mergecap") if shutil.which(name) is None]
+    if not os.access(emulator_program(), os.X_OK):
+        missing.append(f"{emulator_program()} (deploy/setup.sh lab builds it)")
+    if not Path("/dev/net/tun").exists():
+        missing.append("/dev/net/tun (the kernel's CONFIG_TUN)")
+    if not (tracing.TRACEFS / "events/tcp/tcp_probe").is_dir():
+        missing.append(f"{tracing.TRACEFS}/events/tcp/tcp_probe (tracefs, and the kernel's trace points)")
+    if scenario is not None:
+        if any(t.protocol == "mptcp" for t in scenario.transfers) and not Path("/proc/sys/net/mptcp").is_dir():
+            missing.append("MPTCP in the kernel (CONFIG_MPTCP)")
+        for name in sorted({t.congestion_control for t in scenario.transfers if t.congestion_control}):
+            if not has_congestion_control(name):
+                missing.append(f"the congestion control {name} in the kernel")
+    if missing:
+        raise LabUnavailable(f"missing for the lab: {'; '.join(missing)}")
+
+
+def has_congestion_control(name: str) -> bool:
+    """Asks the kernel, which loads a module where it is one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError as e:
+            if e.errno == errno.ENOENT:
+                return False
+            raise LabFailed(f"congestion control {name}: {e.strerror}") from e
+        return True
+
+
+def started(pid: int) -> str | None:
+    """When a process started, in ticks: with its number, this names one process. None: it is gone, or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
+class Left:
+    """What a killed run would leave behind, and no name tells: written before it is made."""
+
+    FILE = STATE / "left.json"
+
+    def __init__(self) -> None:
+        self.folders: list[str] = []
+        self.processes: list[tuple[int, str]] = []
+
+    def folder(self, path: Path) -> None:
+        self.folders.append(str(path))
+        self.note()
+
+    def process(self, pid: int) -> None:
+        since = started(pid)
+        if since:
+            self.processes.append((pid, since))
+            self.note()
+
+    def note(self) -> None:
+        """For the next start."""
+        partial = self.FILE.with_suffix(".partial")
+        partial.write_text(json.dumps({"folders": self.folders, "processes": self.processes}))
+        partial.replace(self.FILE)
+
+    @classmethod
+    def read(cls) -> Left:
+        found = cls()
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            stored = json.loads(cls.FILE.read_text())
+            found.folders = [str(f) for f in stored["folders"]]
+            found.processes = [(int(pid), str(since)) for pid, since in stored["processes"]]
+        return found
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Nobody else runs the lab on this machine: waits for another run's end."""
+    STATE.mkdir(mode=0o700, exist_ok=True)
+    with open(STATE / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print("another run of the lab is under way on this machine: waiting", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[Left]:
+    """The one run of this machine: cleans before and after."""
+    with locked():
+        clean()
+        left = Left()
+        try:
+            yield left
+        finally:
+            left.note()
+            clean()
+
+
+def namespaces() -> list[str]:
+    """Of the lab."""
+    listed = run(["ip", "netns", "list"]).splitlines()
+    return [line.split()[0] for line in listed if line.startswith(PREFIX)]
+
+
+def clean() -> None:
+    """Ends processes, and removes namespaces, devices, trace instance and folders of a run that did not end."""
+    left = Left.read()
+    ours = [pid for pid, since in left.processes if started(pid) == since]
+    found = namespaces()
+    for name in found:
+        ours += [int(pid) for pid in run(["ip", "netns", "pids", name]).split()]
+    kill(ours)
+    for name in found:
+        run(["ip", "netns", "delete", name])
+    for device in json.loads(run(["ip", "-j", "link", "show"])):
+        if device["ifname"].startswith(DEVICE):
+            run(["ip", "link", "delete", device["ifname"]])
+    tracing.remove()
+    for folder in left.folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    Left.FILE.unlink(missing_ok=True)
+
+
+def kill(pids: list[int]) -> None:
+    """And waits until they are gone: a namespace lives as long as a process in it."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + KILL_S
+    while any(started(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            raise LabFailed(f"processes {pids} do not end")
+        time.sleep(0.01)

@@ -1,0 +1,139 @@
+"""A run: a scenario on real kernels, from the namespaces to a folder of what was captured, traced and counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import machine, namespaces
+from lab.capturing import Capturing
+from lab.emulation import Emulator, configuration, devices, lateness_bound_ns
+from lab.errors import RunInvalid
+from lab.machine import Left
+from lab.tracing import Probe
+from lab.transfers import Transfers
+from rewindow.scenarios import Scenario
+
+FORMAT = 1
+"""Of a run's folder: counts up where readers of older folders would err."""
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Described:
+    """A scenario with the text that it was read from, and where its other files are."""
+
+    scenario: Scenario
+    text: str
+    beside: Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """folder is None where no attempt was valid; invalid says why, for each of those."""
+
+    name: str
+    seed: int
+    folder: Path | None
+    invalid: tuple[str, ...]
+    result: dict[str, Any]
+
+
+def folder_name(scenario: Scenario, seed: int) -> str:
+    return f"{scenario.name}-{seed}"
+
+
+def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS) -> Run:
+    """Repeats a run that the machine disturbed, so many times at most. The folder is there when all of it is."""
+    name = folder_name(described.scenario, seed)
+    target = output / name
+    output.mkdir(parents=True, exist_ok=True)
+    invalid: list[str] = []
+    while len(invalid) < attempts:
+        with machine.alone() as left:
+            partial = output.resolve() / f".{name}.{os.getpid()}"
+            left.folder(partial)
+            partial.mkdir()
+            try:
+                result = _measure(described.scenario, seed, partial, left)
+                result["invalid_attempts"] = invalid
+                _finish(described, partial, target, result)
+                return Run(name, seed, target, tuple(invalid), result)
+            except RunInvalid as e:
+                invalid.append(str(e))
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return Run(name, seed, None, tuple(invalid), {})
+
+
+def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[str, Any]:
+    """One attempt: captures, truth and counts in the folder. RunInvalid where the machine disturbed it."""
+    names = devices(scenario, machine.DEVICE)
+    emulator = Emulator(machine.emulator_program(), folder / "emulator.err")
+    left.process(emulator.pid)
+    probe = capturing = transfers = None
+    try:
+        emulator.configure(configuration(scenario, seed, names))
+        places = namespaces.build(scenario, names)
+        before = {host.name: namespaces.counters(host.name) for host in scenario.hosts}
+        probe = Probe(scenario.transfers, folder / "trace")
+        capturing = Capturing(scenario, folder)
+        transfers = Transfers(scenario)
+        zero_ns = emulator.start()
+        transfers.begin(zero_ns)
+        done = transfers.wait(zero_ns)
+        probe.stop()
+        capturing.stop()
+        after = {host.name: namespaces.counters(host.name) for host in scenario.hosts}
+        dropped = namespaces.dropped_before_the_emulator(places)
+        counted = emulator.stop()
+    finally:
+        for started in (probe, capturing, transfers, emulator):
+            if started is not None:
+                started.kill()
+    rows = probe.write_truth(folder / "truth.csv.gz")
+    (folder / "emulator.json").write_text(json.dumps(counted, indent=1) + "\n")
+    (folder / "emulator.err").unlink()
+    bound_ns = lateness_bound_ns(scenario)
+    if dropped:
+        raise RunInvalid(f"{dropped} packets did not reach the emulator")
+    if counted["lateness_ns"]["p99"] > bound_ns:
+        raise RunInvalid(f"the emulator's p99 lateness was {counted['lateness_ns']['p99']} ns, more than {bound_ns}")
+    return {
+        "format": FORMAT,
+        "scenario": scenario.name,
+        "seed": seed,
+        "kernel": platform.release(),
+        "transfers": done,
+        "truth_rows": rows,
+        "lateness_ns": counted["lateness_ns"],
+        "lateness_bound_ns": bound_ns,
+        "counters": {host: namespaces.counted(before[host], now) for host, now in after.items()},
+    }
+
+
+def _finish(described: Described, partial: Path, target: Path, result: dict[str, Any]) -> None:
+    """What was measured becomes the run's folder, at once."""
+    (partial / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    (partial / "scenario.toml").write_text(described.text)
+    for name in described.scenario.files:
+        shutil.copyfile(described.beside / name, partial / name)
+    partial.rename(target)
+
+
+def is_there(described: Described, target: Path) -> bool:
+    """Has this very scenario been run into this folder? FileExistsError: another one has."""
+    if not target.exists():
+        return False
+    try:
+        same = (target / "scenario.toml").read_text() == described.text
+    except OSError:
+        same = False
+    if not same:
+        raise FileExistsError(f"{target} holds something else than a run of this scenario")
+    return True

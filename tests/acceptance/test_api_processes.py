@@ -1,0 +1,210 @@
+"""The API as several processes, and clients that are slow or say nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.run import Services, stop_process, wait_for
+from tests.conftest import CAPTURES
+
+REQUEST_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def api(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """An API of two processes that waits for requests for two seconds only."""
+    started = Services(tmp_path_factory.mktemp("api"))
+    started.environment = {
+        **services.environment, "REWINDOW_API_PROCESSES": "2", "REWINDOW_REQUEST_S": str(REQUEST_S),
+        "REWINDOW_TEAM_REQUESTS_PER_S": "100",
+    }  # fmt: skip
+    process = started.start_api()
+    yield started
+    stop_process(process)
+
+
+def serving(api: Services) -> list[int]:
+    """The processes that serve: they have the listening socket, and so has the first one, which does not serve."""
+    first = api.processes["api"].pid
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                command = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if parent == first and b"spawn_main" in command:
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+@contextmanager
+def only(api: Services, process: int) -> Iterator[None]:
+    """All processes but this one are stopped: it serves each request."""
+    others = [p for p in serving(api) if p != process]
+    for other in others:
+        os.kill(other, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for other in others:
+            os.kill(other, signal.SIGCONT)
+
+
+def ask(api: Services, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, Any], Any]:
+    """Status, answer, headers."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(api.address + path, data, {"Content-Type": "application/json", **headers})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status, json.loads(response.read() or b"{}"), response.headers
+    except urllib.error.HTTPError as e:
+        with e:
+            return e.code, json.loads(e.read()), e.headers
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_sessions_and_metrics_are_those_of_all(api: Services, token: str) -> None:
+    first, second = serving(api)
+    with only(api, first):
+        status, _, headers = ask(api, "/v1/session", {"token": token}, Origin=api.address)
+        assert status == 201
+        cookie = headers["Set-Cookie"].partition(";")[0]
+    told = []
+    for process in (first, second):
+        with only(api, process):
+            assert ask(api, "/v1/teams/me", Cookie=cookie)[0] == 200
+            with urllib.request.urlopen(f"{api.address}/metrics", timeout=20) as response:
+                told.append(response.read())
+    assert told[0] == told[1]
+    assert b"rewindow_jobs" in told[0]
+    with only(api, second):
+        assert ask(api, "/v1/teams/me")[0] == 401
+
+
+def test_events_reach_the_streams_of_each(api: Services, token: str) -> None:
+    """A capture is uploaded to one process, and deleted by the other: the stream of the first ends."""
+    first, second = serving(api)
+    with only(api, first):
+        request = urllib.request.Request(
+            f"{api.address}/v1/captures", (CAPTURES / "mptcp-ecn.pcap").read_bytes()[:30_000], bearer(token)
+        )
+        with urllib.request.urlopen(request, timeout=20) as response:
+            capture = json.load(response)["id"]
+        url = urllib.request.Request(f"{api.address}/v1/captures/{capture}/events", headers=bearer(token))
+        stream = urllib.request.urlopen(url, timeout=20)
+        assert stream.readline() == b"event: progress\n"
+    with (
+        only(api, second),
+        urllib.request.urlopen(
+            urllib.request.Request(f"{api.address}/v1/captures/{capture}", headers=bearer(token), method="DELETE"),
+            timeout=20,
+        ) as response,
+    ):
+        assert response.status == 204
+    with stream:
+        assert stream.read().startswith(b"data: ")
+
+
+def test_a_process_that_dies_is_succeeded(api: Services, token: str) -> None:
+    before = serving(api)
+    os.kill(before[0], signal.SIGKILL)
+    wait_for("another process", lambda: len(serving(api)) == 2 and before[0] not in serving(api))
+    (other,) = set(serving(api)) - set(before)
+
+    def serves() -> bool:
+        try:
+            with only(api, other):
+                return ask(api, "/v1/captures", **bearer(token))[0] == 200
+        except OSError:
+            return False
+
+    wait_for("it to serve", serves)
+
+
+def test_processes_end_with_the_first_one(services: Services, tmp_path: Path) -> None:
+    """Else they would keep the address from the one that is started next."""
+    own = Services(tmp_path)
+    own.environment = {**services.environment, "REWINDOW_API_PROCESSES": "2"}
+    process = own.start_api()
+    children = serving(own)
+    assert len(children) == 2
+    process.kill()
+    process.wait()
+    wait_for("their end", lambda: not any(Path(f"/proc/{p}").exists() for p in children))
+    with socket.create_server((own.host, own.port)):
+        pass
+
+
+HEAD = b"POST /v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+
+
+def connect(api: Services, sent: bytes) -> socket.socket:
+    s = socket.create_connection((api.host, api.port), 30)
+    s.sendall(sent)
+    return s
+
+
+def rest(s: socket.socket) -> bytes:
+    """What the server still says, until it closes the connection."""
+    found = b""
+    try:
+        while data := s.recv(65536):
+            found += data
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def test_half_open_connections_keep_out_nobody(api: Services, token: str) -> None:
+    with ExitStack() as stack:
+        began = time.monotonic()
+        opened = [stack.enter_context(connect(api, HEAD[: i % len(HEAD)])) for i in range(900)]
+        assert ask(api, "/v1/captures", **bearer(token))[0] == 200
+        assert {rest(s) for s in opened} == {b""}
+        assert time.monotonic() - began >= REQUEST_S
+
+
+def test_a_further_request_that_does_not_come(api: Services) -> None:
+    with connect(api, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") as s:
+        answer = b""
+        while not answer.endswith(b'{"status":"ok"}'):
+            answer += s.recv(65536)
+        began = time.monotonic()
+        s.sendall(b"GET /healthz")
+        assert rest(s) == b""
+        assert time.monotonic() - began >= REQUEST_S
+
+
+def test_a_body_that_does_not_come(api: Services) -> None:
+    with connect(api, HEAD + b"Origin: http://x\r\n\r\n{") as s:
+        answer = rest(s)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the body did not arrive within 2 s" in answer
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_body_that_is_too_large(api: Services, told: bool) -> None:
+    """It is refused before anything parses it, and before all of it is there."""
+    length = b"Content-Length: 1000000000\r\n" if told else b"Transfer-Encoding: chunked\r\n"
+    head = HEAD.replace(b"Content-Length: 100\r\n", length) + b"\r\n"
+    piece = b"10000\r\n" + b"[" * 0x10000 + b"\r\n"
+    with connect(api, head + (b"" if told else piece * 2)) as s:
+        answer = s.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413 ")

@@ -1,0 +1,198 @@
+"""Runs on this machine's kernel, as root. They fail where the kernel lacks what the lab needs.
+
+The links are so slow that a busy machine does not make a run invalid: what may be late is the time of one packet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import rewindow
+from bench.validate import our_rows, score, truth_rows
+from lab import machine, tracing
+from lab.programs import run
+
+SCENARIO = """
+name = "small"
+seconds = 60
+seed = 3
+
+[hosts.client]
+interfaces.one = { address = "10.0.1.1", mtu = 1400 }
+interfaces.two = { address = "10.0.2.1", mtu = 1400 }
+
+[hosts.server]
+interfaces.one = { address = "10.0.1.2", mtu = 1400 }
+interfaces.two = { address = "10.0.2.2", mtu = 1400 }
+
+[hosts.other]
+offload = true
+interfaces.six = { address = "fd00:3::1", mtu = 1400 }
+
+[hosts.peer.interfaces]
+six = { address = "fd00:3::2", mtu = 1400 }
+
+[links.bottleneck]
+rate = "300k"
+delay = "10ms"
+limit = "20 packets"
+
+[links.second]
+rate = "200k"
+delay = "20ms"
+limit = "20 packets"
+
+[[paths]]
+name = "one"
+from = "client.one"
+to = "server.one"
+links = ["bottleneck"]
+
+[[paths]]
+name = "two"
+from = "client.two"
+to = "server.two"
+links = ["second"]
+
+[[paths]]
+name = "six"
+from = "other.six"
+to = "peer.six"
+links = ["second"]
+
+[[transfers]]
+name = "mptcp"
+protocol = "mptcp"
+from = "client"
+to = "server"
+bytes = "90kB"
+congestion_control = "reno"
+
+[[transfers]]
+name = "tcp"
+protocol = "tcp"
+from = "other"
+to = "peer"
+bytes = "30kB"
+congestion_control = "cubic"
+
+[[captures]]
+host = "client"
+
+[[captures]]
+name = "other"
+host = "other"
+"""
+
+WAIT_S = 300
+"""Another run of the lab may be under way on this machine."""
+
+PROGRAM = [sys.executable, "-m", "lab.cli"]
+
+
+def left_on_the_machine() -> list[str]:
+    """Namespaces, devices and the trace instance of the lab."""
+    devices = [d["ifname"] for d in json.loads(run(["ip", "-j", "link", "show"]))]
+    instance = [str(tracing.INSTANCE)] if tracing.INSTANCE.exists() else []
+    return machine.namespaces() + [d for d in devices if d.startswith(machine.DEVICE)] + instance
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = [*PROGRAM, "run", str(scenario), "--output", str(out), "--attempts", "10"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folder = out / "small-3"
+    assert [p.name for p in out.iterdir()] == ["small-3"]
+    assert {p.name for p in folder.iterdir()} == {
+        "capture.pcap", "other.pcap", "truth.csv.gz", "result.json", "emulator.json", "scenario.toml",
+    }  # fmt: skip
+    assert (folder / "scenario.toml").read_text() == SCENARIO
+
+    result = json.loads((folder / "result.json").read_text())
+    found = {t["name"]: t for t in result["transfers"]}
+    assert [(t["bytes"], t["received_bytes"], t["complete"]) for t in found.values()] == [
+        (90_000, 90_000, True), (30_000, 30_000, True),
+    ]  # fmt: skip
+    assert found["tcp"]["congestion_control"] == "cubic"
+    assert {f["local"].rpartition(":")[0] for f in found["mptcp"]["subflows"]} == {"10.0.1.1", "10.0.2.1"}
+    assert {f["congestion_control"] for f in found["mptcp"]["subflows"]} == {"reno"}
+    assert result["counters"]["client"]["MPTcpExtMPJoinSynAckRx"] == 1
+
+    links = {link["name"]: link for link in json.loads((folder / "emulator.json").read_text())["links"]}
+    assert links["bottleneck.forward"]["bytes"] + links["second.forward"]["bytes"] > 120_000
+
+    # The kernel's window at each ACK is the one that the replay finds: the truth's rows are the capture's.
+    truth = truth_rows(folder / "truth.csv.gz")
+    assert sum(len(rows) for rows in truth.values()) == result["truth_rows"]
+    assert {src for src, _ in truth} == {"10.0.1.1", "10.0.2.1", "fd00:3::1"}
+    with rewindow.open(folder / "capture.pcap") as capture:
+        replayed = our_rows(capture.replay(["newreno"]), "newreno")
+    for key in [k for k in truth if k[0].startswith("10.")]:
+        scored = score(replayed[key], truth[key])
+        # The trace point does not tell ACKs of the handshake and of the end as ours do.
+        assert scored.rows >= len(truth[key]) - 6
+        assert scored.exact >= 0.9 * scored.rows
+    with rewindow.open(folder / "other.pcap") as capture:
+        (subflow,) = [s for c in capture.replay(["cubic"]).connections for s in c.subflows]
+        assert (subflow.src, subflow.bytes) == ("fd00:3::1", 30_000)
+    with machine.locked():
+        assert left_on_the_machine() == []
+
+    again = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
+    assert again.stdout.splitlines()[0] == "small-3: is there already"
+
+
+def under_way(scenario: Path, out: Path) -> tuple[subprocess.Popen[bytes], Path, list[int]]:
+    """A run whose data is being traced: its process, its folder so far, the processes in its namespaces."""
+    started = subprocess.Popen([*PROGRAM, "run", str(scenario), "--output", str(out)], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + WAIT_S
+    while not (traced := [p for p in out.glob(".small-3.*/trace") if p.stat().st_size > 0]):
+        assert started.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    names = machine.namespaces()
+    assert set(names) == {"rwlab-client", "rwlab-server", "rwlab-other", "rwlab-other.six", "rwlab-peer"}
+    return started, traced[0].parent, [int(p) for n in names for p in run(["ip", "netns", "pids", n]).split()]
+
+
+def alive(processes: list[int]) -> list[int]:
+    return [pid for pid in processes if machine.started(pid)]
+
+
+def test_the_next_start_cleans_what_a_killed_run_left(scenario: Path, tmp_path: Path) -> None:
+    killed, folder, processes = under_way(scenario, tmp_path / "out")
+    killed.kill()
+    killed.wait()
+    assert len(processes) >= 7  # two transfers have two ends each, three interfaces are captured
+    with machine.alone():
+        assert left_on_the_machine() == []
+        assert alive(processes) == []
+        assert not folder.exists()
+        assert sorted(os.listdir(machine.STATE)) == ["lock"]
+
+
+def test_a_stopped_run_cleans_by_itself(scenario: Path, tmp_path: Path) -> None:
+    stopped, folder, processes = under_way(scenario, tmp_path / "out")
+    stopped.terminate()
+    assert stopped.wait(WAIT_S) == 128 + signal.SIGTERM
+    assert alive(processes) == []
+    assert not folder.exists()
+    with machine.locked():
+        assert left_on_the_machine() == []
+        assert sorted(os.listdir(machine.STATE)) == ["lock"]
