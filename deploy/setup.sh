@@ -140,9 +140,9 @@ case $what in
 test | lab)
 	mkdir -p build
 	PATH="$PWD/.venv/bin:$PATH" sh -c "
-		cmake -S core-c -B build/Lab -G Ninja -DCMAKE_BUILD_TYPE=Release -DREWINDOW_LAB=ON -DREWINDOW_LTO=OFF >build/Lab.log 2>&1 &&
-		cmake --build build/Lab --target rewindow-emulator >>build/Lab.log 2>&1" || {
-		tail -n 40 build/Lab.log >&2
+		cmake -S core-c -B build/Emulator -G Ninja -DCMAKE_BUILD_TYPE=Release -DREWINDOW_LAB=ON -DREWINDOW_LTO=OFF >build/Emulator.log 2>&1 &&
+		cmake --build build/Emulator --target rewindow-emulator >>build/Emulator.log 2>&1" || {
+		tail -n 40 build/Emulator.log >&2
 		exit 1
 	}
 	;;

@@ -175,9 +175,9 @@ class Emulator:
         try:
             printed, _ = self._process.communicate(timeout=ANSWER_S)
             counted: dict[str, Any] = json.loads(printed)
-            lateness = counted["lateness_ns"]
-            assert {"median", "p99", "max", "packets"} <= set(lateness)
-        except (subprocess.TimeoutExpired, OSError, ValueError, KeyError, TypeError, AssertionError) as e:
+            for word in ("median", "p99", "max", "packets"):
+                int(counted["lateness_ns"][word])
+        except (subprocess.TimeoutExpired, OSError, ValueError, KeyError, TypeError) as e:
             raise self._failed("counted nothing") from e
         if self._process.returncode:
             raise self._failed("failed")

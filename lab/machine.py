@@ -31,7 +31,7 @@ CHECKOUT = Path(__file__).parent.parent
 
 def emulator_program() -> Path:
     """REWINDOW_EMULATOR names another one than the checkout's."""
-    return Path(os.environ.get("REWINDOW_EMULATOR") or CHECKOUT / "build" / "Lab" / "lab" / "rewindow-emulator")
+    return Path(os.environ.get("REWINDOW_EMULATOR") or CHECKOUT / "build" / "Emulator" / "lab" / "rewindow-emulator")
 
 
 def check(scenario: Scenario | None = None) -> None:

@@ -89,6 +89,7 @@ def celery_app() -> Celery:
         # so that Redis does not deliver them to it twice. A job that is delivered twice is claimed once all the same.
         worker_enable_prefetch_count_reduction=False,
         broker_connection_retry_on_startup=True,
+        broker_transport="store.broker:Transport",
         broker_transport_options={
             "visibility_timeout": _VISIBILITY_S,
             "unacked_restore_interval": 1,
