@@ -17,6 +17,7 @@ from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from starlette.requests import HTTPConnection
 
 from api.errors import Forbidden, Unauthenticated
 from store.database import async_engine
@@ -45,8 +46,27 @@ Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 
 COOKIE = "rewindow_session"
 
+
+def cookie_name(request: HTTPConnection) -> str:
+    """A browser sends cookies to all ports of a host: those of two services there must have two names."""
+    try:
+        port = urlsplit(f"//{request.headers.get('host', '')}").port
+    except ValueError:  # no number
+        port = None
+    return COOKIE if port is None else f"{COOKIE}_{port}"
+
+
+class _SessionCookie(APIKeyCookie):
+    async def __call__(self, request: HTTPConnection) -> str | None:
+        return request.cookies.get(cookie_name(request))
+
+
 _bearer = HTTPBearer(auto_error=False, description="A token that begins with rw_")
-_cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="Of a browser that has signed in (POST /v1/session)")
+_cookie = _SessionCookie(
+    name=COOKIE,
+    auto_error=False,
+    description="Of a browser that has signed in (POST /v1/session); the name ends with _PORT if the address has one",
+)
 
 
 @dataclass(frozen=True)

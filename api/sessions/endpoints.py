@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from api.bodies import Route
 from api.errors import problem
 from api.schemas import Schema
-from api.security import COOKIE, Session, authenticate, refuse_other_origins
+from api.security import Session, authenticate, cookie_name, refuse_other_origins
 from store.models import BrowserSession, Team, Token
 from store.tokens import new_token, token_hash
 
@@ -54,7 +54,7 @@ async def begin(request: Request, response: Response, session: Session, wanted: 
         insert(BrowserSession).values(hash=token_hash(secret), token_id=caller.token_id, expires_at=expires_at)
     )
     response.set_cookie(
-        COOKIE,
+        cookie_name(request),
         secret,
         max_age=int(LASTS.total_seconds()),
         secure=request.url.scheme == "https",
@@ -70,7 +70,7 @@ async def begin(request: Request, response: Response, session: Session, wanted: 
 async def end(request: Request, response: Response, session: Session) -> None:
     """Signs a browser out. Without a session nothing happens."""
     refuse_other_origins(request)
-    secret = request.cookies.get(COOKIE)
+    secret = request.cookies.get(cookie_name(request))
     if secret:
         await session.execute(delete(BrowserSession).where(BrowserSession.hash == token_hash(secret)))
-    response.delete_cookie(COOKIE, httponly=True, samesite="lax")
+    response.delete_cookie(cookie_name(request), httponly=True, samesite="lax")

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
-from deploy.run import CHECKOUT, Services, stop_process, wait_for
+from deploy.run import CHECKOUT, Services, free_port, redis_program, stop_process, wait_for
 
 BIN = Path(sys.executable).parent
 OWN = ("migrate", "api", "worker", "checker", "sweeper")
@@ -27,7 +28,8 @@ def composed(**environment: str) -> dict[str, Any]:
     """The services as docker-compose reads them, with this environment."""
     done = subprocess.run(
         [BIN / "docker-compose", "-f", "docker-compose.yml", "config", "--format", "json"], cwd=CHECKOUT, check=True,
-        env={"PATH": os.environ["PATH"], "POSTGRES_PASSWORD": "x", **environment}, capture_output=True, text=True,
+        env={"PATH": os.environ["PATH"], "POSTGRES_PASSWORD": "x", "REDIS_PASSWORD": "y", **environment},
+        capture_output=True, text=True,
     )  # fmt: skip
     return dict(json.loads(done.stdout)["services"])
 
@@ -55,6 +57,32 @@ def test_a_store_without_tls_can_be_allowed() -> None:
     for name in OWN:
         assert composed()[name]["environment"]["AWS_ALLOW_HTTP"] == "false"
         assert composed(AWS_ALLOW_HTTP="true")[name]["environment"]["AWS_ALLOW_HTTP"] == "true"
+
+
+def test_redis_asks_for_its_password(tmp_path: Path) -> None:
+    """The command and the health check of compose, here; and the address that the services get."""
+    port = free_port()
+    its = composed(REDIS_PASSWORD="secret")
+    assert its["worker"]["environment"]["REWINDOW_REDIS_URL"] == "redis://:secret@redis:6379/0"
+    shell, option, command = (word.replace("$$", "$") for word in its["redis"]["command"])
+    assert "secret" not in command
+    command = command.replace("redis-server -", f"{redis_program()} - --port {port} --bind 127.0.0.1 --dir {tmp_path}")
+    environment = {"PATH": os.environ["PATH"], **its["redis"]["environment"]}
+    with subprocess.Popen([shell, option, command], env=environment, start_new_session=True) as server:
+        try:
+            client = redis.Redis(port=port, password="secret")
+            wait_for("Redis", lambda: answers(client))
+            with pytest.raises(redis.AuthenticationError):
+                redis.Redis(port=port).ping()
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+
+
+def answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
 
 
 def test_tshark_has_neither_network_nor_secrets_nor_store(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_the_token_stays_nowhere_in_the_browser(stack: Services, token: str, sig
 
     assert json.loads(held()) == [{}, {}, ""]
     (cookie,) = signed_in.context.cookies()
-    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == ("rewindow_session", True, "Lax")
+    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (f"rewindow_session_{stack.port}", True, "Lax")
     assert token not in cookie["value"]
     signed_in.reload()
     expect(signed_in.get_by_text("nothing uploaded yet")).to_be_visible()

@@ -327,6 +327,29 @@ def test_an_expired_token(client_for: Callable[[str], TestClient], services: obj
     assert_problem(client_for(token).get("/v1/captures"), 401, "expired")
 
 
+def test_sessions_of_two_dashboards_on_one_host(application: TestClient, token: str, services: object) -> None:
+    """A browser sends the cookies of both to both."""
+
+    def ask(method: str, port: str, path: str, **kw: Any) -> Any:
+        cookies = "; ".join(f"{n}={v}" for n, v in kept.items())
+        application.cookies.clear()
+        host = {"Host": f"lab.example{port}", "Origin": f"http://lab.example{port}", "Cookie": cookies}
+        response = application.request(method, path, headers=host, **kw)
+        for name, value in response.cookies.items():
+            kept[name] = value
+        return response
+
+    kept: dict[str, str] = {}
+    tokens = {":8000": token, ":8001": make_token(["read"]), "": make_token(["read"])}
+    teams = {p: ask("POST", p, "/v1/session", json={"token": t}).json()["team_id"] for p, t in tokens.items()}
+    assert len(set(teams.values())) == len(kept) == 3
+    for port, team in teams.items():
+        assert ask("GET", port, "/v1/teams/me").json()["id"] == team
+    assert ask("DELETE", ":8001", "/v1/session").status_code == 204
+    assert [ask("GET", p, "/v1/teams/me").status_code for p in teams] == [200, 401, 200]
+    assert ask("GET", ":x", "/v1/teams/me").json()["id"] == teams[""]
+
+
 def test_pages_neither_skip_nor_repeat(client: TestClient) -> None:
     made = []
     for i in range(7):
