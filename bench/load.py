@@ -17,7 +17,8 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -88,23 +89,21 @@ def streams(services: Services, token: str, captures: list[str], count: int) -> 
                 s.close()
 
 
-def rate(clients: list[Client], request: Callable[[Client], object], seconds: float) -> float:
-    """Answers a second, of all clients together."""
+def rate(clients: Sequence[Client], request: Callable[[Client], object], seconds: float) -> float:
+    """Answers a second, of all clients together. The clients are new: the server closes a connection that is idle."""
     end = time.perf_counter() + seconds
-    counts = [0] * len(clients)
 
-    def work(place: int) -> None:
+    def work(client: Client) -> int:
+        count = 0
         while time.perf_counter() < end:
-            request(clients[place])
-            counts[place] += 1
+            request(client)
+            count += 1
+        return count
 
     began = time.perf_counter()
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(clients))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    return sum(counts) / (time.perf_counter() - began)
+    with ThreadPoolExecutor(len(clients)) as threads:
+        count = sum(threads.map(work, clients))
+    return count / (time.perf_counter() - began)
 
 
 def prepare(services: Services, token: str) -> tuple[str, list[str]]:
@@ -130,14 +129,17 @@ def measured(services: Services, options: argparse.Namespace) -> Iterator[str]:
         "series": lambda c: c.ask("GET", f"/v1/connections/{connection}/series"),
         "upload": lambda c: c.upload_another(),
     }
-    clients = [Client(services, token) for _ in range(options.clients)]
+
+    def clients() -> list[Client]:
+        return [Client(services, token) for _ in range(options.clients)]
+
     rows = []
     for name, request in requests.items():
         without, within = [], []
         for _ in range(options.rounds):
-            without.append(rate(clients, request, options.seconds))
+            without.append(rate(clients(), request, options.seconds))
             with streams(services, token, waiting, options.streams):
-                within.append(rate(clients, request, options.seconds))
+                within.append(rate(clients(), request, options.seconds))
         alone, beside = statistics.median(without), statistics.median(within)
         rows.append((name, f"{alone:.0f}", f"{beside:.0f}", f"{beside / alone:.2f}"))
     yield (

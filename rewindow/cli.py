@@ -136,7 +136,7 @@ def _schedulers(args: argparse.Namespace) -> int:
 
 
 def _tally(bottlenecks: Sequence[str]) -> rewindow.FairnessTally:
-    """What --bottleneck asks for: a method, or what is known of the network."""
+    """The tally of fairness for --bottleneck: by a method of detection, or for declared bottlenecks."""
     try:
         if len(bottlenecks) == 1 and bottlenecks[0] in METHODS:
             return rewindow.FairnessTally(method=bottlenecks[0])

@@ -165,7 +165,7 @@ def mutants(manifest: specs.Manifest, plan: Plan) -> list[Mutant]:
 
 
 def chosen_of(every: Sequence[Mutant], sample: int | None, wanted: Callable[[Mutant], bool]) -> list[Mutant]:
-    """Those that are wanted, in their order. sample: only so many of all, the same ones each time."""
+    """The mutants that are wanted, in their order. sample: take only so many of all, the same ones each time."""
     ordered = sorted(every, key=lambda m: hashlib.sha256(m.key.encode()).digest())
     sampled = {m.key for m in ordered[:sample]}
     return [m for m in every if m.key in sampled and wanted(m)]
@@ -429,7 +429,7 @@ def write_survivors(folder: Path, tally: Tally) -> None:
 
 
 def differences_of(tally: Tally, every: set[str], listed: dict[str, dict[str, str]]) -> list[str]:
-    """What is not as listed, and what is too few."""
+    """The differences from the list of survivors, and a share of kills below the least."""
     found = []
     for j in tally.judged:
         entry = listed.get(j.mutant.key)

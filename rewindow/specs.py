@@ -534,14 +534,14 @@ class Config:
 
     @property
     def flags(self) -> list[str]:
-        """What makes the check weaker than its properties say."""
+        """The statements of the configuration that make the check weaker than its properties say."""
         found = {_WEAKENS[k] for k, _ in self.statements if k in _WEAKENS}
         if ("CHECK_DEADLOCK", "FALSE") in [(k, r.strip()) for k, r in self.statements]:
             found.add("no-deadlock")
         return sorted(found)
 
     def constants_text(self) -> str:
-        """What it says of constants."""
+        """The text of the statements that set constants."""
         return "\n".join(rest for keyword, rest in self.statements if keyword in _CONSTANTS)
 
     def constant(self, name: str) -> str | None:
@@ -1049,7 +1049,7 @@ def check_configuration(
 
 
 def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
-    """What is not as the manifest pins it."""
+    """The differences between a run's result and the manifest."""
     differences = [outcome.stopped] if outcome.stopped else []
     if expected.distinct is None:
         if outcome.exit != 0 and not outcome.stopped:
@@ -1119,7 +1119,10 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.
 
 
 def check_manifest(manifest: Manifest) -> Result:
-    """What needs no TLC: every property can fail, every survivor is explained, no check is weaker than it says."""
+    """Checks what needs no TLC.
+
+    Every property can fail, every survivor is explained, and no check is weaker than the manifest says.
+    """
     differences = []
     killed = {m.killed_by for m in manifest.mutants}
     properties: set[str] = set()
@@ -1198,7 +1201,7 @@ REPORTED_CHARACTERS_MAX = 100_000
 
 
 def _xml(text: str) -> str:
-    """What XML can hold of it: names of files and what a specification prints may be anything."""
+    """The text without the characters that XML cannot hold: file names and TLC's output may contain any."""
     cut = text[:REPORTED_CHARACTERS_MAX] + "\n..." if len(text) > REPORTED_CHARACTERS_MAX else text
     return _NOT_XML.sub("\ufffd", cut)
 

@@ -50,6 +50,12 @@ class World:
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(self.pid(name), number)
 
+    def kill_all(self, name: str) -> None:
+        """A process and its children."""
+        for pid in [self.pid(name), *children(self.pid(name))]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def busy_child(self, size: int | None = None) -> int | None:
         """A child of the worker that has fetched a capture; size: one of so many bytes."""
         for pid in children(self.pid("worker")):
@@ -95,9 +101,7 @@ def stopped(pids: list[int]) -> Iterator[None]:
 
 def kill_worker(world: World) -> None:
     until(world.busy_child, 30, "a job runs")
-    for pid in [world.pid("worker"), *children(world.pid("worker"))]:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    world.kill_all("worker")
 
 
 def kill_main_process(world: World) -> None:
@@ -112,17 +116,22 @@ def kill_child(world: World) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def kill_main_process_of_api(world: World) -> None:
+    """Its other processes are left without a parent, and hold the port."""
+    world.kill("api")
+
+
 def kill_sweeper(world: World) -> None:
     world.kill("sweeper")
 
 
 def kill_api(world: World) -> None:
-    """In the middle of an upload of which the store has a part already."""
+    """All its processes, in the middle of an upload of which the store has a part already."""
     head, total = capture(world.uploads.next_number(), packets=10**9), 64 << 20
     connection = world.uploads.client.begin("/v1/captures", total, head + bytes((17 << 20) - len(head)))
     try:
         until(lambda: any(u.parts for u in world.held.unfinished.values()), 20, "a part in the store")
-        world.kill("api")
+        world.kill_all("api")
     finally:
         connection.close()
 
@@ -235,6 +244,7 @@ FAULTS: dict[str, Callable[[World], None]] = {
     "kill -9: a worker with its children": kill_worker,
     "kill -9: a worker's main process": kill_main_process,
     "kill -9: the API in the middle of an upload": kill_api,
+    "kill -9: the API's main process": kill_main_process_of_api,
     "kill -9: the sweeper": kill_sweeper,
     "kill -9: Redis, its data kept": kill_redis,
     "kill -9: Redis, its data lost": wipe_redis,

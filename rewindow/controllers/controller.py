@@ -321,7 +321,7 @@ class Controller:
         lib.rw_controller_observe(self._handle)
 
     def steps(self) -> list[Step]:
-        """Those since observe()."""
+        """The steps since observe() was called."""
         count = ffi.new("uint64_t *")
         rows = lib.rw_controller_transitions(self._handle, count)
         return [step_of(rows[i]) for i in range(count[0])]

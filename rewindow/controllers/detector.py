@@ -134,7 +134,7 @@ class Detector:
         return gathered((i, *self._row(i)) for i, place in enumerate(self._indices) if place is not None)
 
     def statistics(self, path: int) -> dict[str, float]:
-        """What the detector decides by, of one path; times in seconds."""
+        """The statistics of one path by which the detector decides; times in seconds."""
         value = ffi.new("int64_t *")
         found = {}
         for name, (index, scale) in self._statistics.items():

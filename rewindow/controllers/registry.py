@@ -12,10 +12,10 @@ class Option:
     name: str
     default: str
     values: str
-    """What it takes, for people to read."""
+    """The values that the option takes, for people to read."""
     reason: str
     choices: tuple[str, ...] | None
-    """What it takes; None for a number."""
+    """The values that the option takes; None for a number."""
     least: float | None
     most: float | None
     """Bounds of a number, inclusive."""
@@ -29,13 +29,13 @@ class Algorithm:
     formula: str
     deviations: str
     detector: str | None
-    """That places its subflows in sets unless another is chosen; None: it does not use sets."""
+    """The detector that places its subflows in sets, unless the user chooses another; None: it uses no sets."""
     options: tuple[Option, ...]
     callbacks: tuple[str, ...]
-    """Of a controller: those of the contract (rw_control.h) that it has."""
+    """The callbacks of the contract (rw_control.h) that the controller has."""
 
     def as_json(self) -> dict[str, Any]:
-        """What users choose by: without the callbacks, which are how it is built."""
+        """All fields but the callbacks, which say nothing to a user."""
         return {name: value for name, value in asdict(self).items() if name != "callbacks"}
 
 

@@ -1,4 +1,4 @@
-"""Connections and their subflows: the fields that reports, the service and `import rewindow` have of them."""
+"""The fields of connections and subflows, as reports, the service and Python programs get them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Subflow:
     mss_bytes: int
     handshake_rtt_us: int | None
     file: int
-    """Of several captures that are one observation: in which its first packet is, from 0 on."""
+    """The capture that has the first packet, from 0 on, where several captures are one observation."""
     interface: str
-    """`file` and the number of the interface within it: 0.1."""
+    """`file`, a point, and the number of the interface within that capture: 0.1."""
     vantage: str
     send_times: str
     ecn: str
@@ -49,15 +49,15 @@ class Subflow:
     backup: bool
     replayed: bool
     quality: list[str]
-    """What is wrong with it: keys of rewindow.findings.quality.KINDS."""
+    """The findings about this subflow: keys of rewindow.findings.quality.KINDS."""
     verdict: str
     unreliable: list[str]
-    """Results that rest on what is wrong."""
+    """The results that these findings make unreliable."""
     first_unseen_ns: int | None
-    """Since when acknowledged data is missing in the capture."""
+    """The time from which on acknowledged data is missing in the capture."""
     sender_algorithm: SenderAlgorithm
     bottleneck: int | None
-    """Flows of the capture with the same number share one; None: see bottleneck_state."""
+    """Flows of the capture with the same number share a bottleneck; None: see bottleneck_state."""
     bottleneck_state: str
     """not_asked, not_judged (too little data, or too many flows have more), undecided, alone or shared."""
 

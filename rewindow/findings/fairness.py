@@ -29,7 +29,7 @@ class FairnessGroup:
     """Mean goodput of the MPTCP members over that of the TCP members; None without both."""
     declared: bool = False
     method: str = "declared"
-    """What decided that they share it: sbd, declared or interface."""
+    """How the members were found to share it: sbd, declared or interface."""
     kinds: list[str] = field(default_factory=list)
     verdict: str = GOOD
     """The worst verdict on the quality of its members."""

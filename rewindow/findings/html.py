@@ -1,4 +1,4 @@
-"""What notebooks show of results. Every text of a capture is escaped."""
+"""Results as HTML for notebooks. Every text that comes from a capture is escaped."""
 
 from __future__ import annotations
 

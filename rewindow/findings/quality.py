@@ -1,4 +1,4 @@
-"""What is wrong with a capture, since when, and which results that makes unreliable."""
+"""Findings about a capture: their kinds, since when each holds, and the results that it makes unreliable."""
 
 from __future__ import annotations
 

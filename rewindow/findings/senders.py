@@ -1,4 +1,4 @@
-"""What a sender most likely ran: the single-path algorithm whose window its flight equalled most often."""
+"""Names the algorithm that a sender most likely ran: the one whose window equalled the flight most often."""
 
 from __future__ import annotations
 

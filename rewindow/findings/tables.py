@@ -165,7 +165,7 @@ def _whats(wrong: int) -> list[str]:
 
 
 class Senders:
-    """What the senders of subflows most likely ran: few have enough ACKs for an answer of their own."""
+    """The algorithm that each sender most likely ran. Few subflows have enough ACKs for an answer of their own."""
 
     def __init__(self, windows: Mapping[str, Array], count: int) -> None:
         """windows: of each candidate that was replayed, its rows on the subflows."""

@@ -19,7 +19,7 @@ those that RFC 8382 weighs fully (F); docs/decisions/bottlenecks.md has what thi
 _OTHER_FORMATS = (
     b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
 )  # fmt: skip
-"""Captures of other formats that announce themselves: what is missing for them is tshark."""
+"""How captures of other formats begin. rewindow needs tshark to read such a file."""
 
 _PCAPNG_LINK_TYPE_MAX = 0xFFFF
 
@@ -82,7 +82,7 @@ class Capture:
 
         jobs: threads that share the work; what comes out does not depend on it.
 
-        What the core cannot decode, tshark does, the first time; then it is kept until the capture is closed.
+        tshark decodes the packets that the core cannot decode. That happens once; the capture keeps the result.
 
         Raises CaptureUnreadable, UnknownAlgorithm, BadOption, DissectorMissing, DissectorAway, DissectorFailed.
         """
@@ -111,7 +111,7 @@ class Capture:
                 self._replace(e)
 
     def _replace(self, why: NotACapture) -> None:
-        """Puts what tshark finds in a file in the file's place; raises when that is nothing."""
+        """Replaces a file by tshark's output for it. Raises CaptureUnreadable when tshark finds no IP in it."""
         place, file = why.file, self._files[why.file]
         file.seek(0)
         head = file.read(16)
@@ -157,12 +157,12 @@ class Capture:
 
     @property
     def descriptors(self) -> list[int]:
-        """Of the files that the core reads: the captures, decompressed, then what was decoded of them by now."""
+        """The files that the core reads: the decompressed captures, then the packets that tshark has decoded so far."""
         return [f.fileno() for f in (*self._files, *self._copies)]
 
     @property
     def copies(self) -> int:
-        """How many of the descriptors, the last ones, hold records of the captures before them."""
+        """How many of the descriptors, at the end, are of copies: files with records of the captures before them."""
         return len(self._copies)
 
     def replay(
@@ -195,7 +195,7 @@ def open(*sources: Source) -> Capture:
 
 
 def candidates_beside(choices: Sequence[Choice]) -> list[Choice]:
-    """What must be replayed beside these choices, without columns (`hidden`), so that senders can be named."""
+    """The algorithms to replay beside these choices, without columns (`hidden`), so that senders can be named."""
     replayed = {c.name for c in choices if not c.options}
     return [Choice(name, label=f"sender {name}") for name in SENDER_CANDIDATES if name not in replayed]
 
@@ -207,7 +207,7 @@ def _across(bottlenecks: bool | Choice) -> Choice | None:
 
 
 def _decoded_link_type(name: str, file: IO[bytes], link_type: int) -> Dissection | None:
-    """What tshark makes of a capture's packets of one link type; None when it finds no IP in any of them."""
+    """tshark's output for a capture's packets of one link type; None when it finds no IP in any of them."""
     if link_type > _PCAPNG_LINK_TYPE_MAX:
         return None
     with tempfile.TemporaryFile(prefix="rewindow-") as packets:

@@ -58,11 +58,13 @@ class Summary:
 
 @dataclass
 class Decoded:
-    """What the files that the core reads have to do with the captures, where another program decoded some.
+    """How the files that the core reads relate to the captures, where tshark decoded some packets.
 
-    origins: of each file, which capture it comes from. by: link types, and what decoded them.
-    copies: so many of the last files hold records of those before; copied_records: how many were looked at for them.
-    replaced: captures of which the core reads only what was decoded; replaced_records, replaced_link_types: theirs.
+    origins: for each file, the number of its capture. by: the program that decoded each link type.
+    copies: how many files, the last ones, hold records of the files before them; copied_records: how many records
+    tshark read for these copies.
+    replaced: the captures that tshark decoded as a whole; the core reads tshark's output in their place.
+    replaced_records, replaced_link_types: the records and link types of these captures.
     """
 
     origins: list[int]
@@ -100,7 +102,7 @@ class Result:
     acks: pa.Table
     marks: pa.Table
     sets: pa.Table
-    """What detectors of shared bottlenecks found, over time."""
+    """The sets that detectors of shared bottlenecks found, over time."""
     summary: Summary
     connections: list[Connection]
 
@@ -285,7 +287,7 @@ class Replay:
         )
 
     def _link_types(self, s: Any) -> list[str]:
-        """Those of the captures: what stands for a replaced one is raw IP, which the capture need not have been."""
+        """The captures' own link types, also of a replaced capture, which the core reads as raw IP."""
         packets = {s.link_type[i]: s.link_type_packets[i] for i in range(s.link_types)}
         if LINK_TYPE_RAW in packets:
             packets[LINK_TYPE_RAW] -= self._decoded.replaced_records
@@ -397,7 +399,7 @@ class Replay:
         return np.fromiter((lib.rw_replay_monitored_of(self._handle, c) for c in places), np.uint64, len(table))
 
     def conformance(self, connection: int) -> dict[str, Any]:
-        """What the monitor says of a connection: `steps` checked, `violations`, and the `first` of them by row."""
+        """The monitor's result for a connection: `steps` checked, `violations`, and by row the `first` of them."""
         row = ffi.new("rw_violation_row *")
         count, first = 0, None
         for k, choice in enumerate(self.choices):

@@ -1,1 +1,1 @@
-"""What people and other programs are given: text, JSON, CSV, Parquet; uploads to a server."""
+"""Results for people and other programs: text, JSON, CSV, Parquet; uploads to a server."""

@@ -128,7 +128,7 @@ def _endpoints(connections: Sequence[Connection]) -> dict[str, Any]:
 
 
 def write_sets(out: str | BinaryIO, suffix: str, batches: Iterable[Batch]) -> None:
-    """What detectors found, as it comes; suffix: .csv or .parquet."""
+    """Writes the sets that detectors found, batch by batch; suffix: .csv or .parquet."""
     import pyarrow as pa
 
     from rewindow.replays.columns import SETS_SCHEMA

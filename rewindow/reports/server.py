@@ -1,4 +1,4 @@
-"""What a server found in a capture, as text."""
+"""A server's results for a capture, as text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
 
 
 def _server_conformance(connections: Sequence[dict[str, Any]]) -> str:
-    """What the server's monitor found of the controllers' steps. Empty where it looked at none."""
+    """The violations that the server's monitor found in the controllers' steps. Empty where it checked no step."""
     looked = [(c["number"], f) for c in connections if (f := c.get("conformance") or {}).get("steps")]
     lines = [
         f"connection {number}: {found['violations']} of {found['steps']} steps are none of the specifications', the"

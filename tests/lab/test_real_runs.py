@@ -46,7 +46,7 @@ delay = "10ms"
 limit = "20 packets"
 
 [links.second]
-rate = "200k"
+rate = "100k"
 delay = "20ms"
 limit = "20 packets"
 
