@@ -118,25 +118,60 @@ def falls_short(told: str, trusted: bool, s: Score) -> bool:
     return share < least or statistics.median(s.rtt_errors or [0.0]) > 0.02
 
 
-def windows_table(corpus: Path) -> tuple[list[str], list[str]]:
-    """Markdown lines, and which replays fall short."""
-    short = []
+@dataclass
+class Judged:
+    """A data sender of a run, as `compare` found it."""
+
+    run: str
+    endpoint: str
+    send_times: str
+    trusted: bool
+    told: str
+    label: str
+    score: Score
+
+
+def judged(corpus: Path) -> list[Judged]:
+    return [
+        Judged(folder.name, *found)
+        for folder in sorted(p.parent for p in corpus.glob("*/truth.csv.gz"))
+        for found in compare(folder)
+        if found[-1].rows
+    ]
+
+
+def windows_table(senders: Sequence[Judged]) -> list[str]:
+    """Markdown lines, one for each data sender."""
     columns = ("run", "data sender", "send times", "sender told", "replayed", "ACKs", "exact", "outside recovery")
     lines = ["| " + " | ".join((*columns, "within one", "median error", "median srtt error")) + " |"]
     lines.append("|---|---|---|---|---|---:|---:|---:|---:|---:|---:|")
-    for folder in sorted(p.parent for p in corpus.glob("*/truth.csv.gz")):
-        for endpoint, send_times, trusted, told, label, s in compare(folder):
-            if s.rows:
-                rtt = f"{statistics.median(s.rtt_errors):.4%}" if s.rtt_errors else "–"
-                lines.append(
-                    f"| {folder.name} | {endpoint} | {send_times} | {told} | {label} | {s.rows} | "
-                    f"{s.exact / s.rows:.2%} | {s.outside_exact / max(s.outside, 1):.2%} | "
-                    f"{s.within_one / s.rows:.2%} | "
-                    f"{statistics.median(s.errors):.2%} | {rtt} |"
-                )
-                if falls_short(told, trusted, s):
-                    short.append(f"{folder.name} {endpoint}")
-    return lines, short
+    for j in senders:
+        s = j.score
+        rtt = f"{statistics.median(s.rtt_errors):.4%}" if s.rtt_errors else "–"
+        lines.append(
+            f"| {j.run} | {j.endpoint} | {j.send_times} | {j.told} | {j.label} | {s.rows} | "
+            f"{s.exact / s.rows:.2%} | {s.outside_exact / max(s.outside, 1):.2%} | {s.within_one / s.rows:.2%} | "
+            f"{statistics.median(s.errors):.2%} | {rtt} |"
+        )
+    return lines
+
+
+def networks_table(senders: Sequence[Judged]) -> list[str]:
+    """Markdown lines, one for each run, with the sender that is told least exactly; the last line is of all."""
+    runs: dict[str, list[Judged]] = {}
+    for j in senders:
+        runs.setdefault(j.run, []).append(j)
+    columns = ("run", "senders", "of them unknown", "ACKs of the others", "exact", "within one", "least exact sender")
+    lines = ["| " + " | ".join(columns) + " |", "|---|---:|---:|---:|---:|---:|---:|"]
+    for run, found in [*runs.items(), ("**all**", list(senders))]:
+        told = [j.score for j in found if j.told != "unknown"]
+        rows = sum(s.rows for s in told)
+        shares = ["–"] * 3
+        if rows:
+            counted = (sum(s.exact for s in told) / rows, sum(s.within_one for s in told) / rows)
+            shares = [f"{share:.2%}" for share in (*counted, min(s.exact / s.rows for s in told))]
+        lines.append(f"| {run} | {len(found)} | {len(found) - len(told)} | {rows} | {' | '.join(shares)} |")
+    return lines
 
 
 def write(name: str, text: str) -> None:
@@ -151,13 +186,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="validate", description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--write", action="store_true", help="also put the tables into docs/validation.md")
+    parser.add_argument("--networks", action="store_true", help="a line for each run only; no bottlenecks")
     chosen = parser.parse_args(arguments)
-    lines, short = windows_table(chosen.corpus)
-    found, more = bottlenecks.report(chosen.corpus)
-    print("\n".join(lines), found, sep="\n\n")
-    if chosen.write:
-        write("windows", "\n".join(lines))
-        write("bottlenecks", found)
+    senders = judged(chosen.corpus)
+    short = [f"{j.run} {j.endpoint}" for j in senders if falls_short(j.told, j.trusted, j.score)]
+    more: list[str] = []
+    if chosen.networks:
+        parts = {"networks": "\n".join(networks_table(senders))}
+    else:
+        found, more = bottlenecks.report(chosen.corpus)
+        parts = {"windows": "\n".join(windows_table(senders)), "bottlenecks": found}
+    print(*parts.values(), sep="\n\n")
+    for name, text in parts.items() if chosen.write else ():
+        write(name, text)
     for name in short + more:
         print(f"falls short of the goal: {name}", file=sys.stderr)
     return 1 if short or more else 0
