@@ -74,6 +74,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     page.screenshot(path=SCREENSHOTS / "capture.png")
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
     expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    expect(page.locator(".crumbs")).to_have_text("captures / mptcp-two-subflows.pcap / connection 1")
     assert lines(page) == 4, "one line for each algorithm and subflow"
     assert {(27, 138, 90), (163, 134, 26)} <= drawn_colours(page), "uncoupled and tccc are drawn"
     for mark in ("fast retransmit", "joins"):
