@@ -57,7 +57,7 @@ def other(client_for: Client) -> TestClient:
     return client_for(make_token(["read", "write", "admin"]))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_jobs(services: Services) -> Callable[[], None]:
     """Runs what waits, in this process: the task's own body."""
     from sqlalchemy import select
