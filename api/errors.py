@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from obstore.exceptions import BaseError as StoreError
 from pydantic import Field
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
@@ -220,6 +220,13 @@ def install(app: FastAPI) -> None:
     async def store_away(request: Request, e: Exception) -> JSONResponse:
         log.warning("request.unavailable", path=request.url.path, reason=str(e).partition("\n")[0])
         return _render(503, "the object store does not answer, or takes nothing at the moment", {"Retry-After": "5"})
+
+    @app.exception_handler(DataError)
+    async def unstorable(request: Request, e: DataError) -> JSONResponse:
+        """PostgreSQL's texts hold any character but this one."""
+        if "NUL (0x00)" in str(e.orig):
+            return _render(422, "a text holds the character NUL (U+0000), which cannot be stored")
+        return await unexpected(request, e)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, e: Exception) -> JSONResponse:

@@ -241,3 +241,9 @@ def test_signing_in_with_a_wrong_token(application: TestClient) -> None:
     assert_problem(answer, 401, "unknown, expired or revoked")
     assert "set-cookie" not in answer.headers
     assert_problem(application.post("/v1/session", json={"token": "rw_wrong"}), 403, "own pages")
+
+
+def test_a_text_that_postgresql_cannot_hold(client: TestClient) -> None:
+    """The character NUL is refused; it is no fault of the server's."""
+    team = client.get("/v1/teams/me").json()["id"]
+    assert_problem(client.post(f"/v1/teams/{team}/tokens", json={"name": "a\0b"}), 422, "NUL")
