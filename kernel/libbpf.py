@@ -203,7 +203,9 @@ class Object:
         if status < 0:
             lines = _ffi.string(self._log).decode(errors="replace").strip().splitlines()
             said = [line for line in lines if not line.startswith("processed ")]
-            raise LoadFailed(f"the kernel refuses it ({os.strerror(-status)}): {said[-1] if said else 'no reason given'}")
+            raise LoadFailed(
+                f"the kernel refuses it ({os.strerror(-status)}): {said[-1] if said else 'no reason given'}"
+            )
 
     def map(self, name: str) -> Map:
         """After `load`; as long as the object is open."""

@@ -166,7 +166,7 @@ def _remove(folder: Path) -> None:
 
 
 def unload(controller: Controller) -> int:
-    """Nobody may choose it any more. Returns how many subflows still use it: the kernel keeps it until they are closed."""
+    """Nobody may choose it any more. Returns how many subflows still use it: the kernel keeps it until they close."""
     check()
     folder = PINNED / controller.kernel_name
     with _locked():

@@ -72,7 +72,14 @@ def build(chosen: Controller) -> Path:
         raise KernelUnavailable(f"missing: {COMPILER} (deploy/setup.sh kernel installs it)")
     chosen.object.parent.mkdir(parents=True, exist_ok=True)
     words = [COMPILER, "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-std=gnu11", "-ffreestanding"]
-    words += ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-Wno-unused-function", "-Wno-unused-parameter"]
+    words += [
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-missing-field-initializers",
+        "-Wno-unused-function",
+        "-Wno-unused-parameter",
+    ]
     words += [f"-I{CHECKOUT / 'core-c' / 'include'}", f"-I{CONTROLLERS}", f"-I{GLUE.parent}"]
     words += [f'-DRW_CONTROL_FILE="{chosen.source.name}"', f"-DRW_CONTROL={chosen.symbol}"]
     words += [f'-DRW_KERNEL_NAME="{chosen.kernel_name}"', f"-DRW_HAS_ECE={int(chosen.has_ece)}"]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * rewindow: replays captures of TCP and Multipath TCP and computes, at every ACK, the window that each congestion
  * controller would have chosen.

@@ -43,7 +43,7 @@ extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 /* The loader's. */
 const volatile struct {
 	__s64 option[RW_MAX_OPTIONS]; /* in the order of the controller's table */
-	__u64 ns_per_tick;            /* of the kernel's clock; 0: not known, and the controller hears of no idle time */
+	__u64 ns_per_tick; /* of the kernel's clock; 0: not known, and the controller hears of no idle time */
 } settings SEC(".rodata.settings");
 
 /* What the kernel's socket and the controller's path had when they were last the same, and what an undo needs. */
@@ -92,8 +92,8 @@ struct {
 
 struct {
 	__u64 joined, left; /* subflows */
-	__u64 refused;      /* subflows without a place: the kernel's Reno runs instead */
-	__u64 missed;       /* events during which another processor held the connection for too long */
+	__u64 refused; /* subflows without a place: the kernel's Reno runs instead */
+	__u64 missed; /* events during which another processor held the connection for too long */
 	__u64 losses, timeouts, undone;
 	__u64 untraced; /* steps for which the trace had no room */
 } counts SEC(".data.counts");
@@ -137,13 +137,11 @@ static __always_inline struct seat *seat_of(struct sock *sk)
 static __always_inline __u64 key_of(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	if (!tp->is_mptcp)
+	if (!bpf_core_type_exists(struct mptcp_sock) || !tp->is_mptcp)
 		return (__u64)sk;
-	struct mptcp_subflow_context *subflow =
-	    bpf_rdonly_cast(((struct inet_connection_sock *)sk)->icsk_ulp_data,
-			    bpf_core_type_id_kernel(struct mptcp_subflow_context));
-	struct mptcp_sock *connection =
-	    bpf_rdonly_cast(subflow->conn, bpf_core_type_id_kernel(struct mptcp_sock));
+	struct mptcp_subflow_context *subflow = bpf_rdonly_cast(((struct inet_connection_sock *)sk)->icsk_ulp_data,
+								bpf_core_type_id_kernel(struct mptcp_subflow_context));
+	struct mptcp_sock *connection = bpf_rdonly_cast(subflow->conn, bpf_core_type_id_kernel(struct mptcp_sock));
 	return connection->token;
 }
 
@@ -151,7 +149,7 @@ static __always_inline __u64 key_of(struct sock *sk)
  * Subflows on other processors may have events at the same time. Interrupts are off while a connection is held, so its holder is
  * never one that this processor has interrupted. No bpf_spin_lock: the verifier allows no calls of global functions under one.
  */
-enum { HOLD_TRIES = 1 << 14 };
+enum { HOLD_TRIES = 1 << 17 };
 
 static long try_to_hold(__u32 tries, struct shared **s)
 {
@@ -188,7 +186,7 @@ static __always_inline void copy(void *to, const void *from, __u32 bytes)
 _Static_assert(RW_MAX_PATHS == 8, "BOUNDED");
 
 #define TELLS_OF_PATH(event)                                                                                           \
-	RW_CALL int tell_##event(struct rw_connection *c RW_NEVER_NULL, __u32 path)                                       \
+	RW_CALL int tell_##event(struct rw_connection *c RW_NEVER_NULL, __u32 path)                                    \
 	{                                                                                                              \
 		BOUNDED(path);                                                                                         \
 		if (RW_CONTROL.event)                                                                                  \
@@ -196,7 +194,7 @@ _Static_assert(RW_MAX_PATHS == 8, "BOUNDED");
 		return 0;                                                                                              \
 	}
 #define TELLS_OF_ACK(event)                                                                                            \
-	RW_CALL int tell_##event(struct rw_connection *c RW_NEVER_NULL, const struct rw_ack *told RW_NEVER_NULL)             \
+	RW_CALL int tell_##event(struct rw_connection *c RW_NEVER_NULL, const struct rw_ack *told RW_NEVER_NULL)       \
 	{                                                                                                              \
 		struct rw_ack ack = *told;                                                                             \
 		BOUNDED(ack.path);                                                                                     \
@@ -231,8 +229,8 @@ RW_CALL int tell_idle(struct rw_connection *c RW_NEVER_NULL, __u32 path, __s64 n
 	return 0;
 }
 
-RW_CALL int write_step(const struct shared *s RW_NEVER_NULL, __u32 path, __u32 kind, const struct rw_ack *ack RW_NEVER_NULL,
-		       __u64 time_ns)
+RW_CALL int write_step(const struct shared *s RW_NEVER_NULL, __u32 path, __u32 kind,
+		       const struct rw_ack *ack RW_NEVER_NULL, __u64 time_ns)
 {
 	struct step *step = bpf_ringbuf_reserve(&steps, sizeof *step, 0);
 	BOUNDED(path);
@@ -260,7 +258,8 @@ RW_CALL int write_step(const struct shared *s RW_NEVER_NULL, __u32 path, __u32 k
 
 static __always_inline __u64 now_ns(const struct tcp_sock *tp) { return tp->tcp_mstamp * NS_PER_US; }
 
-static __always_inline void stepped_by(const struct tcp_sock *tp, const struct shared *s, __u32 kind, const struct rw_ack *ack)
+static __always_inline void stepped_by(const struct tcp_sock *tp, const struct shared *s, __u32 kind,
+				       const struct rw_ack *ack)
 {
 	if (now_ns(tp) < tracing.until_ns)
 		write_step(s, ack->path, kind, ack, now_ns(tp));
@@ -440,7 +439,7 @@ void BPF_PROG(rw_init, struct sock *sk)
 	unsigned long flags;
 	__u64 key = key_of(sk);
 	__u32 place = 0, path = RW_MAX_PATHS;
-	__u32 mss_bytes = tp->mss_cache - (tp->is_mptcp ? MPTCP_DATA_OPTION_BYTES : 0);
+	__u32 mss_bytes = tp->mss_cache - (key == (__u64)sk ? 0 : MPTCP_DATA_OPTION_BYTES);
 	seat->place_1 = 0;
 	bpf_local_irq_save(&flags);
 	struct shared *s = known_connection(key, &place);
@@ -496,10 +495,7 @@ void BPF_PROG(rw_release, struct sock *sk)
 #if RW_HAS_ECE
 /* Before what the ACK covers is taken off the queue: does it report a mark? */
 SEC("struct_ops")
-void BPF_PROG(rw_in_ack_event, struct sock *sk, __u32 flags)
-{
-	seat_of(sk)->echo = flags & CA_ACK_ECE;
-}
+void BPF_PROG(rw_in_ack_event, struct sock *sk, __u32 flags) { seat_of(sk)->echo = flags & CA_ACK_ECE; }
 #endif
 
 /*
@@ -663,7 +659,8 @@ void BPF_PROG(rw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	struct tcp_sock *tp = tcp_of(sk);
 	unsigned long flags;
 	__u32 path;
-	if (event != CA_EVENT_TX_START && event != CA_EVENT_CWND_RESTART && event != CA_EVENT_COMPLETE_CWR && event != CA_EVENT_LOSS)
+	if (event != CA_EVENT_TX_START && event != CA_EVENT_CWND_RESTART && event != CA_EVENT_COMPLETE_CWR &&
+	    event != CA_EVENT_LOSS)
 		return;
 	struct shared *s = connection_of(sk, &path);
 	if (!s)

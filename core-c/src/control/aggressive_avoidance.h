@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Aggressive Congestion Avoidance (TCCC paper, Algorithm 2, eq. 6 and 8), over all subflows or over one set of them.
  *
@@ -68,7 +69,8 @@ _Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 	     0,                                                                                                        \
 	     0}
 
-RW_CALL uint64_t aca_step_q40(const struct rw_connection *c RW_NEVER_NULL, const struct rw_path *p RW_NEVER_NULL, uint32_t group)
+RW_CALL uint64_t aca_step_q40(const struct rw_connection *c RW_NEVER_NULL, const struct rw_path *p RW_NEVER_NULL,
+			      uint32_t group)
 {
 	if (!rw_counts(p))
 		return rw_reno_step_q40(p->cwnd_q16);

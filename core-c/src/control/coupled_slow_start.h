@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, as docs/paper-notes.md resolves them (C-1 to C-24).
  *
@@ -194,7 +195,8 @@ RW_INLINE void css_exit(struct rw_connection *c)
 }
 
 /* alpha^(R_r/min R) - 1, Q32. */
-RW_CALL uint64_t css_growth_q32(const struct rw_connection *c RW_NEVER_NULL, const struct rw_path *p RW_NEVER_NULL, uint64_t rtt_min_ns)
+RW_CALL uint64_t css_growth_q32(const struct rw_connection *c RW_NEVER_NULL, const struct rw_path *p RW_NEVER_NULL,
+				uint64_t rtt_min_ns)
 {
 	uint64_t alpha = c->word[WORD_ALPHA_Q32], one = (uint64_t)1 << 32;
 	uint64_t rtt = p->word[PATH_RTT_NS];

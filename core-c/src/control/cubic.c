@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * CUBIC. mode=paper is RFC 9438: cubic_rfc9438.h. mode=kernel, here, is the form that Linux runs: integer
  * windows, K in 1/1024 s, the smallest delay in the look-ahead, the Reno-friendly window by credit. HyStart

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * CUBIC as RFC 9438 has it (sections 4.1 to 4.7), which mode=paper runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * DWC: dynamic window coupling (Hassayoun et al. 2011, as far as the SB-CC paper, I-II, restates it).
  * A detector groups subflows that lost, or whose delay rose, in the same period.

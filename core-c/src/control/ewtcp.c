@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * EWTCP: equally weighted TCP (Honda et al. 2009, in the form of TCCC's Table II).
  *

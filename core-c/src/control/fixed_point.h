@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Integer arithmetic for controllers: bounded, without 128-bit types, so that it also compiles for BPF. */
 #ifndef RW_FIXED_POINT_H
 #define RW_FIXED_POINT_H
@@ -258,7 +259,8 @@ RW_INLINE uint64_t rw_quad_q27(const struct rw_path *p, uint64_t rtt_min_ns)
 }
 
 /* Returns how many paths there are in the sums. */
-RW_CALL uint32_t rw_add_up(const struct rw_connection *c RW_NEVER_NULL, uint32_t group, struct rw_sums *sums RW_NEVER_NULL)
+RW_CALL uint32_t rw_add_up(const struct rw_connection *c RW_NEVER_NULL, uint32_t group,
+			   struct rw_sums *sums RW_NEVER_NULL)
 {
 	struct rw_sums t = {0, 0, 0, 0, UINT64_MAX, 0};
 	/* The same in short: most flows are plain TCP. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * OLIA: opportunistic linked increases (Khalili et al. 2013, draft-khalili-mptcp-congestion-control); olia.h has the rule.
  *
@@ -33,8 +34,9 @@ RW_CALL uint64_t module_sum(const struct rw_connection *c RW_NEVER_NULL, uint32_
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *k = &c->path[i];
 		if (rw_counts(k))
-			sum += rw_min64(rw_multiply_divide(module_window(k, own) << MODULE_SCALE, own->srtt_ns, k->srtt_ns),
-					(uint64_t)1 << 60);
+			sum += rw_min64(
+			    rw_multiply_divide(module_window(k, own) << MODULE_SCALE, own->srtt_ns, k->srtt_ns),
+			    (uint64_t)1 << 60);
 	}
 	return sum;
 }

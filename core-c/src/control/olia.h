@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * OLIA's increase (Khalili et al. 2013), over all subflows or over one set of them.
  *
@@ -108,8 +109,8 @@ RW_CALL uint32_t rw_olia_standing(const struct rw_path *p RW_NEVER_NULL, const s
 }
 
 /* 1/alpha_r, which has its sign; 0 where alpha_r is 0. whole: windows are compared in whole segments. */
-RW_CALL int32_t rw_olia_inverse_alpha(const struct rw_connection *c RW_NEVER_NULL, uint32_t path, uint32_t group, int64_t rule,
-				      int whole)
+RW_CALL int32_t rw_olia_inverse_alpha(const struct rw_connection *c RW_NEVER_NULL, uint32_t path, uint32_t group,
+				      int64_t rule, int whole)
 {
 	uint64_t mask = whole ? ~(RW_Q16_ONE - 1) : ~(uint64_t)0, most = rw_olia_largest_q16(c, group, mask);
 	const struct rw_path *best = &c->path[rw_olia_best(c, group, rule) % RW_MAX_PATHS];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Estimates of a slow-start threshold, one for each path in its first slow start.
  *

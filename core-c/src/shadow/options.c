@@ -188,8 +188,8 @@ uint32_t rw_detector_find(const char *name)
 }
 
 /* A table's defaults, then what was chosen from it. */
-static rw_status read_options(const char *owner, const struct rw_option *table, const rw_choice *choice, int64_t *option,
-			      rw_error *error)
+static rw_status read_options(const char *owner, const struct rw_option *table, const rw_choice *choice,
+			      int64_t *option, rw_error *error)
 {
 	memset(option, 0, RW_MAX_OPTIONS * sizeof *option);
 	rw_status status = read_defaults(owner, table, option, error);
