@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-kernel bench-storing bench-load chaos profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -57,6 +57,10 @@ bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes
 bench-storing: ## what the service needs to store a capture, beside the command line; OPTIONS="--runs 1"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.storing $(OPTIONS)
+
+bench-kernel: ## what controllers cost in this machine's kernel, beside its reno and cubic, as root; OPTIONS="--seconds 10"
+	@deploy/setup.sh kernel
+	@$(PYTHON) -m bench.kernel $(OPTIONS)
 
 bench-load: ## how fast the API answers with and without 200 event streams open; OPTIONS="--rounds 1"
 	@deploy/setup.sh bench

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import functools
 import os
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +47,9 @@ void *bpf_map__attach_struct_ops(const void *map);
 void bpf_link__disconnect(void *link);
 int bpf_link__destroy(void *link);
 int bpf_obj_get(const char *path);
+int bpf_prog_get_next_id(uint32_t id, uint32_t *next_id);
+int bpf_prog_get_fd_by_id(uint32_t id);
+int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *bytes);
 int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
 int bpf_map_lookup_elem(int fd, const void *key, void *value);
 int bpf_map_delete_elem(int fd, const void *key);
@@ -84,6 +88,32 @@ def kernel_functions(names: tuple[str, ...]) -> dict[str, bool]:
         return {name: lib.btf__find_by_name_kind(btf, name.encode(), _FUNCTION) > 0 for name in names}
     finally:
         lib.btf__free(btf)
+
+
+_PROGRAM_INFO = struct.Struct("=64x16s112xQQ")
+"""The kernel's struct bpf_prog_info, as far as is read: name, run_time_ns, run_cnt."""
+
+
+def program_costs(prefix: str) -> dict[str, tuple[int, int]]:
+    """Nanoseconds and calls of each loaded program whose name begins so, without the prefix; counted while
+    kernel.bpf_stats_enabled is 1."""
+    lib, found = _library(), dict[str, tuple[int, int]]()
+    number, size, info = _ffi.new("uint32_t *"), _ffi.new("uint32_t *"), _ffi.new("char[]", _PROGRAM_INFO.size)
+    while lib.bpf_prog_get_next_id(number[0], number) == 0:
+        fd = lib.bpf_prog_get_fd_by_id(number[0])
+        if fd < 0:
+            continue  # it was unloaded meanwhile
+        try:
+            _ffi.memmove(info, bytes(_PROGRAM_INFO.size), _PROGRAM_INFO.size)
+            size[0] = _PROGRAM_INFO.size
+            _checked(lib.bpf_obj_get_info_by_fd(fd, info, size), "a program is not described")
+        finally:
+            os.close(fd)
+        name, time_ns, calls = _PROGRAM_INFO.unpack(bytes(_ffi.buffer(info)))
+        text = name.rstrip(b"\0").decode()
+        if text.startswith(prefix):
+            found[text.removeprefix(prefix)] = (time_ns, calls)
+    return found
 
 
 def _checked(status: int, what: str) -> int:
