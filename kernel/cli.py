@@ -8,11 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import rewindow
-from kernel import loaded
+from kernel import loaded, tracing
 from kernel.errors import KernelError
 from kernel.toolchain import build, controller, controllers
+from rewindow.conformance import step_files
+
+SPECIFIED = ("css", "tccc", "tccc+")
+"""Whose windows a specification speaks of."""
 
 DONE, USAGE, FAILED = 0, 2, 4
 
@@ -56,6 +61,33 @@ def _unload(args: argparse.Namespace) -> None:
         print(f"{chosen.kernel_name} is unloaded" + (f"; {using} subflows use it until they close" if using else ""))
 
 
+def _trace(args: argparse.Namespace) -> None:
+    chosen = controller(args.name)
+    if chosen.name not in SPECIFIED:
+        raise rewindow.BadOption(f"{chosen.name}: no specification speaks of it; one does of {', '.join(SPECIFIED)}")
+    options = {k: v for k, v in loaded.status(chosen).options().items() if k != "mode"}
+    steps = tracing.Steps(chosen.name)
+    found = steps.of(tracing.records(chosen, args.seconds))
+    output = Path(args.output)
+    partial = output.with_name(f".{output.name}")
+    try:
+        count = step_files.write(partial, rewindow.Choice(chosen.name, dict(options)), found)
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)
+    print(
+        f"{count} steps of {steps.connections} connections in {args.output}; "
+        f"{steps.unknown} steps of connections that had begun before are left out"
+    )
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 86_400:
+        raise ValueError
+    return number
+
+
 def _count(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 1 << 20:
@@ -89,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
     unload = commands.add_parser("unload", help="take one away; without NAME, each")
     unload.add_argument("name", nargs="?", metavar="NAME")
     unload.set_defaults(command=_unload)
+    trace = commands.add_parser("trace", help="write down what a loaded one does, for `rewindow specs trace --steps`")
+    trace.add_argument("name", metavar="NAME")
+    trace.add_argument("--seconds", type=_seconds, default=60.0, help="how long, or until Ctrl-C (%(default)s)")
+    trace.add_argument("--output", required=True, metavar="FILE", help="gets the steps; compressed if it ends in .gz")
+    trace.set_defaults(command=_trace)
     return parser
 
 

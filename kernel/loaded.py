@@ -190,10 +190,14 @@ def _status(controller: Controller) -> Status:
     with libbpf.Map.pinned(folder / _MAPS[_SETTINGS]) as found:
         *numbers, _ = _SETTINGS_FORM.unpack(found.read(_KEY, _SETTINGS_FORM.size) or b"")
     with libbpf.Map.pinned(folder / _MAPS[_COUNTS]) as found:
-        counts = Counts(*_COUNTS_FORM.unpack(found.read(_KEY, _COUNTS_FORM.size) or b""))
+        counts = read_counts(found)
     with libbpf.Map.pinned(folder / _MAPS["places"]) as found:
         connections = sum(1 for _ in found.keys(8))
     return Status(controller, _is_registered(controller), tuple(numbers), connections, counts)
+
+
+def read_counts(counts: libbpf.Map) -> Counts:
+    return Counts(*_COUNTS_FORM.unpack(counts.read(_KEY, _COUNTS_FORM.size) or b""))
 
 
 def _is_registered(controller: Controller) -> bool:

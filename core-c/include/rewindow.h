@@ -583,6 +583,7 @@ typedef struct rw_word_info {
 	uint8_t fraction_bits;
 	uint8_t is_signed;
 	uint8_t of_set; /* of a path, and only while that is in a set */
+	uint8_t place; /* among the words of the connection, or of each path, as rw_control.h has them */
 } rw_word_info;
 
 /* index counts from 0; the name is null after the last. */

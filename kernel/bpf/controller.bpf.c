@@ -688,10 +688,9 @@ void BPF_PROG(rw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		} else {
 			settle(tp, s);
 			pull(tp, s, path);
-			if (f->cwnd == f->ssthresh) { /* a reduction ends at ssthresh, with its fraction */
+			if (f->cwnd == f->ssthresh) /* a reduction ends at ssthresh, with its fraction */
 				p->cwnd_q16 = p->ssthresh_q16;
-				stepped(tp, s, RW_TRANSITION_MACHINERY, path);
-			}
+			stepped(tp, s, RW_TRANSITION_MACHINERY, path);
 		}
 		let_go(s);
 	}
@@ -713,17 +712,17 @@ void BPF_PROG(rw_set_state, struct sock *sk, __u8 state)
 		struct subflow *f = &s->subflow[path];
 		__u8 recovering = state == TCP_CA_CWR || state == TCP_CA_Recovery;
 		settle(tp, s);
+		if (recovering != p->recovering) {
+			p->recovering = recovering;
+			stepped(tp, s, RW_TRANSITION_MACHINERY, path);
+		}
 		if (state == TCP_CA_Loss) { /* the kernel has set the window, to one segment more than is in flight */
 			f->cwnd = tp->snd_cwnd;
 			p->cwnd_q16 = (__u64)f->cwnd << 16;
 			p->cwnd_rem_q40 = 0;
 			p->cwnd_cnt = 0;
-			p->recovering = 0;
 			stepped(tp, s, f->timed_out ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path);
 			f->timed_out = 0;
-		} else if (recovering != p->recovering) {
-			p->recovering = recovering;
-			stepped(tp, s, RW_TRANSITION_MACHINERY, path);
 		}
 		let_go(s);
 	}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,9 +19,11 @@ from pathlib import Path
 import pytest
 
 import rewindow
-from kernel import cli, loaded, toolchain
+from kernel import cli, libbpf, loaded, toolchain
 from kernel.errors import LoadFailed, NotLoaded
 from lab import machine
+from rewindow.conformance import step_files
+from rewindow.controllers.steps import Step
 
 NAMES = [c.name for c in toolchain.controllers()]
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -198,3 +201,35 @@ def test_nobody_but_root_may_load() -> None:
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, capture_output=True, text=True, cwd=machine.CHECKOUT)
     assert (done.returncode, done.stderr.strip()) == (4, "loading a controller into the kernel needs root")
+
+
+def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
+    """Steps of connections that begin meanwhile, from the join to the leave; nobody's after it."""
+    tccc, path = toolchain.controller("tccc"), tmp_path / "tccc.steps"
+    loaded.load(tccc, {"con_ssthresh": "1000"})
+    with connected(tccc.kernel_name) as (sender, receiver):
+        tracing = subprocess.Popen(
+            [sys.executable, "-m", "kernel.cli", "trace", "tccc", "--seconds", "600", "--output", str(path)],
+            cwd=machine.CHECKOUT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            switch = loaded.PINNED / tccc.kernel_name / "tracing"
+            with libbpf.Map.pinned(switch) as until:
+                wait_for(lambda: until.read(bytes(4), 8) != bytes(8))
+            with connected(tccc.kernel_name, MPTCP) as (second, its_receiver):
+                assert carry(second, its_receiver, 64) == 64 * len(BLOCK)
+            wait_for(lambda: loaded.status(tccc).connections == 1)
+            assert carry(sender, receiver, 16) == 16 * len(BLOCK)
+        finally:
+            tracing.send_signal(signal.SIGINT)
+            said, _ = tracing.communicate(timeout=WAIT_S)
+    choice, *steps = step_files.read(path)
+    assert isinstance(choice, rewindow.Choice)
+    assert (choice.name, choice.options["con_ssthresh"]) == ("tccc", "1000")
+    kinds = [s.kind for s in steps if isinstance(s, Step)]
+    assert (kinds[0], kinds[-1]) == ("join", "leave")
+    assert kinds.count("ack") > 5
+    assert "of 1 connections" in said
+    assert "0 steps of connections" not in said
