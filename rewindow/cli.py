@@ -277,7 +277,7 @@ def _judged_steps(args: argparse.Namespace) -> list[Verdict]:
         told = step_files.read(Path(name))
         choice = next(told)
         assert isinstance(choice, Choice)
-        with checks.Checker([choice], tlc) as checker:
+        with checks.Checker([choice], tlc, in_kernel=True) as checker:
             for step in told:
                 assert isinstance(step, Step)
                 if args.connection in (None, step.connection):

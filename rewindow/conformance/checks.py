@@ -80,8 +80,8 @@ def _said(outcome: specs.Outcome) -> Iterator[tuple[str, int, list[Any]]]:
 class _Tlc:
     """Runs TLC on pieces. on_states is told now and then how many states a run has found by now."""
 
-    def __init__(self, jar: Path, runs: Runs, watched: bool = False) -> None:
-        self.jar, self.runs, self.watched = jar, runs, watched
+    def __init__(self, jar: Path, runs: Runs, watched: bool = False, in_kernel: bool = False) -> None:
+        self.jar, self.runs, self.watched, self.in_kernel = jar, runs, watched, in_kernel
         self.stop = threading.Event()
 
     def run(
@@ -93,7 +93,8 @@ class _Tlc:
         explaining: bool = False,
         on_states: Callable[[int], None] = lambda distinct: None,
     ) -> specs.Outcome:
-        writer = coupled_slow_start.Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
+        subflows = max(p.used for p in pieces) or 1
+        writer = coupled_slow_start.Writer(Arithmetic(rules), shift, subflows, self.in_kernel)
         return self.run_module(
             "CoupledSlowStartLog",
             lambda folder: coupled_slow_start.write(folder, self.runs.folder, writer, pieces, explaining),
@@ -224,6 +225,7 @@ class Checker:
 
     Memory is that of BATCH_STEPS steps and of what two runs of TLC are given, however long the logs are.
     on_progress is called about once a second while TLC is waited for; what it raises ends all runs.
+    in_kernel: the steps are a real kernel's, which sets windows of its own after timeouts.
     Raises CheckFailed, specs.CheckerMissing.
     """
 
@@ -234,11 +236,12 @@ class Checker:
         *,
         runs: Runs | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        in_kernel: bool = False,
     ) -> None:
         self._names = [c.name for c in choices]
         self._rules = [rules(c) for c in choices]
         self._runs = runs or Runs()
-        self._tlc = _Tlc(tlc, self._runs, watched=on_progress is not None)
+        self._tlc = _Tlc(tlc, self._runs, watched=on_progress is not None, in_kernel=in_kernel)
         self._on_progress = on_progress
         self._logs: dict[tuple[int, int], Log | shared_bottleneck.DetectionLog] = {}
         self._held = 0

@@ -22,6 +22,7 @@ EXTENDS CoupledSlowStart, TraceCoupledSlowStart, Sequences, TLC
 (*   Pieces      a sequence of [first, start, steps, wide, next]           *)
 (*   Explaining  each piece is one step: print what the specification      *)
 (*               allows in its place                                       *)
+(*   InKernel    a real kernel took the steps, not a replay                *)
 
 VARIABLES
     piece,  \* which one
@@ -87,7 +88,7 @@ Machinery(s) ==
        /\ cwnd' = [cwnd EXCEPT ![s] = Segment]
        /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
     \/ /\ s \in Live
-       /\ ~Explaining
+       /\ InKernel /\ ~Explaining
        /\ cwnd[s] = Segment
        /\ cwnd'[s] > Segment /\ cwnd'[s] % Segment = 0
        /\ cwnd' = [cwnd EXCEPT ![s] = cwnd'[s]]
