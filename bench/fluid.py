@@ -38,7 +38,7 @@ def measured() -> str:
             "    rewindow fluid docs/examples/fluid-phone.toml\n",
             f"```\n{reports.solution_text(solve(read_network(str(EXAMPLE))))}\n```\n",
             "## The papers' tables\n",
-            "Each cell on random states of one to eight subflows; one that holds for a single subflow only is a misprint:\n",
+            "Each cell on random states of one to eight subflows; one right for one subflow only is a misprint:\n",
             _markdown(_formulas(reports.table_rows(), (3, 5))),
             "Statements, each on random states of two to eight subflows; those below 200 are misprints or false:\n",
             _markdown(reports.claims_rows()),
