@@ -291,7 +291,7 @@ def _answers(port: int, password: str) -> bool:
 
 @dataclass
 class _Watched:
-    """A process that is started again when it ends. pauses: how many since it last ran for a while; due: the next start."""
+    """A process that is started again when it ends. pauses: those since it last ran for long; due: its next start."""
 
     start: Callable[[], subprocess.Popen[bytes]]
     started: float

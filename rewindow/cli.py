@@ -74,7 +74,7 @@ def _progress(replay: Replay) -> Iterator[Batch]:
 
 
 def _options(pairs: Sequence[str], word: str = "--option") -> dict[str, object]:
-    """word: the word of the command line that gave them."""
+    """word: the command-line option that gave them."""
     options: dict[str, object] = {}
     for pair in pairs:
         key, equals, value = (part.strip() for part in pair.partition("="))
@@ -91,7 +91,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def _suffix(word: str, path: str) -> str:
-    """Of a file to write: .csv or .parquet. word: the word of the command line that gave it."""
+    """The ending of a file to write: .csv or .parquet. word: the command-line option that named the file."""
     suffix = Path(path).suffix
     if suffix not in (".csv", ".parquet"):
         raise _Usage(f"{word} {path}: the name must end in .csv or .parquet")
@@ -100,7 +100,7 @@ def _suffix(word: str, path: str) -> str:
 
 @contextlib.contextmanager
 def _output(path: str) -> Iterator[str | BinaryIO]:
-    """Where rows go: a file that is there when all of it was written, or standard output for `-`."""
+    """The output for rows: standard output for `-`, else a file that appears when all of it was written."""
     if path != "-":
         with _whole_file(path) as name:
             yield name
@@ -149,7 +149,7 @@ def _analyze(args: argparse.Namespace) -> int:
     suffix = _suffix("--series", args.series) if args.series else ""
     choices = Choice.several(_names(args.algorithms))
     labels = [c.label for c in choices]
-    # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
+    # The candidates for the sender's algorithm are replayed too, but shown only if the user asked for them.
     hidden = candidates_beside(choices)
     replayed = {"monitor": True, "hidden": [c.label for c in hidden], "jobs": args.jobs}
     tally = _tally(args.bottleneck)
@@ -178,7 +178,7 @@ def _analyze(args: argparse.Namespace) -> int:
 
 
 def _detector_of(choice: Choice, options: dict[str, object]) -> list[Choice]:
-    """The algorithm's detector with options of its own; none without any."""
+    """The algorithm's detector with these options; an empty list if there are no options."""
     if not options:
         return []
     known = {a.name: a.detector for a in rewindow.algorithms()}
@@ -294,7 +294,7 @@ def _trace(args: argparse.Namespace) -> int:
             verdicts = _judged(args)
             cases = reports.conformance_cases(args.captures, verdicts)
         except (RewindowError, specs.CheckerMissing, MemoryError, OSError) as e:
-            # A report says why it has no verdicts.
+            # A report without verdicts must say why.
             cases = [specs.Case(", ".join(args.captures), "can be followed", trouble="error", message=str(e))]
             trouble = e
         if report:
@@ -356,7 +356,7 @@ def _upload(args: argparse.Namespace) -> int:
 
 
 def _told(args: argparse.Namespace, token: str, path: str, capture: dict[str, Any]) -> int:
-    """Prints what became of a capture that the server has taken; the exit status that follows from it."""
+    """Prints the server's result for a capture that it accepted; returns the exit status."""
     from rewindow.reports import server, uploads
 
     if args.wait:
@@ -411,7 +411,7 @@ def _add_jobs(p: argparse.ArgumentParser) -> None:
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
-    """command: the one that was called. What no other needs, and takes its time to load, is loaded for it alone."""
+    """command: the one that was called. Modules that load slowly are imported only for the command that needs them."""
     parser = argparse.ArgumentParser(prog="rewindow", description=rewindow.__doc__)
     parser.add_argument("--version", action="version", version=f"rewindow {rewindow.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -487,7 +487,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Else NumPy starts a thread for each core that waits in a loop for matrices.
+    # Without this, NumPy starts a thread for each core, and these threads wait in busy loops.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
     args = _parser(words[0] if words else None).parse_args(words)

@@ -110,7 +110,7 @@ def escape_controls(text: str) -> str:
 
 
 def summary(done: list[Done]) -> str:
-    """A table and the failures in detail, as one block of HTML. It has no empty line, after which Markdown would begin."""
+    """A table and the failures in detail, as one block of HTML. It has no empty line, so that no Markdown begins."""
 
     def shown(text: str | None) -> str:
         return escape(text or "").replace("\n", "&#10;")
