@@ -31,8 +31,8 @@ class SenderAlgorithm:
     when the capture has too few of them.
 
     exceeded: how many of these flights were larger than the window by more than a segment, which a sender of this
-    algorithm does not allow. first_exceeded_ns, first_exceeded_packet: the first of them, and its record in the capture,
-    from 1 on; None where packets are not replayed in the order of one file.
+    algorithm does not allow. first_exceeded_ns, first_exceeded_packet: time of the first of them, and its record in the
+    capture, from 1 on; the record is None where packets are not replayed in the order of one file.
     """
 
     name: str

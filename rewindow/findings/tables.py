@@ -30,7 +30,8 @@ _COARSE_SPACING_NS = 2_000_000
 
 @dataclass(frozen=True)
 class Column:
-    """values: numbers; or indices into `texts`, whose items may be any objects; or addresses of 16 bytes, with `families`.
+    """values: numbers; or indices into `texts`, whose items may be any objects; or addresses of 16 bytes each, whose
+    families are in `families`.
 
     missing: where the value is None.
     """
@@ -192,7 +193,7 @@ class ConnectionTable:
     def __init__(
         self, connections: Array, subflows: Array, windows: Mapping[str, Array], origins: Sequence[int]
     ) -> None:
-        """Rows of the core. windows: candidate for the sender's algorithm -> rows. origins: the capture of each file."""
+        """Rows of the core. windows: candidate for the sender's algorithm -> rows. origins: each file's capture."""
         self._c, self._s, self._origins = connections, subflows, origins
         self._senders = Senders(windows, len(subflows))
         self._wrong = _wrong_with(subflows, self._senders.exceeded, self._senders.unmatched)

@@ -43,7 +43,7 @@ def load(path: str | os.PathLike[str]) -> model.Scenario:
 
 
 def parse(text: str, name: str, read: Read | None = None) -> model.Scenario:
-    """name: the file's name in reports of mistakes. read: reads files that the scenario names; None: it may name none."""
+    """name: the file's name in error messages. read: reads files that the scenario names; None: it may name none."""
     try:
         for number, line in enumerate(text.split("\n"), 1):
             if line.count(".") > LINE_DOTS_MAX:
