@@ -31,7 +31,7 @@ _COARSE_SPACING_NS = 2_000_000
 @dataclass(frozen=True)
 class Column:
     """values: numbers; or indices into `texts`, whose items may be any objects; or addresses of 16 bytes each, whose
-    families are in `families`.
+    families are in `family`.
 
     missing: where the value is None.
     """
