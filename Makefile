@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -74,6 +74,11 @@ docs: ## write the pages that are generated from code (docs/algorithms.md, docs/
 	@deploy/setup.sh fluid
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
 	.venv/bin/python -m bench.fluid --write
+
+screenshot: ## draw README's picture of the dashboard, docs/dashboard.png, from the running service
+	@deploy/setup.sh test
+	@deploy/unit.sh tests/acceptance/test_dashboard.py -q -k upload_to_windows
+	@cp build/screenshots/connection.png docs/dashboard.png
 
 types: ## write the dashboard's types (dashboard/src/openapi.ts) from the API's OpenAPI document
 	@deploy/setup.sh check
