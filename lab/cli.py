@@ -100,18 +100,30 @@ def _parser() -> argparse.ArgumentParser:
         "--attempts",
         type=_count,
         default=runs.ATTEMPTS,
-        help="how often a run is tried until it is valid (%(default)s)",
+        help="how often a run is tried until it is valid (default %(default)s)",
     )
-    one = commands.add_parser("run", parents=[attempts], help="a scenario of one's own")
+    one = commands.add_parser("run", parents=[attempts], help="run a scenario")
     one.add_argument("scenario", metavar="SCENARIO.toml")
-    one.add_argument("--output", required=True, metavar="DIR", help="gets a folder NAME-SEED for each run")
-    one.add_argument("--runs", type=_count, default=1, metavar="N", help="with the seeds that follow (%(default)s)")
-    one.add_argument("--seed", type=int, help="the first one, in the place of the scenario's")
+    one.add_argument("--output", required=True, metavar="DIR", help="each run becomes a folder NAME-SEED in DIR")
+    one.add_argument(
+        "--runs",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="number of runs, with consecutive seeds (default %(default)s)",
+    )
+    one.add_argument("--seed", type=int, help="seed of the first run; default: the scenario's")
     one.set_defaults(command=_run)
-    suite = commands.add_parser("suite", parents=[attempts], help="the networks that come with the lab")
-    suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="%(default)s")
-    suite.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names, as a shell matches files")
-    suite.add_argument("--list", action="store_true", help="tell the networks, run nothing")
+    suite = commands.add_parser("suite", parents=[attempts], help="run the networks of the lab")
+    suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="default: %(default)s")
+    suite.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="run the networks whose names match, as a shell matches files",
+    )
+    suite.add_argument("--list", action="store_true", help="list the networks and run nothing")
     suite.set_defaults(command=_suite)
     return parser
 

@@ -466,15 +466,17 @@ def table(tallies: Sequence[Tally]) -> str:
 
 
 def add_command(commands: Any) -> None:
-    p = specs.add_command(commands, "mutants", "change each action by rule, and see which property notices", _mutants)
+    p = specs.add_command(
+        commands, "mutants", "change each action by rule, and print the property that notices", _mutants
+    )
     p.add_argument(
         "--jobs", type=int, default=specs.PROCESSES_MAX, metavar="N", help="TLC processes at once; default: 2"
     )
-    p.add_argument("--sample", type=int, metavar="N", help="only so many of each specification, always the same ones")
-    p.add_argument("--only", metavar="TEXT", help="only mutants whose line of the list has this in it")
-    p.add_argument("--list", action="store_true", help="list the mutants, run nothing")
+    p.add_argument("--sample", type=int, metavar="N", help="judge only N mutants of each, always the same ones")
+    p.add_argument("--only", metavar="TEXT", help="judge only mutants whose line in the list contains TEXT")
+    p.add_argument("--list", action="store_true", help="list the mutants and run nothing")
     p.add_argument("--write", action="store_true", help=f"rewrite {SURVIVORS} of each specification")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def _mutants(args: argparse.Namespace) -> int:

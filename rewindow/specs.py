@@ -1260,15 +1260,24 @@ def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
 def add_commands(parser: argparse.ArgumentParser) -> Any:
     """Adds the commands of this file; returns the object to which further commands are added."""
     commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
-    p = add_command(commands, "check", "run TLC and compare with what the manifests pin", _check)
-    p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
-    p.add_argument("--json", action="store_true")
-    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p = add_command(commands, "check", "run TLC and compare its results with those in the manifests", _check)
     p.add_argument(
-        "--seconds-max", type=_positive(float), default=SECONDS_MAX, metavar="S", help="of a run without a manifest"
+        "--suite",
+        choices=("quick", "full"),
+        default="quick",
+        help="full: all configurations and mutants; default: quick",
+    )
+    p.add_argument("--json", action="store_true", help="print one JSON document")
+    p.add_argument("--junit", metavar="FILE", help="also write a report in JUnit's XML")
+    p.add_argument(
+        "--seconds-max",
+        type=_positive(float),
+        default=SECONDS_MAX,
+        metavar="S",
+        help="limit of a run without a manifest",
     )
     p.add_argument(
-        "--memory-mb", type=_positive(int), default=MEMORY_MB, metavar="MB", help="of a run without a manifest"
+        "--memory-mb", type=_positive(int), default=MEMORY_MB, metavar="MB", help="limit of a run without a manifest"
     )
     return commands
 
@@ -1279,8 +1288,10 @@ def add_command(
     """Adds a command on specifications. action returns the exit status; its exceptions are printed and become one."""
     p: argparse.ArgumentParser = commands.add_parser(name, help=text)
     p.add_argument("specs", nargs="*", metavar="SPEC", help="default: all")
-    p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="of the specifications")
-    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+    p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="folder of the specifications")
+    p.add_argument(
+        "--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or the jar that deploy/setup.sh fetched"
+    )
     p.set_defaults(run=run, action=action)
     return p
 
