@@ -79,7 +79,7 @@ def _options(pairs: Sequence[str], word: str = "--option") -> dict[str, object]:
     for pair in pairs:
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not key:
-            raise _Usage(f"{word} {pair}: the form is name=value")
+            raise _Usage(f"{word} {pair}: not of the form name=value")
         if key in options:
             raise _Usage(f"{word} {pair}: {key} is given twice")
         options[key] = value

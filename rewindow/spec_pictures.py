@@ -142,4 +142,6 @@ def _draw(args: argparse.Namespace) -> int:
 def add_command(commands: Any) -> None:
     """Adds `draw` to the commands of `rewindow specs`."""
     p = specs.add_command(commands, "draw", "draw each state machine from TLC's dump", _draw)
-    p.add_argument("--check", action="store_true", help="write nothing; exit status 1 when a picture differs from TLC's dump")
+    p.add_argument(
+        "--check", action="store_true", help="write nothing; exit status 1 if a picture differs from TLC's dump"
+    )
