@@ -218,7 +218,7 @@ def _sets(args: argparse.Namespace) -> int:
 
 def _fluid(args: argparse.Namespace) -> int:
     if bool(args.network) + args.orders + args.table != 1:
-        raise _Usage("fluid: name NETWORK.toml, or give --orders or --table")
+        raise _Usage("fluid: give NETWORK.toml, --orders or --table")
     suffix = Path(args.plot).suffix if args.plot else ""
     if args.plot and (suffix not in (".svg", ".png") or args.table):
         raise _Usage(f"--plot {args.plot}: it needs a network or --orders, and a name that ends in .svg or .png")
