@@ -27,7 +27,7 @@ SUITE_OUTPUT = Path("build/lab")
 
 
 def _told(run: Run) -> str:
-    """One line of a run."""
+    """One line about a run."""
     if run.folder is None:
         return f"{run.name}: refused after {len(run.invalid)} attempts: {run.invalid[-1]}"
     ended = []
@@ -40,7 +40,7 @@ def _told(run: Run) -> str:
 
 
 def _run_all(wanted: Sequence[tuple[Described, int]], output: Path, attempts: int) -> int:
-    """Each scenario with its seed, unless its folder is there; NEGATIVE where one was refused."""
+    """Runs each scenario with its seed, unless its folder exists; returns NEGATIVE when no attempt of one was valid."""
     for described in dict.fromkeys(d for d, _ in wanted):
         machine.check(described.scenario)
         namespaces.announcements(described.scenario)
@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _stopped(number: int, _: FrameType | None) -> NoReturn:
-    """So that everything is taken down on the way out."""
+    """Raises an exception, so that the run is cleaned up on the way out."""
     raise SystemExit(128 + number)
 
 
