@@ -46,8 +46,8 @@ class Copies:
         self._sets: dict[int, deque[tuple[int, int]]] = defaultdict(lambda: deque([(0, 0)] * WAYS, WAYS))
 
     def see(self, packet: Packet, options: Options, flow: int, side: int) -> int:
-        """How often this frame was seen before. A frame without an IPv4 number or timestamp counts only directly after
-        its original."""
+        """Whether this frame was seen before: NONE, CERTAIN, or NAMELESS for one without an IPv4 number or timestamp,
+        which counts for a short time only."""
         nameless = not packet.identification and options.timestamps is None
         most = SOON_UNITS if nameless else COPY_UNITS
         whole = _digest(packet, options, flow, side)
