@@ -4,7 +4,7 @@
 (* (2017), Algorithms 1 to 3, and TCCC, Algorithm 1, with the resolutions  *)
 (* of what print leaves open.  The code is                                 *)
 (* core-c/src/control/coupled_slow_start.h, used by css.c and tccc.c;      *)
-(* what every controller shares is core-c/src/replay/shadow.c.             *)
+(* what every controller shares is core-c/src/shadow/shadow.c.             *)
 (*                                                                         *)
 (* How to read this.  A state is an assignment of values to the VARIABLES. *)
 (* An action, such as Join, says what may happen next: its lines without a *)
@@ -100,7 +100,7 @@ LeavesAlone(s) ==
     /\ initial' = [initial EXCEPT ![s] = FALSE]
     /\ conInitial' = (Coupled \ {s} # {})
 
-\* What an undo would give back (shadow.c, current_ssthresh): the threshold, or three quarters of the window if that is more;
+\* The values that an undo restores (rw_window_kept_ssthresh): the threshold, or three quarters of the window if that is more;
 \* and whether the subflow was coupled (css_left_by_loss).
 Remember(s) ==
     before' = IF "undo" \in Events
@@ -190,7 +190,7 @@ ExitAck(s) ==
 
 (* An ACK on a subflow that is not coupled: ordinary slow start and congestion avoidance      *)
 (* (css_control_ack, tccc_ack). The exit test is made on every subflow's ACK (CSS Algorithm   *)
-(* 1 line 8, TCCC Algorithm 1 line 13; css_test_exit): on this one too, for those that are    *)
+(* 1 line 8, TCCC Algorithm 1 line 13; css_ack): on this one too, for those that are        *)
 (* coupled.                                                                                  *)
 OrdinaryAck(s, n) ==
     /\ s \in Live \ Coupled
