@@ -17,6 +17,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psycopg
+
 from bench.speed import FOLDER, PROGRAMS, REWINDOW, Others, Process, Run, build, machine, table
 from deploy.run import Services
 
@@ -105,17 +107,13 @@ def delete(capture: uuid.UUID) -> tuple[float, float]:
             return asked, time.perf_counter() - began
 
 
-def empty_tables() -> None:
+def empty_tables(owner_address: str) -> None:
     """Indexes keep the pages that are free: the next capture shall not find any."""
-    from sqlalchemy import text
-
-    from store.database import engine
-
-    with engine().begin() as connection:
-        connection.execute(text("TRUNCATE connections, subflows"))
+    with psycopg.connect(owner_address) as connection:
+        connection.execute("TRUNCATE connections, subflows")
 
 
-def measured(connections: Sequence[int], runs: int) -> Iterator[str]:
+def measured(connections: Sequence[int], runs: int, owner_address: str) -> Iterator[str]:
     build()
     others = Others()
     rows = []
@@ -135,7 +133,7 @@ def measured(connections: Sequence[int], runs: int) -> Iterator[str]:
             count = stored_connections(capture)
             tables, indexes = (now - then for now, then in zip(bytes_of_results(), before, strict=True))
             asked, removed = delete(capture)
-            empty_tables()
+            empty_tables(owner_address)
         best, both, of_job = (min(r.seconds for r in found) for found in (alone, with_series, jobs))
         rows.append(
             (
@@ -166,8 +164,10 @@ def main() -> None:
         try:
             services.start_dependencies()
             services.migrate()
+            if services.owner_address is None:
+                raise SystemExit("REWINDOW_DATABASE_URL is set: this needs a PostgreSQL of its own")
             os.environ.update({k: v for k, v in services.environment.items() if k.startswith("REWINDOW_")})
-            print("\n".join(measured(arguments.connections, arguments.runs)))
+            print("\n".join(measured(arguments.connections, arguments.runs, services.owner_address)))
         finally:
             services.stop()
 
