@@ -134,7 +134,7 @@ def test_too_many_jobs(client: TestClient, other: TestClient, run_jobs: Run, mon
 
 
 def test_what_is_asked_for_again_counts(client: TestClient, run_jobs: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A retry, and an upload of the same bytes, are refused where a new capture would be; a job's own pauses are not."""
+    """A retry, and an upload of the same bytes, are refused where a new capture would be."""
     failed = client.post("/v1/captures", content=b"no capture", headers=PCAP).json()["id"]
     run_jobs()
     assert client.get(f"/v1/captures/{failed}").json()["state"] == "failed"
