@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos soak profile docs types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -65,6 +65,12 @@ bench-load: ## how fast the API answers with and without 200 event streams open;
 chaos: ## break the service while uploads go on, and count what became of them; MINUTES= or ROUNDS=, OPTIONS=--write
 	@deploy/setup.sh run
 	@$(PYTHON) -m bench.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(OPTIONS)
+
+soak: ## for long what `make test` does shortly: any request (EXAMPLES= of each operation), load beside event streams, chaos (MINUTES=)
+	@deploy/setup.sh test
+	@EXAMPLES=$(or $(EXAMPLES),1000) $(PYTHON) -m pytest tests/service/test_any_request.py
+	@$(PYTHON) -m bench.load $(OPTIONS)
+	@$(PYTHON) -m bench.chaos --minutes $(or $(MINUTES),20)
 
 profile: ## where the core's time goes, by perf; OPTIONS=--write
 	@deploy/setup.sh bench
