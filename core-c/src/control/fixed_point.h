@@ -263,7 +263,7 @@ RW_CALL uint32_t rw_add_up(const struct rw_connection *c RW_NEVER_NULL, uint32_t
 			   struct rw_sums *sums RW_NEVER_NULL)
 {
 	struct rw_sums t = {0, 0, 0, 0, UINT64_MAX, 0};
-	/* The same in short: most flows are plain TCP. */
+	/* The short way: most flows are plain TCP. */
 	if (RW_SHORT_WAY(rw_path_count(c) == 1) && rw_counts_in(&c->path[0], group)) {
 		uint64_t w = rw_window_q16(&c->path[0]);
 		struct rw_sums alone = {w << 11, w << 11, w << 11, w, c->path[0].srtt_ns, 1};
