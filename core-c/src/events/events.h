@@ -29,6 +29,15 @@ enum rw_flight {
 	RW_FLIGHT_UNSEEN     /* that had begun before the capture did */
 };
 
+/* MPTCP gives a subflow its data piece by piece: of what it was given, so many whole segments are not sent yet. */
+enum rw_waiting {
+	RW_WAITING_UNKNOWN, /* as always without MPTCP */
+	RW_WAITING_NOTHING,
+	RW_WAITING_PART, /* less than a segment */
+	RW_WAITING_ONE,
+	RW_WAITING_MORE
+};
+
 struct rw_event {
 	int64_t time_ns;
 	/* when a millisecond of the sender's clock began; 0: not known, or ACKs were not captured beside it */
@@ -39,7 +48,9 @@ struct rw_event {
 	uint8_t new_episode; /* TIMEOUT: the first of an episode */
 	uint8_t una_advanced;
 	uint8_t whole_before; /* the last of the new segments before this ACK was a full one */
-	uint8_t starved; /* MPTCP: of what this subflow was given, less than a segment was left to send */
+	uint8_t waiting; /* rw_waiting, before this ACK */
+	uint8_t
+	    amid_burst; /* so shortly after data that more may follow, which the sender sends before it looks at the ACK */
 	uint8_t bursts; /* segmentation offload: one packet in the capture may be many segments */
 	uint16_t flags; /* rw_ack_flag */
 	uint16_t steps; /* rw_step */
@@ -52,6 +63,8 @@ struct rw_event {
 	uint32_t in_flight; /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
 	uint32_t sent_before; /* new segments since the ACK before */
+	/* the last burst went on over the ACKs before: the sender had not looked at them yet. So many segments they delivered */
+	uint32_t acked_amid_burst;
 	uint32_t room; /* for how many more the receiver had room; without bursts: for one */
 	uint32_t next_before; /* the sender's next sequence number before this ACK */
 	uint32_t segments; /* SEND: how many */
@@ -61,6 +74,12 @@ struct rw_event {
 	uint8_t first_flight_is; /* rw_flight */
 	uint8_t first_flight_full; /* there was more to send, and the receiver had room: the window ended it */
 };
+
+/* Nothing, or less than a segment, was left to send. */
+static inline int rw_event_starved(const struct rw_event *e)
+{
+	return e->waiting == RW_WAITING_NOTHING || e->waiting == RW_WAITING_PART;
+}
 
 /* One packet leads to at most three events. */
 struct rw_events {
@@ -114,6 +133,9 @@ struct rw_reconstruction {
 	uint32_t waited_for; /* so many segments were SACKed when the last recovery did send again; 0: as expected */
 	/* Since the ACK before */
 	uint32_t sent_since;
+	uint32_t acked_amid_burst; /* by the ACKs that the last burst went on over */
+	uint32_t
+	    acked_amid_data; /* the same with the ACK before, where that came amid a burst, as the next data may tell */
 	uint32_t initial, first_acked; /* segments of the initial flight; how many its first ACK delivered */
 	uint8_t flight; /* rw_flight: what began at first_sequence */
 	uint8_t retransmitted_since, quiet_acks;
