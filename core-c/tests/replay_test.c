@@ -597,6 +597,35 @@ static void flows_are_limited(void **state)
 	close(fd);
 }
 
+/* A record that is later than the first and earlier than the one before it goes back in time, and ends nothing. */
+static void a_time_that_goes_back(void **state)
+{
+	(void)state;
+	static const int64_t times_ns[] = {1000, 5000, 3000, 4000};
+	static struct file f;
+	uint8_t packet[100];
+	struct segment s = {.from_client = 1, .flags = 2};
+	size_t n = ipv4_tcp(packet, &s);
+	f.n = 0;
+	pcap_header(&f, 0xa1b23c4d, 101, 0);
+	for (size_t i = 0; i < sizeof times_ns / sizeof *times_ns; i++)
+		pcap_record(&f, times_ns[i], 1, packet, (uint32_t)n, (uint32_t)n, 0);
+	int fd = file_descriptor(&f);
+	rw_replay *r;
+	rw_error error;
+	rw_batch batch;
+	rw_summary summary;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, NULL, 0, NULL, &error), RW_OK);
+	assert_int_equal(rw_replay_next(r, &batch, &error), RW_OK);
+	rw_replay_summary(r, &summary);
+	assert_int_equal(summary.first_ns, 1000);
+	assert_int_equal(summary.last_ns, 5000);
+	assert_int_equal(summary.oddity[RW_ODDITY_BACKWARD_TIMESTAMP], 1);
+	assert_int_equal(summary.oddity_record[RW_ODDITY_BACKWARD_TIMESTAMP], 3);
+	rw_replay_close(r);
+	close(fd);
+}
+
 /* A capture beside a copy of it that was decoded elsewhere: each record counts once, TCP comes from where it can be read. */
 static void copies_count_once(void **state)
 {
@@ -643,6 +672,7 @@ int main(void)
 	    cmocka_unit_test(nothing_and_no_tcp),
 	    cmocka_unit_test(unknown_names_and_options),
 	    cmocka_unit_test(flows_are_limited),
+	    cmocka_unit_test(a_time_that_goes_back),
 	    cmocka_unit_test(copies_count_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
