@@ -626,11 +626,11 @@ static void a_time_that_goes_back(void **state)
 	close(fd);
 }
 
-enum { TRIPS = 40, SET_BACK = 10, SET_BACK_AGAIN = 25, DAY_S = 86400 };
+enum { TRIPS = 40, SET_BACK = 10, SET_BACK_AGAIN = 25, DAY_S = 86400, ROUND_TRIP_NS = 20000000, PAUSE_NS = 100000 };
 
 /*
- * A flow of one segment in flight, a packet each millisecond, whose capture's clock is set back twice by so many seconds; every
- * fourth segment and every second ACK has met congestion.
+ * A flow of one segment in flight, captured beside its sender, whose clock is set back twice by so many seconds; every fourth
+ * segment and every second ACK has met congestion.
  */
 static void write_set_back(struct file *f, int64_t back_s)
 {
@@ -645,7 +645,7 @@ static void write_set_back(struct file *f, int64_t back_s)
 		s.sequence = i == 0 ? 0 : from_client ? sent : i > 1;
 		s.ack = i == 0 ? 0 : from_client ? 1 : sent;
 		s.payload = i >= 3 && from_client ? 100 : 0;
-		now_ns += 1000000;
+		now_ns += from_client ? PAUSE_NS : ROUND_TRIP_NS;
 		if (i == 3 + 2 * SET_BACK || i == 3 + 2 * SET_BACK_AGAIN)
 			now_ns -= back_s * 1000000000;
 		size_t n = ipv4_tcp(packet, &s);
@@ -675,7 +675,7 @@ static void a_clock_that_is_set_back_counts_on(void **state)
 		assert_int_equal(batch.rows, TRIPS);
 		for (int i = 1; i < TRIPS; i++) {
 			/* A packet whose time was set back is as late as the one before. */
-			int64_t expected_ns = i == SET_BACK || i == SET_BACK_AGAIN ? 1000000 : 2000000;
+			int64_t expected_ns = ROUND_TRIP_NS + (i == SET_BACK || i == SET_BACK_AGAIN ? 0 : PAUSE_NS);
 			if (!twice && i >= SET_BACK_AGAIN)
 				expected_ns = 0;
 			assert_int_equal(batch.time_ns[i] - batch.time_ns[i - 1], expected_ns);
