@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -46,6 +47,8 @@ SECONDS_MAX = 600
 ERRORS_MAX = 40
 SHORT_STATES = 30_000
 """A run of so many distinct states is over before it pays to compile it well."""
+ARCHIVE_RUNS_MIN = 20
+"""Before so many runs it pays to write down TLC's classes as Java has loaded them."""
 OUTPUT_BYTES_MAX = 64 << 20
 """What TLC may print before it is stopped: a specification that prints without end is no result."""
 
@@ -994,6 +997,7 @@ def run_configuration(
     constants: dict[str, int] | None = None,
     disk_bytes_max: int | None = None,
     confinement: Sequence[str] = (),
+    java_options: Sequence[str] = (),
     stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
@@ -1024,6 +1028,7 @@ def run_configuration(
             disk_bytes_max=disk_bytes_max,
             confinement=confinement,
             short=not texts and expected.is_short,
+            java_options=java_options,
             stop=stop,
             on_progress=on_progress,
         )
@@ -1032,9 +1037,13 @@ def run_configuration(
 
 
 def check_configuration(
-    manifest: Manifest, expected: Expected, tlc: Path, stop: threading.Event | None = None
+    manifest: Manifest,
+    expected: Expected,
+    tlc: Path,
+    stop: threading.Event | None = None,
+    java_options: Sequence[str] = (),
 ) -> Result:
-    outcome = run_configuration(manifest, expected, tlc, stop=stop)
+    outcome = run_configuration(manifest, expected, tlc, java_options=java_options, stop=stop)
     differences = differences_of(expected, outcome)
     if differences:
         differences += outcome.errors
@@ -1078,7 +1087,13 @@ def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
     return differences
 
 
-def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.Event | None = None) -> Result:
+def check_mutant(
+    manifest: Manifest,
+    mutant: Mutant,
+    tlc: Path,
+    stop: threading.Event | None = None,
+    java_options: Sequence[str] = (),
+) -> Result:
     """Whether the property that is to kill this mutant does, alone."""
     expected = manifest.configuration(mutant.configuration)
     config = manifest.config(expected)
@@ -1102,6 +1117,8 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
             short=mutant.killed_by is not None or expected.is_short,
+            coverage=False,
+            java_options=java_options,
             stop=stop,
         )
     if outcome.violated == "":
@@ -1150,23 +1167,55 @@ def check_manifest(manifest: Manifest) -> Result:
     return Result(manifest.spec, "manifest", wanted, "incomplete" if differences else wanted, differences, Outcome())
 
 
+_EVERYTHING_USED = """---- MODULE Loaded ----
+EXTENDS Naturals, Sequences, FiniteSets, TLC
+VARIABLE x
+Init == x = 0
+Next == x' = (x + 1) % 3
+Spec == Init /\\ [][Next]_x /\\ WF_x(Next)
+Holds == x \\in 0..2 /\\ Cardinality({x}) = Len(<<x>>)
+ComesBack == []<>(x = 0)
+====
+"""
+
+
+def archived_classes(folder: Path, tlc: Path, stop: threading.Event | None = None) -> list[str]:
+    """Java's options with which each run of TLC begins sooner: its classes, as Java has loaded them, are in `folder`.
+
+    Where Java cannot write the archive there are none; where it cannot use it, it goes on without.
+    """
+    archive = folder / "classes.jsa"
+    (folder / "Loaded.tla").write_text(_EVERYTHING_USED, encoding="utf-8")
+    (folder / "Loaded.cfg").write_text("SPECIFICATION Spec\nINVARIANT Holds\nPROPERTY ComesBack\n", encoding="utf-8")
+    options = [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable"]
+    run_tlc(folder, "Loaded.tla", "Loaded.cfg", tlc=tlc, short=True, java_options=options, stop=stop)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.exists() else []
+
+
 def check(
     found: Sequence[Manifest], tlc: Path, suite: str = "quick", on_result: Callable[[Result], None] | None = None
 ) -> list[Result]:
     """Checks specifications, two processes at a time, the long ones first; results in the manifests' order."""
     stop = threading.Event()
+    options: list[str] = []
     tasks: list[tuple[int, int, Callable[[], Result]]] = []
     for m in found:
         if not m.is_plain:
-            tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
+            tasks.append((0, len(tasks), functools.partial(check_manifest, m)))
         for c in m.configurations:
             if suite == "full" or c.suite == "quick":
-                tasks.append((c.distinct or 0, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
+                run = functools.partial(check_configuration, m, c, tlc, stop, options)
+                tasks.append((c.distinct or 0, len(tasks), run))
         for mutant in m.mutants:
             if suite == "full" or mutant.suite == "quick":
-                tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc, stop)))  # type: ignore[misc]
+                tasks.append((0, len(tasks), functools.partial(check_mutant, m, mutant, tlc, stop, options)))
     results: dict[int, Result] = {}
-    with concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary,
+        concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool,
+    ):
+        if len(tasks) >= ARCHIVE_RUNS_MIN:
+            options += archived_classes(Path(temporary), tlc, stop)
         running = {pool.submit(task): place for _, place, task in sorted(tasks, key=lambda t: (-t[0], t[1]))}
         try:
             for future in concurrent.futures.as_completed(running):
