@@ -421,6 +421,8 @@ WorkSituations ==
     \cup {[Around(j) EXCEPT !.work[W1] = Mines(pc), !.attempts = rows, !.bytes = {2}, !.msgs = {1}] :
           j \in {Job("running", 1, 0, 2, "expired", "none")} \cup Taken3,
           pc \in {"put", "storing", "adding", "writing", "tidy"}, rows \in OwnRows \cup OddRows}
+    \* The job is done, by this worker or by another.
+    \cup {[Around(Job("done", 2, 0, fence, "none", "none")) EXCEPT !.work[W1] = Mines("unsure")] : fence \in {2, 3}}
     \* Another worker has the job now.
     \cup {[Around(j) EXCEPT !.work[W1] = Mines(pc), !.work[W2] = [pc |-> "running", of |-> 1, fence |-> 3, claim |-> 3]] :
           j \in Taken3, pc \in WorkPlaces}
@@ -433,10 +435,15 @@ Swept == Jobs \cup {Job("running", 1, 0, 2, "expired", "none"), Job("queued", 2,
                    Job("queued", 2, 0, 2, "none", "over")}
 SweepSituations ==
     {[Around([j EXCEPT !.sent = sent, !.queued = queued]) EXCEPT !.clock = clk] :
-     j \in Swept, sent \in {0, 2}, queued \in {0, 1}, clk \in {2, 3, 4, ClockMax}}
+     j \in Swept, sent \in {0, 2, 4}, queued \in {0, 1}, clk \in {2, 3, 4, ClockMax}}
     \cup {[With(Around(j), other) EXCEPT !.sweeper = swept, !.clock = ClockMax] :
           j \in Swept \ Ended, swept \in {0, 1}, other \in {"nobody", "finds 1", "finds 2", "merges 1", "merges 2", "deletes 2"}}
     \cup {[With(Around(j), other) EXCEPT !.sweeper = 2] : j \in Waiting, other \in Others}
+    \cup {[Around(j) EXCEPT !.work[W1] = NoWork] : j \in Waiting \cup Ended}
+\* Workers that are heard of, or not, before somebody takes their job.
+RenewSituations ==
+    {[With(Around(j), other) EXCEPT !.work[W1] = Mines(pc)] :
+     j \in {Job("running", 1, 0, 2, "expired", "none")} \cup Taken3, pc \in WorkPlaces, other \in {"nobody", "finds 1", "finds 2"}}
 \* Which rows and objects nobody needs any more.
 StoreSituations ==
     {[Around(j) EXCEPT !.attempts = rows, !.cap[1].shows = shown, !.work[W1] = Mines(pc)] :
@@ -452,12 +459,12 @@ Begins(s) ==
     /\ cap = s.cap /\ job = s.job /\ attempts = s.attempts /\ bytes = s.bytes /\ series = s.series /\ msgs = s.msgs
     /\ api = s.api /\ del = s.del /\ work = s.work /\ sweeper = s.sweeper /\ clock = s.clock /\ seen = s.seen
 JudgeRequests == \E s \in RequestSituations \cup DeleteSituations : Begins(s)
-JudgeWorkers == \E s \in WorkSituations \cup ClaimSituations : Begins(s)
-JudgeRest == \E s \in SweepSituations \cup StoreSituations : Begins(s)
+JudgeWorkers == \E s \in WorkSituations : Begins(s)
+JudgeRest == \E s \in SweepSituations \cup RenewSituations \cup StoreSituations : Begins(s)
 \* Without rows of attempts.
 PlainSituations ==
     {[Around(j) EXCEPT !.work[W1] = Mines(pc), !.bytes = {2}, !.attempts = rows] :
      j \in Running \cup Taken3, pc \in WorkPlaces, rows \in {{}, {Attempt(2, 2, Batches, FALSE)}}}
 JudgeOthers == \E s \in RequestSituations \cup PlainSituations : Begins(s)
-JudgeWithoutRows == \E s \in PlainSituations : Begins(s)
+JudgeWithoutRows == \E s \in PlainSituations \cup ClaimSituations : Begins(s)
 =============================================================================
