@@ -24,7 +24,7 @@ cat core-c/fuzz/capture.dict core-c/fuzz/packet.dict >$build/replay.dict
 
 longest() { # longest TARGET: inputs above add time and no new paths
 	case $1 in
-	packet) echo 512 ;;
+	packet | simulator) echo 512 ;;
 	flow | events | bottleneck | shadow | network) echo 2048 ;;
 	*) echo 4096 ;;
 	esac

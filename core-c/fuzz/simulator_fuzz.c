@@ -115,7 +115,10 @@ static uint64_t run(const uint8_t *data, size_t size, int fd)
 	return sum;
 }
 
-/* Every packet of its capture is one that the reader knows. */
+/*
+ * Every packet of its capture is one that the reader knows. Without timestamps and IPv4's numbers, two ACKs that say the same look
+ * like one that was captured twice.
+ */
 static void read_capture(int fd)
 {
 	const rw_choice choice = {"newreno", NULL, 0};
@@ -130,7 +133,7 @@ static void read_capture(int fd)
 	rw_replay_summary(r, &summary);
 	for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
 		CHECK(summary.oddity[i] == 0 || i == RW_ODDITY_NO_HANDSHAKE || i == RW_ODDITY_UNMATCHED_JOIN ||
-		      i == RW_ODDITY_TOO_MANY_SUBFLOWS);
+		      i == RW_ODDITY_TOO_MANY_SUBFLOWS || i == RW_ODDITY_CAPTURED_TWICE);
 	rw_replay_close(r);
 }
 

@@ -324,6 +324,7 @@ static void trace(rw_simulation *s, const struct rw_wire *w, int side)
 				    .sack_permitted = c->settings.sack != 0,
 				    .timestamps = c->settings.timestamps != 0,
 				    .sacks = w->sacks,
+				    .identification = w->identification,
 				    .sequence = w->back ? !syn : w->sequence,
 				    .ack = w->back ? (syn ? 1 : w->ack) : 1,
 				    .bytes = w->bytes,
@@ -358,7 +359,8 @@ static void send_wire(rw_simulation *s, const struct rw_wire *wire)
 	if (!w)
 		return;
 	*w = *wire;
-	const struct rw_simulated_subflow *f = &s->subflow[w->subflow];
+	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
+	w->identification = f->identification[w->back]++;
 	trace(s, w, w->back);
 	switch (rw_network_send(s->network, s->now_ns, w->back ? f->route_back : f->route, number, packet_bytes(s, w),
 				ecn_capable(s, w))) {

@@ -21,6 +21,7 @@ struct rw_wire {
 	uint32_t ts_value, ts_echo;
 	uint64_t data_ack; /* MPTCP's, and data sequence numbers count from 0 */
 	struct rw_mapping mapping;
+	uint16_t identification;
 	uint8_t flags, sacks, marked;
 	uint8_t back; /* from the receiver of data to its sender */
 	struct rw_range sack[RW_SACK_BLOCKS_MAX];
@@ -42,6 +43,7 @@ struct rw_simulated_subflow {
 	int64_t established_ns;
 	uint32_t ts_recent; /* of the receiver, which data echoes */
 	struct rw_trace_ends ends;
+	uint16_t identification[2]; /* of each end's packets */
 	uint32_t window_max; /* the largest congestion window so far, segments */
 	/* MPTCP's scheduler: the mean rate at which it was given data, bytes/s; 0: it was not yet */
 	uint64_t rate_bytes;

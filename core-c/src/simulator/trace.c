@@ -243,7 +243,8 @@ static uint32_t ip_and_tcp(struct header *h, const struct rw_trace_packet *p)
 		be(h, 0x45, 1);
 		be(h, ecn, 1);
 		be(h, payload + 20, 2);
-		be(h, 0x00004000, 4); /* not to be fragmented */
+		be(h, p->identification, 2);
+		be(h, 0x4000, 2); /* not to be fragmented */
 		be(h, HOP_LIMIT, 1);
 		be(h, PROTOCOL_TCP, 1);
 		be(h, 0, 2);

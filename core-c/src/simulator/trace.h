@@ -37,6 +37,7 @@ struct rw_trace_packet {
 	uint8_t ecn_capable, marked;
 	uint8_t option; /* rw_trace_option */
 	uint8_t sack_permitted, timestamps, sacks;
+	uint16_t identification; /* IPv4's number of the packet */
 	uint32_t sequence, ack, bytes, window_bytes, mss;
 	uint32_t ts_value, ts_echo;
 	struct rw_range sack[4];
