@@ -258,6 +258,9 @@ typedef struct rw_batch {
 	const uint64_t *const *cwnd_q16;
 	const uint64_t *const *ssthresh_q16;
 	const uint8_t *const *phase; /* rw_phase of rw_control.h, before this packet */
+	/* After this packet, of a rate-based controller: segments each microsecond, Q24. Null for a window-based one. */
+	const uint64_t *const *bandwidth_q24;
+	const uint64_t *const *pacing_q24;
 	uint64_t marks;
 	const int64_t *mark_time_ns;
 	const uint64_t *mark_row; /* rows of the whole replay before which, or at which, it happened */
@@ -342,6 +345,8 @@ typedef struct rw_window_row {
 	/* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
 	uint64_t first_exceeded_record;
 	int64_t first_exceeded_ns;
+	/* Of a rate-based controller: ACKs before which data left on a timer, and at how many of these at this controller's pace. */
+	uint64_t paced_rows, paced_matched;
 } rw_window_row;
 
 typedef struct rw_summary {

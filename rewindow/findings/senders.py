@@ -1,4 +1,8 @@
-"""Names the algorithm that a sender most likely ran: the one whose window equalled the flight most often."""
+"""Names the algorithm that a sender most likely ran: the one whose window equalled the flight most often.
+
+A sender that paces seldom fills its window. It is named by its pace: between two bursts passes the time that its rate
+takes for the first, and that rate follows the bandwidth which the algorithm finds in the same ACKs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SENDER_CANDIDATES = ("newreno", "cubic")
+SENDER_CANDIDATES = ("newreno", "cubic", "bbr")
 FULL_ROWS_MIN = 30
 """ACKs before which the window was full: with fewer of them nothing is said."""
 _MATCH_MIN = 0.5
@@ -20,13 +24,19 @@ candidate's, and at this share of those at which that one's was not: the two had
 _EXCEEDED_MOST = 0.05
 """Of the full windows: some are exceeded where what a recovery leaves in flight is not known exactly."""
 _MATCH_LEAST = 0.55
+PACED_SENDERS = frozenset({"bbr"})
+PACED_ROWS_MIN = 50
+"""ACKs before which data left on a timer: with fewer of them no paced sender is named."""
+_PACED_SHARE, _PACE_MIN = 0.1, 0.6
+"""Of all ACKs, and of those how many at the algorithm's pace."""
 _WHOLE_WINDOWS = ("newreno",)
 """Senders whose windows are known exactly; CUBIC's are within a segment."""
 
 
 @dataclass(frozen=True)
 class SenderAlgorithm:
-    """match: how often, of the ACKs before which the window was full; None when too few of them were seen.
+    """match: how often, of the ACKs before which the window was full; None when too few of them were seen. Of a sender
+    that paces: of the ACKs before which data left on a timer, before how many at its pace.
 
     exceeded: at how many of these the flight was larger than that window by more than a segment, which no sender's is.
     first_exceeded_ns, first_exceeded_packet: when first, and with which record of the capture, from 1 on; the record is
@@ -55,6 +65,29 @@ UNKNOWN = SenderAlgorithm("unknown", None)
 
 def judged(windows: Mapping[str, Any]) -> SenderAlgorithm:
     """windows: of each candidate that was replayed, the core's rw_window_row on the subflow."""
+    by_window = _by_window({name: row for name, row in windows.items() if name not in PACED_SENDERS})
+    if by_window.name == "unknown":
+        for name in PACED_SENDERS & windows.keys():
+            row = windows[name]
+            if _is_at_pace(row):
+                return SenderAlgorithm(
+                    name,
+                    row["paced_matched"] / row["paced_rows"],
+                    row["exceeded"] / row["full_rows"] if row["full_rows"] else None,
+                    row["first_exceeded_ns"] or None,
+                    row["first_exceeded_record"] or None,
+                )
+    return by_window
+
+
+def _is_at_pace(row: Mapping[str, int]) -> bool:
+    paced = row["paced_rows"]
+    return (
+        paced >= PACED_ROWS_MIN and paced >= _PACED_SHARE * row["rows"] and row["paced_matched"] >= _PACE_MIN * paced
+    )
+
+
+def _by_window(windows: Mapping[str, Any]) -> SenderAlgorithm:
     found = {name: row for name, row in windows.items() if row["full_rows"] >= FULL_ROWS_MIN}
     if not found:
         return UNKNOWN

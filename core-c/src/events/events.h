@@ -10,6 +10,7 @@
 #define RW_EVENTS_H
 
 #include "flow.h"
+#include "rw_control.h"
 #include "sender.h"
 #include "tick_clock.h"
 
@@ -27,6 +28,14 @@ enum rw_flight {
 	RW_FLIGHT_SECOND,    /* what the first ACK of data set free, and the rest of the initial flight */
 	RW_FLIGHT_RESTARTED, /* the first one after an idle time */
 	RW_FLIGHT_UNSEEN     /* that had begun before the capture did */
+};
+
+/* What rate-based controllers are told of an ACK, and what a shadow infers from before. */
+struct rw_event_rate {
+	struct rw_rate sample; /* without the path */
+	/* The longest pause between two bursts since the ACK before, and how much left in the first of them. */
+	uint64_t waited_ns;
+	uint32_t waited_segments;
 };
 
 struct rw_event {
@@ -59,6 +68,7 @@ struct rw_event {
 	uint32_t idle_restarts; /* how often the window is reduced for it */
 	uint32_t first_flight; /* ACK, the first one of a flight that tells of the window: its segments, or 0 */
 	uint8_t first_flight_is; /* rw_flight */
+	const struct rw_event_rate *rate; /* ACK, where rate-based controllers ask: valid until the next packet; null: it is an old one */
 	uint8_t first_flight_full; /* there was more to send, and the receiver had room: the window ended it */
 };
 
@@ -94,8 +104,19 @@ struct rw_identification {
 	uint64_t holes; /* segments that were not seen the first time */
 };
 
+/* For rate-based controllers. */
+struct rw_rates {
+	struct rw_delivery_rate path;
+	struct rw_event_rate told; /* of the last ACK */
+	/* Packets that leave at once are a burst: the last one, and what left on a timer since the ACK before, in what time. */
+	int64_t burst_ns, last_ns;
+	uint32_t burst_bytes, paced_bytes, waited_bytes;
+	uint64_t paced_ns, waited_ns;
+};
+
 struct rw_reconstruction {
 	struct rw_sender tcp;
+	struct rw_rates *rates; /* null: nobody asks */
 	/* What the survey knows. */
 	uint32_t peer_mss; /* 0: not known */
 	uint32_t payload_max;
@@ -141,6 +162,8 @@ struct rw_reconstruction {
 
 void rw_reconstruction_open(struct rw_reconstruction *r, const struct rw_flow *flow, uint8_t vantage, int corrected,
 			    uint32_t segments_max, struct rw_budget *budget);
+/* From now on ACKs tell of the delivery rate; before the first packet. 0, or 1 when memory is used up. */
+int rw_reconstruction_sample_rates(struct rw_reconstruction *r);
 /* The flow has ended: keeps the metrics, frees the rest. It must be given no more packets. */
 void rw_reconstruction_retire(struct rw_reconstruction *r);
 void rw_reconstruction_close(struct rw_reconstruction *r);

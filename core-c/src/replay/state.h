@@ -25,6 +25,7 @@ struct window {
 	uint64_t sum_q16, most_q16, last_q16;
 	uint32_t matched, near; /* of the full rows */
 	uint32_t exceeded;      /* of those too: by more than one segment */
+	uint32_t paced, paced_matched; /* of a rate-based one: rows after data that left on a timer; at its pace */
 	uint64_t first_record;  /* of these */
 	int64_t first_ns;
 };
@@ -77,6 +78,7 @@ struct columns {
 	uint16_t *flags;
 	uint64_t **cwnd_before_q16, **cwnd_q16, **ssthresh_q16;
 	uint8_t **phase;
+	uint64_t **bandwidth_q24, **pacing_q24; /* of rate-based controllers */
 	int64_t *mark_time_ns;
 	uint64_t *mark_row;
 	uint32_t *mark_connection, *mark_subflow, *mark_value;
@@ -115,6 +117,7 @@ struct rw_replay {
 	struct choice *choice;
 	struct detector_choice detector[RW_DETECTORS_MAX]; /* by their places in the registry */
 	uint8_t detects; /* at least one of them is wanted */
+	uint8_t samples_rates; /* a rate-based controller is among the choices */
 	uint8_t as_filed; /* each packet is the next record of the one file: those of the second pass can be counted */
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: nobody asked */
 	rw_limits limits;
@@ -147,7 +150,7 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error);
 void rw_records_number(rw_replay *r);
 
 /* columns.c. 1 when memory is used up; adding sets no_memory then. */
-int rw_columns_allocate(struct columns *c, uint32_t rows, uint32_t choices);
+int rw_columns_allocate(struct columns *c, uint32_t rows, const struct choice *choice, uint32_t choices);
 void rw_columns_free(struct columns *c, uint32_t choices);
 void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value);
 void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
@@ -162,7 +165,8 @@ void rw_take_rows(rw_replay *r, const struct columns *from, const uint32_t *plac
 rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error);
 
 /* connection.c: a connection while it is replayed. Those that return an int: 1 when memory is used up. */
-int rw_connection_need_shadows(rw_replay *r, uint32_t connection);
+/* slot, srtt_ns: of the subflow whose event is the first, and its round trip before. */
+int rw_connection_need_shadows(rw_replay *r, uint32_t connection, uint32_t slot, uint64_t srtt_ns);
 int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns);
 /* A subflow's handshake is over, and its end. */
 void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns);

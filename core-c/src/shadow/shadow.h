@@ -40,6 +40,7 @@ struct rw_shadow_path {
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
+	uint64_t limited_from, limited_until; /* segments delivered: what left in between, the application had held back */
 	uint8_t doublings; /* how many ACKs in turn set free twice what they delivered */
 	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
 	uint8_t kept; /* how many idle times in turn it was seen to outlast */
@@ -86,6 +87,9 @@ static inline size_t rw_shadow_bytes(uint32_t paths)
 struct rw_shadow_row {
 	uint64_t cwnd_q16, cwnd_before_q16, ssthresh_q16;
 	uint8_t phase;
+	/* Of a rate-based controller only. paced: the recorded sender let data go by a timer before; at_pace: at this pace. */
+	uint8_t paced, at_pace;
+	uint64_t bandwidth_q24, pacing_q24; /* as struct rw_model has them, after the ACK */
 };
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
@@ -129,6 +133,8 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns);
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack);
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
+/* An ACK for a rate-based controller. */
+void rw_shadow_rate(struct rw_shadow *s, const struct rw_rate *sample);
 /* The controller is told of growth that it may not have. */
 void rw_shadow_withhold(struct rw_shadow *s, const struct rw_ack *ack);
 /* marked: by ECN, not by a loss. */
