@@ -125,6 +125,7 @@ struct rw_rate {
 	uint32_t in_flight_before, in_flight; /* segments; before and after the ACK */
 	uint8_t repair; /* enum rw_repair, after the ACK */
 	uint8_t app_limited; /* the packet was sent while the application had no more to send */
+	uint64_t held_ns; /* until the pace lets the next packet go; 0: it may leave now */
 	/* What the recorded sender let go by a timer since the ACK before, and in what time; 0: nothing, or not known. */
 	uint32_t paced_segments;
 	uint64_t paced_ns;

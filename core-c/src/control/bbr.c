@@ -427,6 +427,19 @@ static void update_aggregation(struct bbr *b, const struct rw_path *p, const str
  * States (4.3)
  */
 
+/*
+ * What is still in flight of so many segments when the next one may leave, as Linux was measured to count: at a low rate the pace
+ * lasts for long, and meanwhile the bottleneck delivers.
+ */
+static uint64_t in_flight_then(const struct rw_connection *c, const struct bbr *b, const struct rw_rate *r, uint64_t now)
+{
+	if (!is_kernel(c))
+		return now;
+	uint64_t delivered = rw_multiply_divide(bandwidth_q24(b), r->held_ns, 1000ull << 24);
+	now += pacing_gain(b) > GAIN_ONE ? quantum(c, b) : 0;
+	return now > delivered ? now - delivered : 0;
+}
+
 /* BBRCheckCyclePhase. */
 static void check_phase(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r)
 {
@@ -434,10 +447,11 @@ static void check_phase(const struct rw_connection *c, struct bbr *b, const stru
 		return;
 	uint32_t gain = pacing_gain(b);
 	int over = us_of(r->time_ns) - b->cycle_us > b->min_rtt_us;
+	uint64_t before = in_flight_then(c, b, r, r->in_flight_before);
 	if (gain > GAIN_ONE)
-		over = over && (r->lost_segments || r->in_flight_before >= inflight(c, b, gain));
+		over = over && (r->lost_segments || before >= inflight(c, b, gain));
 	else if (gain < GAIN_ONE)
-		over = over || r->in_flight_before <= inflight(c, b, GAIN_ONE);
+		over = over || before <= inflight(c, b, GAIN_ONE);
 	if (over)
 		begin_phase(b, (b->phase + 1) % CYCLE_PHASES, r->time_ns);
 }
@@ -482,7 +496,7 @@ static void check_drain(const struct rw_connection *c, struct bbr *b, const stru
 {
 	if (b->state == STARTUP && b->full)
 		b->state = DRAIN;
-	if (b->state == DRAIN && r->in_flight <= inflight(c, b, GAIN_ONE))
+	if (b->state == DRAIN && in_flight_then(c, b, r, r->in_flight) <= inflight(c, b, GAIN_ONE))
 		enter_probe_bw(c, b, r->time_ns);
 }
 

@@ -36,6 +36,8 @@ struct rw_event_rate {
 	/* The longest pause between two bursts since the ACK before, and how much left in the first of them. */
 	uint64_t waited_ns;
 	uint32_t waited_segments;
+	uint32_t burst_segments; /* what left last */
+	int64_t burst_ns;        /* and when */
 };
 
 struct rw_event {

@@ -62,6 +62,8 @@ RW_ASIDE void rw_rates_tell(struct rw_reconstruction *r, struct rw_event *e, con
 		},
 	    .waited_ns = t->waited_ns,
 	    .waited_segments = segments_of(r, t->waited_bytes),
+	    .burst_segments = segments_of(r, t->burst_bytes),
+	    .burst_ns = t->burst_ns,
 	};
 	t->paced_bytes = t->waited_bytes = 0;
 	t->paced_ns = t->waited_ns = 0;

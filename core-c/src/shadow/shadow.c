@@ -581,6 +581,14 @@ static int app_limited(struct rw_shadow *s, uint32_t path, const struct rw_event
 	return h->limited_until && r->prior_delivered >= h->limited_from && r->prior_delivered <= h->limited_until;
 }
 
+/* How much longer this pace holds the next packet back: what left last takes its time. */
+static uint64_t held_ns(const struct rw_event *e, uint64_t pacing_q24)
+{
+	uint64_t takes_ns = pacing_q24 ? ((uint64_t)e->rate->burst_segments * 1000 << 24) / pacing_q24 : 0;
+	uint64_t since_ns = (uint64_t)(e->time_ns - e->rate->burst_ns);
+	return takes_ns > since_ns ? takes_ns - since_ns : 0;
+}
+
 /* Did the recorded sender let data go at this pace, within a sixteenth? */
 static int is_at_pace(const struct rw_rate *r, uint64_t pacing_q24)
 {
@@ -611,6 +619,7 @@ static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, co
 		struct rw_rate sample = e->rate->sample;
 		sample.path = ack->path;
 		sample.app_limited |= (uint8_t)app_limited(s, ack->path, e, &model);
+		sample.held_ns = held_ns(e, model.pacing_q24);
 		row->paced = sample.paced_ns != 0;
 		row->at_pace = (uint8_t)(row->paced && is_at_pace(&sample, model.pacing_q24));
 		rw_shadow_rate(s, &sample);
