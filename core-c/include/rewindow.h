@@ -549,7 +549,8 @@ typedef struct rw_hand_rate {
 	uint8_t repair; /* 0: none, 1: fast recovery, 2: after a timeout */
 	uint8_t app_limited;
 	uint64_t rtt_ns; /* 0: no sample */
-	uint64_t delivered, prior_delivered; /* segments since the beginning: now, and when the newest packet was sent */
+	uint64_t delivered,
+	    prior_delivered; /* segments since the beginning: now, and when the newest packet was sent */
 	uint64_t interval_ns; /* in which the difference was delivered; 0: no sample */
 	uint64_t held_ns; /* until the next packet may leave */
 	uint32_t paced_segments; /* that left on a timer since the ACK before */

@@ -82,9 +82,7 @@ def judged(windows: Mapping[str, Any]) -> SenderAlgorithm:
 
 def _is_at_pace(row: Mapping[str, int]) -> bool:
     paced = row["paced_rows"]
-    return (
-        paced >= PACED_ROWS_MIN and paced >= _PACED_SHARE * row["rows"] and row["paced_matched"] >= _PACE_MIN * paced
-    )
+    return paced >= PACED_ROWS_MIN and paced >= _PACED_SHARE * row["rows"] and row["paced_matched"] >= _PACE_MIN * paced
 
 
 def _by_window(windows: Mapping[str, Any]) -> SenderAlgorithm:

@@ -71,7 +71,7 @@ def flags_column(flags: npt.NDArray[np.uint16]) -> pa.DictionaryArray:
 
 
 RATE_COLUMNS = (("bandwidth_segments_s", "bandwidth_q24"), ("pacing_segments_s", "pacing_q24"))
-"""Of a rate-based algorithm: what it takes the path's bandwidth to be, and how fast it may send, in segments a second."""
+"""Of a rate-based algorithm: the bandwidth that it takes the path to have, and how fast it may send."""
 
 
 def acks_schema(labels: Sequence[str], rate_based: Container[str] = ()) -> pa.Schema:

@@ -55,4 +55,4 @@ KERNEL: dict[str, type[KernelReno]] = {
 OTHER = {"cubic": (LinuxCubic, Rfc9438), "bbr": (Bbr, KernelBbr)}
 """With a test of their own."""
 
-__all__ = ["Bbr", "KERNEL", "KernelBbr", "OTHER", "PAPER", "LinuxCubic", "Oracle", "Path", "Rfc9438"]
+__all__ = ["KERNEL", "OTHER", "PAPER", "Bbr", "KernelBbr", "LinuxCubic", "Oracle", "Path", "Rfc9438"]

@@ -18,8 +18,14 @@ MIN_PIPE = 4
 FILTER_ROUNDS = 10
 EARLY, LATE = Fraction(1, 500), Fraction(1, 500)
 """Seconds by which a comparison of times is too close to be decided: the controller counts milliseconds."""
-ROUNDING = Fraction(1, 10)
+UNIT = Fraction(10**6, 1 << 24)
+"""A controller's rates are whole multiples of this, in segments a second; what is rounded is rounded down."""
+ROUNDING = Fraction(1, 1 << 16)
 """Segments by which the controller's product of rate and time may be less."""
+
+
+def in_units(rate: Fraction) -> Fraction:
+    return rate // UNIT * UNIT
 
 
 @dataclass(frozen=True)
@@ -125,9 +131,9 @@ class Bbr:
 
     def send_quantum(self) -> int:
         bits = self.pacing_rate * self.mss * 8
-        if self.less(bits, 1_200_000, 3000):
+        if self.less(bits, 1_200_000, 1000):
             return 1
-        if self.less(bits, 24_000_000, 60_000):
+        if self.less(bits, 24_000_000, 1000):
             return 2
         segments = min(bits / 8000, Fraction(65536)) / self.mss
         self.undecided = self.undecided or int(segments) != int(segments - segments / 1000 - Fraction(1, 100))
@@ -138,7 +144,7 @@ class Bbr:
 
     def bdp(self, gain: Fraction) -> int:
         assert self.rtprop is not None
-        return self.whole(gain * self.bw.best * self.rtprop)
+        return self.whole(gain * self.bandwidth * self.rtprop)
 
     def inflight(self, gain: Fraction) -> int:
         if self.rtprop is None:
@@ -149,7 +155,7 @@ class Bbr:
         return self.inflight(self.gains[1])
 
     def set_pacing_rate(self, gain: Fraction) -> None:
-        rate = gain * self.bw.best
+        rate = in_units(gain * self.bandwidth)
         if self.filled_pipe or rate > self.pacing_rate:
             self.pacing_rate = rate
 
@@ -201,9 +207,8 @@ class Bbr:
             self.round_count += 1
             self.round_start = True
             self.packet_conservation = False
-        rate = (s.delivered - s.prior_delivered) / s.interval
-        for other, _ in self.bw.kept:
-            self.less(rate, other, Fraction(1, 8) if rate != other else -1)
+        self.look_for_policer(s)
+        rate = in_units((s.delivered - s.prior_delivered) / s.interval)
         if rate >= self.bw.best or not self.is_app_limited(s):
             self.bw.update(rate, self.round_count)
 
@@ -235,7 +240,7 @@ class Bbr:
         if self.state != "probe_bw":
             return
         assert self.rtprop is not None
-        gain = CYCLE[self.cycle_index]
+        gain = self.gains[0]
         over = self.less(self.rtprop, s.time - self.cycle_stamp, Fraction(2, 10**6))
         if gain > 1:
             over = over and (s.lost > 0 or s.in_flight_before >= self.inflight(gain))
@@ -247,7 +252,7 @@ class Bbr:
     def check_full_pipe(self, s: Sample) -> None:
         if self.filled_pipe or not self.round_start or self.is_app_limited(s):
             return
-        if not self.less(self.bw.best, self.full_bw * Fraction(5, 4), Fraction(1, 4) if self.full_bw else -1):
+        if not self.less(self.bw.best, self.full_bw * Fraction(5, 4), UNIT if self.full_bw else -1):
             self.full_bw, self.full_bw_count = self.bw.best, 0
             return
         self.full_bw_count += 1
@@ -295,8 +300,15 @@ class Bbr:
         self.set_pacing_rate(self.gains[0])
         self.set_cwnd(s)
 
+    def look_for_policer(self, s: Sample) -> None:
+        """A sample of the rate has come, in its round trip."""
+
     def seen(self, s: Sample) -> None:
         """After the bandwidth."""
+
+    @property
+    def bandwidth(self) -> Fraction:
+        return self.bw.best
 
     def loss(self) -> None:
         self.save_cwnd()
@@ -319,14 +331,66 @@ class Bbr:
 
 @dataclass
 class KernelBbr(Bbr):
-    """With room for ACKs that come in bulk (draft 02, 4.5.5), even windows, and two segments more in the first phase."""
+    """With room for ACKs in bulk (draft 02, 4.5.5), even windows, and two segments more in the first phase."""
 
     extra: list[int] = field(default_factory=lambda: [0, 0])
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.interval: tuple[Fraction, int] | None = None
+        self.candidate: Fraction | None = None
+        self.policed_lost = 0
         self.extra_rounds = self.half = self.epoch_acked = 0
         self.epoch: Fraction | None = None
+        self.policed: Fraction | None = None
+        self.forget_policer()
+
+    @property
+    def bandwidth(self) -> Fraction:
+        return self.bw.best if self.policed is None else self.policed
+
+    @property
+    def gains(self) -> tuple[Fraction, Fraction]:
+        pacing, cwnd = super().gains
+        return (Fraction(1) if self.state == "probe_bw" and self.policed is not None else pacing), cwnd
+
+    def forget_policer(self) -> None:
+        self.policed = self.interval = self.candidate = None
+        self.policed_rounds = 0
+
+    def look_for_policer(self, s: Sample) -> None:
+        """Two intervals of 4 to 16 round trips, each from a loss to a loss, in which a fifth (50/256) of what was
+        delivered was lost, at rates within an eighth or 4 kbit/s: their mean is the bandwidth for 48 round trips."""
+        if self.policed is not None:
+            self.policed_rounds += self.state == "probe_bw" and self.round_start
+            if self.policed_rounds >= 48:
+                self.forget_policer()
+                self.enter_probe_bw(s.time)
+            return
+        if self.interval is None:
+            if not s.lost:
+                return
+            self.interval = (s.time, s.delivered)
+            self.policed_lost = 0
+        else:
+            self.policed_lost += s.lost
+        self.policed_rounds += self.round_start
+        if self.is_app_limited(s) or self.policed_rounds > 16:
+            self.forget_policer()
+            return
+        began, delivered = self.interval[0], s.delivered - self.interval[1]
+        ms = int(s.time * 1000) - int(began * 1000)
+        if self.policed_rounds < 4 or not s.lost or not delivered or not ms or 256 * self.policed_lost < 50 * delivered:
+            return
+        rate = in_units(Fraction(delivered * 1000, ms))
+        before, self.candidate = self.candidate, rate
+        self.interval, self.policed_lost, self.policed_rounds = (s.time, s.delivered), 0, 0
+        if before is None:
+            return
+        apart = abs(rate - before)
+        alike = not self.less(before / 8, apart, UNIT / 4)
+        if alike or not self.less(4000, apart * self.mss * 8, 12_000):
+            self.policed = self.candidate = in_units((rate + before) / 2)
 
     def with_quanta(self, segments: int) -> int:
         even = (super().with_quanta(segments) + 1) // 2 * 2
@@ -335,7 +399,7 @@ class KernelBbr(Bbr):
     def target_cwnd(self) -> int:
         if self.rtprop is None or not self.filled_pipe:
             return super().target_cwnd()
-        most = self.bw.best / 10
+        most = self.bandwidth / 10
         self.less(max(self.extra), most, ROUNDING)
         return self.with_quanta(self.bdp(self.gains[1]) + min(max(self.extra), int(most)))
 
@@ -353,7 +417,7 @@ class KernelBbr(Bbr):
             if self.extra_rounds >= 5:
                 self.extra_rounds, self.half = 0, 1 - self.half
                 self.extra[self.half] = 0
-        expected = self.bw.best * (s.time - self.epoch)
+        expected = self.bandwidth * (s.time - self.epoch)
         self.undecided = self.undecided or (expected > 0 and int(expected) != int(expected - ROUNDING))
         if self.epoch_acked <= int(expected):
             self.epoch, self.epoch_acked, expected = s.time, 0, Fraction(0)

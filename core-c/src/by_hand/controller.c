@@ -244,7 +244,8 @@ rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *
 	    r->in_flight > SEGMENTS_MAX || r->paced_segments > SEGMENTS_MAX)
 		return rw_bad_value(error, "acked, lost, in flight and paced must be 0 to 1048576 segments");
 	if (r->repair > RW_REPAIR_TIMEOUT || r->prior_delivered > r->delivered)
-		return rw_bad_value(error, "a repair is none, recovery or timeout, and no more was delivered before than now");
+		return rw_bad_value(error,
+				    "a repair is none, recovery or timeout, and no more was delivered before than now");
 	struct rw_rate sample = {.path = r->path,
 				 .acked_segments = r->acked_segments,
 				 .lost_segments = r->lost_segments,

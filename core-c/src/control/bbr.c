@@ -61,7 +61,8 @@ struct bbr {
 	uint32_t epoch_acked; /* and how many segments they covered */
 	uint32_t limited_from, limited_until; /* delivered: what left in between left during ProbeRTT */
 	uint32_t policed_bw_q24; /* of the last interval that a policer seemed to limit; 0: none */
-	uint32_t policed_delivered, policed_lost, policed_ms; /* since this interval began: until when delivered, how many lost */
+	uint32_t policed_delivered, policed_lost,
+	    policed_ms; /* since this interval began: until when delivered, how many lost */
 	uint32_t state : 2;
 	uint32_t repair : 2;
 	uint32_t full_rounds : 2;
@@ -86,21 +87,20 @@ _Static_assert(sizeof(struct bbr) <= sizeof(((struct rw_path *)0)->word), "the s
 #define HALF(field) (__builtin_offsetof(struct bbr, field) / sizeof(uint32_t))
 
 static const struct rw_option bbr_options[] = {
-    {"mode", "kernel|paper", "kernel", "kernel: with what Linux was measured to do beside the draft; paper: the draft alone",
-     RW_OPTION_CHOICE, 0, 0},
+    {"mode", "kernel|paper", "kernel",
+     "kernel: with what Linux was measured to do beside the draft; paper: the draft alone", RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
     {"first_phase", "0|2|3|4|5|6|7", "2",
      "of the cycle in ProbeBW, where a sender begins at random (4.3.4.2); a replay follows the recorded sender's",
      RW_OPTION_CHOICE, 0, 0},
     {0}};
 
-static const struct rw_word_name bbr_words[] = {
-    {"bandwidth_per_us", 1, HALF(bw_q24[0]), 24, .half = 1},
-    {"min_rtt_us", 1, HALF(min_rtt_us), 0, .half = 1},
-    {"prior_cwnd", 1, HALF(prior_cwnd), 0, .half = 1},
-    {"full_bandwidth_per_us", 1, HALF(full_bw_q24), 24, .half = 1},
-    {"pacing_per_us", 1, HALF(pacing_q24), 24, .half = 1},
-    {0}};
+static const struct rw_word_name bbr_words[] = {{"bandwidth_per_us", 1, HALF(bw_q24[0]), 24, .half = 1},
+						{"min_rtt_us", 1, HALF(min_rtt_us), 0, .half = 1},
+						{"prior_cwnd", 1, HALF(prior_cwnd), 0, .half = 1},
+						{"full_bandwidth_per_us", 1, HALF(full_bw_q24), 24, .half = 1},
+						{"pacing_per_us", 1, HALF(pacing_q24), 24, .half = 1},
+						{0}};
 
 static struct bbr *bbr_of(struct rw_path *p) { return (struct bbr *)(void *)p->word; }
 static int is_kernel(const struct rw_connection *c) { return c->option[MODE] == RW_MODE_KERNEL; }
@@ -431,7 +431,8 @@ static void update_aggregation(struct bbr *b, const struct rw_path *p, const str
  * What is still in flight of so many segments when the next one may leave, as Linux was measured to count: at a low rate the pace
  * lasts for long, and meanwhile the bottleneck delivers.
  */
-static uint64_t in_flight_then(const struct rw_connection *c, const struct bbr *b, const struct rw_rate *r, uint64_t now)
+static uint64_t in_flight_then(const struct rw_connection *c, const struct bbr *b, const struct rw_rate *r,
+			       uint64_t now)
 {
 	if (!is_kernel(c))
 		return now;
@@ -464,7 +465,8 @@ static void follow_pace(struct bbr *b, const struct rw_rate *r)
 {
 	if (b->state != PROBE_BW || b->policed || !r->paced_ns || !b->bw_q24[0])
 		return;
-	uint64_t pace = rw_multiply_divide((uint64_t)r->paced_segments << 24, 1000 * GAIN_ONE, r->paced_ns) / b->bw_q24[0];
+	uint64_t pace =
+	    rw_multiply_divide((uint64_t)r->paced_segments << 24, 1000 * GAIN_ONE, r->paced_ns) / b->bw_q24[0];
 	int64_t since_ns = r->time_ns - (int64_t)r->paced_ns;
 	if (pace > GAIN_FASTER && pace < GAIN_FASTEST) {
 		b->probed = 1;
@@ -537,8 +539,8 @@ static void update_rtt(const struct rw_connection *c, struct bbr *b, struct rw_p
 {
 	uint32_t now_ms = ms_of(r->time_ns), rtt_us = (uint32_t)rw_min64(rw_max64(r->rtt_ns / 1000, 1), UINT32_MAX);
 	int expired = after(now_ms, b->min_rtt_ms + RTT_FILTER_MS);
-	if (r->rtt_ns && (!b->min_rtt_us || rtt_us < b->min_rtt_us || expired ||
-			  (rtt_us == b->min_rtt_us && !is_kernel(c)))) {
+	if (r->rtt_ns &&
+	    (!b->min_rtt_us || rtt_us < b->min_rtt_us || expired || (rtt_us == b->min_rtt_us && !is_kernel(c)))) {
 		b->min_rtt_us = rtt_us;
 		b->min_rtt_ms = now_ms;
 	}
@@ -595,7 +597,8 @@ static void bbr_rtt(struct rw_connection *c, const struct rw_ack *ack)
 	if (b->min_rtt_us)
 		return;
 	b->min_rtt_us = (uint32_t)rw_min64(rtt_us, UINT32_MAX);
-	b->pacing_q24 = (uint32_t)rw_min64(((uint64_t)segments_of(p) << 24) * GAIN_HIGH / GAIN_ONE / rtt_us, UINT32_MAX);
+	b->pacing_q24 =
+	    (uint32_t)rw_min64(((uint64_t)segments_of(p) << 24) * GAIN_HIGH / GAIN_ONE / rtt_us, UINT32_MAX);
 }
 
 /* The window that recovery begins with is what is restored after it; there is no threshold. */
@@ -651,8 +654,9 @@ const struct rw_control rw_control_bbr = {
     .name = "bbr",
     .source = "draft-cardwell-iccrg-bbr-congestion-control-00; Linux tcp_bbr",
     .formula = "pacing = gain BtlBw, cwnd = gain BtlBw RTprop + 3 quanta",
-    .deviations = "gains in parts of 256; BtlBw is the windowed maximum of three samples. mode=kernel adds what Linux was "
-		  "measured to do: room for ACKs in bulk, even windows, two segments more in a cycle's first phase.",
+    .deviations =
+	"gains in parts of 256; BtlBw is the windowed maximum of three samples. mode=kernel adds what Linux was "
+	"measured to do: room for ACKs in bulk, even windows, two segments more in a cycle's first phase.",
     .multipath = 0,
     .options = bbr_options,
     .words = bbr_words,

@@ -148,7 +148,8 @@ static inline uint32_t whole_segments_acked(const struct rw_reconstruction *r, c
 }
 
 /* The delivery rate, of a plain ACK. 0, or 1 when memory is used up. */
-static RW_ASIDE int tell_plain_rate(struct rw_reconstruction *r, struct rw_event *e, const struct rw_plain_answer *answer)
+static RW_ASIDE int tell_plain_rate(struct rw_reconstruction *r, struct rw_event *e,
+				    const struct rw_plain_answer *answer)
 {
 	struct rw_delivered delivered = {e->time_ns, answer->newest_sent_ns, e->rtt_newest_ns, e->delivered};
 	struct rw_rate_sample sample;
@@ -159,8 +160,7 @@ static RW_ASIDE int tell_plain_rate(struct rw_reconstruction *r, struct rw_event
 }
 
 /* What acked_otherwise() does with such an ACK, and no more. 0, or 1 when memory is used up. */
-static int acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments,
-			struct rw_events *out)
+static int acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments, struct rw_events *out)
 {
 	struct rw_sender *s = &r->tcp;
 	struct rw_event *e = begin_ack(r, p, out);

@@ -70,7 +70,8 @@ struct rw_event {
 	uint32_t idle_restarts; /* how often the window is reduced for it */
 	uint32_t first_flight; /* ACK, the first one of a flight that tells of the window: its segments, or 0 */
 	uint8_t first_flight_is; /* rw_flight */
-	const struct rw_event_rate *rate; /* ACK, where rate-based controllers ask: valid until the next packet; null: it is an old one */
+	const struct rw_event_rate
+	    *rate; /* ACK, where rate-based controllers ask: valid until the next packet; null: it is an old one */
 	uint8_t first_flight_full; /* there was more to send, and the receiver had room: the window ended it */
 };
 

@@ -23,7 +23,8 @@ struct rw_sending_interval {
 enum { RW_SENDING_INTERVALS_MAX = 1 << 16 };
 
 struct rw_delivery_rate {
-	struct rw_sending_interval *interval; /* a ring, the oldest first: `capacity` places, a power of two; null at first */
+	struct rw_sending_interval
+	    *interval; /* a ring, the oldest first: `capacity` places, a power of two; null at first */
 	uint32_t first, count, capacity;
 	uint64_t least_rtt_ns; /* 0: no sample yet */
 	uint64_t delivered;    /* segments; the SYN counts as one */

@@ -569,7 +569,8 @@ static int app_limited(struct rw_shadow *s, uint32_t path, const struct rw_event
 {
 	struct rw_shadow_path *h = &s->path[path];
 	const struct rw_rate *r = &e->rate->sample;
-	uint64_t cwnd = s->connection->path[path].cwnd_q16 >> 16, room = cwnd / 8 > LIMITED_ROOM ? cwnd / 8 : LIMITED_ROOM;
+	uint64_t cwnd = s->connection->path[path].cwnd_q16 >> 16,
+		 room = cwnd / 8 > LIMITED_ROOM ? cwnd / 8 : LIMITED_ROOM;
 	uint64_t sent_q24 = (uint64_t)e->rate->waited_segments << 24, waited_us = e->rate->waited_ns / 1000;
 	int waits = model->bandwidth_q24 && waited_us > SLOWEST_PACE * sent_q24 / model->bandwidth_q24 + TIMER_LATE_US;
 	if (waits && e->in_flight_before + room < cwnd && e->room) {
@@ -598,8 +599,8 @@ static int is_at_pace(const struct rw_rate *r, uint64_t pacing_q24)
 }
 
 /* A rate-based controller: the window is what it says, whatever the sender's state. */
-static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
-			       struct rw_shadow_row *row)
+static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack,
+			       uint64_t srtt_ns, struct rw_shadow_row *row)
 {
 	struct rw_path *p = &s->connection->path[ack->path];
 	if (e->first_flight && e->first_flight_is == RW_FLIGHT_INITIAL &&

@@ -40,7 +40,8 @@ struct rw_shadow_path {
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
-	uint64_t limited_from, limited_until; /* segments delivered: what left in between, the application had held back */
+	uint64_t limited_from,
+	    limited_until; /* segments delivered: what left in between, the application had held back */
 	uint8_t doublings; /* how many ACKs in turn set free twice what they delivered */
 	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
 	uint8_t kept; /* how many idle times in turn it was seen to outlast */
