@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -8,33 +8,33 @@ SECONDS := 60
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the library, the binding and the command line (.venv/bin/rewindow), no service
+build: ## build the library, the binding and the command line (.venv/bin/rewindow), no service
 	@deploy/setup.sh build
 
-up: ## install, build, start everything, analyse the sample and stay up; DETACH=1 returns, PORT= chooses the port
+up: ## install, build, start everything, analyse a sample capture and stay up; DETACH=1 returns, PORT= chooses the port
 	@deploy/setup.sh run
 	@$(PYTHON) deploy/run.py up $(if $(DETACH),--detach) $(if $(PORT),--port $(PORT))
 
-down: ## stop what `make up DETACH=1` started; nothing is lost
+down: ## stop the service that `make up DETACH=1` started; its data stays
 	@if [ -x $(PYTHON) ]; then $(PYTHON) deploy/run.py down; else echo "nothing is running"; fi
 
 test: ## install, build and run every test against services of its own
 	@deploy/setup.sh test
 	@deploy/test.sh
 
-unit: ## some tests: FILES="tests/unit/test_replays.py -k gate", FILES=core-c/tests/packet_test.c; without FILES, tests/unit
+unit: ## run some tests: FILES="tests/unit/test_replays.py -k gate", FILES=core-c/tests/packet_test.c; without FILES, tests/unit
 	@deploy/setup.sh test
 	@deploy/unit.sh $(FILES)
 
-check: ## formatters, linters, types, import rules
+check: ## run formatters, linters, type checkers and import rules
 	@deploy/setup.sh check
 	@deploy/check.sh
 
-golden: ## rewrite tests/golden, each controller's windows on two captures; look at what changed
+golden: ## rewrite tests/golden, each controller's windows on two captures; review the difference
 	@deploy/setup.sh build
 	@$(PYTHON) -m tests.goldens
 
-fuzz: ## look for inputs that break the core; SECONDS= for each target, TARGET= picks one, JOBS= run at once
+fuzz: ## search for inputs that break the core; SECONDS= for each target, TARGET= picks one, JOBS= run at once
 	@deploy/setup.sh fuzz
 	@SECONDS_EACH=$(SECONDS) TARGET="$(TARGET)" JOBS="$(JOBS)" deploy/fuzz.sh
 
@@ -46,34 +46,39 @@ validate: ## compare replays with the kernel's own windows; CORPUS= names the fo
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.validate $(CORPUS) $(OPTIONS)
 
-corpus: ## compare what is found in captures with tshark; CAPTURES= names their folder, OPTIONS="--write FILE"
+corpus: ## compare rewindow's findings in captures with tshark's; CAPTURES= names their folder, OPTIONS="--write FILE"
 	@deploy/setup.sh corpus
 	@deploy/corpus.sh $(CAPTURES) $(OPTIONS)
 
-bench: ## speed and memory beside other programs; OPTIONS="--write --churn-bytes 1g"
+bench: ## measure speed and memory, also of other programs; OPTIONS="--write --churn-bytes 1g"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.speed $(OPTIONS)
 
-bench-storing: ## what the service needs to store a capture, beside the command line; OPTIONS="--runs 1"
+bench-storing: ## measure time and memory to store a capture in the service, and those of the command line; OPTIONS="--runs 1"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.storing $(OPTIONS)
 
-bench-load: ## how fast the API answers with and without 200 event streams open; OPTIONS="--rounds 1"
+bench-load: ## measure how fast the API answers with and without 200 open event streams; OPTIONS="--rounds 1"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.load $(OPTIONS)
 
-chaos: ## break the service while uploads go on, and count what became of them; MINUTES= or ROUNDS=, OPTIONS=--write
+chaos: ## break the service during uploads, and check that it kept its promises; MINUTES= or ROUNDS=, OPTIONS=--write
 	@deploy/setup.sh run
 	@$(PYTHON) -m bench.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(OPTIONS)
 
-profile: ## where the core's time goes, by perf; OPTIONS=--write
+profile: ## measure with perf which functions take the core's time; OPTIONS=--write
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.profile $(OPTIONS)
 
-docs: ## write the pages that come from the code (docs/algorithms.md, docs/fluid.md)
+docs: ## write the pages that are generated from code (docs/algorithms.md, docs/fluid.md)
 	@deploy/setup.sh fluid
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
 	.venv/bin/python -m bench.fluid --write
+
+screenshot: ## draw README's picture of the dashboard, docs/dashboard.png, from the running service
+	@deploy/setup.sh test
+	@deploy/unit.sh tests/acceptance/test_dashboard.py -q -k upload_to_windows
+	@cp build/screenshots/connection.png docs/dashboard.png
 
 types: ## write the dashboard's types (dashboard/src/openapi.ts) from the API's OpenAPI document
 	@deploy/setup.sh check
@@ -84,19 +89,19 @@ specs: ## model-check the specifications, and their mutants; SPECS= picks some, 
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check $(OPTIONS) $(SPECS)
 
-faults: ## sow faults into the controllers, and see who finds them (the table of docs/conformance.md)
+faults: ## seed faults in the controllers, and print who finds them (the table of docs/conformance.md)
 	@deploy/setup.sh specs
 	@$(PYTHON) -m bench.faults $(OPTIONS)
 
-conformance: ## what the monitor costs, and how long TLC follows a long log
+conformance: ## measure the cost of the monitor, and the time that TLC needs to follow a long log
 	@deploy/setup.sh specs
 	@$(PYTHON) -m bench.conformance $(OPTIONS)
 
-specs-full: ## the same with more subflows and without symmetry; minutes
+specs-full: ## the same with more subflows and without symmetry; takes minutes
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check --suite full $(OPTIONS) $(SPECS)
 
-specs-mutants: build ## change every action of the specifications by rule: which property notices? SPECS=, OPTIONS=--write; minutes
+specs-mutants: build ## change every action of the specifications by rule, and print the property that notices; SPECS=, OPTIONS=--write; takes minutes
 	@deploy/setup.sh specs
 	@.venv/bin/rewindow specs mutants $(OPTIONS) $(SPECS)
 
@@ -104,5 +109,5 @@ pictures: ## draw the state machines of specs/ from TLC's dumps (X.dot, X.svg); 
 	@deploy/setup.sh pictures
 	@.venv/bin/rewindow specs draw $(SPECS)
 
-clean: ## remove what was built; data in .local stays
+clean: ## remove build results; data in .local stays
 	@rm -rf build dashboard/dist dashboard/node_modules .venv

@@ -1,9 +1,9 @@
 """Compares detectors of shared bottlenecks with the networks that the runs had; part of `make validate`.
 
-The `scenario.toml` of a run of the lab tells which paths have their slowest link in common. Of other runs, the
-`result.json` names the scenario: `shared`, one bottleneck for all flows; anything else, one for each path, which is the
-third number of a flow's addresses (10.0.p.x, and 10.0.1p.x for plain TCP). Runs without either have a path for each
-subflow.
+For a run of the lab, `scenario.toml` tells which paths share their slowest link. For other runs, `result.json` names
+the scenario: `shared` has one bottleneck for all flows, any other name one for each path. The path is the third number
+of a flow's addresses (10.0.p.x, and 10.0.1p.x for plain TCP). In runs without either file each subflow has its own
+path.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ INSIDE = {
     "sbcc, trigger_loss": Choice("sbcc", {"trigger_loss": "on"}),
     "sbd, correlation": Choice("sbd", {"grouping": "correlation", "N": 20}),
 }
-"""Within a connection. A detector runs once in a replay: those named after an option run in a second one."""
+"""Detectors within a connection. A replay runs each detector once, so those with an option run in a second replay."""
 ACROSS: dict[str, bool | Choice] = {"default": True, "RFC 8382": Choice("sbd")}
-"""Over all flows of a capture."""
+"""Comparisons of all flows of a capture."""
 
 
 def path_of(subflow: Subflow) -> int:
-    """10.0.p.1 and 10.0.1p.1, fd00:p::1."""
+    """The path p from the address: 10.0.p.1, 10.0.1p.1, fd00:p::1."""
     address = ipaddress.ip_address(subflow.src)
     return (address.packed[2] if address.version == 4 else address.packed[3]) % 10
 
 
 def shares_of(scenario: Scenario) -> tuple[str, Callable[[Subflow, Subflow], bool]]:
-    """Of a run of the lab: two flows meet where the slowest link of their paths is the same."""
+    """For a run of the lab: two flows share a bottleneck if the slowest link of their paths is the same."""
     links: dict[tuple[str, str], frozenset[str]] = {}
     for path in scenario.paths:
         for way in (path, path.seen_from(path.end.host)):
@@ -52,7 +52,7 @@ def shares_of(scenario: Scenario) -> tuple[str, Callable[[Subflow, Subflow], boo
 
 
 def truth_of(folder: Path) -> tuple[str, Callable[[Subflow, Subflow], bool]]:
-    """The kind of network, and whether two flows meet in a bottleneck."""
+    """The kind of network, and a function that tells whether two flows share a bottleneck."""
     if (folder / "scenario.toml").exists():
         return shares_of(load(folder / "scenario.toml"))
     described = folder / "result.json"
@@ -64,7 +64,7 @@ def truth_of(folder: Path) -> tuple[str, Callable[[Subflow, Subflow], bool]]:
 
 @dataclass
 class Verdicts:
-    """Of one detector on the pairs of subflows of a connection."""
+    """The verdicts of one detector on the pairs of subflows of a connection."""
 
     time_ns: int = 0
     right_ns: int = 0
@@ -85,7 +85,8 @@ class Verdicts:
 
 
 def pair_verdicts(rows: list[dict[str, Any]], a: int, b: int, together: bool, end_ns: int) -> Verdicts:
-    """From when both are watched until the connection ends. A decision is a change between one final set and none."""
+    """From the time at which both are watched to the end of the connection. A decision is a change between being in one
+    final set and not."""
     found, last = Verdicts(), None
     sets: dict[int, int | None] = {}
     said: bool | None = None
@@ -191,7 +192,7 @@ def _total(runs: list[Run]) -> Run:
 
 
 def report(corpus: Path) -> tuple[str, list[str]]:
-    """Markdown, and what falls short: with ECN, SB-CC's detector must be right at the end."""
+    """Markdown, and the failures: with ECN, SB-CC's detector must be right at the end."""
     runs = [run(p.parent) for p in sorted(corpus.glob("*/capture.pcap*"))]
     lines = ["Within connections:", "", *_inside_table(runs), "", "Over all flows of a capture, pairs:", ""]
     lines += _across_table(runs)

@@ -1,8 +1,8 @@
-"""What the monitor costs at ingest, and how long TLC takes over a long log: `make conformance`.
+"""Measures the cost of the monitor, and TLC's time for a long log: `make conformance`.
 
-Generates an MPTCP capture under build/conformance. The monitor's cost is the processor time of an analysis with it over
-that of one without, of several that take turns, the least of each; TLC is given EVENTS steps of TCCC, and as many of
-SB-CC's detector in one long random connection.
+Generates an MPTCP capture under build/conformance. The monitor's cost is the processor time of an analysis with the
+monitor, compared with one without: the least of several runs that take turns. TLC gets `--events` steps of TCCC, and as
+many of SB-CC's detector in one long random connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rewindow.findings.senders import SENDER_CANDIDATES
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "conformance"
 INGEST = ("newreno", "cubic", "uncoupled", "css", "tccc")
-"""What a service replays that is not told otherwise (store/settings.py)."""
+"""The algorithms that the service replays by default (store/settings.py)."""
 ALONE = ("tccc", *SENDER_CANDIDATES)
 
 
@@ -46,7 +46,7 @@ def generate(packets: int) -> Path:
 
 
 def analysis_seconds(path: Path, algorithms: Sequence[str], monitor: bool) -> tuple[float, int]:
-    """Processor time, and the steps that the monitor has looked at."""
+    """Processor time, and the number of steps that the monitor has checked."""
     began = time.process_time()
     with rewindow.open(str(path)) as capture, capture.stream(algorithms, monitor=monitor) as replay:
         replay.run()
@@ -65,7 +65,7 @@ def monitor_cost(path: Path, algorithms: Sequence[str], runs: int) -> str:
 
 
 def detections(events: int) -> Iterator[Step]:
-    """Of the detector alone, and what the controller was told of sets."""
+    """The steps of the detector, and the controller's changes of sets."""
     steps = random_steps("sbcc", 0, 2 * events)
     return (s for s in steps if s.kind == "sets" or s.kind.startswith(("detector_", "judge_")))
 
@@ -78,7 +78,7 @@ def trace_time(algorithm: str, steps: Iterable[Step], events: int) -> str:
             checker.add(step)
         verdicts = checker.verdicts()
     if not all(v.conforms for v in verdicts):
-        raise SystemExit("what was generated does not conform")
+        raise SystemExit("the generated steps do not conform")
     checked = sum(v.events for v in verdicts)
     seconds = time.monotonic() - began
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

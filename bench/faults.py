@@ -1,11 +1,11 @@
 # ruff: noqa: E501
-"""Faults sown into the C controllers, and what finds them: `make faults`.
+"""Seeds faults in the C controllers, and prints who finds them: `make faults`.
 
 Each fault is one exact change of core-c/src/control, of SB-CC's detector or of the shadow that drives them. The core is
 compiled once, and for each fault the files that it changes are compiled again. Then random sequences of joins, ACKs,
-marks, losses, timeouts, undone reductions and closes drive it, and the monitor and TLC look at every step. The monitor
-looks at the committed captures under each fault as well. Prints the table of docs/conformance.md; exits 1 when a fault
-is not found.
+marks, losses, timeouts, undone reductions and closes drive it, and the monitor and TLC check every step. The monitor
+also checks the committed captures under each fault. Prints the table of docs/conformance.md; exits 1 when nobody finds
+a fault.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Fault:
 
     @property
     def algorithms(self) -> Sequence[str]:
-        """Whose code the file is."""
+        """The algorithms that use the file."""
         return _OF_FILE.get(self.file, ALGORITHMS)
 
 
@@ -99,7 +99,7 @@ RECURRENCES = (
     Fault("beta moves outside of a set", _SBCC, "	if (!rw_final_group(p))\n		return;\n", ""),
     Fault("a subflow that joins has no beta", _SBCC, "    .begin = sbcc_begin,\n", ""),
 )  # fmt: skip
-"""In what goes on over many steps, each of which the capture mptcp-recurrences.pcap shows."""
+"""Faults in values that depend on many steps. The capture mptcp-recurrences.pcap shows each of them."""
 FAULTS = (
     *RECURRENCES,
     Fault("exit at the rate, not above it", _CSS, "rtt_min_ns) > css_con_ssthresh_q16(c) << 11", "rtt_min_ns) >= css_con_ssthresh_q16(c) << 11"),
@@ -154,7 +154,7 @@ FAULTS = (
 
 
 def random_steps(algorithm: str, seed: int, steps: int = STEPS) -> list[Step]:
-    """One connection's joins, ACKs, losses, timeouts, undone ones and closes, as a controller took them."""
+    """A controller's steps on one random connection: joins, ACKs, losses, timeouts, undone reductions and closes."""
     from rewindow import Controller
 
     if algorithm == "sbcc":
@@ -263,7 +263,7 @@ def _random_detections(seed: int, steps: int) -> list[Step]:
 
 
 def random_logs(sequences: int, algorithms: Sequence[str]) -> list[tuple[str, list[Step]]]:
-    """Of each algorithm so many; a log's connection is its place in the list."""
+    """`sequences` logs of each algorithm; a log's connection is its index in the list."""
     found = [(a, random_steps(a, seed)) for a in algorithms for seed in range(sequences)]
     return [(a, [replace(s, connection=n) for s in steps]) for n, (a, steps) in enumerate(found)]
 
@@ -286,12 +286,12 @@ class Workshop:
         self._cores: dict[str, Path] = {}
         self._logs: dict[tuple[str, int], list[tuple[str, list[Step]]]] = {}
         self._objects: dict[str, Path] = {}
-        """Of each file of core-c/src, without a fault."""
+        """File of core-c/src -> its object without a fault."""
         for room in sorted({source.parent for source in SOURCE.glob("*/*.c")}):
             self._objects |= self._room(room, [source.name for source in sorted(room.glob("*.c"))], folder / room.name)
 
     def _compile(self, folder: Path, *arguments: str) -> None:
-        """In that folder, without link-time optimisation: with it, each fault would be the whole core's compilation."""
+        """Compiles without link-time optimisation, with which each fault would compile the whole core."""
         command = ["cc", "-O0", "-w", "-fPIC", "-D_GNU_SOURCE", f"-I{CHECKOUT / 'core-c' / 'include'}", *arguments]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode:
@@ -353,7 +353,7 @@ class Workshop:
 
 
 def captured(captures: Sequence[str], algorithms: Sequence[str]) -> Counter[str]:
-    """What the monitor finds on committed captures."""
+    """The monitor's violations on committed captures."""
     import rewindow
 
     found: Counter[str] = Counter()
@@ -365,7 +365,7 @@ def captured(captures: Sequence[str], algorithms: Sequence[str]) -> Counter[str]
 
 
 def _run_with(core: str, captures: str | None, sequences: int, algorithms: Sequence[str]) -> None:
-    """In the process of its own: that extension module instead of the installed one."""
+    """Runs in a process of its own, with that extension module instead of the installed one."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("rewindow._core", core)
@@ -378,7 +378,7 @@ def _run_with(core: str, captures: str | None, sequences: int, algorithms: Seque
     sys.stdout.buffer.write(pickle.dumps(found))
 
 
-# Who notices
+# Which judge notices
 
 
 def monitor_notices(logs: Sequence[tuple[str, list[Step]]]) -> Counter[str]:
@@ -387,7 +387,7 @@ def monitor_notices(logs: Sequence[tuple[str, list[Step]]]) -> Counter[str]:
 
 
 def tlc_notices(of: Sequence[Sequence[tuple[str, list[Step]]]]) -> list[Counter[str]]:
-    """For each fault: in how many sequences of which algorithm TLC found a step that is none."""
+    """For each fault and algorithm: in how many sequences TLC refused a step."""
     from rewindow import specs
     from rewindow.conformance.checks import conformance
     from rewindow.conformance.step_logs import SPECIFIED

@@ -1,4 +1,4 @@
-"""What docs/fluid.md says of the papers' tables and orders: `python -m bench.fluid --write`.
+"""The sections of docs/fluid.md on the papers' tables and orders: `python -m bench.fluid --write`.
 
 Prints Markdown; --write puts it into the document, with the pictures.
 """
@@ -38,14 +38,14 @@ def measured() -> str:
             "    rewindow fluid docs/examples/fluid-phone.toml\n",
             f"```\n{reports.solution_text(solve(read_network(str(EXAMPLE))))}\n```\n",
             "## The papers' tables\n",
-            "Each cell on random states of one to eight subflows; what holds for one alone is a misprint, too:\n",
+            "Each cell on random states of one to eight subflows; one right for one subflow only is a misprint:\n",
             _markdown(_formulas(reports.table_rows(), (3, 5))),
             "Statements, each on random states of two to eight subflows; those below 200 are misprints or false:\n",
             _markdown(reports.claims_rows()),
             "## Where the orders hold\n",
-            "Window ratios w2/w1 between 0.01 and 100:\n",
+            "The window ratios w2/w1 between 0.01 and 100 at which each order holds:\n",
             _markdown(_formulas(reports.orders_rows(), (1,))),
-            "Eq. 20, equal subflows, in 1/(R w):\n",
+            "The lambda of eq. 20 for equal subflows, in 1/(R w):\n",
             _markdown(reports.responsiveness_rows()),
         ]
     )

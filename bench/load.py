@@ -1,8 +1,8 @@
 """How fast the API answers, with and without many event streams open: `make bench-load`.
 
 Starts a PostgreSQL, a Redis and an API of its own. No worker runs while it measures: the captures of the streams
-stay queued, and those that are uploaded. Some clients ask for the same, each over one connection. For each kind of
-request, rounds without and with the streams take turns, and the median of the rounds counts. Prints Markdown.
+stay queued, and so do uploads. Some clients send the same request, each over one connection. For each kind of request,
+rounds without and with the streams take turns, and the median of the rounds counts. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from bench.speed import machine, table
 from deploy.run import SAMPLE, Services, stop_process, token_for, wait_for
 
 LISTED = 50
-"""Captures of the page that `list` asks for."""
+"""Captures on the page that `list` requests."""
 
 _number = itertools.count()
 
 
 class Client:
-    """One connection that is kept."""
+    """A client that keeps its connection open."""
 
     def __init__(self, services: Services, token: str) -> None:
         self._connection = http.client.HTTPConnection(services.host, services.port, timeout=60)
@@ -51,7 +51,7 @@ class Client:
         return self.ask("POST", "/v1/captures?filename=load.pcap", content)
 
     def upload_another(self) -> None:
-        """Other bytes each time: a capture that is cut off after some of its packets."""
+        """Uploads other bytes each time: a capture that is cut after some of its packets."""
         self.upload(SAMPLE.read_bytes()[: 20_000 + next(_number)])
 
 
@@ -90,7 +90,7 @@ def streams(services: Services, token: str, captures: list[str], count: int) -> 
 
 
 def rate(clients: Sequence[Client], request: Callable[[Client], object], seconds: float) -> float:
-    """Answers a second, of all clients together. The clients are new: the server closes a connection that is idle."""
+    """Answers in a second, of all clients together. The clients must be new: the server closes idle connections."""
     end = time.perf_counter() + seconds
 
     def work(client: Client) -> int:
@@ -107,7 +107,7 @@ def rate(clients: Sequence[Client], request: Callable[[Client], object], seconds
 
 
 def prepare(services: Services, token: str) -> tuple[str, list[str]]:
-    """An analysed connection, and captures that wait."""
+    """Makes an analysed connection, and captures that wait."""
     client = Client(services, token)
     worker = services.start_worker(concurrency=1)
     analysed = client.upload(SAMPLE.read_bytes())["id"]

@@ -1,5 +1,5 @@
-"""Where the time goes: `make profile`. perf's samples of the core on the long transfers of `make bench`, by function,
-and of `rewindow analyze` by what it loads.
+"""Profiles with perf: `make profile`. The core on the long transfers of `make bench`, by function, and `rewindow
+analyze`, by loaded file.
 
 Prints Markdown; --write puts it into docs/performance.md. Raises SystemExit where perf is missing or may not sample.
 """
@@ -35,7 +35,7 @@ STAGES = (
     ("controllers: core-c/src/control", r"^(control|newreno|cubic|tccc|css|aca|lia|reno)_"),
     ("shadows and rows: core-c/src/shadow, core-c/src/replay", r""),
 )
-"""By the names of functions; what no other stage claims is the last one's."""
+"""Stages by the names of functions; functions without a match belong to the last stage."""
 
 PARTS = (
     ("the core", r"^_core\.|^librewindow"),
@@ -43,11 +43,11 @@ PARTS = (
     ("the kernel: process, files, memory", r"^\[kernel"),
     ("Python: its start, imports, the report", r""),
 )
-"""By the names of loaded files; what no other part claims is the last one's."""
+"""Parts by the names of loaded files; files without a match belong to the last part."""
 
 
 def samples(command: Sequence[str | Path], sort: str) -> str:
-    """What perf reports of a run, in percent by `sort`; most first."""
+    """perf's report of a run, in percent by `sort`, the largest first."""
     perf = shutil.which("perf")
     if not perf:
         raise SystemExit("perf is not installed (Debian: linux-perf)")

@@ -2,7 +2,7 @@
 
 Builds the core and its baselines, generates captures under build/bench, reads them once so that they are in memory, and
 takes turns between the programs; of several runs the best counts. Prints Markdown; --write puts it into
-docs/performance.md. What each row is, is said there.
+docs/performance.md, which explains the rows.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MARKER = "<!-- measured -->"
 
 SLICE_PACKETS = 50_000
 OUTPUT_BYTES_MAX = 64 << 20
-"""Of what a program prints, so much is looked at: a report of 300 k connections has 400 MB."""
+"""How much of a program's output is read, because a report of 300 k connections has 400 MB."""
 CONTROLLERS = ("tccc", "newreno")
 MANY_CONTROLLERS = 8
 CANDIDATES = ("newreno", "cubic")
-"""What `rewindow analyze` replays to tell what senders ran."""
+"""The algorithms that `rewindow analyze` replays to name the senders' algorithms."""
 CAPTURES = {
     "bulk 1 M": ("bulk", 1_000_000),
     "bulk 10 M": ("bulk", 10_000_000),
@@ -55,7 +55,7 @@ CAPTURES = {
     "lossy 20 k, rare": ("lossy", 1_000_000, 20_000, 10_000),
     "lossy 80 k": ("lossy", 1_000_000, 80_000, 100),
 }
-"""What `generate` is told; without arguments it prints what they mean."""
+"""Arguments of `generate`, which explains them when called without."""
 BESIDE_PEERS = (
     "bulk 1 M, microseconds",
     "offload",
@@ -66,7 +66,7 @@ BESIDE_PEERS = (
     "short 300 k, 100 k at once",
     *(name for name in CAPTURES if name.startswith("lossy")),
 )
-"""Captures that libpcap's loop and tcptrace read too, besides the bulk ones."""
+"""Further captures that libpcap's loop and tcptrace read, too."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Run:
     complaints: str = ""
 
     def value(self, key: str) -> str:
-        """Of a `key=value` line that the program printed."""
+        """The value of a `key=value` line in the program's output."""
         found = re.search(rf"^{key}=(.*)$", self.output, re.MULTILINE)
         if not found:
             raise SystemExit(f"no {key} in: {self.output[:500]}")
@@ -95,7 +95,7 @@ class Run:
 
 @dataclass
 class Program:
-    """A command that reads one capture; `seen` tells from its output how many packets it read."""
+    """A command that reads one capture; `seen` gets the number of packets from its output."""
 
     name: str
     capture: Capture
@@ -121,12 +121,12 @@ class Program:
 
 
 class Process:
-    """A running program; what it prints goes to files, so that nobody waits for us to read it."""
+    """A running program. Its output goes to files, so that it never waits for a reader."""
 
     def __init__(self, command: Sequence[str | Path], stdin: int | None = None, stdout: int | None = None) -> None:
         self.command = [str(part) for part in command]
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # closed by finish
-        # As for a user, whose second run of a Python program finds it compiled.
+        # Compiled Python is kept, as for a user.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         self.began = time.perf_counter()
         self.popen = subprocess.Popen(
@@ -134,7 +134,7 @@ class Process:
         )
 
     def finish(self) -> Run:
-        """Peak memory is what wait4 says: never less than this process had when it forked, which is little."""
+        """Peak memory comes from wait4: at least the memory of this process when it forked, which is little."""
         _, status, usage = os.wait4(self.popen.pid, 0)
         seconds = time.perf_counter() - self.began
         self.popen.returncode = os.waitstatus_to_exitcode(status)
@@ -148,7 +148,7 @@ class Process:
 
 
 class Others:
-    """How much of the machine other processes took since this was made."""
+    """How much processor time other processes used since this object was made."""
 
     def __init__(self) -> None:
         self.began, self.before_s = time.perf_counter(), self._others_s()
@@ -168,7 +168,7 @@ class Others:
 
 
 def printed(output: str) -> int:
-    """`packets=N` of our programs, `N packets seen` of tcptrace."""
+    """The number of packets from `packets=N` or from tcptrace's `N packets seen`."""
     found = re.search(r"^packets=(\d+)$|^(\d+) packets seen", output, re.MULTILINE)
     return int(found[1] or found[2]) if found else 0
 
@@ -183,7 +183,7 @@ def lines(output: str) -> int:
 
 
 def build(across_files: bool = True) -> None:
-    """Without optimisation across files every function that perf samples has its own name."""
+    """across_files=False: no optimisation across files, so that perf sees every function under its own name."""
     tools, folder = ROOT / ".venv" / "bin", FOLDER / "core"
     lto = f"-DREWINDOW_LTO={'ON' if across_files else 'OFF'}"
     options = ("-DCMAKE_BUILD_TYPE=Release", "-DREWINDOW_BENCH=ON", "-DREWINDOW_BENCH_PCAP=ON", lto)
@@ -193,7 +193,7 @@ def build(across_files: bool = True) -> None:
 
 
 def generated(report: str) -> dict[str, int]:
-    """What generate says of its capture: packets, bytes, connections, retransmissions."""
+    """The numbers that `generate` prints of its capture: packets, bytes, connections, retransmissions."""
     return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", report)}
 
 
@@ -208,7 +208,7 @@ def generate(name: str) -> Capture:
 
 
 def controllers(count: int) -> list[str]:
-    """`count` controllers as replay_bench wants them: every name, then again in the mode that is not the default."""
+    """`count` controllers for replay_bench: every name, then every name again in the mode that is not the default."""
     found = json.loads(Process([REWINDOW, "algorithms", "--json"]).finish().output)["algorithms"]
     names = [a["name"] for a in found]
     for algorithm in found:
@@ -253,7 +253,7 @@ def analyze(capture: Capture) -> Program:
 
 
 def series(capture: Capture) -> Program:
-    """The same, and every ACK's row as Parquet."""
+    """`rewindow analyze --json`, which also writes every ACK's row as Parquet."""
     command = [REWINDOW, "analyze", "--json", "--series", FOLDER / "series.parquet", capture.path]
     return Program("rewindow analyze --json --series", capture, command, analysed)
 
@@ -288,7 +288,7 @@ def per_ack(alone: Program, with_controllers: Sequence[Program]) -> Iterator[tup
 
 
 def instructions(program: Program) -> int:
-    """Of a run under callgrind: no processor's counter is needed, and every run says the same."""
+    """Instructions of a run under callgrind, which needs no counters of the processor and always counts the same."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *program.command]
     found = re.search(r"Collected : (\d+)", Process(command).finish().complaints)
     if not found:
@@ -297,7 +297,7 @@ def instructions(program: Program) -> int:
 
 
 def instructions_per_ack(alone: Program, with_controllers: Sequence[Program]) -> Iterator[tuple[str, str]]:
-    """alone: a program that has been measured."""
+    """alone: a program without controllers that has been measured."""
     print("counting instructions", file=sys.stderr)
     acks, before = int(alone.best.value("rows")), instructions(alone)
     yield f"instructions for each packet, no controller ({alone.capture.name})", f"{before / alone.packets:.0f}"
@@ -308,7 +308,7 @@ def instructions_per_ack(alone: Program, with_controllers: Sequence[Program]) ->
 
 
 def short_connections(alone: Program, analysis: Program) -> Iterator[tuple[str, str]]:
-    """What a report of many connections costs beside the core, which replays the same candidates."""
+    """The cost of a report of many connections, compared with the core, which replays the same candidates."""
     name = f"{analysis.name} ({analysis.capture.name})"
     yield f"{name}: processor time / `{alone.name}`", f"{analysis.best.cpu_seconds / alone.best.cpu_seconds:.2f}"
     yield f"{name}: peak resident memory", f"{analysis.best.peak_rss_bytes / 1e6:.0f} MB"
@@ -340,7 +340,7 @@ def churn(size: str) -> Iterator[tuple[str, str]]:
 
 
 def two_cores(program: Program, runs: int) -> tuple[str, str]:
-    """How many times the packets/s of one process two have at once."""
+    """Packets/s of two processes at once, divided by those of one."""
     name = f"packets/s of two processes at once / of one ({program.name}, {program.capture.name})"
     if len(os.sched_getaffinity(0)) < 2:
         return name, "not measured: one core"

@@ -1,4 +1,4 @@
-"""What the service needs to store a capture, beside the command line that analyses it: `make bench-storing`.
+"""Time and memory that the service needs to store a capture, compared with the command line: `make bench-storing`.
 
 Starts a PostgreSQL of its own, generates captures of many short connections under build/bench, and for each capture
 runs `rewindow analyze --json`, the same with `--series`, and a job of the service, which does both and stores the
@@ -21,7 +21,7 @@ from bench.speed import FOLDER, PROGRAMS, REWINDOW, Others, Process, Run, build,
 from deploy.run import Services
 
 ALGORITHMS = ("newreno", "cubic")
-"""Those that the command line replays too, to tell what senders ran."""
+"""The candidates that the command line replays, too, to name the senders' algorithms."""
 
 
 def generate(connections: int) -> Path:
@@ -31,7 +31,7 @@ def generate(connections: int) -> Path:
 
 
 def add_capture(path: Path) -> tuple[uuid.UUID, uuid.UUID]:
-    """A capture as an upload leaves it; the ids of capture and job."""
+    """Adds a capture as an upload does; returns the ids of capture and job."""
     from sqlalchemy import insert
 
     from store import objects
@@ -71,7 +71,7 @@ def stored_connections(capture: uuid.UUID) -> int:
 
 
 def bytes_of_results() -> tuple[int, int]:
-    """Of the tables and of their indexes."""
+    """Bytes of the tables, and of their indexes."""
     from sqlalchemy import text
 
     from store.database import engine
@@ -106,7 +106,7 @@ def delete(capture: uuid.UUID) -> tuple[float, float]:
 
 
 def empty_tables() -> None:
-    """Indexes keep the pages that are free: the next capture shall not find any."""
+    """Empties the tables, so that the next capture finds no free pages in their indexes."""
     from sqlalchemy import text
 
     from store.database import engine

@@ -38,7 +38,7 @@ class Score:
     outside: int = 0
     outside_exact: int = 0
     errors: list[float] = field(default_factory=list)
-    """Relative to the kernel's window."""
+    """Errors relative to the kernel's window."""
     rtt_errors: list[float] = field(default_factory=list)
 
     def add(self, ours: float, kernel: float, phase: str, srtt_us: int | None, kernel_srtt_us: int) -> None:
@@ -92,7 +92,7 @@ def score(ours: list[tuple[int, float, str, int | None]], truth: list[tuple[int,
 
 
 def compare(folder: Path) -> Iterator[tuple[str, str, bool, str, str, Score]]:
-    """endpoint, how send times are known, whether windows are, the sender as told, the better candidate, its score."""
+    """endpoint, send times, whether windows are reliable, the named sender, the better candidate, its score."""
     with rewindow.open(next(folder.glob("capture.pcap*"))) as capture:
         result = capture.replay(list(SENDER_CANDIDATES))
     told = {(s.src, s.sport): s.sender_algorithm.name for c in result.connections for s in c.subflows}
@@ -109,11 +109,11 @@ def compare(folder: Path) -> Iterator[tuple[str, str, bool, str, str, Score]]:
 
 
 GOALS = {"newreno": ("outside recovery", 0.99), "cubic": ("within one", 0.95), "bbr": ("within 2%", 0.95)}
-"""Of the ACKs of a sender that is told right, captured as it sent or with timestamps that are fine enough."""
+"""The share of ACKs required for a sender that is named and whose windows are reliable."""
 
 
 def falls_short(told: str, trusted: bool, s: Score) -> bool:
-    """Is a replay that promises the sender's window further from it than the goal?"""
+    """Whether the replay of a named sender with reliable windows misses the goal."""
     if told not in GOALS or not trusted:
         return False
     name, least = GOALS[told]
@@ -128,7 +128,7 @@ def falls_short(told: str, trusted: bool, s: Score) -> bool:
 
 @dataclass
 class Judged:
-    """A data sender of a run, as `compare` found it."""
+    """A data sender of a run, with the result of `compare`."""
 
     run: str
     endpoint: str
@@ -166,7 +166,7 @@ def windows_table(senders: Sequence[Judged]) -> list[str]:
 
 
 def networks_table(senders: Sequence[Judged]) -> list[str]:
-    """Markdown lines, one for each run, with the sender that is told least exactly; the last line is of all."""
+    """Markdown lines, one for each run, with the sender that is replayed least exactly; the last line has all runs."""
     runs: dict[str, list[Judged]] = {}
     for j in senders:
         runs.setdefault(j.run, []).append(j)
@@ -184,14 +184,14 @@ def networks_table(senders: Sequence[Judged]) -> list[str]:
 
 
 def write(name: str, text: str) -> None:
-    """Puts a part of the report into its place in the document."""
+    """Writes a part of the report into its place in the document."""
     marker = f"<!-- {name} -->"
     before, _, after = DOCUMENT.read_text().split(marker)
     DOCUMENT.write_text(f"{marker}\n\n{text}\n\n{marker}".join((before, after)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """1 when a replay or a detector falls short."""
+    """Returns 1 when a replay or a detector misses its goal."""
     parser = argparse.ArgumentParser(prog="validate", description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--write", action="store_true", help="also put the tables into docs/validation.md")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formatters, linters, types, import rules; compose and image files. Each says what it does not like.
+# Runs formatters, linters, type checkers and import rules, and checks the compose and image files.
 set -eu
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -17,11 +17,11 @@ python -m api.openapi >build/openapi.json
 POSTGRES_PASSWORD=check REDIS_PASSWORD=check docker-compose -f docker-compose.yml config -q
 hadolint deploy/Dockerfile
 for script in deploy/*.sh; do sh -n "$script"; done
-# The recipes for other teams' CI: their form, and what an attacker could make of them. @TAG stands for what a user pins.
+# The recipes for other teams' CI: their form, and their safety against attackers. @TAG stands for the tag that a user pins.
 check-jsonschema -q --builtin-schema vendor.github-actions deploy/ci/action.yml
 check-jsonschema -q --builtin-schema vendor.github-workflows deploy/ci/github-example.yml
 check-jsonschema -q --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci deploy/ci/gitlab-example.yml
-# Hidden jobs may hold anything: it is looked at as a job.
+# A hidden job (its name begins with a dot) is not checked by the schema, so it is checked under another name.
 sed 's/^\.rewindow:/rewindow:/' deploy/ci/gitlab.yml |
 	check-jsonschema -q --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci --default-filetype yaml -
 zizmor --offline -q deploy/ci/action.yml

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares what rewindow and tshark find in every capture of a folder, the core also under sanitizers: corpus.sh DIR [OPTION...]
+# Compares rewindow with tshark on every capture of a folder, and runs the core under sanitizers: corpus.sh DIR [OPTION...]
 set -eu
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"

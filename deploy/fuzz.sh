@@ -1,7 +1,7 @@
 #!/bin/sh
-# Fuzzes the core, each target for SECONDS; what was found before (build/Fuzz/corpus) is where a run begins.
+# Fuzzes the core, each target for SECONDS_EACH. A run begins with the inputs of earlier runs (build/Fuzz/corpus).
 #   SECONDS_EACH=60 TARGET= JOBS=1 SEED= fuzz.sh
-# Without a SEED each run takes another way.
+# Without a SEED each run tries other inputs.
 # A target is one test. The last line is `N passed, N failed`; the exit status is 0 when nothing failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -45,7 +45,7 @@ fuzz() { # fuzz TARGET
 	echo $? >"$build/$target.status"
 }
 
-# What a finished run has to say: how far it came, or what broke and where.
+# Prints the result of a finished run: its coverage, or the error and its place.
 report() { # report TARGET
 	log=$build/$1.log
 	if [ "$(cat "$build/$1.status")" = 0 ]; then

@@ -18,7 +18,8 @@ LAUNCHER = """\
 '''exec' "$(/usr/bin/dirname "$(/usr/bin/readlink -f "$0")")/python" "$0" "$@"
 ' '''
 """
-"""A first line that is no path of ours: sh runs the Python beside the script, for which these lines are a string."""
+"""A first line without a path of the checkout: sh runs the Python beside the script, and Python reads these lines as a
+string."""
 
 
 def relocate_launcher(script: Path) -> None:
@@ -29,7 +30,7 @@ def relocate_launcher(script: Path) -> None:
 
 
 def relocate_editable(site: Path) -> None:
-    """What `pip install -e` wrote: where the modules are, seen from the folder that it stands in."""
+    """Makes paths to modules, which `pip install -e` wrote, relative to the folder of the file that contains them."""
     up = os.path.relpath(CHECKOUT, site)
     for path_list in site.glob("_editable_*.pth"):
         lines = path_list.read_text().splitlines()

@@ -35,9 +35,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 READY_S = 60.0
 RESTART_S, RESTART_MOST_S = 0.5, 30.0
-"""Pause before a process that ended is started again; each further one is twice as long, up to the second number."""
+"""Pause before a process that ended is started again. Each further pause is twice as long, up to the second number."""
 STEADY_S = 60.0
-"""A process that ran so long is taken to be well: the next pause is a short one."""
+"""After a process ran for so long, its next pause is the short one again."""
 SAMPLE = CHECKOUT / "tests" / "captures" / "mptcp-two-subflows.pcap"
 
 
@@ -122,7 +122,7 @@ def _private_file(path: str | Path, flags: int) -> int:
 
 
 def _password(local: Path, service: str) -> str:
-    """The password of a private service, which is made at its first start."""
+    """The password of a private service, generated at its first start."""
     path = _private_folder(local / "passwords") / service
     if not path.exists():
         with open(path, "w", opener=_private_file) as file:
@@ -152,7 +152,7 @@ class Postgres:
         self.port = free_port()
 
     def _find(self) -> Path:
-        """The system's newest, or the wheel's; for data that is there already, those of its own version."""
+        """The system's newest, or the wheel's. Existing data needs the programs of its own version."""
         kept = self.data / "PG_VERSION"
         version = kept.read_text().strip() if kept.exists() else None
         system = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
@@ -180,7 +180,7 @@ class Postgres:
         return installed / "pginstall" / "bin"
 
     def _identity(self) -> dict[str, Any]:
-        """How its programs are run: as its user, with nothing of our environment but where programs are."""
+        """How its programs are run: as its user, with PATH alone of this process's environment."""
         identity: dict[str, Any] = {"cwd": "/", "umask": 0o077, "env": {"PATH": os.environ.get("PATH", os.defpath)}}
         if self.user:
             identity |= {"user": self.user[0], "group": self.user[1], "extra_groups": []}
@@ -195,7 +195,7 @@ class Postgres:
             raise Failed(f"{command[0]}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
 
     def prepare(self, password: str) -> None:
-        """Makes the data, and sees to it that nobody comes in without the password."""
+        """Creates the data folder, in which every connection needs the password."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.user:
             os.chown(self.folder, *self.user)
@@ -215,7 +215,7 @@ class Postgres:
                 given.unlink()
         access = self.data / "pg_hba.conf"
         if re.search(_TRUST, rules := access.read_text()):
-            # Made by a version that let every user of the host in.
+            # An earlier version made such folders, and let every user of the host in.
             self._run(
                 "postgres", "--single", "-D", str(self.data), "postgres", said=f"ALTER USER app PASSWORD '{password}'"
             )
@@ -291,7 +291,7 @@ def _answers(port: int, password: str) -> bool:
 
 @dataclass
 class _Watched:
-    """A process that is started again when it ends. pauses: since it last ran for a while; due: when it is started."""
+    """A process that is started again when it ends. pauses: those since it last ran for long; due: its next start."""
 
     start: Callable[[], subprocess.Popen[bytes]]
     started: float
@@ -350,7 +350,7 @@ class Services:
         return process
 
     def supervise(self, now: float) -> None:
-        """Starts again, after a pause, what has ended. now: of the monotonic clock, seconds."""
+        """Starts processes that have ended again, after a pause. now: seconds of the monotonic clock."""
         for name, watched in self._watched.items():
             process = self.processes[name]
             if process.poll() is None:
@@ -366,7 +366,7 @@ class Services:
                 self.on_launch()
 
     def hurry(self) -> None:
-        """What waits to be started again is started at once."""
+        """Starts waiting processes at once."""
         for watched in self._watched.values():
             watched.pauses = 0
             if watched.due is not None:
@@ -392,7 +392,7 @@ class Services:
         return self._start_celery("worker", "rewindow", concurrency)
 
     def start_checker(self) -> subprocess.Popen[bytes]:
-        """The worker of model checks, one at a time: each takes a core and a gigabyte."""
+        """The worker of model checks. It runs one check at a time, because each takes a core and a gigabyte."""
         return self._start_celery("checker", "rewindow-checks", 1)
 
     def _start_celery(self, name: str, queue: str, concurrency: int) -> subprocess.Popen[bytes]:
@@ -477,7 +477,7 @@ def _state_file() -> Path:
 
 
 def _identity(pid: int) -> list[object]:
-    """A process by number and start: numbers are used again."""
+    """A process by its number and start time, because the system reuses numbers."""
     return [pid, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]]
 
 
@@ -515,7 +515,7 @@ def _record(services: Services) -> None:
 
 
 def _stop_leftovers(services: Services) -> None:
-    """What a killed `make up` left running: it would hold the data."""
+    """Processes that a killed `make up` left running; they would lock the data."""
     for child in _recorded().get("children", []):
         if _same(child):
             os.killpg(child[0], signal.SIGKILL)
@@ -530,7 +530,7 @@ def _announce(services: Services, token: str) -> None:
 
 
 def up(detach: bool, port: int, host: str, detached: bool) -> None:
-    """detached: what is printed goes to a log, where the token has no place."""
+    """detached: the output goes to a log, so the token is not printed."""
     running = _running()
     if running:
         services = Services(local_folder(), port=running["port"], host=running["host"])
@@ -573,7 +573,7 @@ def up(detach: bool, port: int, host: str, detached: bool) -> None:
 
 
 class _Stop(BaseException):
-    """Somebody asked for the end."""
+    """A signal asked the process to end."""
 
 
 def _detach(port: int, host: str) -> None:

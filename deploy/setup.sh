@@ -1,13 +1,13 @@
 #!/bin/sh
-# Installs what is missing: apt packages where it may, everything else under the checkout.
+# Installs missing programs: apt packages where it has the right to, everything else inside the checkout.
 #   setup.sh build   the library, the binding and the command line
-#   setup.sh run     and the dashboard, and Java with TLC, which checks the specifications
-#   setup.sh check   and linters
-#   setup.sh fuzz    the tools that make and build, and clang with its fuzzer
-#   setup.sh test    and what only tests need
-#   setup.sh lab     as build, and what runs scenarios on real kernels: programs, and the link emulator
-#   setup.sh bench   as build, and the programs that `make bench` compares with
-#   setup.sh corpus  as build, and what `make corpus` compares with
+#   setup.sh run     as build, and the services, the dashboard, and Java with TLC, which checks the specifications
+#   setup.sh check   as build, and the dashboard and the linters
+#   setup.sh fuzz    the build tools, and clang with its fuzzer
+#   setup.sh test    as run, and the linters and the programs that only tests need
+#   setup.sh lab     as build, and the programs for scenarios on real kernels, with the link emulator
+#   setup.sh bench   as build, and the programs that `make bench` compares rewindow with
+#   setup.sh corpus  as build, and the programs that `make corpus` compares rewindow with
 #   setup.sh specs   as build, and Java with TLC, which checks the specifications
 #   setup.sh pictures  as specs, and Graphviz, which draws them
 #   setup.sh fluid   as build, and SciPy and matplotlib, which `rewindow fluid` needs
@@ -23,7 +23,7 @@ packages="python3-venv python3-dev gcc libc6-dev make"
 case $what in test | fuzz) packages="$packages clang llvm" ;; esac
 if [ "$what" = test ]; then
 	packages="$packages libcmocka-dev fonts-dejavu-core curl tshark libseccomp2"
-	# Ubuntu's package of this name only installs a snap: there the browser comes with Playwright, below.
+	# Ubuntu's package of this name only installs a snap, so Playwright installs the browser there (below).
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
 case $what in test | lab) packages="$packages iproute2 tcpdump wireshark-common" ;; esac
@@ -66,7 +66,7 @@ done
 [ -z "$missing" ] || install_packages $missing
 case $what in
 test | fuzz)
-	# The fuzzer and the sanitizers are a package of their own, of clang's version.
+	# A separate package, of clang's version, has the fuzzer and the sanitizers.
 	echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return !p + !n; }' |
 		clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null ||
 		install_packages "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -84,7 +84,7 @@ is_tlc() { # is_tlc FILE: another build of it is another checker
 fetch_tlc() { # from wherever Maven is set up to fetch
 	if [ -e $tlc ]; then
 		is_tlc $tlc && return
-		echo "rewindow: this is not the TLC that is pinned: remove it; REWINDOW_TLA_JAR names another" >&2
+		echo "rewindow: $tlc is not the pinned version of TLC: remove it, or name another jar by REWINDOW_TLA_JAR" >&2
 		return 1
 	fi
 	echo "fetching TLC" >&2
@@ -96,17 +96,17 @@ fetch_tlc() { # from wherever Maven is set up to fetch
 }
 case $what in
 test | specs | pictures | tlc) fetch_tlc ;;
-run) fetch_tlc || echo "rewindow: TLC could not be fetched: everything runs but model checks, which fail" >&2 ;;
+run) fetch_tlc || echo "rewindow: TLC could not be fetched: model checks will fail, everything else runs" >&2 ;;
 esac
 [ "$what" != tlc ] || exit 0
 
-# Each list of Python packages includes the one before it; going back to a shorter one installs nothing.
+# Each list of Python packages includes the one before it, so a shorter list needs no installation after a longer one.
 case $what in
 test | check | fuzz) lists="test" ;;
 fluid) lists="fluid test" ;;
 *) lists="run fluid test" ;;
 esac
-# Scripts and build folders hold the path of their checkout: those of a copy or of one that was moved are made anew.
+# Scripts and build folders contain the path of their checkout, so they are made again in a checkout that was copied or moved.
 if [ -e .venv/bin/pip ] && ! head -n 3 .venv/bin/pip | grep -qF "$(cd .venv && pwd -P)/bin/"; then
 	echo "this checkout was copied or moved: installing anew" >&2
 	rm -rf .venv build
@@ -127,7 +127,7 @@ fi
 
 [ "$what" = fuzz ] && exit 0
 
-# The binding is built anew when a source of it changed.
+# The binding is built again when one of its sources changed.
 sources=$(cat deploy/relocate.py pyproject.toml rewindow/binding/*.* core-c/CMakeLists.txt core-c/include/* core-c/src/*/* | sha256sum)
 if [ "$(cat .venv/built 2>/dev/null || true)" != "$sources" ]; then
 	echo "building" >&2

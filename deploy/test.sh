@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every test: C under sanitizers, controllers for BPF, specifications, Python with real services, the page in a browser.
+# Runs every test: C under sanitizers, controllers for BPF, specifications, Python with real services, the dashboard in a browser.
 # The last line is `N passed, N failed`; the exit status is 0 when nothing failed.
 set -u
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Some tests, not all: unit.sh FILE..., each a Python test file (pytest's words may follow) or a C test such as
-# core-c/tests/packet_test.c. Without a file: every unit test of the library.
+# Runs some tests: unit.sh FILE..., each a Python test file (options of pytest may follow) or a C test such as
+# core-c/tests/packet_test.c. Without a file it runs every unit test of the library.
 set -eu
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH" PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers"
@@ -23,5 +23,5 @@ done
 # Some tests read captures that the benchmarks' generator writes.
 cmake -S core-c -B build/Release -G Ninja -DCMAKE_BUILD_TYPE=Release -DREWINDOW_BENCH=ON >build/Release.log
 cmake --build build/Release --target generate >>build/Release.log || { tail -n 40 build/Release.log && exit 1; }
-# shellcheck disable=SC2086 # files and pytest's words
+# shellcheck disable=SC2086 # files and options of pytest
 exec python -m pytest ${python_arguments:-tests/unit}

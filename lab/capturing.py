@@ -19,7 +19,7 @@ ANSWER_S = 30
 
 
 class _Dump:
-    """tcpdump at one interface; it writes packets as they come, with nanoseconds."""
+    """tcpdump at one interface, which writes packets at once, with timestamps in nanoseconds."""
 
     def __init__(self, interface: Interface, snap_bytes: int, file: Path) -> None:
         self.interface = interface
@@ -44,7 +44,7 @@ class _Dump:
             self._said += more
 
     def stop(self) -> int:
-        """How many packets the kernel dropped before tcpdump saw them."""
+        """Ends tcpdump; returns how many packets the kernel dropped before tcpdump saw them."""
         self._process.send_signal(signal.SIGINT)
         try:
             _, said = self._process.communicate(timeout=ANSWER_S)
@@ -62,7 +62,7 @@ class _Dump:
 
 
 class Capturing:
-    """All capture points of a scenario, from now on."""
+    """All capture points of a scenario; they capture from the object's creation on."""
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self._scenario = scenario
@@ -78,10 +78,10 @@ class Capturing:
             raise
 
     def stop(self) -> None:
-        """The files of the capture points are there afterwards; RunInvalid where packets are missing in them."""
+        """Writes the files of the capture points. Raises RunInvalid where packets are missing in them."""
         dropped = sum(dump.stop() for dumps in self._dumps.values() for dump in dumps)
         for point, dumps in self._dumps.items():
-            # Files of the older format have one link type for all packets; veth has Ethernet, TUN has none.
+            # A pcap has one link type for all packets; veth has Ethernet, TUN has raw IP.
             types = {self._scenario.host(i.host).offload for i in point.interfaces}
             kind, ending = ("nsecpcap", "pcap") if len(types) == 1 else ("pcapng", "pcapng")
             run(

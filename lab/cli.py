@@ -27,7 +27,7 @@ SUITE_OUTPUT = Path("build/lab")
 
 
 def _told(run: Run) -> str:
-    """One line of a run."""
+    """One line about a run."""
     if run.folder is None:
         return f"{run.name}: refused after {len(run.invalid)} attempts: {run.invalid[-1]}"
     ended = []
@@ -40,7 +40,7 @@ def _told(run: Run) -> str:
 
 
 def _run_all(wanted: Sequence[tuple[Described, int]], output: Path, attempts: int) -> int:
-    """Each scenario with its seed, unless its folder is there; NEGATIVE where one was refused."""
+    """Runs each scenario with its seed, unless its folder exists; returns NEGATIVE when no attempt of one was valid."""
     for described in dict.fromkeys(d for d, _ in wanted):
         machine.check(described.scenario)
         namespaces.announcements(described.scenario)
@@ -100,24 +100,36 @@ def _parser() -> argparse.ArgumentParser:
         "--attempts",
         type=_count,
         default=runs.ATTEMPTS,
-        help="how often a run is tried until it is valid (%(default)s)",
+        help="how often a run is tried until it is valid (default %(default)s)",
     )
-    one = commands.add_parser("run", parents=[attempts], help="a scenario of one's own")
+    one = commands.add_parser("run", parents=[attempts], help="run a scenario")
     one.add_argument("scenario", metavar="SCENARIO.toml")
-    one.add_argument("--output", required=True, metavar="DIR", help="gets a folder NAME-SEED for each run")
-    one.add_argument("--runs", type=_count, default=1, metavar="N", help="with the seeds that follow (%(default)s)")
-    one.add_argument("--seed", type=int, help="the first one, in the place of the scenario's")
+    one.add_argument("--output", required=True, metavar="DIR", help="each run becomes a folder NAME-SEED in DIR")
+    one.add_argument(
+        "--runs",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="number of runs, with consecutive seeds (default %(default)s)",
+    )
+    one.add_argument("--seed", type=int, help="seed of the first run; default: the scenario's")
     one.set_defaults(command=_run)
-    suite = commands.add_parser("suite", parents=[attempts], help="the networks that come with the lab")
-    suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="%(default)s")
-    suite.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names, as a shell matches files")
-    suite.add_argument("--list", action="store_true", help="tell the networks, run nothing")
+    suite = commands.add_parser("suite", parents=[attempts], help="run the networks of the lab")
+    suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="default: %(default)s")
+    suite.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="run the networks whose names match, as a shell matches files",
+    )
+    suite.add_argument("--list", action="store_true", help="list the networks and run nothing")
     suite.set_defaults(command=_suite)
     return parser
 
 
 def _stopped(number: int, _: FrameType | None) -> NoReturn:
-    """So that everything is taken down on the way out."""
+    """Raises an exception, so that the run is cleaned up on the way out."""
     raise SystemExit(128 + number)
 
 

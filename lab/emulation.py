@@ -1,4 +1,4 @@
-"""The emulator: a scenario's links in its words, and the process that runs them (lab/emulator/emulator.c)."""
+"""The emulator: writes a scenario's links in the emulator's input language, and runs lab/emulator/emulator.c."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATENESS_MIN_NS = 500_000
 
 
 def q32(share: float) -> int:
-    """A probability times 2^32; one is a little less than one."""
+    """A probability times 2^32, limited to 2^32 - 1."""
     return min(round(share * 2**32), 2**32 - 1)
 
 
@@ -127,7 +127,7 @@ class Emulator:
         assert self._process.stdin
         self._process.stdin.close()
         try:
-            self._process.wait(END_S)  # the end of its input is its end: its status says more than a signal's
+            self._process.wait(END_S)  # it ends with its input; its own exit status says more than a signal's
         except subprocess.TimeoutExpired:
             self._process.kill()
         self.kill()
@@ -144,7 +144,7 @@ class Emulator:
             raise self._failed("ended") from e
 
     def _line(self) -> str:
-        """Its next line. It says one thing at a time, so nothing waits behind the line."""
+        """Its next line. It writes one line at a time, so no further line is buffered."""
         assert self._process.stdout
         deadline, data = time.monotonic() + ANSWER_S, b""
         while not data.endswith(b"\n"):
@@ -157,13 +157,13 @@ class Emulator:
         return data.decode(errors="replace").strip()
 
     def configure(self, lines: Iterator[str]) -> None:
-        """The devices are there afterwards."""
+        """Sends the configuration and waits until the devices exist."""
         self._say("".join(f"{line}\n" for line in lines))
         if (said := self._line()) != "ready":
             raise self._failed(f"said {said!r}, not ready")
 
     def start(self) -> int:
-        """The zero of all its times, on the monotonic clock."""
+        """Starts it; returns the zero of all its times, on the monotonic clock."""
         self._say("start\n")
         word, _, value = self._line().partition(" ")
         if word != "started" or not value.isdecimal():
@@ -171,7 +171,7 @@ class Emulator:
         return int(value)
 
     def stop(self) -> dict[str, Any]:
-        """What it counted. Its end is the end of its input."""
+        """Ends its input, and so the emulator; returns its counts."""
         try:
             printed, _ = self._process.communicate(timeout=ANSWER_S)
             counted: dict[str, Any] = json.loads(printed)

@@ -1,17 +1,17 @@
-"""Why there is no run."""
+"""Conditions in which there is no run."""
 
 
 class LabError(Exception):
-    """Base of what the lab raises on purpose."""
+    """Base of the lab's exceptions."""
 
 
 class LabUnavailable(LabError):
-    """This machine or user cannot run the lab, or not this scenario: one line says what is missing."""
+    """This machine or user cannot run the lab, or this scenario; the text is one line that names what is missing."""
 
 
 class LabFailed(LabError):
-    """A program that a run needs did not do its work."""
+    """A program that a run needs failed."""
 
 
 class RunInvalid(LabError):
-    """The machine disturbed a run: its emulation, its capture or its truth is not what the scenario says."""
+    """The machine disturbed a run: the emulation, a capture or the kernel's trace is not that of the scenario."""

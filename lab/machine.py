@@ -1,4 +1,4 @@
-"""This machine: what the lab needs of it, one run at a time, and what a killed run left behind."""
+"""This machine: requirements of the lab, the lock for one run at a time, cleaning up after a killed run."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from rewindow.scenarios import Scenario
 
 STATE = Path("/run/rewindow-lab")
 PREFIX = "rwlab-"
-"""Of network namespaces. Whatever has this prefix is the lab's."""
+"""Prefix of the lab's network namespaces. The lab removes every namespace with it."""
 DEVICE = "rwlab"
-"""Of TUN devices before they are moved into namespaces."""
+"""Prefix of the TUN devices' names before they are moved into namespaces."""
 KILL_S = 10
 CHECKOUT = Path(__file__).parent.parent
 
 
 def emulator_program() -> Path:
-    """REWINDOW_EMULATOR names another one than the checkout's."""
+    """The emulator of the checkout, or the one that REWINDOW_EMULATOR names."""
     return Path(os.environ.get("REWINDOW_EMULATOR") or CHECKOUT / "build" / "Emulator" / "lab" / "rewindow-emulator")
 
 
 def check(scenario: Scenario | None = None) -> None:
-    """LabUnavailable with all that is missing, in one line."""
+    """Raises LabUnavailable with all missing requirements, in one line."""
     if os.geteuid() != 0:
         raise LabUnavailable("the lab needs root: it makes network namespaces and reads the kernel's trace points")
     missing = [name for name in ("ip", "ss", "tcpdump", "mergecap") if shutil.which(name) is None]
@@ -56,7 +56,7 @@ def check(scenario: Scenario | None = None) -> None:
 
 
 def has_congestion_control(name: str) -> bool:
-    """Asks the kernel, which loads a module where it is one."""
+    """Asks the kernel, which may load a module for it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
@@ -68,7 +68,7 @@ def has_congestion_control(name: str) -> bool:
 
 
 def started(pid: int) -> str | None:
-    """When a process started, in ticks: with its number, this names one process. None: it is gone, or a zombie."""
+    """When a process started, in ticks; together with the number this identifies a process. None: gone, or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError):
@@ -77,7 +77,8 @@ def started(pid: int) -> str | None:
 
 
 class Left:
-    """What a killed run would leave behind, and no name tells: written before it is made."""
+    """Processes and folders that a killed run would leave behind, and that no name identifies. They are noted before
+    they are made."""
 
     FILE = STATE / "left.json"
 
@@ -96,7 +97,7 @@ class Left:
             self.note()
 
     def note(self) -> None:
-        """For the next start."""
+        """Writes the note for the next start."""
         partial = self.FILE.with_suffix(".partial")
         partial.write_text(json.dumps({"folders": self.folders, "processes": self.processes}))
         partial.replace(self.FILE)
@@ -113,7 +114,7 @@ class Left:
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Nobody else runs the lab on this machine: waits for another run's end."""
+    """Waits for the end of another run, then holds the lab's lock on this machine."""
     STATE.mkdir(mode=0o700, exist_ok=True)
     with open(STATE / "lock", "w") as lock:
         try:
@@ -126,7 +127,7 @@ def locked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone() -> Iterator[Left]:
-    """The one run of this machine: cleans before and after."""
+    """Holds the lock for one run, and cleans up before and after it."""
     with locked():
         clean()
         left = Left()
@@ -138,7 +139,7 @@ def alone() -> Iterator[Left]:
 
 
 def namespaces() -> list[str]:
-    """Of the lab."""
+    """The lab's network namespaces."""
     listed = run(["ip", "netns", "list"]).splitlines()
     return [line.split()[0] for line in listed if line.startswith(PREFIX)]
 
@@ -163,7 +164,7 @@ def clean() -> None:
 
 
 def kill(pids: list[int]) -> None:
-    """And waits until they are gone: a namespace lives as long as a process in it."""
+    """Kills processes and waits until they are gone, because a namespace lives as long as a process in it."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

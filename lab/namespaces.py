@@ -15,7 +15,7 @@ from lab.programs import inside, ip, run
 from rewindow.scenarios import Host, Interface, Scenario
 
 QUEUE_PACKETS = 5000
-"""Between the kernel and the emulator."""
+"""Length of the queue between the kernel and the emulator."""
 FIRST_TABLE = 100
 HOST_MAC, ROUTER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 SUBFLOWS_MAX = 8
@@ -35,17 +35,18 @@ def _family(interface: Interface) -> str:
 
 @dataclass(frozen=True)
 class Announcement:
-    """An MPTCP endpoint of a host (ip-mptcp(8)): `signal` is announced, from `subflow` subflows are opened."""
+    """An MPTCP endpoint of a host (ip-mptcp(8)): the host announces a `signal`, and opens subflows from a `subflow`."""
 
     interface: Interface
     kind: str
 
 
 def announcements(scenario: Scenario) -> dict[str, list[Announcement]]:
-    """By host: what makes the kernel's path manager open the subflows of each MPTCP transfer, and no others.
+    """Host -> the endpoints with which the kernel's path manager opens the subflows of each MPTCP transfer, and no
+    others.
 
-    A path's end that is not the first one's is announced by the receiver; the sender's routes then choose where the
-    subflow begins. A path to the first one's end has its beginning as an endpoint of the sender.
+    The receiver announces a path's end that differs from the first path's end; the sender's routes then choose where
+    the subflow begins. For a path to the first path's end, the sender has an endpoint at the path's start.
     """
     found: dict[str, list[Announcement]] = {}
     seen: dict[str, tuple[str, ...]] = {}
@@ -113,7 +114,7 @@ def _device(interface: Interface, more: str = "") -> list[str]:
 
 
 def _router(interface: Interface, device: str, host: str) -> str:
-    """The router of an interface with offload, and the veth to the host. Its namespace."""
+    """Makes the router of an interface with offload, and the veth to the host; returns the router's namespace."""
     name = f"{host}.{interface.name}"
     family = _family(interface)
     ip([f"netns add {name}", f"link set {device} netns {name} name {interface.name}"])
@@ -151,12 +152,13 @@ def _router(interface: Interface, device: str, host: str) -> str:
 
 
 def _peers(scenario: Scenario, interface: Interface) -> list[Interface]:
-    """The other ends of its paths."""
+    """The other ends of the interface's paths."""
     return [p.end if p.start == interface else p.start for p in scenario.paths if interface in (p.start, p.end)]
 
 
 def _routes(scenario: Scenario, host: Host) -> Iterator[tuple[str, str]]:
-    """Family and command. A packet's source chooses its interface; without one, the first path to a peer does."""
+    """Pairs of address family and command. The source address of a packet selects the interface; a packet without one
+    takes the first path to the peer."""
     known: set[Interface] = set()
     for number, interface in enumerate(host.interfaces):
         family, table = _family(interface), FIRST_TABLE + number
@@ -172,7 +174,7 @@ def _routes(scenario: Scenario, host: Host) -> Iterator[tuple[str, str]]:
 
 
 def build(scenario: Scenario, devices: Mapping[Interface, str]) -> list[tuple[str, Interface]]:
-    """All hosts. Where each TUN device is now: its namespace and interface."""
+    """Makes all hosts; returns the namespace and interface of each TUN device."""
     announced = announcements(scenario)
     places = []
     for host in scenario.hosts:
@@ -214,7 +216,7 @@ def build(scenario: Scenario, devices: Mapping[Interface, str]) -> list[tuple[st
 
 
 def counters(host: str) -> dict[str, int]:
-    """What the host's kernel counted (nstat's names), without those that are zero or no counts."""
+    """Counters of the host's kernel (nstat's names), without zeros and values that are no counts."""
     text = run(inside(host_namespace(host), "cat", "/proc/net/snmp", "/proc/net/netstat"))
     found: dict[str, int] = {}
     lines = text.splitlines()
@@ -227,12 +229,12 @@ def counters(host: str) -> dict[str, int]:
 
 
 def counted(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """What changed."""
+    """The counters that changed, with the differences."""
     return {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
 
 
 def dropped_before_the_emulator(places: Sequence[tuple[str, Interface]]) -> int:
-    """Packets that the kernel could not hand to the emulator, because it did not read them in time."""
+    """Packets that the kernel dropped because the emulator did not read them in time."""
     total = 0
     for namespace, interface in places:
         lines = run(inside(namespace, "cat", "/proc/net/dev")).splitlines()

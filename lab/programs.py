@@ -11,7 +11,7 @@ TIMEOUT_S = 60
 
 
 def run(words: Sequence[str], stdin: str = "") -> str:
-    """What it prints; LabFailed with what it complains about."""
+    """Returns the program's output. Raises LabFailed with its error message."""
     try:
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as e:
@@ -23,11 +23,11 @@ def run(words: Sequence[str], stdin: str = "") -> str:
 
 
 def ip(commands: Sequence[str], namespace: str | None = None) -> None:
-    """Commands of ip(8), one a line, in one process."""
+    """Runs commands of ip(8), one on each line, in one process."""
     where = ["-n", namespace] if namespace else []
     run(["ip", *where, "-batch", "-"], "".join(f"{c}\n" for c in commands))
 
 
 def inside(namespace: str, *words: str) -> list[str]:
-    """The words that run a program in a network namespace; the process is the program itself."""
+    """The command line that runs a program in a network namespace, in the same process."""
     return ["ip", "netns", "exec", namespace, *words]

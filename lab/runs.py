@@ -1,4 +1,4 @@
-"""A run: a scenario on real kernels, from the namespaces to a folder of what was captured, traced and counted."""
+"""A run: a scenario on real kernels, from the namespaces to a folder with captures, traces and counts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lab.transfers import Transfers
 from rewindow.scenarios import Scenario
 
 FORMAT = 1
-"""Of a run's folder: counts up where readers of older folders would err."""
+"""Version of a run's folder; it counts up when older readers would misread a new folder."""
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Described:
-    """A scenario with the text that it was read from, and where its other files are."""
+    """A scenario with its text, and the folder of the files that it names."""
 
     scenario: Scenario
     text: str
@@ -35,7 +35,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Run:
-    """folder is None where no attempt was valid; invalid says why, for each of those."""
+    """folder: None when no attempt was valid. invalid: the reason for each invalid attempt."""
 
     name: str
     seed: int
@@ -49,7 +49,7 @@ def folder_name(scenario: Scenario, seed: int) -> str:
 
 
 def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS) -> Run:
-    """Repeats a run that the machine disturbed, so many times at most. The folder is there when all of it is."""
+    """Repeats a run that the machine disturbed, up to `attempts` times. The folder appears when it is complete."""
     name = folder_name(described.scenario, seed)
     target = output / name
     output.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS)
 
 
 def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[str, Any]:
-    """One attempt: captures, truth and counts in the folder. RunInvalid where the machine disturbed it."""
+    """One attempt: writes captures, truth and counts into the folder. Raises RunInvalid if the machine disturbed it."""
     names = devices(scenario, machine.DEVICE)
     emulator = Emulator(machine.emulator_program(), folder / "emulator.err")
     left.process(emulator.pid)
@@ -118,7 +118,7 @@ def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[st
 
 
 def _finish(described: Described, partial: Path, target: Path, result: dict[str, Any]) -> None:
-    """What was measured becomes the run's folder, at once."""
+    """Completes the partial folder and renames it to the run's."""
     (partial / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     (partial / "scenario.toml").write_text(described.text)
     for name in described.scenario.files:
@@ -127,7 +127,7 @@ def _finish(described: Described, partial: Path, target: Path, result: dict[str,
 
 
 def is_there(described: Described, target: Path) -> bool:
-    """Has this very scenario been run into this folder? FileExistsError: another one has."""
+    """Whether the folder holds a run of this scenario. Raises FileExistsError if it holds anything else."""
     if not target.exists():
         return False
     try:

@@ -1,9 +1,9 @@
-"""The networks that come with the lab: one line each, and the scenario that a line stands for.
+"""The networks of the lab: one line for each, and the scenario that follows from it.
 
-A network has an MPTCP or TCP sender `client` with one to four paths to `server`, and a TCP sender `rival` beside it, to
-`peer`. `shared`: all paths and the rival cross one bottleneck. Otherwise each path has its own, and the rival crosses
-the first one. Each path begins with an access link. Queues hold a bandwidth-delay product, and at least 20 packets,
-unless told.
+A network has an MPTCP or TCP sender `client` with one to four paths to `server`, and a TCP sender `rival` with a path
+to `peer`. `shared`: all paths and the rival cross one bottleneck. Otherwise each path has its own, and the rival
+crosses the first one. Each path begins with an access link. By default a queue holds a bandwidth-delay product, and at
+least 20 packets.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ MTU = 1400
 class Network:
     """rate_mbps and delay_ms are those of each path's bottleneck: one value for all, or one for each.
 
-    delay_ms is one way; an access link adds access_ms. rival: the congestion control of the TCP sender beside, empty
-    for none. In TOML: more keys of each bottleneck (link) or of the second one (second_link), of each host (hosts) or
-    of the client, of the client's transfer; more tables.
+    delay_ms is one way; an access link adds access_ms. rival: the congestion control of the rival; empty: no rival.
+    Further keys in TOML: of each bottleneck (link), of the second bottleneck (second_link), of each host (hosts), of
+    the client, of the client's transfer; and further tables.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Network:
     more: str = ""
 
     def told(self) -> str:
-        """What is special about it, in a line."""
+        """A line that describes the network."""
         words: list[Any] = [
             self.protocol, self.congestion_control, f"{self.paths} path{'s' * (self.paths > 1)}",
             "shared" if self.shared else "", f"{'/'.join(f'{r:g}' for r in self.rate_mbps)} Mbit/s",
@@ -62,7 +62,7 @@ N = Network
 
 
 def _grid() -> Iterator[Network]:
-    """Rates and round trips, one after the other, MPTCP on two paths beside TCP."""
+    """Networks of different rates and round trips, with MPTCP on two paths and a TCP rival."""
     for shared in (True, False):
         kind = "shared" if shared else "disjoint"
         for rate, delay in ((1, 30), (2, 100), (5, 2), (5, 30), (10, 75), (20, 10), (50, 20)):
@@ -137,7 +137,7 @@ NETWORKS: tuple[Network, ...] = (
       seconds=8),
     N("receiver-side", (5,), (30,), at_receiver=True),
     N("receiver-side-cubic", (10,), (20,), at_receiver=True, congestion_control="cubic", rival="cubic"),
-    # What the application and the receiver do.
+    # Applications and receivers that limit the sender.
     N("application-limited", (10,), (25,), transfer='write = "40kB"\npause = "100ms"'),
     N("application-idle", (10,), (25,), transfer='write = "300kB"\npause = "1500ms"'),
     N("receiver-limited", (20,), (25,), transfer='receive_buffer = "40kB"'),
@@ -157,7 +157,7 @@ NETWORKS: tuple[Network, ...] = (
       link='rate_trace = [[1, "4M"], [3, "9M"], [5, "2M"], [8, "12M"], [11, "6M"]]'),
     N("cross-traffic", (8,), (25,), more='[[traffic]]\nlink = "bottleneck1"\nkind = "on_off"\nrate = "4M"\non = "1s"\n'
       'off = "1s"'),
-    # A neighbour that is none of ours.
+    # A rival with another kind of congestion control.
     N("beside-bbr", (10,), (25,), shared=True, rival="bbr"),
     N("rival-starts-late", (8,), (25,), shared=True, rival_start=5),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The kernel's window: the trace point tcp_probe, read by an instance of tracefs that is the lab's alone."""
+"""The kernel's window: the trace point tcp_probe, read through the lab's own tracefs instance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rewindow.scenarios import Transfer
 TRACEFS = Path("/sys/kernel/tracing")
 INSTANCE = TRACEFS / "instances" / "rewindow-lab"
 BUFFER_KB = 8192
-"""Of each processor."""
+"""Size of each processor's buffer."""
 READ_INTERVAL_S = 0.05
 
 COLUMNS = ("t", "src", "sport", "dst", "dport", "snd_una", "snd_nxt", "snd_cwnd", "ssthresh", "srtt_us")
@@ -30,7 +30,7 @@ _PROBE = re.compile(
 
 
 def remove() -> None:
-    """The instance, whatever it still traces."""
+    """Removes the instance, even if it still traces."""
     if INSTANCE.is_dir():
         with contextlib.suppress(OSError):
             (INSTANCE / "events/tcp/tcp_probe/enable").write_text("0")
@@ -41,7 +41,7 @@ def remove() -> None:
 
 
 class Probe:
-    """ACKs without data that reach the senders of these transfers, before the kernel processes them."""
+    """Records ACKs without data that reach the senders of these transfers, before the kernel processes them."""
 
     def __init__(self, transfers: Sequence[Transfer], file: Path) -> None:
         self._file = file
@@ -61,7 +61,7 @@ class Probe:
         self._thread.start()
 
     def _read(self) -> None:
-        """Continuously: the kernel's buffer overwrites what waits for too long."""
+        """Reads continuously, because the kernel's buffer overwrites events that wait too long."""
         try:
             pipe = os.open(INSTANCE / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
@@ -80,7 +80,7 @@ class Probe:
             self._error = e
 
     def stop(self) -> None:
-        """What was traced is in the file afterwards. RunInvalid where the kernel lost some of it."""
+        """Ends the trace, with all events in the file. Raises RunInvalid when the kernel lost events."""
         (INSTANCE / "events/tcp/tcp_probe/enable").write_text("0")
         self.kill()
         if self._error:
@@ -91,12 +91,12 @@ class Probe:
             raise RunInvalid(f"the kernel's trace lost {lost} events")
 
     def kill(self) -> None:
-        """Nothing is read any more, so that the instance can be removed."""
+        """Stops reading, so that the instance can be removed."""
         self._stopping.set()
         self._thread.join()
 
     def write_truth(self, target: Path) -> int:
-        """How many rows there are; only those of the senders' ends of the transfers."""
+        """Writes the rows of the transfers' senders; returns how many."""
         rows = 0
         with open(self._file, errors="replace") as lines, gzip.open(target, "wt", newline="") as f:
             table = csv.writer(f, lineterminator="\n")
@@ -111,7 +111,7 @@ class Probe:
 
 
 def truth_row(line: str) -> tuple[str, str, int, str, int, int, int, int, int, int] | None:
-    """COLUMNS of a line of the trace; None: it is no ACK without data."""
+    """The COLUMNS of a line of the trace; None if the line is no ACK without data."""
     found = _PROBE.search(line)
     if found is None:
         return None
@@ -122,6 +122,6 @@ def truth_row(line: str) -> tuple[str, str, int, str, int, int, int, int, int, i
 
 
 def lost_events(stats: Sequence[str]) -> int:
-    """Of all processors: overwritten, or not taken."""
+    """Events that were overwritten or dropped, on all processors."""
     pattern = re.compile(r"^(?:overrun|commit overrun|dropped events): (\d+)$", re.MULTILINE)
     return sum(int(n) for text in stats for n in pattern.findall(text))

@@ -1,9 +1,9 @@
 """One end of a transfer, run inside of a host's network namespace: `transfer.py JSON`.
 
-Words of the JSON: role (send, receive), family (4, 6), mptcp, address, port, congestion_control, buffer_bytes; and for
-send: bind, bytes, duration_ns, start_ns, write_bytes, pause_ns, end_ns. It prints a line of JSON when it is ready,
-reads `start NS` (the zero of its times on the monotonic clock), and prints another one at its end.
-Standard library only: it starts with `python -I -S`.
+Keys of the JSON: role (send, receive), family (4, 6), mptcp, address, port, congestion_control, buffer_bytes; and for
+send: bind, bytes, duration_ns, start_ns, write_bytes, pause_ns, end_ns. The program prints a line of JSON when it is
+ready, reads `start NS` (the zero of its times on the monotonic clock), and prints another line of JSON at its end.
+It uses only the standard library, because it is started with `python -I -S`.
 """
 
 import errno
@@ -31,7 +31,7 @@ def say(**what: Any) -> None:
 
 
 def opened(config: dict[str, Any]) -> socket.socket:
-    """A socket whose congestion control is what was asked for: it is read back."""
+    """A socket with the requested congestion control, which is read back to check it."""
     family = socket.AF_INET6 if config["family"] == 6 else socket.AF_INET
     s = socket.socket(family, socket.SOCK_STREAM, IPPROTO_MPTCP if config["mptcp"] else socket.IPPROTO_TCP)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,7 +49,7 @@ def congestion_control(s: socket.socket) -> str:
 
 
 def subflows(port: int) -> list[dict[str, str]]:
-    """Those to this port, each with its congestion control, as the kernel tells it."""
+    """The kernel's list of subflows to this port, each with its congestion control."""
     listed = subprocess.run(
         ["ss", "-tinHO", "dport", "=", f":{port}"], capture_output=True, text=True, check=True
     ).stdout
@@ -57,14 +57,14 @@ def subflows(port: int) -> list[dict[str, str]]:
     for line in listed.splitlines():
         name = re.search(r"(\S+) (?:wscale:\S+ )?rto:", line)
         if name:
-            # The address may have the interface behind it: 10.0.1.1%wifi:40000.
+            # The address may end with the interface: 10.0.1.1%wifi:40000.
             local = re.sub(r"%[^\]:]+", "", line.split()[3])
             found.append({"local": local, "congestion_control": name[1]})
     return found
 
 
 def started() -> int:
-    """The zero of all times. Nobody to tell it: the run is over."""
+    """Reads the zero of all times. When the input ends instead, the run is over."""
     word, _, value = sys.stdin.readline().partition(" ")
     if word != "start":
         sys.exit(1)
@@ -77,14 +77,14 @@ def wait_until(time_ns: int) -> None:
 
 
 def ready_before(s: socket.socket, event: int, deadline_ns: int) -> bool:
-    """May the socket be written to or read from, before this time?"""
+    """Whether the socket becomes writable or readable before this time."""
     poll = select.poll()
     poll.register(s, event)
     return bool(poll.poll(max(0, deadline_ns - time.monotonic_ns()) / 10**6))
 
 
 def acknowledged_before(s: socket.socket, deadline_ns: int) -> bool:
-    """Is everything that was written acknowledged, before this time?"""
+    """Whether all written data is acknowledged before this time."""
     while int.from_bytes(fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4)), sys.byteorder):  # SIOCOUTQ, tcp(7)
         if time.monotonic_ns() >= deadline_ns:
             return False

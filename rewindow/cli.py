@@ -74,7 +74,7 @@ def _progress(replay: Replay) -> Iterator[Batch]:
 
 
 def _options(pairs: Sequence[str], word: str = "--option") -> dict[str, object]:
-    """word: the word of the command line that gave them."""
+    """word: the command-line option that gave them."""
     options: dict[str, object] = {}
     for pair in pairs:
         key, equals, value = (part.strip() for part in pair.partition("="))
@@ -91,7 +91,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def _suffix(word: str, path: str) -> str:
-    """Of a file to write: .csv or .parquet. word: the word of the command line that gave it."""
+    """The ending of a file to write: .csv or .parquet. word: the command-line option that named the file."""
     suffix = Path(path).suffix
     if suffix not in (".csv", ".parquet"):
         raise _Usage(f"{word} {path}: the name must end in .csv or .parquet")
@@ -100,7 +100,7 @@ def _suffix(word: str, path: str) -> str:
 
 @contextlib.contextmanager
 def _output(path: str) -> Iterator[str | BinaryIO]:
-    """Where rows go: a file that is there when all of it was written, or standard output for `-`."""
+    """The output for rows: standard output for `-`, else a file that appears when all of it was written."""
     if path != "-":
         with _whole_file(path) as name:
             yield name
@@ -149,7 +149,7 @@ def _analyze(args: argparse.Namespace) -> int:
     suffix = _suffix("--series", args.series) if args.series else ""
     choices = Choice.several(_names(args.algorithms))
     labels = [c.label for c in choices]
-    # The candidates for what the sender ran are replayed too, and shown only when they were asked for.
+    # The candidates for the sender's algorithm are replayed too, but shown only if the user asked for them.
     hidden = candidates_beside(choices)
     replayed = {"monitor": True, "hidden": [c.label for c in hidden], "jobs": args.jobs}
     tally = _tally(args.bottleneck)
@@ -178,7 +178,7 @@ def _analyze(args: argparse.Namespace) -> int:
 
 
 def _detector_of(choice: Choice, options: dict[str, object]) -> list[Choice]:
-    """The algorithm's detector with options of its own; none without any."""
+    """The algorithm's detector with these options; an empty list if there are no options."""
     if not options:
         return []
     known = {a.name: a.detector for a in rewindow.algorithms()}
@@ -221,7 +221,7 @@ def _fluid(args: argparse.Namespace) -> int:
         raise _Usage("fluid: give NETWORK.toml, --orders or --table")
     suffix = Path(args.plot).suffix if args.plot else ""
     if args.plot and (suffix not in (".svg", ".png") or args.table):
-        raise _Usage(f"--plot {args.plot}: a network or --orders, to a name that ends in .svg or .png")
+        raise _Usage(f"--plot {args.plot}: it needs a network or --orders, and a name that ends in .svg or .png")
     with _fluid_installed():
         return _run_fluid(args, suffix)
 
@@ -277,7 +277,7 @@ def _judged(args: argparse.Namespace) -> list[Verdict]:
         checks.Checker(choices, tlc) as checker,
     ):
         if args.connection is not None and args.connection >= (count := replay.connection_count()):
-            raise _Usage(f"--connection {args.connection}: the capture has {count}, counted from 0")
+            raise _Usage(f"--connection {args.connection}: the capture has {count} connections, counted from 0")
         for step in replay.steps(args.connection, _show_progress):
             checker.add(step)
         return checker.verdicts()
@@ -294,7 +294,7 @@ def _trace(args: argparse.Namespace) -> int:
             verdicts = _judged(args)
             cases = reports.conformance_cases(args.captures, verdicts)
         except (RewindowError, specs.CheckerMissing, MemoryError, OSError) as e:
-            # A report says why it has no verdicts.
+            # A report without verdicts must say why.
             cases = [specs.Case(", ".join(args.captures), "can be followed", trouble="error", message=str(e))]
             trouble = e
         if report:
@@ -313,7 +313,7 @@ def _trace(args: argparse.Namespace) -> int:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or not text.isascii() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number of a connection")
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not the number of a connection")
     return int(text)
 
 
@@ -356,7 +356,7 @@ def _upload(args: argparse.Namespace) -> int:
 
 
 def _told(args: argparse.Namespace, token: str, path: str, capture: dict[str, Any]) -> int:
-    """Prints what became of a capture that the server has taken; the exit status that follows from it."""
+    """Prints the server's result for a capture that it accepted; returns the exit status."""
     from rewindow.reports import server, uploads
 
     if args.wait:
@@ -370,6 +370,9 @@ def _told(args: argparse.Namespace, token: str, path: str, capture: dict[str, An
     return DONE
 
 
+CAPTURES_HELP = "several captures are one observation; - is standard input"
+
+
 def _add_specs_commands(p: argparse.ArgumentParser) -> None:
     from rewindow import spec_mutants, spec_pictures, specs
     from rewindow.conformance import step_logs
@@ -377,20 +380,22 @@ def _add_specs_commands(p: argparse.ArgumentParser) -> None:
     commands = specs.add_commands(p)
     spec_pictures.add_command(commands)
     spec_mutants.add_command(commands)
-    p = commands.add_parser("trace", help="does what a controller does on captures conform to its specification?")
-    p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
+    p = commands.add_parser("trace", help="TLC decides whether controllers conform to their specifications")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
     p.add_argument(
         "--algorithm",
         action="append",
         default=[],
         type=folded,
         choices=list(step_logs.SPECIFIED),
-        help="may be given several times; default: all with a specification",
+        help="may be given several times; default: all that have a specification",
     )
-    p.add_argument("--connection", type=_number, metavar="N", help="only this one, as `analyze` counts; default: all")
-    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
-    p.add_argument("--json", action="store_true")
-    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p.add_argument("--connection", type=_number, metavar="N", help="number in the output of `analyze`; default: all")
+    p.add_argument(
+        "--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or the jar that deploy/setup.sh fetched"
+    )
+    p.add_argument("--json", action="store_true", help="print one JSON document")
+    p.add_argument("--junit", metavar="FILE", help="also write a report in JUnit's XML")
     p.set_defaults(run=_trace)
 
 
@@ -406,88 +411,90 @@ def _add_jobs(p: argparse.ArgumentParser) -> None:
         type=_count,
         metavar="N",
         default=1,
-        help="threads that share the work [1]; the result does not depend on it",
+        help="threads that share the work (default 1); the result does not depend on N",
     )
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
-    """command: the one that was called. What no other needs, and takes its time to load, is loaded for it alone."""
+    """command: the one that was called. Modules that load slowly are imported only for the command that needs them."""
     parser = argparse.ArgumentParser(prog="rewindow", description=rewindow.__doc__)
     parser.add_argument("--version", action="version", version=f"rewindow {rewindow.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     p = commands.add_parser("algorithms", help="list the controllers and their options")
     form = p.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true")
-    form.add_argument("--markdown", action="store_true", help="the page docs/algorithms.md")
+    form.add_argument("--json", action="store_true", help="print one JSON document")
+    form.add_argument("--markdown", action="store_true", help="print the page docs/algorithms.md")
     p.set_defaults(run=_algorithms)
 
     p = commands.add_parser("schedulers", help="list the packet schedulers and their options")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--json", action="store_true", help="print one JSON document")
     p.set_defaults(run=_schedulers)
 
-    p = commands.add_parser("analyze", help="connections, metrics and fairness of captures")
-    p.add_argument("captures", nargs="+", metavar="CAPTURE", help="several are one observation; - is standard input")
-    p.add_argument("--algorithms", metavar="A,B", help="also replay these")
+    p = commands.add_parser("analyze", help="print connections, metrics and fairness of captures")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
+    p.add_argument("--algorithms", metavar="A,B", help="also replay these algorithms")
     p.add_argument(
         "--bottleneck",
         action="append",
         default=[],
         metavar="HOW",
-        help="sbd (default): found by a detector; interface: flows captured on one share one; or NET,NET: addresses or "
-        "networks whose flows share one, may be given several times",
+        help="how to find shared bottlenecks. sbd (default): by a detector; interface: flows captured on one interface "
+        "share one; NET,NET: flows of these addresses or networks share one (may be given several times)",
     )
-    p.add_argument("--series", metavar="OUT.{csv,parquet}", help="write every ACK's row")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--series", metavar="OUT.{csv,parquet}", help="write a row for every ACK")
+    p.add_argument("--json", action="store_true", help="print one JSON document")
     _add_jobs(p)
     p.set_defaults(run=_analyze)
 
-    p = commands.add_parser("replay", help="the window of one controller at every ACK")
-    p.add_argument("captures", nargs="+", metavar="CAPTURE")
-    p.add_argument("--algorithm", required=True, metavar="NAME")
-    p.add_argument("--option", action="append", default=[], metavar="K=V")
-    p.add_argument("--detector-option", action="append", default=[], metavar="K=V", help="of the algorithm's detector")
-    p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}", help="- is CSV on standard output")
+    p = commands.add_parser("replay", help="write the window of one controller at every ACK")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
+    p.add_argument("--algorithm", required=True, metavar="NAME", help="`rewindow algorithms` lists them")
+    p.add_argument("--option", action="append", default=[], metavar="K=V", help="an option of the algorithm")
+    p.add_argument(
+        "--detector-option", action="append", default=[], metavar="K=V", help="an option of the algorithm's detector"
+    )
+    p.add_argument("--output", required=True, metavar="OUT.{csv,parquet}", help="- writes CSV to standard output")
     _add_jobs(p)
     p.set_defaults(run=_replay)
 
     p = commands.add_parser("detectors", help="list the detectors of shared bottlenecks and their options")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--json", action="store_true", help="print one JSON document")
     p.set_defaults(run=_detectors)
 
     p = commands.add_parser(
-        "sets", help="which subflows of a connection a detector finds behind one bottleneck, over time"
+        "sets", help="write which subflows of a connection a detector finds behind one bottleneck, over time"
     )
-    p.add_argument("captures", nargs="+", metavar="CAPTURE")
-    p.add_argument("--detector", default="sbcc", metavar="NAME")
-    p.add_argument("--option", action="append", default=[], metavar="K=V")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
+    p.add_argument("--detector", default="sbcc", metavar="NAME", help="`rewindow detectors` lists them; default: sbcc")
+    p.add_argument("--option", action="append", default=[], metavar="K=V", help="an option of the detector")
     p.add_argument("--output", default="-", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
     p.set_defaults(run=_sets)
 
-    p = commands.add_parser("fluid", help="equilibria of a network in the fluid model, and the papers' orders")
+    p = commands.add_parser("fluid", help="print equilibria of a network in the fluid model, and the papers' orders")
     p.add_argument("network", nargs="?", metavar="NETWORK.toml", help="links, users and routes; - is standard input")
-    p.add_argument("--orders", action="store_true", help="instead: where the orders of TCCC's eq. 17 to 20 hold")
-    p.add_argument("--table", action="store_true", help="instead: the papers' tables, with their misprints")
-    p.add_argument("--plot", metavar="OUT.{svg,png}")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--orders", action="store_true", help="print where the orders of TCCC's eq. 17 to 20 hold, instead")
+    p.add_argument("--table", action="store_true", help="print the papers' tables with their misprints, instead")
+    p.add_argument("--plot", metavar="OUT.{svg,png}", help="also draw the result")
+    p.add_argument("--json", action="store_true", help="print one JSON document")
     p.set_defaults(run=_fluid)
 
     p = commands.add_parser("upload", help="send captures to a server")
-    p.add_argument("captures", nargs="+", metavar="CAPTURE")
-    p.add_argument("--server", required=True, metavar="URL")
-    p.add_argument("--token", help="default: the environment's REWINDOW_TOKEN")
-    p.add_argument("--tag", action="append", default=[], metavar="K=V")
-    p.add_argument("--wait", action="store_true", help="until it is analysed")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help="each is uploaded by itself; - is standard input")
+    p.add_argument("--server", required=True, metavar="URL", help="address of the service")
+    p.add_argument("--token", help="default: the environment variable REWINDOW_TOKEN")
+    p.add_argument("--tag", action="append", default=[], metavar="K=V", help="a tag of the captures; may be repeated")
+    p.add_argument("--wait", action="store_true", help="wait until the captures are analysed, and print the results")
     p.set_defaults(run=_upload)
 
-    p = commands.add_parser("specs", help="model checks of the specifications")
+    p = commands.add_parser("specs", help="check specifications and controllers with TLC")
     if command == "specs":
         _add_specs_commands(p)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Else NumPy starts a thread for each core that waits in a loop for matrices.
+    # Without this, NumPy starts a thread for each core, and these threads wait in busy loops.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
     args = _parser(words[0] if words else None).parse_args(words)

@@ -4,20 +4,20 @@
 
 FILE_BYTES bounds each file that the program writes. WALLS is one of
 
-    network   a network without interfaces, where the kernel permits one; a line on standard error that begins with
-              NOT_ISOLATED says where it does not.
-    all       the program sees nothing but its standard input and output and the files of the system's libraries. It
-              makes no process, opens no socket, writes no file and signals nobody but itself. Where the kernel
-              cannot hold it so, the program is not run: a line on standard error begins with NOT_CONFINED, and the exit
+    network   a network without interfaces. Where the kernel does not permit one, the program runs without it, and a
+              line on standard error begins with NOT_ISOLATED.
+    all       the program can access only its standard input and output and the files of the system's libraries. It
+              cannot start a process, open a socket, write a file or signal another process. Where the kernel cannot
+              enforce this, the program is not run: a line on standard error begins with NOT_CONFINED, and the exit
               status is REFUSED.
-    possible  as `all`, but the program runs behind those walls that there are; the line tells which one is missing.
+    possible  as `all`, but the program runs even if a wall is missing; the line names that wall.
 
 The walls of `all` are Landlock (landlock(7)) for files, seccomp(2) for system calls, no_new_privs, and another user
 when the caller is root. These are required. Where the kernel permits them, namespaces of users, processes, IPC and
 network stand behind them (docs/decisions/tshark.md).
 
-It is a program of its own because what happens between fork and exec in a process with threads may deadlock; it
-imports only the standard library, to start at once.
+It is a program of its own because code between fork and exec may deadlock in a process with threads. It imports only
+the standard library, to start quickly.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ _CALLS = """
     getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getgroups uname sysinfo getrlimit getrandom
     setresuid setresgid
 """
-"""What a program needs that reads, computes and writes. Landlock says what `open` and `execve` may name. A user who has
-no capability can set only those ids that it has already."""
+"""System calls of a program that reads, computes and writes. Landlock restricts the files of `open` and `execve`. A
+user without capabilities can set only the ids that it already has."""
 
 _EQUAL, _MASKED_EQUAL = 4, 7
 """Comparisons of libseccomp: with a value; of masked bits with a value."""
@@ -160,7 +160,7 @@ def _partly_allowed(pid: int) -> list[tuple[str, list[_Comparison]]]:
         *one_of("tgkill", 0, [pid]),
         *one_of("prlimit64", 0, [0, pid]),
         *one_of("ioctl", 1, [_TCGETS]),
-        # Not F_SETOWN: whom it names gets signals.
+        # Not F_SETOWN: the process that it names gets signals.
         *one_of("fcntl", 1, [0, 1, 2, 3, 4, _F_DUPFD_CLOEXEC]),
         *one_of("prctl", 0, [_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA]),
     ]
@@ -191,7 +191,7 @@ def _withdraw_calls() -> None:
         raise NotConfined(f"seccomp: {e}") from e
     library.seccomp_init.restype = ctypes.c_void_p
     for function in (library.seccomp_rule_add_array, library.seccomp_load):
-        function.argtypes = [ctypes.c_void_p]  # those that follow are ints and a pointer
+        function.argtypes = [ctypes.c_void_p]  # the other arguments are ints and a pointer
     context = library.seccomp_init(ctypes.c_uint32(_FAIL | errno.ENOSYS))
     if not context:
         raise NotConfined(f"seccomp: libseccomp knows no system calls of {platform.machine()}")
@@ -247,11 +247,11 @@ def _run_walled(walls: str, limits: Sequence[int], command: list[str]) -> None:
     was_root = os.geteuid() == 0
     if was_root:
         build("user")
-    # The kernel counts the threads of a user, and those in a user namespace apart. Where this user has others outside
-    # of any namespace, no number would be the program's own.
+    # The kernel counts the threads of a user, separately in each user namespace. Without a namespace the user's other
+    # processes would count too, so that no limit would be the program's own.
     if _libc.unshare(_CLONE_NEWUSER) == 0 or was_root:
         resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS_MAX, _THREADS_MAX))
-    # After the change of the user, which takes it back.
+    # Set after the change of the user, which would clear it.
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     build("files")
     build("calls")

@@ -34,7 +34,7 @@ class Choice:
 
     @classmethod
     def several(cls, values: "str | Choice | Sequence[str | Choice]") -> "list[Choice]":
-        """One alone is a list of one."""
+        """A single value becomes a list of one choice."""
         listed = [values] if isinstance(values, str | Choice) else values
         return [value if isinstance(value, cls) else cls(str(value)) for value in listed]
 

@@ -35,7 +35,7 @@ class CaptureMissing(CaptureNotOpened, FileNotFoundError):
 
 
 class NotACapture(CaptureUnreadable):
-    """The core knows no format that the file could be of. file: its place among the captures opened together."""
+    """The file has no format that the core knows. file: its index among the captures opened together."""
 
     def __init__(self, name: str, reason: str, block: int, offset: int, file: int) -> None:
         super().__init__(name, reason, block, offset)
@@ -77,7 +77,7 @@ class BadOption(RewindowError, ValueError):
 
 
 class DependencyFailed(RewindowError):
-    """Another program or service that this depends on is missing or does not do its work."""
+    """A program or service that rewindow depends on is missing or failed."""
 
 
 class DissectorMissing(DependencyFailed):
@@ -85,7 +85,7 @@ class DissectorMissing(DependencyFailed):
 
 
 class DissectorAway(DependencyFailed):
-    """A capture needs tshark, whose service does not answer; it may later."""
+    """A capture needs tshark, whose service does not answer now."""
 
 
 class DissectorInterrupted(DissectorAway):

@@ -27,12 +27,12 @@ from rewindow.tla_mutants import ModuleUnreadable, Mutant, Rules, mutants_of
 
 SURVIVORS = "survivors.json"
 SHARE_MIN = 0.95
-"""Of all mutants of a specification, how many a property has to kill."""
+"""The share of a specification's mutants that properties must kill."""
 SLOWER_MAX = 20
-"""A mutant may take so many times as long as the specification does; it has more states, or none that end."""
+"""A mutant may take this many times as long as the specification; its state space may be larger, or infinite."""
 SECONDS_MIN = 60
 TOGETHER_MAX = 40
-"""Mutants in one run of TLC; it begins again after each that it cannot work out."""
+"""Mutants in one run of TLC, which must be restarted after each mutant that it cannot evaluate."""
 
 KILLED, DEADLOCK, BROKEN, ENDLESS, SURVIVES, INVALID = (
     "killed",
@@ -48,7 +48,7 @@ _NO_SPECIFICATION = (150, 151, 255)
 
 @dataclass
 class Plan:
-    """What a manifest says of mutants. next: definitions that only list actions; they are not changed themselves."""
+    """A manifest's `mutation`. next: definitions that only list actions; they are not changed themselves."""
 
     judges: list[str]
     next: list[str]
@@ -58,7 +58,7 @@ class Plan:
 
 @dataclass
 class Judged:
-    """A mutant and its outcome. by, judge: the property that kills it, in which configuration; hint: what TLC said."""
+    """A mutant and its outcome. by, judge: the property that kills it, and its configuration; hint: TLC's message."""
 
     spec: str
     mutant: Mutant
@@ -117,7 +117,7 @@ class Tally:
 
 
 def plan_of(manifest: specs.Manifest) -> Plan | None:
-    """What the manifest says of mutants, None when it says nothing. SpecUnreadable when it says it wrongly."""
+    """The manifest's `mutation`, or None. Raises SpecUnreadable when it is malformed."""
     if manifest.mutation is None:
         return None
     place = f"{manifest.folder / 'manifest.json'}: mutation"
@@ -136,7 +136,7 @@ def plan_of(manifest: specs.Manifest) -> Plan | None:
 
 
 def constants_of(text: str) -> dict[str, Any]:
-    """The constants of a *.cfg that have a value which an expression may be worked out with."""
+    """The constants of a *.cfg with their values, where an expression can be evaluated with the value."""
     config, found = specs.Config.parse(text), {}
     for name, value in re.findall(r"(\w+)\s*=\s*(\{[^}]*\}|\S+)", config.constants_text()):
         try:
@@ -165,7 +165,7 @@ def mutants(manifest: specs.Manifest, plan: Plan) -> list[Mutant]:
 
 
 def chosen_of(every: Sequence[Mutant], sample: int | None, wanted: Callable[[Mutant], bool]) -> list[Mutant]:
-    """The mutants that are wanted, in their order. sample: take only so many of all, the same ones each time."""
+    """The wanted mutants, in their order. sample: how many of all to take, always the same ones."""
     ordered = sorted(every, key=lambda m: hashlib.sha256(m.key.encode()).digest())
     sampled = {m.key for m in ordered[:sample]}
     return [m for m in every if m.key in sampled and wanted(m)]
@@ -191,7 +191,7 @@ class _Baseline:
 def _baseline(manifest: specs.Manifest, name: str, tlc: Path, stop: threading.Event, folder: Path) -> _Baseline:
     """Runs the specification itself. SpecUnreadable when a property is violated: it could not tell mutants apart."""
     archive = folder / f"{name}.jsa"
-    # Where Java cannot write the archive, or not use it, it goes on without.
+    # If Java cannot write or use the archive, it runs without.
     options = [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable"]
     outcome = _run(manifest, name, tlc, stop, java_options=options)
     if outcome.exit != 0 or outcome.stopped or not outcome.distinct:
@@ -211,7 +211,7 @@ def _run(
     deadlock: bool = False,
     java_options: Sequence[str] = (),
 ) -> specs.Outcome:
-    """TLC on a judge with the changed module; without a look for deadlocks, which would come before a property."""
+    """Runs TLC on a judge with the changed module, without deadlock checking, which would precede a property."""
     expected = manifest.configuration(judge)
     with tempfile.TemporaryDirectory(prefix="rewindow-mutants-") as temporary:
         folder = Path(temporary)
@@ -356,7 +356,7 @@ def judge(
 ) -> Tally | None:
     """Judges the mutants of a specification and compares them with its list of survivors.
 
-    None when its manifest says nothing of mutants. Raises SpecUnreadable, and CheckerMissing.
+    None when its manifest has no `mutation`. Raises SpecUnreadable, and CheckerMissing.
     """
     plan = plan_of(manifest)
     if plan is None:
@@ -380,7 +380,7 @@ def judge(
                 if on_judged:
                     on_judged(result)
 
-            # Neighbours are changes of one definition, and much alike: each run has some of all.
+            # Neighbours change the same definition and behave alike, so each run gets mutants from all definitions.
             numbered = dict(enumerate(chosen, 1))
             runs = -(-len(chosen) // TOGETHER_MAX)
             shares = [{n: m for n, m in numbered.items() if n % runs == share} for share in range(runs)]
@@ -402,7 +402,7 @@ def judge(
 
 
 def read_survivors(folder: Path) -> dict[str, dict[str, str]]:
-    """survivors.json: by the mutant's key, its outcome and why that is so. Empty when there is none."""
+    """survivors.json: the mutant's key -> its outcome and the reason. Empty when there is no such file."""
     path = folder / SURVIVORS
     if not path.exists():
         return {}
@@ -418,7 +418,7 @@ def read_survivors(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def write_survivors(folder: Path, tally: Tally) -> None:
-    """Lists what no property killed; reasons that were given stay, new ones are empty and are yours to write."""
+    """Lists the mutants that no property killed. Existing reasons stay; those of new entries are empty."""
     known = read_survivors(folder)
     entries = [
         {"mutant": j.mutant.key, "outcome": j.outcome, "because": known.get(j.mutant.key, {}).get("because", "")}
@@ -466,15 +466,17 @@ def table(tallies: Sequence[Tally]) -> str:
 
 
 def add_command(commands: Any) -> None:
-    p = specs.add_command(commands, "mutants", "change each action by rule, and see which property notices", _mutants)
+    p = specs.add_command(
+        commands, "mutants", "change each action by rule, and print the property that notices", _mutants
+    )
     p.add_argument(
         "--jobs", type=int, default=specs.PROCESSES_MAX, metavar="N", help="TLC processes at once; default: 2"
     )
-    p.add_argument("--sample", type=int, metavar="N", help="only so many of each specification, always the same ones")
-    p.add_argument("--only", metavar="TEXT", help="only mutants whose line of the list has this in it")
-    p.add_argument("--list", action="store_true", help="list the mutants, run nothing")
+    p.add_argument("--sample", type=int, metavar="N", help="judge only N mutants of each, always the same ones")
+    p.add_argument("--only", metavar="TEXT", help="judge only mutants whose line in the list contains TEXT")
+    p.add_argument("--list", action="store_true", help="list the mutants and run nothing")
     p.add_argument("--write", action="store_true", help=f"rewrite {SURVIVORS} of each specification")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def _mutants(args: argparse.Namespace) -> int:

@@ -32,9 +32,9 @@ def _shown(value: Any) -> str:
 def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
     """TLC's dump of a state graph -> the graph of one variable's values, in Graphviz's language.
 
-    The variable is <<label of the step that led here, what is to be seen of the state>>: states that look the same are
-    one node, and its steps carry their labels. Steps of `another` that change nothing to be seen are left out. Nodes
-    and edges are in the order of their names.
+    The variable is <<label of the step that led here, visible part of the state>>: states with equal visible parts are
+    one node, and edges have the steps' labels. Steps of `another` that change nothing visible are left out. Nodes and
+    edges are in the order of their names.
     """
     seen: dict[str, tuple[str, str]] = {}
     steps: set[tuple[str, str]] = set()
@@ -80,7 +80,7 @@ def state_machine(dump: Iterable[str], variable: str, title: str) -> str:
 
 
 def picture(manifest: Manifest, tlc: Path) -> str:
-    """The picture of a specification, in Graphviz's language, from TLC's dump of its configuration for that."""
+    """The picture of a specification, in Graphviz's language, from TLC's dump of the picture's configuration."""
     wanted = manifest.picture
     if wanted is None:
         raise SpecUnreadable(f"{manifest.spec}: no picture in its manifest")
@@ -103,7 +103,7 @@ def _digest(dot: str) -> str:
 
 
 def draw(manifest: Manifest, tlc: Path) -> None:
-    """Writes the picture beside the specification: X.dot, and X.svg by Graphviz, which names the X.dot it is of."""
+    """Writes the picture beside the specification: X.dot, and X.svg by Graphviz with the digest of X.dot."""
     dot = picture(manifest, tlc)
     program = shutil.which("dot")
     if not program:
@@ -114,7 +114,7 @@ def draw(manifest: Manifest, tlc: Path) -> None:
 
 
 def is_drawn(manifest: Manifest, tlc: Path) -> bool:
-    """Whether the picture that is checked in is the specification's."""
+    """Whether the committed picture is that of the specification."""
     dot = picture(manifest, tlc)
     try:
         had = (manifest.folder / f"{manifest.spec}.dot").read_text(encoding="utf-8")
@@ -142,4 +142,6 @@ def _draw(args: argparse.Namespace) -> int:
 def add_command(commands: Any) -> None:
     """Adds `draw` to the commands of `rewindow specs`."""
     p = specs.add_command(commands, "draw", "draw each state machine from TLC's dump", _draw)
-    p.add_argument("--check", action="store_true", help="write nothing; 1 when a picture is not what TLC dumps")
+    p.add_argument(
+        "--check", action="store_true", help="write nothing; exit status 1 if a picture differs from TLC's dump"
+    )

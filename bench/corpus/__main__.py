@@ -1,6 +1,6 @@
-"""`python -m bench.corpus DIR`: every capture of a folder by rewindow and by tshark, side by side, as Markdown.
+"""`python -m bench.corpus DIR`: compares rewindow and tshark on every capture of a folder; prints Markdown.
 
-Exit status: 0 when every difference has its reason and nothing broke, 1 when not, 2 usage, 4 without tshark.
+Exit status: 0 every difference has a reason and nothing failed, 1 otherwise, 2 usage, 4 tshark is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench.corpus.compare import compare
 from bench.corpus.reasons import REASONS, Comparison, Difference
 
 OURS_S = 300
-"""For one capture, under sanitizers too; the largest of the kind take seconds."""
+"""Time limit for one capture, also under sanitizers; the largest captures take seconds."""
 SANITIZED = Path("build/Debug/tests/replay_file")
 COLUMNS = ("packets", "TCP packets", "TCP streams", "MPTCP streams", "bytes", "retransmissions", "median RTT")
 
@@ -37,8 +37,8 @@ _MAGICS = (
 
 @dataclass
 class Outcome:
-    """Of one capture. failure: it broke, or one of the two does not read it; neither: both refuse it; alone: tshark
-    knows no such format or link type.
+    """The outcome of one capture. failure: a program failed, or only one can read the capture; neither: both refuse it;
+    alone: tshark does not know the format or link type.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def is_capture(path: Path) -> bool:
-    """By its first bytes, decompressed where that is needed."""
+    """Tells by the first bytes, after decompression."""
     try:
         with rewindow.open(path) as capture:
             return os.pread(capture.descriptors[0], 16, 0).startswith(_MAGICS)
@@ -63,7 +63,7 @@ def is_capture(path: Path) -> bool:
 
 
 def read_ours(path: Path, sanitized: Path | None) -> tuple[dict[str, Any], str]:
-    """What the core finds, and what broke: a crash, a timeout, a sanitizer's report."""
+    """The core's result, and a failure: a crash, a timeout, a sanitizer's report."""
     command = [sys.executable, "-m", "bench.corpus.ours", str(path), *([str(sanitized)] if sanitized else [])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=OURS_S, check=False)
@@ -76,11 +76,11 @@ def read_ours(path: Path, sanitized: Path | None) -> tuple[dict[str, Any], str]:
 
 
 _READ_ON = ("bad_block", "unknown_interface", "second_header")
-"""Blocks of pcapng that the core passes over, and the header of another pcap file; tshark ends there."""
+"""Oddities after which the core reads on, and tshark ends."""
 
 
 def _read_until(path: Path, end: int, sanitized: Path | None) -> tuple[dict[str, Any], str]:
-    """What the core finds in the part of a capture before a place in it."""
+    """The core's result for the part of a capture before an offset."""
     with rewindow.open(path) as capture, tempfile.NamedTemporaryFile() as part:
         place = 0
         while place < end and (chunk := os.pread(capture.descriptors[0], min(end - place, 1 << 20), place)):
@@ -91,7 +91,7 @@ def _read_until(path: Path, end: int, sanitized: Path | None) -> tuple[dict[str,
 
 
 def _without_tcp(ours: dict[str, Any]) -> str:
-    """Why the core finds no TCP, in a file that it reads."""
+    """Why the core finds no TCP in a file that it can read."""
     summary = ours["summary"]
     whys = ("cut_capture", "corrupt_record", "unknown_link_type", *_READ_ON)
     return "" if summary["tcp_packets"] else ", ".join(why for why in whys if why in summary["oddities"])

@@ -14,7 +14,7 @@ TSRESOL, DIGITS_MAX, NANOSECONDS = 9, 10, 9
 
 
 def _blocks(file: IO[bytes]) -> Iterator[tuple[str, int, bytearray]]:
-    """Byte order, type and all bytes of each block, as long as they are whole."""
+    """Byte order, type and all bytes of each block, up to the first incomplete one."""
     order = "<"
     while len(head := file.read(12)) == 12:
         if head[:4] == b"\n\r\r\n":
@@ -27,7 +27,7 @@ def _blocks(file: IO[bytes]) -> Iterator[tuple[str, int, bytearray]]:
 
 
 def _resolution(order: str, block: bytearray) -> tuple[int, int] | None:
-    """Units of a second as an interface has them, and where that stands; None where it does not say."""
+    """The clock's units in a second of an interface, and the offset of that option; None without the option."""
     at = 16
     while at + 4 <= len(block) - 4:
         code, length = struct.unpack_from(order + "HH", block, at)
@@ -41,7 +41,7 @@ def _resolution(order: str, block: bytearray) -> tuple[int, int] | None:
 
 
 def _coarsened(file: IO[bytes], out: IO[bytes]) -> bool:
-    """Copies the capture; were there clocks that are too fine?"""
+    """Copies the capture; returns whether a clock was too fine."""
     units: list[int] = []
     found = False
     for order, kind, block in _blocks(file):
@@ -65,7 +65,7 @@ def _coarsened(file: IO[bytes], out: IO[bytes]) -> bool:
 
 @contextlib.contextmanager
 def in_nanoseconds(capture: int) -> Iterator[IO[bytes] | None]:
-    """capture: a seekable descriptor. None: it is as it should be."""
+    """capture: a seekable descriptor. None: no clock is too fine."""
     with tempfile.TemporaryFile() as out, os.fdopen(os.dup(capture), "rb") as file:
         file.seek(0)
         pcapng = file.read(4) == b"\n\r\r\n"

@@ -38,7 +38,7 @@ def compare(ours: dict[str, Any], seen: Seen) -> Comparison:
 
 
 def _leave_undecoded(found: Comparison) -> None:
-    """Where the core has TCP packets that tshark does not decode, what follows from them is not compared."""
+    """Where the core has TCP packets that tshark does not decode, numbers that depend on them are not compared."""
     if any(d.what == "TCP packets" and d.reasons["undecoded"] for d in found.differences):
         for difference in found.differences:
             if difference.unexplained and difference.what != "TCP packets":
@@ -46,7 +46,7 @@ def _leave_undecoded(found: Comparison) -> None:
 
 
 def _give_up(found: Comparison) -> None:
-    """The core has told that it could not follow a flow: what it counts of its data is less."""
+    """The core could not follow a flow, as its oddity says, so that it counts less of the flow's data."""
     for difference in found.differences:
         if difference.unexplained and difference.what in ("bytes", "retransmissions", "median RTT"):
             difference.reasons, difference.unexplained = Counter({"not followed": 1}), ""
@@ -68,7 +68,7 @@ def _compare_tcp(found: Comparison, ours: int, seen: Seen) -> None:
 
 
 def _components(pairs: Iterable[tuple[int, int]]) -> list[tuple[set[int], set[int]]]:
-    """Connected parts of a graph between our numbers and tshark's."""
+    """Connected components of a graph between rewindow's numbers and tshark's."""
     part_of: dict[tuple[str, int], tuple[set[int], set[int]]] = {}
     for mine, theirs in pairs:
         nodes = ("ours", mine), ("tshark", theirs)
@@ -116,7 +116,7 @@ def _compare_mptcp(found: Comparison, ours: int, connections: Sequence[Sequence[
 
 
 def _senders(flows: Sequence[Flow], subflows: Sequence[dict[str, Any]]) -> Iterable[Read]:
-    """Each flow, read by the rules, beside the core's row of it: those of one four-tuple are in the same order."""
+    """Each flow, read by the rules, with the core's row. Flows of one four-tuple are in the same order in both."""
     rows: dict[frozenset[Endpoint], list[dict[str, Any]]] = defaultdict(list)
     for row in sorted(subflows, key=lambda r: r["first_ns"]):
         rows[frozenset(((row["src"], row["sport"]), (row["dst"], row["dport"])))].append(row)
@@ -157,7 +157,7 @@ def _compare_oddities(
         if mine or tshark:
             found.oddities[name] = (mine, tshark)
         if name == "header" and tshark is not None and abs(mine - tshark) <= 2 * seen.aggregates_cut:
-            # How many frames a cut aggregate had is not known: its last header, and that there were more.
+            # It is unknown how many frames a cut aggregate had: one oddity for the last header, one for the rest.
             reasons = Counter({"cut aggregate": mine - tshark})
             found.differences += [Difference(name, str(mine), str(tshark), reasons)] if mine != tshark else []
         elif tshark is not None and mine != tshark:

@@ -1,7 +1,8 @@
-"""Frames captured more than once, as the core tells them: a digest of what routers leave alone, within half a second.
+"""Frames captured more than once, recognised as in the core: by a digest of the fields that routers do not change,
+within half a second.
 
-Its memory is bounded, so that under load a copy may not be recognised any more; for the same answer it is read here in
-the same way: sets of four digests, of which the first makes room.
+The core's memory is bounded, so that under load it may miss a copy. To miss the same copies, this module uses the same
+memory: sets of four digests, of which the first makes room.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _mix(a: int, b: int) -> int:
 
 
 def _fields(*parts: tuple[int, int]) -> int:
-    """Values beside each other in a word of 64 bits, each from its bit on."""
+    """Values packed into a word of 64 bits, each from its bit on."""
     return sum(value << at for value, at in parts)
 
 
@@ -45,7 +46,8 @@ class Copies:
         self._sets: dict[int, deque[tuple[int, int]]] = defaultdict(lambda: deque([(0, 0)] * WAYS, WAYS))
 
     def see(self, packet: Packet, options: Options, flow: int, side: int) -> int:
-        """Was this frame there before? Without a number or a clock of its own only where it was just now."""
+        """Whether this frame was seen before: NONE, CERTAIN, or NAMELESS for one without an IPv4 number or timestamp,
+        which counts for a short time only."""
         nameless = not packet.identification and options.timestamps is None
         most = SOON_UNITS if nameless else COPY_UNITS
         whole = _digest(packet, options, flow, side)

@@ -1,4 +1,4 @@
-"""Packets -> flows -> connections, by the rules that the core goes by (ARCHITECTURE.md), read anew."""
+"""Packets -> flows -> connections: a second implementation of the core's rules."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bench.corpus.tshark import ACK, FIN, RST, SYN, Endpoint, Packet
 
 CAPABLE, JOIN, SUBTYPE_MAX = 0, 1, 8
 COPIES_MIN, COPIES_PART = 3, 4
-"""A flow has copies as a rule when there are so many, and one for so many packets."""
+"""A flow was captured twice if it has this many copies, and one for every so many packets."""
 SAME_ISN_NS = 1_000_000_000
-"""A SYN with the number of the one before opens anew so long after both sides have closed."""
+"""A SYN with the number of the SYN before opens a new flow if both sides closed this long ago."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Flow:
     fins: set[int] = field(default_factory=set)
     begins_with_syn: bool = False
     goes_on: bool = False
-    """tshark shows it as part of the stream that used the four-tuple before."""
+    """tshark continues the stream that used the four-tuple before."""
     capable: set[int] = field(default_factory=set)
     confirmed: bool = False
     data_level: bool = False
@@ -46,7 +46,7 @@ class Flow:
 
     @property
     def is_put_in_order(self) -> bool:
-        """Its packets stand in the file in another order: tshark reads another flow."""
+        """Its packets have another order in the file, so that tshark reads another flow."""
         numbers = [p.number for p in self.packets]
         return numbers != sorted(numbers)
 
@@ -62,7 +62,7 @@ class Flow:
 
 
 def _used_again(flow: Flow, packet: Packet) -> bool:
-    """Does this SYN or SYN/ACK open the four-tuple anew? The same number is a retransmission."""
+    """Whether this SYN or SYN/ACK opens the four-tuple anew. One with the same number is a retransmission."""
     if not packet.flags & SYN:
         return False
     side, answer = flow.side(packet), bool(packet.flags & ACK)

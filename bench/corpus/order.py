@@ -1,4 +1,5 @@
-"""Records of several interfaces in the order of their times, by the rule of docs/decisions/two-passes.md, read anew."""
+"""Records of several interfaces in the order of their times: a second implementation of the rule in
+docs/decisions/two-passes.md."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 DISORDER_NS = 5_000_000_000
-"""More is no buffer's doing."""
+"""A buffer does not delay records by more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """number: in the file, from 1 on. Sections and interfaces by whatever names."""
+    """number: in the file, from 1 on. Sections and interfaces may have any names."""
 
     number: int
     time_ns: int
@@ -22,7 +23,7 @@ class Frame:
 
 @dataclass
 class Order:
-    """place: of each frame by its number. backward: frames earlier than the one before them then.
+    """place: frame number -> index in the order. backward: frames that are earlier than the one before them in it.
 
     late: frames put before one that the file has before them; None where an interface's own times go back, and
     the count depends on when each was handed out.
@@ -39,7 +40,7 @@ class Order:
 
 
 def _runs(frames: Sequence[Frame]) -> Iterator[list[Frame]]:
-    """Those that are put in order among one another."""
+    """Groups of frames that are put in order among one another."""
     run: list[Frame] = []
     latest = 0
     for frame in frames:

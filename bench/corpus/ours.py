@@ -1,7 +1,7 @@
-"""What rewindow says of a capture, in a process of its own: `python -m bench.corpus.ours CAPTURE [SANITIZED]`.
+"""rewindow's result for a capture, in a process of its own: `python -m bench.corpus.ours CAPTURE [SANITIZED]`.
 
-SANITIZED is core-c/tests/replay_file under sanitizers: it replays what the core has read, with every controller.
-Prints JSON: `summary` and `connections`, or `error`; `sanitizer`: what was wrong there, or null.
+SANITIZED is core-c/tests/replay_file under sanitizers: it replays the same files with every controller.
+Prints JSON: `summary` and `connections`, or `error`; `sanitizer`: its error, or null.
 """
 
 from __future__ import annotations

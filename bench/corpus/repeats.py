@@ -1,4 +1,4 @@
-"""Bytes and retransmissions of the data senders: where the rules and tshark count a packet otherwise, and why."""
+"""Bytes and retransmissions of the data senders: packets that the rules and tshark count differently, and why."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def compare_bytes(found: Comparison, senders: Sequence[Read]) -> None:
 
 
 def _reason(sender: Sender, packet: Packet) -> str:
-    """Why a packet counts otherwise than for tshark; nothing when no rule says."""
+    """Why the rules count a packet differently from tshark; empty when no rule explains it."""
     flagged, verdict = _FLAGGED in packet.analysis, sender.verdicts.get(packet.number, "")
     if flagged and packet.source != sender.source:
         return "other side"

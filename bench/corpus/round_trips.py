@@ -1,4 +1,4 @@
-"""Median round trips of the data senders: whether ours follow from the rules, and which samples are not tshark's."""
+"""Median round trips of the data senders: whether rewindow's follow from the rules, and which samples tshark lacks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bench.corpus.sequence import difference
 from bench.corpus.tshark import FIN, RST, SYN, Packet
 
 TOLERANCE = 0.05
-"""Our quantiles come from a histogram of 32 steps an octave."""
+"""rewindow's quantiles come from a histogram of 32 steps in an octave."""
 TOLERANCE_US = 2.0
 TICK_US = 1000.0
-"""Of the clock that TCP's timestamps show."""
+"""Length of a tick of the clock in TCP timestamps."""
 
 _OF_KIND = {"oldest": "partial ACK", "sack": "SACK", "handshake": "handshake", "echo": "echo"}
 _OF_FATE = {"repeated": "retransmitted", "unseen": "unseen data", "old": "nothing new", "after_end": "outside"}
@@ -41,7 +41,7 @@ def _asked(sender: Sender, ack: Packet) -> bool:
 
 
 def _reason(sender: Sender, packet: Packet, sample: Sample | None, theirs: float | None) -> str:
-    """Why tshark has another sample of an ACK; nothing when no rule says."""
+    """Why tshark has another sample of an ACK; empty when no rule explains it."""
     if theirs is None:
         return _OF_KIND[sample.kind] if sample else ""
     if sample is None:
@@ -76,7 +76,8 @@ def _reasons(sender: Sender) -> tuple[Counter[str], str]:
 
 
 def compare_round_trips(found: Comparison, senders: Sequence[Read], *, bad_time: bool) -> None:
-    """Each flow's median, us; the table shows that of the flow with the most bytes. bad_time: some times are none."""
+    """Compares each flow's median, us; the table has that of the flow with the most bytes. bad_time: records lack
+    times."""
     reasons: Counter[str] = Counter()
     differing, most, detail = 0, -1, ""
     shown: tuple[float | None, float | None] = (None, None)
@@ -90,7 +91,7 @@ def compare_round_trips(found: Comparison, senders: Sequence[Read], *, bad_time:
         if bad_time and not _alike(ours, theirs):
             differing, reasons["clock"] = differing + 1, reasons["clock"] + 1
         elif not sender.as_captured:
-            # The whole round trip, of which tshark sees the part behind the capture point: it is no shorter.
+            # The whole round trip is not shorter than the part behind the capture point, which tshark sees.
             differing, reasons["as sent"] = differing + 1, reasons["as sent"] + 1
             least = min((s.us for s in sender.samples), default=0)
             if sender.samples and (ours or 0) < least - TICK_US:

@@ -1,4 +1,4 @@
-"""What a flow's data sender sent again and what round trips its ACKs show: the core's rules, read anew.
+"""Retransmissions and round trips of a flow's data sender: a second implementation of the core's rules.
 
 A packet's verdict says how it counts. Sequence numbers are integers that do not wrap. Times are nanoseconds.
 """
@@ -40,7 +40,7 @@ class Sample:
 
 @dataclass
 class Handshake:
-    """When the flow began, as far as the capture shows it: syn and answer seen; None where not."""
+    """Times of the flow's SYN and of the answer; None where the capture lacks the packet."""
 
     initiator: int = 0
     complete: bool = False
@@ -69,11 +69,11 @@ class Handshake:
 
 @dataclass
 class Sender:
-    """Reads one flow, in the order captured. vantage, send_times: the core's words for where it was captured, and how.
+    """Reads one flow, in the order captured. vantage, send_times: the core's findings about its capture point.
 
-    verdicts: by packet number. units: segments sent again with a packet. fates: what became of the other side's ACKs.
-    captured_before: packets all of whose bytes other packets had brought. late: data that was captured after the end,
-    and away from the sender was sent before it. stray: numbers of another attempt, before the connection was answered.
+    verdicts: packet number -> how it counts. units: segments sent again with a packet. fates: how the other side's ACKs
+    count. captured_before: packets whose bytes were all captured before. late: data that was captured after the end,
+    but sent before it. stray: sequence numbers of another attempt, before the connection was answered.
     """
 
     flow: Flow
@@ -134,9 +134,9 @@ class Sender:
 
     @property
     def doubtful(self) -> tuple[int, int]:
-        """How much less and more may have been sent again where packets count as they were sent.
+        """How many fewer and more segments may have been sent again where packets count as they were sent.
 
-        The age of a hole, the flow's end and what was acknowledged meanwhile are others then.
+        The age of a hole, the flow's end and the data acknowledged in between differ then.
         """
         if self.as_captured:
             return 0, 0
@@ -145,7 +145,7 @@ class Sender:
         return sum(self.units[n] for n in filled | self.late), passed_over
 
     def is_later(self, packet: Packet) -> bool:
-        """Did it fill a hole a round trip or more after what came beyond, or with a newer IPv4 number?"""
+        """Whether it filled a hole a round trip or more after the data beyond, or with a newer IPv4 number."""
         return packet.number in self._later
 
     def _read(self) -> None:
@@ -182,7 +182,7 @@ class Sender:
                 self._left |= self._established
 
     def _ready(self, packet: Packet, mine: bool, now: int) -> bool:
-        """Does the flow begin with this packet? Takes the handshake's round trip."""
+        """Whether the flow is established at this packet. Takes the handshake's round trip."""
         known, opens = self._handshake, self._side == self._handshake.initiator
         if not (packet.flags & SYN or not self._established or now == known.established_ns):
             return False
@@ -273,7 +273,7 @@ class Sender:
         return verdict
 
     def _told(self, packet: Packet, now: int) -> None:
-        """A packet without data tells how far its sender has got."""
+        """A packet without data shows the sender's next sequence number."""
         if self._next is None or packet.flags & (SYN | RST):
             return
         here = near(packet.sequence, self._next)
@@ -289,14 +289,14 @@ class Sender:
         self._next = end
 
     def _overlapping(self, start: int, end: int) -> Iterator[int]:
-        """Places of the segments that reach into [start, end); they may be cut meanwhile."""
+        """Indices of the segments that overlap [start, end); the caller may cut them."""
         at = bisect.bisect_right(self._segments, start, key=lambda g: g.end)
         while at < len(self._segments) and self._segments[at].start < end:
             yield at
             at += 1
 
     def _fill(self, start: int, end: int, now: int) -> tuple[int, int, int]:
-        """Fills what was not seen: how many bytes, up to where, and the age of the oldest hole."""
+        """Fills holes: how many bytes, up to which number, and the age of the oldest hole."""
         filled, last, age = 0, 0, 0
         for at in self._overlapping(start, end):
             segment = self._segments[at]
@@ -317,7 +317,7 @@ class Sender:
         g.end = where
 
     def _old(self, packet: Packet, start: int, end: int, whole_end: int, now: int) -> str:
-        """Numbers below the highest that were sent."""
+        """A packet with sequence numbers below the highest that was sent."""
         if packet.payload_bytes <= 1 and end <= self._una and not packet.flags & FIN:
             return "keep_alive"
         filled, last, age = self._fill(start, end, now)
@@ -336,7 +336,7 @@ class Sender:
         return "filled" if filled else "again"
 
     def _begin(self, number: int) -> None:
-        """The first number that the capture tells of."""
+        """The first number of the capture."""
         self._next = self._una = self._first = number
 
     def _acked(self, packet: Packet, options: Options, now: int) -> str:
@@ -370,7 +370,7 @@ class Sender:
         self._next = ack
 
     def _take_sacks(self, options: Options, ack: int) -> int | None:
-        """Marks what is delivered; when the first of it was sent, where that was sent once."""
+        """Marks delivered segments; returns when the first of them was sent, if it was sent once."""
         assert self._next is not None
         found: int | None = None
         blocks = [(near(a, self._una), near(b, self._una)) for a, b in options.sacks]

@@ -1,4 +1,4 @@
-"""What tshark says of a capture: one run with its defaults, but for two settings; fields only."""
+"""tshark's fields of a capture, from one run with tshark's defaults except for three settings."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _BELOW_TCP = {
     "ipv6",
     "ah",
 }
-"""Layers in which there may be TCP, when nothing follows them."""
+"""Layers that may contain TCP even if no layer follows them."""
 
 _UNDECODED = {"capwap.data", "l2tp", "null", "nflog", "mpls", "pwethheuristic", "pwethcw", "pwethnocw"}
-"""Layers behind which tshark shows bytes where it is not told what they are."""
+"""Layers whose content tshark shows as bytes when it does not know what the content is."""
 
 _NO_PACKETS = {"systemd_journal"}
-"""Blocks of pcapng that are shown as frames with a time; others have none."""
+"""pcapng blocks that are no packets but are shown as frames with a time; other such blocks have no time."""
 
 _MAGICS = {str(int(magic, 16)) for magic in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1")}
 
@@ -66,7 +66,8 @@ Endpoint = tuple[str, int]
 
 @dataclass(slots=True)
 class Packet:
-    """One TCP packet, its header whole. Sequence numbers are those on the wire; payload_bytes is what IP says."""
+    """One TCP packet with a whole header. Sequence numbers are those on the wire; payload_bytes follows from IP's
+    length."""
 
     number: int
     time_ns: int
@@ -91,7 +92,7 @@ class Packet:
 
 @dataclass
 class Seen:
-    """What tshark shows of a capture.
+    """tshark's output for a capture.
 
     frames, tcp_frames: as tshark counts them. packets: TCP with a whole header, outside ICMP errors.
     icmp_errors, passed_over, broken_headers: streams of the other frames with TCP. blocks: frames that are no packets.
@@ -143,7 +144,7 @@ def _see(capture: int, home: str) -> Seen:
     rows = list(_rows(capture, home, seen))
     frames = _count_frames(rows, seen)
     if any(row["ip.reassembled.length"] or row["ipv6.reassembled.length"] for row in rows) or seen.tunnel_starts:
-        # The core reads each packet for itself.
+        # The core reads each packet by itself.
         whole = _packets(rows)
         rows = list(_rows(capture, home, seen, "-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"))
         seen.packets = _as_when_whole(_packets(rows), whole)
@@ -160,7 +161,7 @@ def _packets(rows: Sequence[dict[str, str]]) -> list[Packet]:
 
 
 def _parts(row: dict[str, str]) -> list[dict[str, str]]:
-    """A row for each TCP packet of an aggregate of frames (802.11 A-MSDU). What tshark says once is the first one's."""
+    """A row for each TCP packet of an aggregate (802.11 A-MSDU). Values that tshark has once go to the first."""
     layers = row["frame.protocols"].split(":")
     ends = [place for place, layer in enumerate(layers) if layer == "tcp"]
     if len(ends) < 2 or "wlan" not in layers[: ends[0]] or "icmp" in layers or "icmpv6" in layers:
@@ -192,7 +193,7 @@ def _of_part(name: str, text: str, which: int) -> str:
 
 
 def _as_when_whole(packets: Sequence[Packet], whole: Sequence[Packet]) -> list[Packet]:
-    """Packets of tunnels as they were captured, with what tshark says of them when their fragments are together."""
+    """Packets of tunnels as captured, with tshark's analysis of them after reassembly."""
     known: dict[object, deque[Packet]] = defaultdict(deque)
     for p in whole:
         if not p.fragmented:
@@ -207,7 +208,8 @@ def _as_when_whole(packets: Sequence[Packet], whole: Sequence[Packet]) -> list[P
 
 def _rows(capture: int, home: str, seen: Seen, *options: str) -> Iterator[dict[str, str]]:
     os.lseek(capture, 0, os.SEEK_SET)
-    # Of the two ports of VXLAN it knows IANA's, of old VLAN tags one; and BIG TCP's length of 0 for IPv4 only.
+    # By default tshark knows IANA's port of VXLAN only, one of the old VLAN tags, and BIG TCP's length of 0 for IPv4
+    # only.
     settings = ("-d", "udp.port==8472,vxlan", *_OLD_TAGS, "-o", "ipv6.tso_support:TRUE")
     command = [str(shutil.which("tshark")), "-r", "-", "-n", *settings, *options]
     command += ["-T", "fields", "-E", "occurrence=a"]
@@ -235,7 +237,7 @@ def _rows(capture: int, home: str, seen: Seen, *options: str) -> Iterator[dict[s
 
 
 def number(text: str, place: int = 0) -> int:
-    """One of a field's occurrences, which go from the outermost layer in; 0 when there is none."""
+    """The occurrence of a field at a place, counted from the outermost layer; 0 when there is none."""
     values = text.split(",")
     value = values[place] if -len(values) <= place < len(values) else ""
     return int(value == "True") if value in ("True", "False") else int(value or "0", 0)
@@ -265,7 +267,7 @@ def _in_icmp(layers: Sequence[str], tcp: int) -> bool:
 
 
 def _broken(row: dict[str, str]) -> bool:
-    """The TCP header is cut, its length cannot be, or that of the payload cannot."""
+    """Whether the TCP header is cut, or has an impossible header or payload length."""
     header, payload = number(row["tcp.hdr_len"]), number(row["tcp.len"])
     if not row["tcp.urgent_pointer"] or header < HEADER_BYTES_MIN or payload > PAYLOAD_BYTES_MAX:
         return True

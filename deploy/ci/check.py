@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = (".pcap", ".pcapng", ".cap", ".dmp", ".snoop")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 SUMMARY_CHARACTERS_MAX = 200_000
-"""Of the details: GitHub refuses a summary of more than 1 MiB."""
+"""Limit of the details, because GitHub refuses a summary of more than 1 MiB."""
 
 
 class Refused(Exception):
-    """What is asked for cannot be done. status: the exit status to leave with."""
+    """A request that cannot be met. status: the exit status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -42,7 +42,7 @@ class Refused(Exception):
 
 @dataclass
 class Done:
-    """One command. what: what it looked at; report: where its JUnit's XML is to be."""
+    """One command. what: the subject of the check; report: the file for its JUnit XML."""
 
     what: str
     status: int
@@ -77,7 +77,7 @@ def captures_in(place: str) -> Iterator[str]:
 
 
 def commands(reports: Path) -> Iterator[tuple[str, Path, list[str]]]:
-    """What is to be looked at, where the report goes, and the command without its report."""
+    """The subject of each check, the file of its report, and the command without the report's option."""
     for n, folder in enumerate(listed("REWINDOW_SPECS"), 1):
         suite = os.environ.get("REWINDOW_SUITE") or "quick"
         command = [sys.executable, str(ROOT / "rewindow" / "specs.py"), "check", f"--folder={folder}"]
@@ -110,7 +110,7 @@ def escape_controls(text: str) -> str:
 
 
 def summary(done: list[Done]) -> str:
-    """A table, and what is wrong in detail, as one block of HTML: no line of it is empty, so none of it is Markdown."""
+    """A table and the failures in detail, as one block of HTML. It has no empty line, so that no Markdown begins."""
 
     def shown(text: str | None) -> str:
         return escape(text or "").replace("\n", "&#10;")

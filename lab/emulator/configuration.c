@@ -8,18 +8,18 @@
 
 enum { LINE_ROOM = 4096, WORDS_MAX = 64 };
 
-/* What a key's value is and where it goes. */
+/* The type of a key's value, and where the value is stored. */
 enum kind { UNSIGNED, TIME, BIT, SHIFT, PACKETS, NAME, DISCIPLINE, TRAFFIC };
 
 struct key {
 	const char *name;
 	enum kind kind;
 	void *value;
-	uint8_t *given; /* null: nobody asks */
+	uint8_t *given; /* null: not needed */
 };
 
 struct line {
-	char *word[WORDS_MAX]; /* word[0] says what the line is */
+	char *word[WORDS_MAX]; /* word[0] is the kind of the line */
 	uint32_t words, number;
 };
 
@@ -83,7 +83,7 @@ static int read_value(const struct key *key, const char *text)
 	return 0;
 }
 
-/* Every word of the line is one of these keys. */
+/* Reads a line whose every word must be one of these keys. */
 static int read_keys(const struct line *line, const struct key *keys)
 {
 	for (uint32_t i = 1; i < line->words; i++) {
@@ -214,7 +214,7 @@ static int read_traffic(struct configuration *c, const struct line *line)
 	return 0;
 }
 
-/* The value of a key that the reader of numbers and names does not know. Null: the line has none. */
+/* The value of a key that is neither a number nor a name. Null: the line does not have the key. */
 static char *value_of(const struct line *line, const char *key)
 {
 	size_t n = strlen(key);

@@ -1,5 +1,5 @@
 /*
- * What the emulator is told on its standard input, a thing a line, until `go`:
+ * The emulator's configuration, on standard input, one item on each line, until `go`:
  *
  *   seed value=N                                        first, if at all
  *   link name=NAME [rate_bps=N] [delay_ns=N] [jitter_ns=N] [limit_packets=N] [limit_bytes=N]
@@ -14,9 +14,9 @@
  *   route from=IP to=IP links=NAME[,NAME...]
  *   go
  *
- * A link is one direction; its changes come in order of time. Names have letters, digits, dots, dashes and underscores, 63 at
- * most. Probabilities end in _q32: in units of 2^-32. link.h and queue.h say what each setting does; what is not given is 0,
- * except CoDel's times (RFC 8289).
+ * A link is one direction; its changes must be in order of time. Names have at most 63 letters, digits, dots, dashes and
+ * underscores. Probabilities end in _q32 and are in units of 2^-32. link.h and queue.h explain each setting; the default is 0,
+ * for CoDel's times that of RFC 8289.
  */
 #ifndef EMULATOR_CONFIGURATION_H
 #define EMULATOR_CONFIGURATION_H
@@ -37,7 +37,7 @@ struct interface {
 struct route_between {
 	uint8_t ends[2 * ADDRESS_BYTES]; /* from, to */
 	uint16_t route;                  /* of the network */
-	uint16_t interface;              /* that the packet leaves by */
+	uint16_t interface;              /* by which the packet leaves */
 };
 
 struct configuration {
@@ -50,7 +50,7 @@ struct configuration {
 	uint32_t routes;
 };
 
-/* Reads until `go`. 0, or 1: what is wrong is on standard error, with the line's number. Closed by configuration_close either way. */
+/* Reads until `go`. 0, or 1: an error, printed with the line's number. Call configuration_close in both cases. */
 int configuration_read(struct configuration *c, FILE *in);
 void configuration_close(struct configuration *c);
 

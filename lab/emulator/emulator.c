@@ -1,18 +1,18 @@
 /*
- * A network between TUN devices: what a host sends into its device comes out of the device of the host that it is for, after
- * the links of its route. The links, their queues and their times are the core's (core-c/src/network); this program gives them
- * the real clock.
+ * A network between TUN devices: a packet that a host sends into its device crosses the links of its route and comes out of the
+ * device of the destination. The links, their queues and their times are the core's (core-c/src/network); this program drives
+ * them by the real clock.
  *
  *   rewindow-emulator <CONFIGURATION
  *
- * configuration.h says what it reads. After `go` the devices are open: it prints `ready` and waits for `start`, prints
- * `started N` (N: nanoseconds of CLOCK_MONOTONIC, the zero of every time in the configuration), and carries packets until its
- * input ends or SIGTERM or SIGINT comes. Then it prints what it did as one JSON document.
+ * configuration.h describes the configuration. After `go` the devices are open: the program prints `ready`, waits for `start`,
+ * prints `started N` (N: nanoseconds of CLOCK_MONOTONIC, the zero of every time in the configuration), and carries packets until
+ * its input ends or SIGTERM or SIGINT arrives. Then it prints its counts as one JSON document.
  *
- * A packet's times follow from when it was read from its device. The program may wake late, and then writes a packet late:
- * `lateness_ns` tells how late. A packet that is written late delays none behind it in its queue.
+ * A packet's times follow from the time at which it was read from its device. The program may wake late and write a packet
+ * late; `lateness_ns` measures this. A late packet does not delay the packets after it in its queue.
  *
- * Exit status: 0; 2: the configuration is wrong; 4: a device cannot be opened, or memory is used up.
+ * Exit status: 0 done, 2 the configuration is wrong, 4 a device cannot be opened, or out of memory.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ struct buffer {
 	uint8_t byte[];
 };
 
-/* Buffers of one size are used again: most packets are full, or ACKs. */
+/* Buffers of one size are reused, because most packets are full segments or ACKs. */
 enum { SMALL_BYTES = 256, LARGE_BYTES = 2048 };
 
 struct emulator {
@@ -54,7 +54,7 @@ struct emulator {
 	struct buffer *small, *large;
 	struct lateness lateness;
 	uint64_t unrouted, unwritten;
-	int realtime, signals; /* signals: where SIGTERM and SIGINT are read */
+	int realtime, signals; /* signals: a descriptor for SIGTERM and SIGINT */
 };
 
 static int64_t clock_ns(void)
@@ -94,7 +94,7 @@ static void give_back(struct emulator *e, struct buffer *b)
 	*list = b;
 }
 
-/* From and to, and the ECN bits. 0: no whole IP header. */
+/* Reads source, destination and the ECN bits. 0: no whole IP header. */
 static int read_header(const uint8_t *p, size_t n, uint8_t ends[2 * ADDRESS_BYTES], int *ecn)
 {
 	memset(ends, 0, 2 * ADDRESS_BYTES);
@@ -111,7 +111,7 @@ static int read_header(const uint8_t *p, size_t n, uint8_t ends[2 * ADDRESS_BYTE
 	return 1;
 }
 
-/* Congestion experienced. IPv4's checksum changes with its second octet (RFC 1624, equation 3). */
+/* Sets "congestion experienced". IPv4's checksum changes with its second octet (RFC 1624, equation 3). */
 static void mark(uint8_t *p)
 {
 	if (p[0] >> 4 == 6) {
@@ -127,7 +127,7 @@ static void mark(uint8_t *p)
 	p[11] = (uint8_t)sum;
 }
 
-/* The network carries a number for each packet: here, where its buffer is. */
+/* The network carries a number for each packet, here the index of its buffer. */
 union carried {
 	struct buffer *buffer;
 	uint64_t number;
@@ -150,7 +150,7 @@ static void deliver(struct emulator *e, const struct rw_network_packet *packet)
 	give_back(e, b);
 }
 
-/* All that is due until now. 0, or 1: out of memory. */
+/* Writes all packets that are due by now. 0, or 1: out of memory. */
 static int advance(struct emulator *e, int64_t now_ns)
 {
 	struct rw_network_packet packet;
@@ -169,7 +169,7 @@ static int advance(struct emulator *e, int64_t now_ns)
 		}
 }
 
-/* A packet that a host sent just now. 0, or 1: out of memory. */
+/* Takes a packet that a host has just sent. 0, or 1: out of memory. */
 static int carry(struct emulator *e, const uint8_t *p, uint32_t bytes)
 {
 	uint8_t ends[2 * ADDRESS_BYTES];
@@ -221,7 +221,7 @@ static int open_device(const char *name)
 	return -1;
 }
 
-/* Packets before the start, a neighbour's search for example, are nobody's. */
+/* Drops packets from before the start, such as neighbour solicitations. */
 static void empty_devices(struct emulator *e)
 {
 	uint8_t packet[PACKET_MAX];
@@ -230,7 +230,7 @@ static void empty_devices(struct emulator *e)
 			e->unrouted++;
 }
 
-/* Until the input ends or a signal comes. 0, or 1: out of memory. */
+/* Carries packets until the input ends or a signal arrives. 0, or 1: out of memory. */
 static int run(struct emulator *e)
 {
 	const struct configuration *c = &e->configuration;
@@ -278,7 +278,7 @@ static void print_report(const struct emulator *e)
 	printf("]}\n");
 }
 
-/* Wakes as near to the time as the machine lets a program: where it may, before all others. */
+/* Asks the system for precise wake-ups, and for real-time priority where it is permitted. */
 static void be_punctual(struct emulator *e)
 {
 	struct sched_param priority = {.sched_priority = 1};
@@ -286,7 +286,7 @@ static void be_punctual(struct emulator *e)
 	prctl(PR_SET_TIMERSLACK, 1);
 }
 
-/* From here on a signal is read beside packets, so that there is a report; before, it ends the program. */
+/* From here on a signal is read like a packet, so that the program still reports; before, it ends the program. */
 static int open_signals(void)
 {
 	sigset_t set;
@@ -301,7 +301,7 @@ int main(void)
 {
 	static struct emulator e;
 	char text[16];
-	setvbuf(stdin, NULL, _IONBF, 0); /* `run` watches what stdio has not read */
+	setvbuf(stdin, NULL, _IONBF, 0); /* `run` polls for input that stdio has not read */
 	if (configuration_read(&e.configuration, stdin)) {
 		configuration_close(&e.configuration);
 		return 2;
@@ -330,5 +330,5 @@ int main(void)
 		return FAILED;
 	}
 	print_report(&e);
-	return 0; /* what is under way ends with the process */
+	return 0; /* packets on their way are freed with the process */
 }

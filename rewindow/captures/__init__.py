@@ -1,1 +1,1 @@
-"""Reading captures: files, compressed ones and streams become files that the core reads; tshark decodes the rest."""
+"""Reading captures: compressed files and streams become files that the core reads; tshark decodes the rest."""

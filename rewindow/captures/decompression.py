@@ -15,17 +15,17 @@ import zstandard
 from rewindow.errors import CaptureUnreadable
 
 COMPRESSED_RATIO_MAX = 1000
-"""Headers repeat, so captures compress well; a bomb compresses far better."""
+"""Captures compress well, because headers repeat; a decompression bomb compresses far better."""
 COMPRESSED_RATIO_FREE_BYTES = 64 << 20
-"""Below this size the ratio is not asked."""
+"""Below this size the ratio is not checked."""
 EXPANDED_BYTES_MAX = 64 << 30
 UNKNOWN_BYTES_MAX = 1 << 30
-"""Of a stream that is neither pcap nor pcapng, and perhaps has no end."""
+"""Limit of a stream that is neither pcap nor pcapng, which may have no end."""
 XZ_MEMORY_MAX = 256 << 20
-"""`xz -9` asks for 65 MiB; the format allows 4 GiB, which a few kilobytes could ask for."""
+"""`xz -9` needs 65 MiB; the format allows 4 GiB, which a file of a few kilobytes may request."""
 
 HEAD_BYTES = 6
-"""So many first bytes tell how a stream is compressed."""
+"""The number of first bytes that tell how a stream is compressed."""
 
 _CHUNK = 1 << 20
 _ZSTD_CHUNK = 1 << 10
@@ -41,7 +41,7 @@ def _skippable(head: bytes) -> bool:
 
 
 class _Zstd:
-    """What zstandard's stream_reader does, which takes a frame that is cut for the end."""
+    """Replaces zstandard's stream_reader, which takes a frame that is cut for the end."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -72,7 +72,7 @@ class _Zstd:
 
 
 class _Xz:
-    """What lzma.open does, within XZ_MEMORY_MAX."""
+    """Replaces lzma.open, within XZ_MEMORY_MAX."""
 
     MAGIC = b"\xfd7zXZ\x00"
 
@@ -116,7 +116,7 @@ def is_compressed(head: bytes) -> bool:
 
 
 class _Peeked:
-    """A stream whose first bytes have been read already; counts what goes through."""
+    """A stream whose first bytes have been read already; it counts the bytes that are read."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self._head, self._rest, self.count = head, rest, 0
@@ -148,7 +148,7 @@ class _Peeked:
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:
-    """So many bytes, or as many as there are."""
+    """`size` bytes, or fewer at the end."""
     found = b""
     while len(found) < size and (part := stream.read(size - len(found))):
         found += part
@@ -156,7 +156,7 @@ def _read(stream: IO[bytes], size: int) -> bytes:
 
 
 def spooled(name: str, stream: IO[bytes]) -> IO[bytes]:
-    """Writes a stream, decompressed, to a temporary file that is gone when it is closed."""
+    """Writes a stream, decompressed, to a temporary file, which is removed when it is closed."""
     head = _read(stream, HEAD_BYTES)
     while _skippable(head):
         length = int.from_bytes((head + _read(stream, 8 - len(head)))[4:8], "little")
@@ -197,7 +197,7 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
     size = 0
     try:
         with contextlib.closing(opener(counted)) as plain:
-            # read1, not read: what was decompressed before a cut is kept
+            # read1, not read: it returns the bytes before a cut
             while chunk := plain.read1(_CHUNK):
                 size += len(chunk)
                 ratio = size / max(counted.count, 1)
@@ -211,6 +211,6 @@ def _decompressed(name: str, kind: str, opener: Any, counted: _Peeked) -> Iterat
     except (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, RuntimeError, OSError) as e:
         if size == 0:
             raise CaptureUnreadable(name, f"{kind}: {e}", offset=counted.count) from e
-        # Cut or damaged: what came before is analysed, and the core counts a record that is cut, also where none was.
-        if not str(e).startswith("Not a gzipped file"):  # something else behind it, which gunzip ignores
+        # Cut or damaged: the part before is analysed. One more byte makes the core count a record that is cut.
+        if not str(e).startswith("Not a gzipped file"):  # other data after the end, which gunzip ignores
             yield b"\0"

@@ -1,9 +1,9 @@
 """tshark decodes what the core does not: other link types, other file formats.
 
 tshark reads a capture and prints, for each packet, the fields of its first TCP header and of the IP header around it.
-They are written again as raw IP with the headers alone, in a pcapng that the core reads like any other: from there on
-there is one way. tshark reads hostile bytes: it runs confined (`rewindow/confined.py`, docs/decisions/tshark.md). Where
-the system cannot confine it, it does not run, unless REWINDOW_ALLOW_UNCONFINED is 1.
+They are written as raw IP with the headers alone, into a pcapng that the core reads like any other. tshark reads
+hostile bytes, so it runs confined (`rewindow/confined.py`, docs/decisions/tshark.md). Where the system cannot confine
+it, tshark does not run, unless REWINDOW_ALLOW_UNCONFINED is 1.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from rewindow.captures.tshark import PROGRAM, Limits
 from rewindow.errors import DependencyFailed, DissectorFailed, DissectorInterrupted, DissectorNotConfined
 
 _NOT_THE_FILES_FAULT = (1, 126, 127)
-"""Exit statuses: an option that it does not know; it could not be started."""
+"""Exit statuses that do not depend on the file: an unknown option; tshark could not be started."""
 _TCP, _FRAGMENT = 6, 44
 _RAW_IP = 101
 _CUT = b"\x45"
-"""The core counts it as a header that was not captured."""
+"""The first byte of a packet that the core counts as a header that was not captured."""
 _TIME_UNUSABLE = (1 << 64) - 1
-"""The core counts it as a bad timestamp."""
+"""A time that the core counts as a bad timestamp."""
 _LINK_TYPE_NAMES = {"eth": "ethernet", "sll": "linux_sll"}
-"""Where tshark's name of a link layer is not the core's."""
+"""tshark's names of link layers -> the core's, where they differ."""
 
 
 @dataclass

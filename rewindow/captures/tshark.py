@@ -1,6 +1,6 @@
-"""A run of tshark over one capture, confined: as a child of this process, or by a service that has nothing but tshark.
+"""A confined run of tshark over one capture, as a child of this process or by a service.
 
-The service (`python -m rewindow.captures.tshark_service`) runs where neither network nor secrets are. It gets open
+The service (`python -m rewindow.captures.tshark_service`) runs in a place without network and secrets. It gets open
 files over the Unix socket that REWINDOW_TSHARK_SOCKET names, and starts tshark with them.
 """
 
@@ -26,7 +26,7 @@ PROGRAM = "tshark"
 
 OPTIONS = (
     "-n",  # no names are resolved
-    # No reassembly, no analysis: each packet for itself, as the core does it.
+    # No reassembly and no analysis: each packet by itself, as in the core.
     *("-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"),
     *("-o", "tcp.analyze_sequence_numbers:FALSE", "-o", "tcp.relative_sequence_numbers:FALSE"),
     *("-o", "ip.tso_support:TRUE", "-o", "ipv6.tso_support:TRUE"),  # a length of 0 is segmentation offload's
@@ -43,16 +43,16 @@ FIELDS = (
 )  # fmt: skip
 
 ERROR_BYTES_MAX = 1 << 16
-"""What tshark may write to a file: only its standard error is one."""
+"""Limit of each file that tshark writes, which is only its standard error."""
 MESSAGE_BYTES_MAX = 4096
-"""Of a message to or from the service."""
+"""Limit of a message to or from the service."""
 ANSWER_S = 30.0
-"""In which the service has to accept a run and to start it."""
+"""Time in which the service must accept and start a run."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What tshark may use: seconds of CPU and of the clock, bytes of address space, bytes of output."""
+    """Limits of tshark: seconds of CPU and of the clock, bytes of address space, bytes of output."""
 
     cpu_s: int
     clock_s: float
@@ -61,7 +61,7 @@ class Limits:
 
     @classmethod
     def for_size(cls, size_bytes: int) -> Limits:
-        """tshark decodes 1 to 2 MB/s; a tenth of that is let pass, a minute in any case, and a row for each record."""
+        """Enough for a tenth of tshark's speed (1 to 2 MB/s), for a minute at least, and for a row for each record."""
         cpu_s = 60 + size_bytes // 100_000
         return cls(cpu_s=cpu_s, clock_s=3.0 * cpu_s, output_bytes=(1 << 20) + 64 * size_bytes)
 
@@ -76,7 +76,8 @@ def version(path: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the caller's. Neither profiles nor plugins nor external capture programs are found in no folder."""
+    """No variable of the caller. With a home that does not exist, tshark finds no profiles, plugins or external capture
+    programs."""
     names = (
         "HOME",
         "XDG_CONFIG_HOME",
@@ -102,7 +103,7 @@ def installed() -> str:
 
 
 def launch(limits: Limits, capture: int, output: int, errors: int) -> subprocess.Popen[bytes]:
-    """Starts tshark with three open files: what it reads, its rows, its messages. Raises DissectorMissing."""
+    """Starts tshark with three open files: the capture, its rows, its messages. Raises DissectorMissing."""
     path = installed()
     command = [path, "-r", "-", *OPTIONS, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a",
                *(word for name in FIELDS for word in ("-e", name))]  # fmt: skip
@@ -121,7 +122,7 @@ class Run(Protocol):
     def kill(self) -> None: ...
 
     def wait(self) -> int:
-        """The exit status, or a signal's number below zero, when it has ended. Raises DissectorInterrupted, once."""
+        """Waits for the end; the exit status, or minus the number of a signal. Raises DissectorInterrupted, once."""
 
 
 class Child:

@@ -2,10 +2,10 @@
 
     python -m rewindow.captures.tshark_service SOCKET
 
-It belongs into a container that has neither network nor secrets nor the store (docker-compose.yml): what breaks out of
-tshark's walls is there. A client sends its limits with three open files: the capture, the pipe for the rows, a file for
-messages. The service answers with tshark's version, and with the exit status when tshark has ended. When the client
-ends, so does its run.
+It belongs into a container without network, secrets and store (docker-compose.yml), where a program that breaks out of
+tshark's walls finds nothing. A client sends its limits with three open files: the capture, the pipe for the rows, a
+file for messages. The service answers with tshark's version, and with the exit status when tshark has ended. When the
+client ends, so does its run.
 """
 
 from __future__ import annotations

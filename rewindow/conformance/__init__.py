@@ -1,1 +1,2 @@
-"""Does what a controller did conform to its specification? Logs of steps become TLA+, on which TLC is run."""
+"""Checks whether a controller's steps conform to its specification: writes logs of steps as TLA+ and runs TLC on
+them."""

@@ -1,4 +1,4 @@
-"""Does what a controller did on a capture conform to its specification? TLC decides.
+"""TLC decides whether a controller's steps on a capture conform to its specification.
 
 The steps of each connection are logs (step_logs), which are cut into pieces. Pieces are written as TLA+: those of a
 controller with coupled slow start by coupled_slow_start, those of SB-CC's detector by shared_bottleneck. This module
@@ -25,7 +25,7 @@ from rewindow.core import Choice
 from rewindow.errors import BadOption, RewindowError
 
 BATCH_STEPS = 40000
-"""Steps that one run of TLC is given, and that are kept in memory for each of two."""
+"""Steps for one run of TLC. Memory holds the steps of two runs."""
 PROCESSES = 2
 SECONDS_MAX = 600
 MEMORY_MB = 1024
@@ -41,7 +41,7 @@ _FIXED = {
 
 
 class CheckFailed(RewindowError):
-    """TLC did not come to an answer. outcome: of the run that gave none; None when it gave a wrong one."""
+    """TLC gave no verdict. outcome: that of its run; None when its answer was inconsistent."""
 
     def __init__(self, reason: str, outcome: specs.Outcome | None = None) -> None:
         super().__init__(reason)
@@ -50,7 +50,8 @@ class CheckFailed(RewindowError):
 
 @dataclass(frozen=True)
 class Runs:
-    """How TLC is run: specifications in `folder`, so many processes at once, and the limits of each (specs.run_tlc)."""
+    """How TLC runs: the folder of the specifications, how many processes at once, the limits of each
+    (specs.run_tlc)."""
 
     folder: Path = specs.SPECS
     processes: int = PROCESSES
@@ -62,7 +63,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Progress:
-    """events: steps that were given; followed: those that TLC is through with. The same of the pieces cut of them."""
+    """events: steps that were added; followed: those that TLC has finished. Likewise for the pieces of the logs."""
 
     events: int = 0
     followed: int = 0
@@ -71,14 +72,14 @@ class Progress:
 
 
 def _said(outcome: specs.Outcome) -> Iterator[tuple[str, int, list[Any]]]:
-    """What the specification printed: what of it, of which piece, and more."""
+    """The tuples that the specification printed: kind, name of the piece, further values."""
     for text in outcome.printed:
         what, piece, *more = specs.parse_value(text)
         yield what, piece, more
 
 
 class _Tlc:
-    """Runs TLC on pieces. on_states is told now and then how many states a run has found by now."""
+    """Runs TLC on pieces. on_states is called now and then with the number of states that a run has found."""
 
     def __init__(self, jar: Path, runs: Runs, watched: bool = False) -> None:
         self.jar, self.runs, self.watched = jar, runs, watched
@@ -103,7 +104,7 @@ class _Tlc:
     def run_module(
         self, module: str, write: Callable[[Path], None], on_states: Callable[[int], None] = lambda distinct: None
     ) -> specs.Outcome:
-        """Of the files that `write` writes into a folder."""
+        """Runs TLC on the files that `write` writes into a folder."""
 
         def still(outcome: specs.Outcome) -> bool:
             on_states(outcome.distinct)
@@ -140,7 +141,7 @@ def _follow(
     pieces: Sequence[Piece],
     on_states: Callable[[int], None] = lambda distinct: None,
 ) -> list[tuple[Piece, int, str]]:
-    """Which pieces are refused, and at which of their steps."""
+    """The refused pieces, and the index of the refused step of each."""
     outcome = tlc.run(rules, shift, pieces, on_states=on_states)
     refused: dict[int, tuple[str, int]] = {}
     for what, n, (at,) in _said(outcome):
@@ -170,7 +171,7 @@ def _follow_detections(
 
 
 def _explain(tlc: _Tlc, rules: Rules, refusals: Sequence[Refusal]) -> None:
-    """Asks the specification what it allows in the state before, and writes it into each refusal."""
+    """Writes into each refusal the states that the specification allows after the state before."""
     pieces = []
     for r in refusals:
         log = Log(Verdict(0, rules.name))
@@ -187,13 +188,13 @@ def _explain(tlc: _Tlc, rules: Rules, refusals: Sequence[Refusal]) -> None:
         refusal.expected = coupled_slow_start.merged(allowed.get(n, []), piece, shift)
 
 
-# The whole
+# Whole logs
 
 
 def rules(choice: Choice) -> Rules | None:
-    """The rules of an algorithm with a specification; None where that does not speak of windows.
+    """The rules of an algorithm with a specification; None where the specification has no windows.
 
-    Raises BadOption for options that it does not speak of.
+    Raises BadOption for options that the specification does not have.
     """
     if choice.name not in SPECIFIED:
         raise BadOption(f"{choice.name}: no specification; there is one of {', '.join(SPECIFIED)}")
@@ -220,10 +221,11 @@ _Answer = concurrent.futures.Future[list[tuple[Verdict, Refusal]]]
 
 
 class Checker:
-    """Takes steps of any connections under these controllers, in the order in which they happened; then says.
+    """Takes the steps of any connections under these controllers, in the order in which they happened, then judges
+    them.
 
-    Memory is that of BATCH_STEPS steps and of what two runs of TLC are given, however long the logs are.
-    on_progress is called about once a second while TLC is waited for; what it raises ends all runs.
+    Memory is bounded by BATCH_STEPS steps and the input of two runs of TLC, however long the logs are.
+    on_progress is called about once a second while TLC runs; an exception that it raises ends all runs.
     Raises CheckFailed, specs.CheckerMissing.
     """
 
@@ -245,9 +247,10 @@ class Checker:
         self._pool = concurrent.futures.ThreadPoolExecutor(self._runs.processes)
         self._running: dict[_Answer, Sequence[Piece | shared_bottleneck.Piece]] = {}
         self._detecting: _Answer | None = None
-        """A piece of a detector's log starts where TLC left the one before: one run of them at a time."""
+        """A piece of a detector's log starts in the state in which TLC left the piece before, so only one run at a
+        time."""
         self._states: dict[int, int] = {}
-        """Of each run under way, by its number: the states found by now."""
+        """Number of each current run -> the states that it has found."""
         self._events = self._followed = self._pieces = self._pieces_followed = 0
 
     def __enter__(self) -> Checker:
@@ -277,7 +280,7 @@ class Checker:
             self._submit()
 
     def _submit(self) -> None:
-        """Gives TLC all that is held."""
+        """Gives all collected steps to TLC."""
         batches: dict[tuple[int, ...], tuple[int, list[Piece]]] = {}
         while self._detecting in self._running:
             self._take()
@@ -287,7 +290,7 @@ class Checker:
                 detected += log.cut()
                 continue
             for piece in log.cut():
-                # What is a constant of a run; controllers that have it in common share the run.
+                # The constants of a run; controllers with equal constants share the run.
                 key = (
                     coupled_slow_start.shift_of(piece),
                     con_ssthresh_q16(piece.steps[0]),
@@ -313,7 +316,7 @@ class Checker:
         return [(piece.log.verdict, piece.refusal(at, why)) for piece, at, why in refused]
 
     def _judge_detections(self, pieces: list[shared_bottleneck.Piece]) -> list[tuple[Verdict, Refusal]]:
-        """The same."""
+        """The same for detectors."""
         return _follow_detections(self._tlc, pieces, self._counter(pieces))
 
     def _counter(self, pieces: Sequence[Piece | shared_bottleneck.Piece]) -> Callable[[int], None]:
@@ -325,7 +328,7 @@ class Checker:
         return count
 
     def _wait(self, futures: Iterable[concurrent.futures.Future[Any]]) -> set[concurrent.futures.Future[Any]]:
-        """Those that are done, one at least."""
+        """Waits until at least one is done; returns those that are."""
         while True:
             done, _ = concurrent.futures.wait(
                 futures,
@@ -349,9 +352,9 @@ class Checker:
                     verdict.first_violation = refusal
 
     def verdicts(self, explain: bool = True) -> list[Verdict]:
-        """Of every connection with a step, by connection and algorithm. No step can be added after it.
+        """The verdicts on every connection with a step, by connection and algorithm. No step can be added afterwards.
 
-        explain: ask the specification, too, what it allows in place of what it does not.
+        explain: also ask the specification for the states that it allows instead of a refused one.
         """
         self._submit()
         while self._running:
@@ -364,7 +367,7 @@ class Checker:
                 for (_, k), log in self._logs.items()
                 if k == choice and log.verdict.first_violation
             ]
-            # con_ssth and the threshold that subflows begin with are constants of a run.
+            # con_ssth and the initial threshold of subflows are constants of a run.
             by_con: dict[tuple[int, int], list[Refusal]] = {}
             for r in refused:
                 by_con.setdefault((con_ssthresh_q16(r.step), own_ssthresh_q16(r.step)), []).append(r)
@@ -377,7 +380,7 @@ class Checker:
 
 
 def conformance(choices: Sequence[Choice], steps: Iterable[Step], tlc: Path, explain: bool = True) -> list[Verdict]:
-    """Verdicts on steps that are at hand. Raises BadOption, CheckFailed, specs.CheckerMissing."""
+    """Verdicts on the given steps. Raises BadOption, CheckFailed, specs.CheckerMissing."""
     with Checker(choices, tlc) as checker:
         for step in steps:
             checker.add(step)

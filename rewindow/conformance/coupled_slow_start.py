@@ -1,5 +1,6 @@
-"""Pieces of logs as TLA+: the module TraceCoupledSlowStart, which specs/CoupledSlowStart/CoupledSlowStartLog.tla holds
-against the specification's own actions; and what TLC says of it, read.
+"""Writes pieces of logs as TLA+, the module TraceCoupledSlowStart, and reads TLC's output.
+
+specs/CoupledSlowStart/CoupledSlowStartLog.tla compares the module's steps with the specification's own actions.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _bool(value: bool) -> str:
 
 
 def _fit(value: int) -> int:
-    """What no specification allows stays what it does not allow."""
+    """Limits a value to TLC's range. A value out of range stays one that no specification allows."""
     return max(min(value, _LARGEST), -_LARGEST)
 
 
@@ -53,7 +54,7 @@ class Writer:
         return _fit(ns >> 8)
 
     def arrays(self, step: Step | None, number: dict[int, int], gone: Iterable[int] = ()) -> list[str]:
-        """life, cwnd, ssthresh, initial, rtt: of the subflows by their numbers."""
+        """life, cwnd, ssthresh, initial and rtt of the subflows, by their numbers."""
         of = {n: step.paths[place] for place, n in number.items()} if step else {}
         paths = [of.get(n) for n in range(1, self.subflows + 1)]
         left = set(gone)
@@ -87,7 +88,7 @@ class Writer:
         )
 
     def needed(self, exact: Arithmetic, before: Step | None, step: Step) -> tuple[Interval, Interval]:
-        """The interval of the operator that this step needs, and that of the rate."""
+        """The interval of the step's operator, and that of the rate."""
         nothing = (0, 0)
         own = before.paths[step.path] if before else None
         if step.kind == "ack" and before and own:
@@ -120,7 +121,7 @@ class Writer:
         return nothing, nothing
 
     def piece(self, name: str, piece: Piece) -> str:
-        """Its definitions: TLC works each out once, so that long literals are of their own."""
+        """The definitions of a piece. TLC evaluates each once, so long literals have definitions of their own."""
         number = dict(piece.start.number)
         exact = Arithmetic(piece.log.rules) if piece.log.rules else self.arithmetic
         before, entries, wide = piece.start.step, [], []
@@ -135,7 +136,7 @@ class Writer:
             own = step.paths[step.path]
             if step.kind == "leave":
                 gone.append(number.pop(step.path, n))
-            # Who is there when he should not be, or the other way round, is for the specification to see.
+            # A subflow that should not be live, or should be, is left for the specification to refuse.
             stray = twice or any(bool(p) != (i in number) for i, p in enumerate(step.paths))
             if stray:
                 extra = {
@@ -242,7 +243,7 @@ CHECK_DEADLOCK FALSE
 
 
 def write(folder: Path, source: Path, writer: Writer, pieces: Sequence[Piece], explaining: bool) -> None:
-    """Writes into `folder` all that TLC needs for them; source: of the specifications."""
+    """Writes into `folder` all files that TLC needs for the pieces. source: the folder of the specifications."""
     rules, shift = writer.arithmetic.rules, writer.shift
     for name in ("CoupledSlowStart.tla", "CoupledSlowStartLog.tla"):
         shutil.copy(source / "CoupledSlowStart" / name, folder)
@@ -269,7 +270,7 @@ def write(folder: Path, source: Path, writer: Writer, pieces: Sequence[Piece], e
 
 
 def merged(outcomes: Sequence[Any], piece: Piece, shift: int) -> list[dict[str, Any]]:
-    """Outcomes that differ in windows and alpha only are one, with intervals."""
+    """Merges outcomes that differ only in windows and alpha into one, with intervals."""
     number = dict(piece.start.number)
     if piece.steps[0].kind == "join":
         number[piece.steps[0].path] = piece.numbers[0]

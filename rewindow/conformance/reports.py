@@ -11,7 +11,7 @@ from rewindow.specs import Case
 
 
 def conformance_text(verdicts: Sequence[Verdict]) -> str:
-    """What `rewindow specs trace` prints."""
+    """The output of `rewindow specs trace`."""
     rows = [["connection", "algorithm", "specification", "events", "verdict"]]
     for v in verdicts:
         shown = v.as_json()
@@ -73,7 +73,7 @@ def _state_lines(name: str, state: dict[str, Any]) -> list[str]:
 
 
 def _sets_lines(name: str, state: dict[str, Any]) -> list[str]:
-    """A state of a detector: who is in which set, and what the decisions that wait have seen."""
+    """A state of a detector: the members of each set, and the subflows that waiting decisions have seen."""
 
     def waiting(decision: dict[str, Any]) -> str:
         if decision["asked_by"] is None:

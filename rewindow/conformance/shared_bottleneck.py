@@ -1,9 +1,9 @@
-"""Does what SB-CC's detector did conform to specs/SharedBottleneck? TLC decides.
+"""TLC decides whether the steps of SB-CC's detector conform to specs/SharedBottleneck.
 
-A connection's log has the detector's own steps, and every change of the sets that its controller goes by. They become
-the entries of a generated module, TraceSharedBottleneck, which specs/SharedBottleneck/SharedBottleneckLog.tla holds
-against the specification's own actions. What the log does not show (which halves of windows are open, when a decision
-is due) TLC works out, and prints at the end of a piece: the next piece starts there.
+A connection's log has the detector's own steps, and every change of the controller's sets. They become the entries of a
+generated module, TraceSharedBottleneck, which specs/SharedBottleneck/SharedBottleneckLog.tla compares with the
+specification's own actions. TLC computes the hidden variables (which halves of windows are open, when a decision is
+due) and prints them at the end of a piece; the next piece starts with them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PLACES = 8
 SETS = 4
 CHUNK = 250
 WEIGHT = 4
-"""What an entry takes in TLC, in steps of a controller."""
+"""TLC's time for an entry, in steps of a controller."""
 STATES = ("monitor", "judgement", "final")
 
 GAP_MAX_NS = 1 << 41
-"""Nothing is longer than 2^40 ns to a detector (RW_DETECTION_DELAY_MAX): a longer silence is as good as this one."""
+"""A detector compares times with at most 2^40 ns (RW_DETECTION_DELAY_MAX), so a longer pause is cut to this one."""
 _LONG_AGO_NS = -(1 << 43)
 _LOW_BITS = 30
 _LOW = (1 << _LOW_BITS) - 1
@@ -54,7 +54,7 @@ CHECK_DEADLOCK FALSE
 
 @dataclass(slots=True)
 class _Entry:
-    """event: its place in the log. at_ns: on the log's own clock, which is shown no silence longer than GAP_MAX_NS."""
+    """event: its index in the log. at_ns: time on the log's own clock, on which no pause is longer than GAP_MAX_NS."""
 
     event: int
     before: Step | None
@@ -64,8 +64,8 @@ class _Entry:
 
 @dataclass
 class Piece:
-    """start: the state that it starts in, as TLC printed it, and how much earlier its times are told now; None: as
-    every detector starts. base_ns: its times are told from there. is_last: more of the same detector may come.
+    """start: the state in which it starts, as TLC printed it, and how much earlier the state's times are now; None: the
+    initial state. base_ns: the origin of its times. is_last: it is the last piece so far, and more may follow.
     """
 
     log: DetectionLog
@@ -92,21 +92,21 @@ class Refused:
 
 
 class DetectionLog:
-    """One connection's detector. Steps that leave the sets as they are known to be are counted, and not held."""
+    """The log of one connection's detector. Steps that show no change of the sets are counted but not kept."""
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self._held: list[list[_Entry]] = [[]]
-        """Of one detector after another: it ends when all subflows close."""
+        """The entries of one detector after another; a detector ends when all subflows close."""
         self._carried: tuple[Sequence[Any], int, int] | None = None
-        """Where the next piece starts, how much earlier its times are then, and its base."""
+        """The state in which the next piece starts, how much earlier its times are then, and its base."""
         self._before: Step | None = None
         self._now_ns: int | None = None
         self._elapsed_ns = 0
         self._sets: tuple[tuple[int, int], ...] = _NO_SETS
 
     def add(self, step: Step) -> bool:
-        """Is it held?"""
+        """Adds a step; returns whether it is kept."""
         before, self._before = self._before, step
         event = self.verdict.events
         self.verdict.events += 1
@@ -129,7 +129,7 @@ class DetectionLog:
         return True
 
     def cut(self) -> list[Piece]:
-        """All that is held."""
+        """All kept entries, as pieces."""
         pieces: list[Piece] = []
         for n, steps in enumerate(self._held):
             if n:
@@ -183,7 +183,7 @@ _NOTHING = (False, 0, (), ())
 
 
 def _first(now_ns: int) -> Sequence[Any]:
-    """As _carried has it, of no subflow."""
+    """The initial state without subflows, in the form of _carried."""
     low = now_ns & _LOW
     return (
         (),
@@ -202,7 +202,7 @@ def _first(now_ns: int) -> Sequence[Any]:
 
 
 def _carried(whole: Sequence[Any], earlier_ns: int, subflows: int) -> str:
-    """A state that TLC printed (Whole), its times earlier_ns before, and for so many subflows."""
+    """A state that TLC printed (Whole), with times earlier by earlier_ns, for `subflows` subflows."""
     live, state, members, recent, alone, ofset, passed, used, now, ece, event, since, due = whole
 
     def judgement(j: Sequence[Any]) -> str:
@@ -238,7 +238,7 @@ def _entry(entry: _Entry, base_ns: int, shown: dict[str, int], subflows: int) ->
 
 
 def _places(piece: Piece) -> int:
-    """How many subflows the specification needs to have."""
+    """The number of subflows that the specification must have for this piece."""
     then = len(piece.start[0][1]) if piece.start else 0
     return max(then, *(max((i + 1 for i, p in enumerate(e.step.paths) if p), default=1) for e in piece.steps))
 
@@ -251,7 +251,7 @@ def write(folder: Path, source: Path, pieces: Sequence[Piece]) -> None:
     with (folder / "TraceSharedBottleneck.tla").open("w", encoding="ascii") as out:
         out.write("---- MODULE TraceSharedBottleneck ----\nEXTENDS Integers\n")
         for n, piece in enumerate(pieces, 1):
-            # TLC works out each definition once, so that long literals are of their own.
+            # TLC evaluates each definition once, so long literals have definitions of their own.
             shown: dict[str, int] = {}
             entries = [_entry(e, piece.base_ns, shown, subflows) for e in piece.steps]
             chunks = [",\n".join(entries[i : i + CHUNK]) for i in range(0, len(entries), CHUNK)]
@@ -269,13 +269,13 @@ def write(folder: Path, source: Path, pieces: Sequence[Piece]) -> None:
     )
 
 
-# What TLC says
+# TLC's output
 
 
 def read(pieces: Sequence[Piece], said: Iterable[tuple[str, int, list[Any]]]) -> tuple[list[Refused], int | None]:
-    """What is refused, and how many distinct states TLC must have found; None when it is not through with a piece.
+    """The refused entries, and how many distinct states TLC must have found; None when it did not finish a piece.
 
-    Logs that were followed remember where they are.
+    Stores the last state of each piece in its log.
     """
     refused, states, through = [], 0, set()
     for why, n, (at, ticks, found) in said:
@@ -287,7 +287,7 @@ def read(pieces: Sequence[Piece], said: Iterable[tuple[str, int, list[Any]]]) ->
             e = piece.steps[min(at, len(piece.steps) - 1)]
             expected = [_specified(found)] if why == "differs" else []
             refused.append(Refused(piece.log, e.event, e.before, e.step, why, expected))
-        # TraceMatched: a state for each entry that was taken, for each half of a window that was over, and the first.
+        # TraceMatched: one state for each entry, one for each half of a window that ended, and the first one.
         states += (at + ticks + 1) if why != "start" else 0
     return refused, states if len(through) == len(pieces) else None
 
@@ -309,7 +309,7 @@ def _specified(found: Sequence[Any]) -> dict[str, Any]:
 
 
 def shown(step: Step) -> dict[str, Any]:
-    """A state as people read it: which set each subflow is in, and what the decisions that wait have seen."""
+    """A state in readable form: the set of each subflow, and the subflows that waiting decisions have seen."""
     found = _specified(
         (
             [

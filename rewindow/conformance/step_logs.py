@@ -1,6 +1,6 @@
-"""Connections' steps as logs, cut into pieces that TLC follows, and what is said of each log.
+"""Connections' steps as logs, cut into pieces that TLC follows, and the verdict on each log.
 
-docs/decisions/conformance.md says why pieces are as good as the whole.
+docs/decisions/conformance.md explains why following the pieces is as strict as following the whole log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPECIFIED = {
     "tccc+": "CoupledSlowStart",
     "sbcc": "SharedBottleneck",
 }
-"""The specification that an algorithm's steps are held against."""
+"""Algorithm -> the specification of its steps."""
 
 PIECE_STEPS = 5000
 PLACES = 8
@@ -27,7 +27,7 @@ FINAL = 2
 """set_state of a path whose detector has decided."""
 
 Followed = tuple[int, int, int]
-"""What an undo gives back (`before` of the specification): window and threshold in Q16, and one of these."""
+"""The values that an undo restores (`before` of the specification): window and threshold in Q16, and one of these."""
 _UNCOUPLED, _LEFT_SINCE = 1, 2
 
 
@@ -35,7 +35,7 @@ _UNCOUPLED, _LEFT_SINCE = 1, 2
 class Refusal:
     """A step that the specification does not allow.
 
-    before: the step before it; None when it is the first. show: a state as people read it.
+    before: the step before it; None when it is the first. show: makes a state readable.
     """
 
     event: int
@@ -64,7 +64,7 @@ class Refusal:
 
 @dataclass
 class Verdict:
-    """Of one connection under one algorithm. events: steps in its log."""
+    """The verdict on one connection under one algorithm. events: steps in its log."""
 
     connection: int
     algorithm: str
@@ -91,7 +91,7 @@ def _segments(q16: int) -> float | None:
 
 
 def _shown(step: Step) -> dict[str, Any]:
-    """A state as people read it: windows in segments, RTTs in seconds."""
+    """A state in readable form: windows in segments, RTTs in seconds."""
     return {
         "initial_slow_start": step.initial_ss,
         "alpha": step.alpha_q32 / (1 << 32),
@@ -137,7 +137,7 @@ class Piece:
     used: int
 
     def refusal(self, at: int, why: str) -> Refusal:
-        """Of its step at this place."""
+        """The refusal of its step at this index."""
         at = min(at, len(self.steps) - 1)
         replayed = Log(Verdict(0, ""))
         replayed.before, replayed.memory, replayed.steps = self.start.step, dict(self.start.memory), self.steps[:at]
@@ -152,7 +152,7 @@ class Log:
     def __init__(self, verdict: Verdict, rules: Rules | None = None) -> None:
         self.verdict = verdict
         self.rules = rules
-        """Its controller's, where one run of TLC follows several controllers' logs."""
+        """The rules of its controller; one run of TLC may follow logs of several controllers."""
         self.before: Step | None = None
         self.memory: dict[int, Followed] = {}
         self.steps: list[Step] = []
@@ -162,7 +162,7 @@ class Log:
         return True
 
     def _verdicts(self, step: Step) -> list[Step]:
-        """A step of tccc+ for each subflow that its detector finds to share with no other (TCCC IV.D)."""
+        """A step of tccc+ for each subflow that shares its bottleneck with no other, by the detector (TCCC IV.D)."""
         if step.kind != "sets" or self.verdict.algorithm != "tccc+":
             return []
         last = self.steps[-1] if self.steps else self.before
@@ -179,7 +179,7 @@ class Log:
         return found
 
     def cut(self) -> Iterator[Piece]:
-        """All that is there, as pieces."""
+        """All steps so far, as pieces."""
         at = 0
         while at < len(self.steps):
             live = [i for i, p in enumerate(self.before.paths) if p] if self.before else []
@@ -195,7 +195,7 @@ class Log:
                     number[step.path] = used
                 numbers.append(number.get(step.path, 1))
                 if any(p and i not in number for i, p in enumerate(step.paths)):
-                    used = max(used, PLACES)  # whoever appears without a join needs a number to be seen by
+                    used = max(used, PLACES)  # a subflow that appears without a join needs a number, to be refused
                 self._remember(step)
                 self.before = step
                 at += 1
@@ -216,7 +216,8 @@ class Log:
         self.steps = []
 
     def _remember(self, step: Step) -> None:
-        """What an undo would give back: the log does not tell it (current_ssthresh, css_left_by_loss, css_exit)."""
+        """Remembers the values that an undo would restore, which the log does not have (current_ssthresh,
+        css_left_by_loss, css_exit)."""
         before = self.before.paths[step.path] if self.before else None
         if step.kind in ("loss", "ece", "timeout") and before:
             threshold = max(before.ssthresh_q16, _three_quarters(before.cwnd_q16))
@@ -236,14 +237,15 @@ class Log:
 
 
 def _leaves(before: Step, step: Step) -> bool:
-    """The connection leaves coupled slow start as a whole."""
+    """Whether the connection leaves coupled slow start as a whole."""
     coupled = any(p and p.initial for p in before.paths)
     own, then = before.paths[step.path], step.paths[step.path]
-    # Who passes its own threshold keeps that; who leaves with the connection has its window as its threshold.
+    # A subflow that passes its own threshold keeps it; one that leaves with the connection gets its window as
+    # threshold.
     alone = step.kind == "ack" and own and then and own.initial and then.ssthresh_q16 != own.cwnd_q16
     return before.initial_ss and not step.initial_ss and coupled and not alone
 
 
 def _three_quarters(w_q16: int) -> int:
-    """Of a window, in whole segments as Linux counts."""
+    """Three quarters of a window, in whole segments as in Linux."""
     return (w_q16 >> 17 << 16) + (w_q16 >> 18 << 16)

@@ -1,7 +1,8 @@
-"""What a controller's arithmetic may come to, as intervals for its specification: to 50 digits, from the state before.
+"""Intervals of the values that a controller's arithmetic may have, for its specification: 50 digits, from the state
+before.
 
-A window may be off by one unit of Q16 and a ten-thousandth of what it moved by; what the C code rounds is its ratios
-of RTTs, to 1/65536 each. alpha may be off by what logarithms to 2^-30 make of it.
+A window may be off by one unit of Q16 and a ten-thousandth of its change; the C code rounds each ratio of RTTs to
+1/65536. alpha may be off by the effect of an error of 2^-30 in each logarithm.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ ONE = 65536
 RELATIVE = Decimal("1e-4")
 ABSOLUTE = 1
 RATIO = Decimal(1) / 65536
-"""How far a ratio of RTTs may be off, and a rate with it."""
+"""The error of a ratio of RTTs, and so of a rate."""
 LOGARITHM = Decimal(2) ** -30
 LARGEST = 1 << 40
 STATIC_BYTES = 65535
@@ -29,7 +30,7 @@ _CONTEXT = Context(prec=50)
 
 @dataclass(frozen=True)
 class Rules:
-    """The options of a controller that its specification speaks of; windows in Q16."""
+    """The options of a controller that its specification has; windows in Q16."""
 
     name: str
     cap_q16: int
@@ -43,7 +44,7 @@ class Rules:
 
 
 def rules_of(name: str, options: Mapping[str, str]) -> Rules:
-    """From the values of all of a controller's options, as text."""
+    """The rules that follow from a controller's options, given as text."""
     q16 = {k: round(Decimal(options[k]) * ONE) for k in ("L", "min_ssthresh", "alpha0", "con_ssthresh")}
     return Rules(
         name=name,
@@ -72,12 +73,12 @@ def static_ssthresh_q16(step: Step) -> int:
 
 
 def con_ssthresh_q16(step: Step) -> int:
-    """What was set, or 65535 bytes in segments (rounded down to Q16)."""
+    """The option's value, or 65535 bytes in segments (rounded down to Q16)."""
     return step.con_ssthresh_q16 or static_ssthresh_q16(step)
 
 
 def own_ssthresh_q16(step: Step) -> int:
-    """What a subflow begins with: 65535 bytes in segments, or con_ssthresh where that is more."""
+    """The initial threshold of a subflow: 65535 bytes in segments, or con_ssthresh where that is more."""
     return max(con_ssthresh_q16(step), static_ssthresh_q16(step))
 
 
@@ -101,7 +102,7 @@ class Arithmetic:
         least = min((p.coupled_rtt_ns for p in sampled), default=0)
         with localcontext(_CONTEXT):
             rates = [Decimal(counted(p)) * least / p.coupled_rtt_ns for p in sampled]
-            # Where RTTs are alike nothing is rounded.
+            # Equal RTTs are not rounded.
             off = sum((r for r, p in zip(rates, sampled, strict=True) if p.coupled_rtt_ns != least), Decimal(0)) * RATIO
             total = sum(rates, Decimal(0))
             return (
@@ -118,7 +119,7 @@ class Arithmetic:
             if self.rules.product:
                 grown = alpha * ratio - 1
             else:
-                # Beyond e^30 it is the cap that counts.
+                # Beyond e^30 the cap applies.
                 grown = alpha - 1 if ratio == 1 else min(ratio * alpha.ln(), Decimal(30)).exp() - 1
             moved = grown * acked * ONE
             # A long RTT multiplies the error of its ratio by the logarithm of alpha.
@@ -126,7 +127,7 @@ class Arithmetic:
             return _widened(moved - min(off, abs(moved)), moved + off, moved)
 
     def avoidance(self, paths: Paths, place: int, w_q16: int, left_q16: int) -> Interval:
-        """What congestion avoidance adds for `left` segments beyond slow start, at a window of w then."""
+        """The growth in congestion avoidance for the `left` segments after slow start, at the window w."""
         with localcontext(_CONTEXT):
             moved = self._step(paths, place, Decimal(max(w_q16, 1)) / ONE) * left_q16
             return _widened(moved, moved, moved)
@@ -178,7 +179,8 @@ class Arithmetic:
             return max(low, 0), max(high, 0)
 
     def _same_loss(self, paths: Paths, place: int, then: PathState) -> bool:
-        """Peaks of the flight within a factor, once every subflow has had a reduction; this one closes an interval."""
+        """Whether loss rates count as equal: the largest flights differ by less than a factor, and every subflow has
+        had a reduction. This reduction ends an interval of its own subflow."""
         peaks = [
             then.flight_peak_q16 if i == place else p.flight_peak_q16 for i, p in enumerate(paths) if p and p.srtt_ns
         ]
@@ -196,5 +198,5 @@ class Arithmetic:
             below = (Decimal(con_q16) / total_q16).ln() / two
             low = log * (above - LOGARITHM) / (below + LOGARITHM)
             high = log * (above + LOGARITHM) / max(below - LOGARITHM, LOGARITHM)
-            # Beyond 2^8 it is alpha0 that bounds it.
+            # Beyond e^8 alpha0 bounds it.
             return tuple(int(min(x, Decimal(8)).exp() * (1 << 32)) + d for x, d in ((low, -4), (high, 4)))  # type: ignore[return-value]

@@ -1,1 +1,2 @@
-"""Controllers, detectors of shared bottlenecks and packet schedulers: their registries, and one driven by hand."""
+"""Controllers, detectors of shared bottlenecks and packet schedulers: registries, and classes that drive one by
+hand."""

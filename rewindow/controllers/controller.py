@@ -25,16 +25,16 @@ _GROWTH = {"allowed": 0, "withheld": 1, "none": 2}
 
 @dataclass(frozen=True)
 class Word:
-    """A value of the algorithm's own, as the core keeps it: 64 bits, some of them behind the point."""
+    """A value that the algorithm keeps: 64 bits in the core, `bits` of them after the binary point."""
 
     index: int
     of_path: bool
-    """One for each path, not one for the connection."""
+    """Whether each path has one; otherwise the connection has one."""
     bits: int
-    """Behind the binary point."""
+    """Bits after the binary point."""
     is_signed: bool
     of_set: bool
-    """It means something only while its path is in a set."""
+    """Whether it has a meaning only while its path is in a set."""
 
 
 def _q16(segments: float) -> int:
@@ -46,7 +46,7 @@ def _ns(time: float | None) -> int:
 
 
 class Path:
-    """One path as it stands now."""
+    """The current state of one path."""
 
     def __init__(self, controller: Controller, index: int) -> None:
         self._controller, self.index = controller, index
@@ -75,23 +75,23 @@ class Path:
 
     @property
     def cwnd_cnt(self) -> int:
-        """Linux's additive-increase credit, segments, or what the algorithm counts there; it may be below 0."""
+        """Linux's additive-increase credit in segments, or the algorithm's own count; it may be below 0."""
         value = int(self._state()[0].cwnd_cnt)
         return value - (1 << 32) if value >> 31 else value
 
     @property
     def set(self) -> int | None:
-        """The set of subflows behind one bottleneck that it belongs to; None: none."""
+        """The number of its set of subflows behind one bottleneck; None: it is in no set."""
         return int(self._state()[0].group) or None
 
     @property
     def set_state(self) -> str:
-        """Where its detector's decision stands: monitor, judgement or final; a set is coupled when it is final."""
+        """The state of its detector's decision: monitor, judgement or final. Controllers couple final sets only."""
         return STATES[int(self._state()[0].group_state)]
 
     @property
     def recovering(self) -> bool:
-        """It was given so: no loss, timeout or undo has settled its window since."""
+        """Whether it was given as recovering, and no loss, timeout or undo has set its window since."""
         return bool(self._state()[0].recovering)
 
     @property
@@ -102,16 +102,18 @@ class Path:
 class Controller:
     """Drives one controller.
 
-    paths: for each path `cwnd` and `ssthresh` in segments and `rtt` in seconds; `ssthresh` left out means that the
-    path is in the initial slow start. `cwnd_cnt` and `max_packets_out` (segments) where an algorithm uses them; `set`
-    is the number of the set of subflows behind one bottleneck, for those that couple sets, and `set_state` how far its
-    decision is: monitor, judgement or final, which it is by default; `set_state="final"` without a set is the verdict
-    that the path shares its bottleneck with no other. A path that is given state which only a set has (`beta`) is of
-    set 1 unless `set` says otherwise. `recovering`: in fast recovery or CWR, where its window counts as `ssthresh` and
-    does not grow.
+    paths: for each path a dict with
+
+    - `cwnd` and `ssthresh` in segments and `rtt` in seconds; a path without `ssthresh` is in the initial slow start;
+    - `cwnd_cnt` and `max_packets_out` (segments), for algorithms that use them;
+    - `set`, the number of the set of subflows behind one bottleneck, for algorithms that couple sets. A path with state
+      that only sets have (`beta`) is in set 1 by default;
+    - `set_state`, the state of the set's decision: monitor, judgement or (by default) final. `set_state="final"`
+      without a set is the verdict that the path shares its bottleneck with no other;
+    - `recovering`: in fast recovery or CWR, where the window counts as `ssthresh` and does not grow.
+
     Keywords are the algorithm's state by name (`alpha`, `con_ssthresh`, ...) or its options (`mode`, `L`, ...).
-    without: a callback of the contract (`registry.Algorithm.callbacks`) that the controller lacks, to see what it
-    contributes.
+    without: a callback of the contract (`registry.Algorithm.callbacks`) to remove, to see its effect.
 
     Raises UnknownAlgorithm, BadOption.
     """
@@ -131,7 +133,7 @@ class Controller:
         state = {k: v for k, v in named.items() if k in words and not words[k].of_path}
         options = {k: v for k, v in named.items() if k not in state}
         self._handle = self._open(name, options, mss, without) if options else probe
-        self._named = self._words(self._handle)  # a mode may have names of its own
+        self._named = self._words(self._handle)  # the names may depend on the mode
         self._indices: list[int] = []
         for key, value in state.items():
             self._set(key, 0, value)
@@ -234,7 +236,7 @@ class Controller:
 
     @property
     def sets(self) -> list[BottleneckSet]:
-        """Sets of paths that the detector placed behind one bottleneck, or that were given."""
+        """Sets of paths behind one bottleneck, from the detector or as given."""
         there = [(i, Path(self, i)) for i, place in enumerate(self._indices) if place != _GONE]
         return gathered((i, path.set or 0, path.set_state) for i, path in there)
 
@@ -246,17 +248,17 @@ class Controller:
         check(lib.rw_controller_verdict(self._handle, array, len(sets), error), error)
 
     def advance(self, time: float) -> None:
-        """Time passes: its detector takes the decisions that were due."""
+        """Lets time pass: the detector takes the decisions that are due."""
         lib.rw_controller_advance(self._handle, round(time * 1e9))
 
     def ack(
         self, path: int = 0, acked: int = 1, rtt: float | None = None, time: float | None = None, marked: int = 0,
         *, rtt_newest: float | None = None, growth: str = "allowed",
     ) -> None:  # fmt: skip
-        """acked: segments newly delivered; rtt: this ACK's sample in seconds, of the oldest; time: seconds on any
-        clock, without which a detector is not told; marked: of the segments, how many the ACK reports as marked by
-        ECN; rtt_newest: the sample of the newest segment, by default rtt; growth: allowed, withheld (one segment of
-        the window was not in flight) or none (the window was not the limit, or the path is recovering)."""
+        """acked: segments newly delivered; rtt: this ACK's sample in seconds, of the oldest segment; rtt_newest: the
+        sample of the newest segment, by default rtt; time: seconds on any clock, without which the detector does not
+        get the event; marked: how many of the segments the ACK reports as marked by ECN; growth: allowed, withheld (one
+        segment of the window was not in flight) or none (the window was not the limit, or the path is recovering)."""
         error = ffi.new("rw_error *")
         if growth not in _GROWTH:
             raise ValueError(f"growth is one of {', '.join(_GROWTH)}")
@@ -315,7 +317,7 @@ class Controller:
         check(function(self._handle, self._place(path), *values, error), error)
 
     def loss(self, path: int = 0, time: float | None = None) -> None:
-        """A fast retransmit: the window is where recovery leaves it."""
+        """A fast retransmit, with the recovery over: the window is that after recovery."""
         self._event(lib.rw_controller_loss, path, _ns(time))
 
     def ece(self, path: int = 0, time: float | None = None) -> None:
@@ -327,34 +329,34 @@ class Controller:
         self._event(lib.rw_controller_timeout, path, _ns(time))
 
     def undo(self, path: int = 0) -> None:
-        """The last loss, ECN echo or timeout turned out to be none (Eifel, DSACK, F-RTO): what it took comes back."""
+        """Undoes the reduction of the last loss, ECN echo or timeout, which was spurious (Eifel, DSACK, F-RTO)."""
         self._event(lib.rw_controller_undo, path)
 
     def idle(self, path: int = 0, seconds: float = 0.0, time: float | None = None) -> None:
-        """Data is sent after so long without any. The window stays: by hand there is no retransmission timer."""
+        """Data is sent after an idle time. The window stays, because there is no retransmission timer by hand."""
         self._event(lib.rw_controller_idle, path, round(seconds * 1e9), _ns(time))
 
     def resume(self, path: int = 0) -> bool:
-        """The sender is seen to go on doubling: does the controller go back to slow start for that?"""
+        """The sender keeps doubling its window: returns whether the controller goes back to slow start."""
         resumed = ffi.new("uint32_t *")
         self._event(lib.rw_controller_resume, path, resumed)
         return bool(resumed[0])
 
     @property
     def tick(self) -> float | None:
-        """How long a tick is of the kernel's clock that the controller counts, seconds; None: it counts none."""
+        """The length in seconds of a tick of the kernel's clock that the controller counts; None: it counts none."""
         return float(lib.rw_controller_tick_ns(self._handle) / 1e9) or None
 
     def leave(self, path: int) -> None:
         self._event(lib.rw_controller_leave, path)
-        self._indices[path] = _GONE  # its place may be taken by a later join
+        self._indices[path] = _GONE  # a later join may take its index in the core
 
     def join(self, path: Mapping[str, Any]) -> int:
-        """A subflow joins with the window given (10 by default); returns its number."""
+        """A subflow joins with the given window (10 by default); returns its number."""
         return self._add(path, lib.rw_controller_join)
 
     def observe(self) -> None:
-        """From now on keeps every step, and checks it where the algorithm has a specification."""
+        """Keeps every step from now on, and checks it if the algorithm has a specification."""
         lib.rw_controller_observe(self._handle)
 
     def steps(self) -> list[Step]:

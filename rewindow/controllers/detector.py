@@ -40,8 +40,8 @@ def gathered(paths: Iterable[tuple[int, int, str]]) -> list[BottleneckSet]:
 class Detector:
     """Drives one detector: sbcc, dwc or sbd. Keywords are its options (`rewindow.detectors()`).
 
-    Times are seconds on any clock; one before the last is taken as the last. A decision that waits for something to
-    pass is taken when a later call says that it has: `advance`, if nothing else happens.
+    Times are seconds on any clock; a time before the last one counts as the last one. A decision that is due at some
+    time is taken at the first call with a later time; `advance` is such a call without an event.
 
     Raises UnknownAlgorithm, BadOption.
     """
@@ -111,8 +111,8 @@ class Detector:
         delivered: int = 1,
         lost: int = 0,
     ) -> None:
-        """What an ACK tells: a delay in seconds (a round trip, or one way with any constant offset), segments newly
-        delivered and newly known as lost. srtt: None, smoothed from the samples."""
+        """An ACK: a delay in seconds (a round trip, or one way with any constant offset), segments newly delivered and
+        newly known as lost. srtt None: smoothed from the samples."""
         place = self._place(path)
         self._call(lib.rw_hand_detector_delivery, place, delivered, lost, _ns(delay or 0), _ns(srtt or 0), _ns(time))
 
@@ -126,7 +126,7 @@ class Detector:
 
     @property
     def states(self) -> dict[int, str]:
-        """Of the paths that are there: monitor, judgement or final."""
+        """The state of each live path: monitor, judgement or final."""
         return {i: self._row(i)[1] for i, place in enumerate(self._indices) if place is not None}
 
     @property
@@ -145,7 +145,7 @@ class Detector:
 
 @dataclass(frozen=True)
 class FlowVerdict:
-    """bottleneck: the flow is congested; group: flows with the same number share what congests them, 0 none."""
+    """bottleneck: the flow is congested; group: flows with the same number share a bottleneck; 0: with none."""
 
     bottleneck: bool
     group: int
@@ -154,7 +154,8 @@ class FlowVerdict:
 def group_flows(flows: Sequence[Mapping[str, Any]], **options: object) -> list[FlowVerdict]:
     """RFC 8382's verdict on up to 64 flows by their statistics, with the options of the detector sbd.
 
-    Each has `skew`, `var` (seconds), `freq`, `loss` (0 when left out), and `previously`: it was congested before.
+    Each flow has `skew`, `var` (seconds), `freq`, `loss` (default 0), and `previously`: whether it was congested
+    before.
 
     Raises BadOption, ValueError.
     """

@@ -29,7 +29,7 @@ class Algorithm:
     formula: str
     deviations: str
     detector: str | None
-    """The detector that places its subflows in sets, unless the user chooses another; None: it uses no sets."""
+    """The detector of its sets of subflows, unless the user chooses another; None: it uses no sets."""
     options: tuple[Option, ...]
     callbacks: tuple[str, ...]
     """The callbacks of the contract (rw_control.h) that the controller has."""
@@ -40,7 +40,7 @@ class Algorithm:
         return "rate" in self.callbacks
 
     def as_json(self) -> dict[str, Any]:
-        """All fields but the callbacks, which say nothing to a user."""
+        """All fields but the callbacks, which do not matter to a user."""
         return {name: value for name, value in asdict(self).items() if name != "callbacks"}
 
 

@@ -1,4 +1,4 @@
-"""Packet schedulers, asked by hand: the C code that a simulated or a real MPTCP sender runs."""
+"""Packet schedulers, driven by hand: the C code that a simulated or a real MPTCP sender can run."""
 
 from __future__ import annotations
 
@@ -47,12 +47,11 @@ def schedulers() -> list[SchedulerInfo]:
 class SendingSubflow:
     """One subflow as a scheduler sees it: segments and seconds.
 
-    ssthresh: None means that it is in congestion avoidance, infinity that its slow start has no end yet.
-    srtt: None before the first sample. queued: given to it and not sent yet. loss_state: after a timeout, until that
-    is repaired. recovering: in fast recovery or CWR. set: the number of the final set of subflows behind one
-    bottleneck that it is in; beta: its congestion degree there (SB-CC paper eq. 1), 1 unless given; with `beta` alone
-    it is in set 1.
-    since_penalty: since its window was halved for holding up the others; infinity: never.
+    ssthresh: None in congestion avoidance, infinity while slow start has no threshold. srtt: None before the first
+    sample. queued: segments that it was given and has not sent yet. loss_state: after a timeout, until the loss is
+    repaired. recovering: in fast recovery or CWR. set: the number of its final set of subflows behind one bottleneck;
+    beta: its congestion degree there (SB-CC paper eq. 1), default 1; with `beta` but no `set` it is in set 1.
+    since_penalty: time since its window was halved for delaying the other subflows; infinity: never.
     """
 
     cwnd: float = 10.0
@@ -73,12 +72,12 @@ class SendingSubflow:
 class SendQueue:
     """The data of a connection, in segments.
 
-    next: the first segment that no subflow has been given (SEQ1). queued: how many there are from there on; None: no
-    end. taken: ranges beyond `next` that slower subflows have been given already, in order; the first 16 pieces
-    between them are looked at. sent_on: the subflows that carried segment `next` before, where it goes again; without
-    those whose TCP gave it up, which may carry it again at once.
-    window_left: segments from `next` on that the receive window allows; None: any. buffer: size of the send buffer.
-    oldest, oldest_sent_on: the oldest unacknowledged segment and the subflows that carried it.
+    next: the first segment that no subflow was given (SEQ1). queued: the number of segments from `next` on; None:
+    unlimited. taken: ranges beyond `next` that slower subflows were given already, in order; the scheduler considers
+    the first 16 gaps between them. sent_on: the subflows that carried segment `next` before, if it must be sent again;
+    not those whose TCP gave it up, which may carry it again. window_left: segments from `next` on that the receive
+    window allows; None: all. buffer: size of the send buffer. oldest, oldest_sent_on: the oldest unacknowledged
+    segment, and the subflows that carried it.
     """
 
     next: int = 0
@@ -91,7 +90,7 @@ class SendQueue:
     oldest_sent_on: Sequence[int] = ()
 
     def spans(self) -> list[tuple[int, int]]:
-        """(first, segments) of what no subflow has been given."""
+        """(first, segments) of the ranges that no subflow was given."""
         left = _ENDLESS if self.queued is None else _whole("queued", self.queued)
         at, found = _whole("next", self.next), []
         for first, end in self.taken:
@@ -111,8 +110,9 @@ class SendQueue:
 class Decision:
     """action: wait, send, or reinject (the oldest unacknowledged segment once more, to open the receive window).
 
-    subflow: its place in the list given; None: wait. first, segments: the data. skipped: segments of the queue before
-    it that are left to faster subflows. penalized: of each subflow that is to be halved, its new cwnd and ssthresh.
+    subflow: its index in the list; None: wait. first, segments: the data. skipped: segments of the queue before the
+    data, which are left to faster subflows. penalized: each subflow whose window must be halved -> its new cwnd and
+    ssthresh.
     """
 
     action: str
@@ -125,7 +125,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one faster subflow sends meanwhile, in `rounds` round trips of its own; m: round trips for w + 1."""
+    """The segments that one faster subflow sends in `rounds` of its round trips; m: round trips for w + 1."""
 
     rounds: float
     m: float
@@ -136,7 +136,7 @@ class Prediction:
 class Forecast:
     """parts: for each subflow of the list; None for one that is not faster or cannot send. segments: their sum, M.
 
-    skipped: floor(M), at most the send buffer. first: the data sequence behind that (SEQ2); None: less is queued.
+    skipped: floor(M), at most the send buffer. first: the data sequence after these (SEQ2); None: the queue is shorter.
     """
 
     parts: list[Prediction | None]

@@ -1,4 +1,4 @@
-"""Steps of a controller, as its specification sees them: joins, ACKs, losses, and all of its state after each."""
+"""Steps of a controller as its specification has them: joins, ACKs, losses, and the whole state after each."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ class PathState:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """row: rows of the whole replay before it. path: whose step it is. paths: by place; None where no subflow is live.
+    """row: rows of the whole replay before it. path: the path that takes the step. paths: by index; None: not live.
 
-    In a step of a detector (its kind begins with `detector_` or `judge_`) a path has srtt_ns, set, set_state, asked and
-    seen alone; `path` of a judge_set is the set, from 0 on. asked: 1 + the path whose ECE a decision waits on, 0 where
-    none waits; seen: by that decision, a bit for each path. set_asked, set_seen: the same of the decisions on sets.
+    In a step of a detector (its kind begins with `detector_` or `judge_`) a path has only srtt_ns, set, set_state,
+    asked and seen, and `path` of a judge_set is the set, from 0 on. asked: 1 + the path whose ECE began the waiting
+    decision, 0 without one; seen: the paths that this decision has seen, a bit each. set_asked, set_seen: the same for
+    sets.
 
-    rtt_ns (0: no sample), acked_segments, marked_segments, una and next are of the ACK that caused the step, and 0 in
-    other steps.
+    rtt_ns (0: no sample), acked_segments, marked_segments, una and next come from the ACK that caused the step; they
+    are 0 in other steps.
 
     violated: the properties that the step violates, where the monitor looked.
     con_ssthresh_q16: 0 where it is estimated.
@@ -127,9 +128,9 @@ def _row(step: Step) -> dict[str, Any]:
 
 
 def monitored(choice: Choice, steps: Sequence[Step]) -> list[Step]:
-    """The same steps with what the monitor says of each; they are all of one connection under `choice`.
+    """The same steps with the properties that each violates; all are steps of one connection under `choice`.
 
-    Raises BadOption for an algorithm that no specification speaks of.
+    Raises BadOption for an algorithm without a specification.
     """
     rows, error = ffi.new("rw_transition_row[]", [_row(s) for s in steps]), ffi.new("rw_error *")
     array, keep = choices_for([choice])

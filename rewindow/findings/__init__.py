@@ -1,1 +1,1 @@
-"""Connections and subflows, what is wrong with them, a subflow's windows in brief, fairness among flows."""
+"""Connections and subflows, findings about them, a summary of a subflow's windows, fairness among flows."""

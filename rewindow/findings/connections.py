@@ -41,7 +41,7 @@ class Subflow:
     file: int
     """The capture that has the first packet, from 0 on, where several captures are one observation."""
     interface: str
-    """`file`, a point, and the number of the interface within that capture: 0.1."""
+    """`file`, a dot, and the number of the interface within that capture: 0.1."""
     vantage: str
     send_times: str
     ecn: str

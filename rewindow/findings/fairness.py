@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rewindow.findings.tables import ConnectionTable
 
 BULK_BYTES_MIN = 15000
-"""About one initial window (RFC 6928): what sends less never competes."""
+"""About one initial window (RFC 6928): a flow that sends less never competes."""
 
 
 @dataclass
 class FairnessGroup:
-    """Connections that share a bottleneck. Goodput is what each sent through it, over its own life."""
+    """Connections that share a bottleneck. A member's goodput is its bytes through the bottleneck over its lifetime."""
 
     bottleneck: str
     members: list[int]
@@ -47,7 +47,7 @@ intervals (docs/decisions/bottlenecks.md). interface: flows captured on one inte
 
 
 class FairnessTally:
-    """Gathers connections one by one: what it keeps of each is a few numbers.
+    """Collects connections one by one, and keeps only a few numbers of each.
 
     declared: for each bottleneck the addresses or networks whose flows cross it. Without any, `method` decides; for sbd
     the flows must have been compared (`bottlenecks=True` of the replay).
@@ -80,7 +80,7 @@ class FairnessTally:
                 member.last_ns = max(member.last_ns, s.last_ns)
 
     def add_table(self, table: ConnectionTable) -> None:
-        """The same of many connections: of those that could count, objects are made."""
+        """Adds many connections; makes objects only of those that could count."""
         for connection in table.objects(table.with_bulk(BULK_BYTES_MIN)):
             self.add(connection)
 
@@ -101,7 +101,7 @@ class FairnessTally:
         return [g for g in groups if g is not None]
 
     def bottlenecks(self) -> dict[str, Any]:
-        """How bottlenecks were found, and of how many bulk flows it is not known: in JSON's types."""
+        """How bottlenecks were found, and for how many bulk flows they are unknown; in JSON's types."""
         undecided, not_judged = self.states.get("undecided", 0), self.states.get("not_judged", 0)
         return {"method": self.method, "undecided": undecided, "not_judged": not_judged}
 

@@ -104,7 +104,7 @@ POOR_UNSEEN = 1 / 20
 
 @dataclass
 class Finding:
-    """One thing that is wrong.
+    """One finding about a capture.
 
     since_s: seconds after the capture's start; packet: its number in the file, from 1 on. Both are None where unknown.
     file: the index, from 0 on, of the capture that has the packet.
@@ -138,14 +138,14 @@ def worst(verdicts: Sequence[str]) -> str:
 
 
 OF_FLOWS = frozenset({"no_handshake", "unmatched_join", "too_many_subflows", "window_too_large"})
-"""Findings that a flow has once, or nearly so: how many flows there are says whether they are rare."""
+"""Findings that a flow has about once: the number of flows decides whether they are rare."""
 
 
 def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: int, first_ns: int) -> Quality:
     """oddities: count, first_record, first_ns and file of each.
 
-    Findings of flows count here too, as often as they occur. The verdict is about the capture: its connections may all
-    be worse, which ConnectionQuality tells.
+    Findings of flows count here too, as often as they occur. The verdict is about the capture: all its connections may
+    have a worse one (ConnectionQuality).
     """
     findings, verdicts = [], []
     if not packets:
@@ -164,10 +164,10 @@ def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: i
 
 
 def of_subflow(whats: Sequence[str], much_unseen: bool) -> str:
-    """The verdict on a subflow that has these; much_unseen: more than POOR_UNSEEN of its bytes."""
+    """The verdict on a subflow with these findings. much_unseen: more than POOR_UNSEEN of its bytes are missing."""
     return worst([KINDS[w].verdict for w in whats] + [POOR] * much_unseen)
 
 
 def unreliable(whats: Sequence[str]) -> list[str]:
-    """Results that rest on what these made unreliable, by name."""
+    """The results that these findings make unreliable, by name."""
     return sorted({name for w in whats for name in KINDS[w].unreliable})

@@ -12,17 +12,18 @@ from typing import Any
 
 SENDER_CANDIDATES = ("newreno", "cubic", "bbr")
 FULL_ROWS_MIN = 30
-"""ACKs before which the window was full: with fewer of them nothing is said."""
+"""ACKs before which the window was full. With fewer of them, no sender is named."""
 _MATCH_MIN = 0.5
 _NEAR_MIN = 0.9
 _MATCH_MARGIN = 0.2
-"""Over the next candidate: in slow start all of them have the same window."""
+"""Lead over the next candidate. It must be large, because all candidates have the same window in slow start."""
 _CLEAR_MIN, _CLEAR_ROWS, _CLEAR_SHARE = 0.75, 10, 0.5
-"""A smaller margin is clear where the window was the flight at so many ACKs in all, at so many more ACKs than the next
-candidate's, and at this share of those at which that one's was not: the two had the same window most of the time."""
+"""A smaller lead suffices where the two candidates mostly had the same window. It is clear if the window equalled the
+flight at this share of all ACKs, at this many more ACKs than the next candidate's window, and at this share of the ACKs
+at which the next candidate's window did not."""
 
 _EXCEEDED_MOST = 0.05
-"""Of the full windows: some are exceeded where what a recovery leaves in flight is not known exactly."""
+"""Share of the full windows. Some are exceeded because the flight after a recovery is not known exactly."""
 _MATCH_LEAST = 0.55
 PACED_SENDERS = frozenset({"bbr"})
 PACED_ROWS_MIN = 50
@@ -35,12 +36,13 @@ _WHOLE_WINDOWS = ("newreno",)
 
 @dataclass(frozen=True)
 class SenderAlgorithm:
-    """match: how often, of the ACKs before which the window was full; None when too few of them were seen. Of a sender
-    that paces: of the ACKs before which data left on a timer, before how many at its pace.
+    """match: the share of ACKs at which the window equalled the flight, of those before which the window was full; None
+    when the capture has too few of them. For a sender that paces: the share of ACKs at which its data left at this
+    algorithm's pace, of those after data that a timer released.
 
-    exceeded: at how many of these the flight was larger than that window by more than a segment, which no sender's is.
-    first_exceeded_ns, first_exceeded_packet: when first, and with which record of the capture, from 1 on; the record is
-    not known where packets do not come as the records of one file stand.
+    exceeded: how many of these flights were larger than the window by more than a segment, which a sender of this
+    algorithm does not allow. first_exceeded_ns, first_exceeded_packet: time of the first of them, and its record in the
+    capture, from 1 on; the record is None where packets are not replayed in the order of one file.
     """
 
     name: str
@@ -64,7 +66,7 @@ UNKNOWN = SenderAlgorithm("unknown", None)
 
 
 def judged(windows: Mapping[str, Any]) -> SenderAlgorithm:
-    """windows: of each candidate that was replayed, the core's rw_window_row on the subflow."""
+    """windows: replayed candidate -> the core's rw_window_row of the subflow."""
     by_window = _by_window({name: row for name, row in windows.items() if name not in PACED_SENDERS})
     if by_window.name == "unknown":
         for name in PACED_SENDERS & windows.keys():
@@ -91,7 +93,7 @@ def _by_window(windows: Mapping[str, Any]) -> SenderAlgorithm:
         return UNKNOWN
     matches = {name: row["matched"] / row["full_rows"] for name, row in found.items()}
     near = {name: row["near"] / row["full_rows"] for name, row in found.items()}
-    # CUBIC's window may be one segment off for long: its root is not Linux's.
+    # CUBIC's window may be one segment off for a long time, because its cube root is not Linux's.
     for shares, least in ((matches, _MATCH_MIN), (near, _NEAR_MIN)):
         best = max(shares, key=lambda name: shares[name])
         others = max((share for name, share in shares.items() if name != best), default=0.0)

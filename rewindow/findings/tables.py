@@ -1,7 +1,7 @@
 """Connections and their subflows in bulk: columns over some thousands of them, made from the core's rows.
 
 A field of Subflow or Connection is a column. It is the field of the core's row with the same name, unless a function
-here derives it. Apart from the dataclasses, because NumPy takes its time to load.
+here derives it. This module is separate from the dataclasses, because NumPy loads slowly.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ Array = npt.NDArray[Any]
 _COARSE_BELOW_US = 10_000
 """Below it a millisecond is more than a tenth of a round trip."""
 _COARSE_SPACING_NS = 2_000_000
-"""Packets closer than that on average: in many a millisecond nobody knows which of them an ACK came before."""
+"""If packets are closer on average, several share a millisecond, and their order beside an ACK is unknown."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """values: numbers; or places in `texts`, whatever these are; or 16 bytes of addresses, of these families.
+    """values: numbers; or indices into `texts`, whose items may be any objects; or addresses of 16 bytes each, whose
+    families are in `family`.
 
     missing: where the value is None.
     """
@@ -41,7 +42,7 @@ class Column:
     family: Array | None = None
 
     def tolist(self) -> list[Any]:
-        """As Python's objects; lists are not shared."""
+        """The values as Python objects; each list is a copy."""
         if self.texts is not None:
             found = [self.texts[code] for code in self.values.tolist()]
             return [list(v) for v in found] if self.texts and isinstance(self.texts[0], list) else found
@@ -97,7 +98,7 @@ def rows_of(kind: str, fill: Callable[[Any, int], int], most: int) -> Array:
 
 
 def _coded(keys: Array, make: Callable[[int], Any]) -> Column:
-    """A column of texts by their keys, of which there are few."""
+    """A column of texts, made once for each of a few distinct keys."""
     first = int(keys[0]) if len(keys) else 0
     if (keys == first).all():
         return Column(np.zeros(len(keys), np.uint32), texts=[make(first)])
@@ -115,7 +116,7 @@ def _rate(n_bytes: Array, start_ns: Array, end_ns: Array) -> Column:
     return Column(n_bytes * 8e9 / np.where(missing, 1, lasted_ns), missing)
 
 
-# What is wrong with a subflow: a bit for each kind, in this order.
+# The findings of a subflow: a bit for each kind, in this order.
 
 _WHATS = (
     "no_handshake", "one_direction", "truncated_header", "captured_twice", "window_too_large", "unseen_data",
@@ -124,7 +125,7 @@ _WHATS = (
     "window_unmatched",
 )  # fmt: skip
 _MUCH_UNSEEN = 1 << len(_WHATS)
-"""Beside the kinds: so much data is missing that the subflow is poor."""
+"""A further bit: so much data is missing that the subflow is poor."""
 
 
 def _wrong_with(s: Array, exceeded: Array, unmatched: Array) -> Array:
@@ -165,10 +166,10 @@ def _whats(wrong: int) -> list[str]:
 
 
 class Senders:
-    """The algorithm that each sender most likely ran. Few subflows have enough ACKs for an answer of their own."""
+    """The algorithm that each sender most likely ran. Most subflows have too few ACKs and share one answer."""
 
     def __init__(self, windows: Mapping[str, Array], count: int) -> None:
-        """windows: of each candidate that was replayed, its rows on the subflows."""
+        """windows: replayed candidate -> its rows of the subflows."""
         self.found = [UNKNOWN]
         self.codes = np.zeros(count, np.uint32)
         self.exceeded, self.unmatched = np.zeros(count, bool), np.zeros(count, bool)
@@ -187,17 +188,17 @@ def _plain(row: Any) -> dict[str, int]:
 
 
 class ConnectionTable:
-    """Some connections that stand together, with all of their subflows."""
+    """Consecutive connections, with all of their subflows."""
 
     def __init__(
         self, connections: Array, subflows: Array, windows: Mapping[str, Array], origins: Sequence[int]
     ) -> None:
-        """Rows of the core; windows: of each candidate for what senders ran. origins: of each file, its capture."""
+        """Rows of the core. windows: candidate for the sender's algorithm -> rows. origins: each file's capture."""
         self._c, self._s, self._origins = connections, subflows, origins
         self._senders = Senders(windows, len(subflows))
         self._wrong = _wrong_with(subflows, self._senders.exceeded, self._senders.unmatched)
         self.counts = connections["subflows"]
-        """Of the connections' subflows: one at least."""
+        """The number of subflows of each connection, at least one."""
         self._starts = (connections["first_subflow"] - connections["first_subflow"][:1]).astype(np.int64)
         self._verdicts = _coded(self._wrong, _verdict)
 
@@ -227,7 +228,7 @@ class ConnectionTable:
 
     @property
     def verdict_places(self) -> Array:
-        """Of each connection: the place of its verdict in VERDICTS, which is the worst of its subflows."""
+        """For each connection the index in VERDICTS of its verdict, which is the worst of its subflows'."""
         texts = self._verdicts.texts or ()
         ranks = np.array([VERDICTS.index(v) for v in texts])[self._verdicts.values]
         return np.maximum.reduceat(ranks, self._starts)
@@ -243,7 +244,7 @@ class ConnectionTable:
         return np.bitwise_or.reduceat(self._wrong, self._starts)
 
     def objects(self, places: Array | range | None = None) -> list[Connection]:
-        """Connections, all or those at these places."""
+        """The connections as objects, all or those at these indices."""
         chosen = np.asarray(range(len(self)) if places is None else places, np.int64)
         counts = self.counts[chosen].astype(np.int64)
         ends = np.cumsum(counts)
@@ -259,7 +260,7 @@ class ConnectionTable:
 
     @property
     def first_subflow(self) -> int:
-        """Its place among all subflows of the replay."""
+        """The index of the table's first subflow among all subflows of the replay."""
         return int(self._c["first_subflow"][0])
 
     @property
@@ -267,7 +268,7 @@ class ConnectionTable:
         return len(self._s)
 
     def windows(self, rows: Mapping[str, Array]) -> Iterator[Window]:
-        """rows: of each algorithm, its rw_window_row on the subflows. Of those that have rows, by subflow."""
+        """Windows of the subflows that have rows, by subflow. rows: algorithm -> rw_window_row of the subflows."""
         seen = np.zeros(len(self._s), bool)
         for of_algorithm in rows.values():
             seen |= of_algorithm["rows"] != 0
@@ -280,9 +281,9 @@ class ConnectionTable:
                     yield Window(connection, subflow, label, mean, most, row["last_q16"] / 65536)
 
     def window_values(self, rows: Mapping[str, Array]) -> Column:
-        """The same of all subflows: for each a row of mean, maximum and last window under each algorithm, in segments.
+        """For each subflow a row of mean, maximum and last window under each algorithm, in segments.
 
-        NaN where an algorithm has no rows; missing where none has any.
+        NaN where an algorithm has no rows; missing where no algorithm has any.
         """
         values = np.full((len(self._s), 3 * len(rows)), np.nan)
         for place, of_algorithm in enumerate(rows.values()):
@@ -294,7 +295,7 @@ class ConnectionTable:
         return Column(values, np.isnan(values).all(axis=1))
 
     def with_bulk(self, bytes_min: int) -> Array:
-        """Places of the connections that have a subflow of so many bytes."""
+        """Indices of the connections that have a subflow of at least `bytes_min` bytes."""
         return np.flatnonzero(np.maximum.reduceat(self._s["bytes"], self._starts) >= bytes_min)
 
 
@@ -341,7 +342,7 @@ _SUBFLOW: Mapping[str, Callable[[ConnectionTable], Column]] = {
     "bottleneck": lambda t: _where_zero(t._s["bottleneck"]),
     "bottleneck_state": lambda t: _named(t._s["bottleneck_state"], lib.rw_bottleneck_state_name, "not_asked"),
 }
-"""Fields of Subflow that are not fields of rw_subflow_row as they stand there."""
+"""Fields of Subflow that are not copied from rw_subflow_row."""
 
 
 def _token(t: ConnectionTable) -> Column:
@@ -363,4 +364,4 @@ _CONNECTION: Mapping[str, Callable[[ConnectionTable], Column]] = {
     "verdict": lambda t: Column(t.verdict_places.astype(np.uint32), texts=VERDICTS),
     "unreliable": lambda t: _coded(t._wrong_in_connections(), lambda wrong: unreliable(_whats(wrong))),
 }
-"""Fields of Connection that are not fields of rw_connection_row as they stand there."""
+"""Fields of Connection that are not copied from rw_connection_row."""

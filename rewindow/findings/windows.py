@@ -1,4 +1,4 @@
-"""The windows that controllers had, over a whole subflow."""
+"""Summaries of a controller's windows over a whole subflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Window:
-    """cwnd after each ACK of a subflow, under one algorithm (its label), in segments."""
+    """Mean, largest and last cwnd after the ACKs of a subflow, in segments, under one algorithm (its label)."""
 
     connection: int
     subflow: int

@@ -2,8 +2,8 @@
 
 `model` gives an algorithm's k_r and phi_r, `read_network` and `solve` the equilibria of a network with the Jacobian's
 eigenvalues there, `spans` and `orders_at` where the papers' orders of friendliness and responsiveness hold, and
-`checked_cells` the papers' tables with their misprints. docs/fluid.md explains the model. `import rewindow`
-does not load this, which loads SciPy.
+`checked_cells` the papers' tables with their misprints. docs/fluid.md explains the model. `import rewindow` does not
+load this package, because it loads SciPy.
 """
 
 from rewindow.errors import NetworkUnreadable

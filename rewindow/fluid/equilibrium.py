@@ -18,18 +18,18 @@ from rewindow.fluid.network import Network
 START_WINDOW_SEGMENTS = 10.0
 """RFC 6928."""
 STARTS = 6
-"""Points from which an equilibrium is looked for: cold, full, and some at random."""
+"""Start points of the search for equilibria: cold, full, and some at random."""
 RESIDUAL_MAX = 1e-8
 """Relative: of phi against the loss, and of a load against its link's capacity."""
 DISTINCT = 1e-3
-"""Relative distance from which two equilibria are two."""
+"""Relative distance from which two equilibria count as different."""
 NEUTRAL = 1e-7
-"""An eigenvalue this small beside the largest is zero."""
+"""An eigenvalue this small relative to the largest counts as zero."""
 _MARGINAL = 1e-6
 _STILL_PER_S = 1e-10
 _HORIZON_S = 1e8
 _WORK_MAX = 100_000
-"""Evaluations times unknowns: a start takes seconds at most, whatever the network."""
+"""Limit of evaluations times unknowns, so that a start takes seconds at most."""
 _LAYER = 1e-3
 _PRICE_LAYER = 1e-9
 _LN_MAX = 50.0
@@ -185,7 +185,7 @@ def trajectory(system: System, x: Real, prices: Real | None = None) -> Trajector
     evaluations_max = min(max(_WORK_MAX // (n + len(prices)), 800), 6000)
 
     def split(z: Real) -> tuple[Real, Real]:
-        # A stage that the solver tries, and rejects, may be far outside.
+        # The solver may try, and reject, stages far outside.
         return np.exp(np.clip(z[:n], lowest, _LN_MAX)), np.clip(z[n:], 0.0, _PRICE_MAX)
 
     def bounded(z: Real) -> tuple[Real, Real]:
@@ -238,13 +238,14 @@ class Equilibrium:
     link_losses: Real
     route_losses: Real
     parked: list[bool]
-    """Routes whose window is the smallest allowed: they would have less."""
+    """Routes whose window is held at the smallest allowed value."""
     residual: float
     eigenvalues: NDArrayComplex
     branches: int
-    """Above 1, rates or windows tie for a maximum: so many spectra meet here, and this is the least stable one."""
+    """The number of spectra that meet here, above 1 where rates or windows tie for a maximum. The least stable is
+    given."""
     starts: list[str] = field(default_factory=list)
-    """From where it was reached."""
+    """The start points from which it was reached."""
 
     @property
     def verdict(self) -> str:
@@ -286,7 +287,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Solution:
-    """equilibria: the one reached from a cold start first, unless it is unstable and another is not."""
+    """equilibria: the one reached from a cold start is the first, unless it is unstable and another is not."""
 
     system: System
     equilibria: list[Equilibrium]
@@ -295,7 +296,7 @@ class Solution:
 
 
 def solve(network: Network, starts: int = STARTS, seed: int = 1) -> Solution:
-    """Looks for equilibria from several starts: rates over time to where they settle, then a root of phi_r = q_r.
+    """Searches for equilibria from several starts: integrates the rates until they settle, then solves phi_r = q_r.
 
     A start that settles nowhere, or whose root leaves a residual above RESIDUAL_MAX, is in `failures`.
     """
@@ -358,7 +359,7 @@ def _polished(system: System, path: Trajectory) -> Equilibrium | str:
         if not path.settled:
             return f"the rates had not settled after {path.times_s[-1]:.3g} s"
         return f"no root of phi = q near the rates' end: a residual of {residual:.2g} is left"
-    # A parked route that would stand still by itself is free to move: with it the split is a continuum.
+    # A parked route that would rest without the bound counts as free: with it the split is a continuum.
     eigenvalues, branches = _spectrum(system, x, prices, parked & (pull < -_MARGINAL), slack)
     return Equilibrium(
         x, prices, system.losses(x, prices)[0], system.route_losses(x, prices), [bool(b) for b in parked], residual,
@@ -415,7 +416,7 @@ def _root(system: System, x: Real, prices: Real, parked: Array, slack: Array) ->
 
 
 def _spectrum(system: System, x: Real, prices: Real, parked: Array, slack: Array) -> tuple[NDArrayComplex, int]:
-    """Eigenvalues of what is free to move, of the least stable branch, and how many branches there are."""
+    """Eigenvalues of the free rates and prices, of the least stable branch, and the number of branches."""
     free = np.concatenate([~parked, ~slack])
     ties = system.ties(x)
     spectra: list[NDArrayComplex] = []

@@ -1,4 +1,4 @@
-"""k_r and phi_r of each algorithm: what Peng, Walid, Hwang and Low's fluid model knows of a controller.
+"""k_r and phi_r of each algorithm, by which Peng, Walid, Hwang and Low's fluid model describes a controller.
 
 An algorithm adds I_r segments for each segment acknowledged and takes D_r at each loss, so that route r's rate follows
 
@@ -223,7 +223,7 @@ class Model:
         return self.algorithm.increment(State(x, rtt_s, pick), self.options)
 
     def decrement(self, x: Array, rtt_s: Array, pick: int = 0) -> Array:
-        """D_r: segments taken at each loss. Not floored: what exceeds the window is an answer, too."""
+        """D_r: segments taken at each loss. Not limited: a decrease above the window is a result, too."""
         return self.algorithm.decrement(State(x, rtt_s, pick), self.options)
 
     def phi(self, x: Array, rtt_s: Array, pick: int = 0) -> Array:

@@ -1,4 +1,4 @@
-"""A network of links, users and routes, read from TOML: what docs/fluid.md describes."""
+"""A network of links, users and routes, read from TOML (docs/fluid.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rewindow.fluid.models import Model, model
 FILE_BYTES_MAX = 1 << 20
 LINKS_MAX = 64
 ROUTES_MAX = 128
-"""Of all users together: the Jacobian has so many rows."""
+"""Limit for all users together: the Jacobian has a row for each route."""
 SUBFLOWS_MAX = 8
 HOPS_MAX = 16
 NAME_MAX = 64
@@ -28,7 +28,7 @@ class Link:
 
     loss_model: `overflow`, the share of segments that find all `buffer_packets` places taken when they arrive as a
     Poisson process and take exponential times (M/M/1/B); `price`, dp/dt = gamma_per_segment (y - c) (TCCC, eq. 11);
-    `constant`, no share but `loss`. loss: what is lost whatever the load, in addition.
+    `constant`, only `loss`. loss: an additional share, at any load.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Route:
-    """links: places in Network.links. rtt_ms is constant, as in the papers' model."""
+    """links: indices in Network.links. rtt_ms is constant, as in the papers' model."""
 
     links: tuple[int, ...]
     rtt_ms: float
@@ -59,7 +59,7 @@ class User:
 
 @dataclass(frozen=True)
 class Network:
-    """What an equilibrium is looked for on. Users with a count in the file stand here as often as they count."""
+    """A network. A user with a count in the file is in `users` that many times."""
 
     name: str
     links: tuple[Link, ...]
@@ -75,7 +75,7 @@ class Network:
 
 
 class _Table:
-    """One table of the file. Every key is asked for once; what is left over is an error."""
+    """One table of the file. Every key is read once; keys that nobody reads are errors."""
 
     def __init__(self, file: str, place: str, values: Any) -> None:
         self.file = file
@@ -131,7 +131,7 @@ class _Table:
 def read_network(path: str) -> Network:
     """Reads a network from a TOML file; `-` is standard input.
 
-    Raises NetworkUnreadable for what cannot be read, is not TOML, or says something that no network has.
+    Raises NetworkUnreadable for a file that cannot be read, is not TOML, or does not describe a network.
     """
     try:
         if path == "-":
@@ -153,7 +153,7 @@ def read_network(path: str) -> Network:
 
 
 def parse_network(document: Mapping[str, Any], name: str = "network") -> Network:
-    """The network that a document of TOML's types describes. Raises NetworkUnreadable; name is what it says."""
+    """The network that a document of TOML's types describes. Raises NetworkUnreadable, with `name` for the file."""
     top = _Table(name, "", dict(document))
     settings = _Table(name, "model", top.values.pop("model", {}))
     segment_bytes = settings.number("segment_bytes", 40, 65535, 1500)

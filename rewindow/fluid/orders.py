@@ -25,7 +25,7 @@ _GRID = 241
 class Claim:
     """`left < right` (or <=) of a quantity, on every route.
 
-    variant: what is read into the print, where it leaves a choice. given: the condition that the paper states.
+    variant: the reading, where the print leaves a choice. given: the condition that the paper states.
     """
 
     equation: str
@@ -106,8 +106,8 @@ class Span:
 def spans(claim: Claim, rtt_ratio: float) -> list[Span]:
     """Where the claim holds, at this ratio of round trips, among window ratios w2/w1 of 1/100 to 100.
 
-    Boundaries are found by bisection. Points at which a formula has a kink (equal rates, equal windows) are looked at
-    by themselves: a claim may hold at only one point, or fail there alone.
+    Boundaries are found by bisection. Points at which a formula has a kink (equal rates, equal windows) are tested
+    separately: a claim may hold, or fail, at such a point alone.
     """
     low, high = WINDOW_RATIOS
     kinks = [v for v in (1.0, rtt_ratio) if low < v < high]

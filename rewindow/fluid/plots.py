@@ -20,7 +20,7 @@ _BESIDE = 1.0123
 
 
 def _save(figure: Figure, path: str, suffix: str) -> None:
-    # The same picture is the same file: no date, no random names.
+    # No date and no random names, so that the same picture is the same file.
     with matplotlib.rc_context({"svg.hashsalt": "rewindow"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name is drawn as far as the font goes
         figure.savefig(path, format=suffix.lstrip("."), metadata={"Date": None} if suffix == ".svg" else None)

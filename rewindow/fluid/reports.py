@@ -1,4 +1,4 @@
-"""What `rewindow fluid` prints: text, and documents for JSON."""
+"""The output of `rewindow fluid`: text, and documents for JSON."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from rewindow.fluid.table import (
 from rewindow.reports.tables import table
 
 LOSS_TRUSTED = 0.1
-"""The model takes 1 - q for 1."""
+"""Largest loss without a note, because the model takes 1 - q for 1."""
 _ORDER_USERS_MAX = 6
 _OTHERS_MAX = 10
 
 
 def _places(network: Network) -> list[slice]:
-    """Where each user's routes stand in the arrays of an equilibrium."""
+    """The range of each user's routes in the arrays of an equilibrium."""
     ends = np.cumsum([len(u.routes) for u in network.users])
     return [slice(int(end) - len(u.routes), int(end)) for end, u in zip(ends, network.users, strict=True)]
 
@@ -51,7 +51,7 @@ def tcp_ratio(solution: Solution, e: Equilibrium, at: slice) -> float:
 
 
 def _notes(solution: Solution, e: Equilibrium) -> list[str]:
-    """What makes an equilibrium less than it seems."""
+    """Notes on the limits of an equilibrium."""
     system, network = solution.system, solution.system.network
     notes = []
     if e.branches > 1:
@@ -190,7 +190,7 @@ def _eigenvalues_text(e: Equilibrium) -> str:
         parts.append(f"slowest decay {e.slowest_s:.4g} s")
     if e.oscillation_hz is not None:
         parts.append(f"oscillation {e.oscillation_hz:.4g} Hz")
-    # Users with the same routes have the same eigenvalues: each is shown once, with how often it stands.
+    # Users with the same routes have equal eigenvalues; each is shown once, with its number.
     counts: dict[str, int] = {}
     zero = 1e-9 * float(np.abs(e.eigenvalues).max(initial=0))
     for v in e.eigenvalues:

@@ -1,7 +1,7 @@
-"""Table II of the TCCC paper, Table I and eq. 18-19 of the e-NMCC paper: what is printed, and what it should be.
+"""Table II of the TCCC paper, Table I and eq. 18-19 of the e-NMCC paper: the printed and the corrected formulas.
 
-Each cell is compared with k = (x/R) D and phi = I/D on random states. So are
-the identities between the papers' equations.
+Each cell is compared with k = (x/R) D and phi = I/D on random states. So are the identities between the papers'
+equations.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ PRINTED_CLAIMS: dict[str, Callable[[State], bool]] = {
     "BALIA phi >= Coupled phi at alpha=1.3 (TCCC eq17)": _balia_above_coupled,
     "TCCC phi <= Reno phi for every path": lambda s: bool((_tccc_phi(s) <= _reno_phi(s) * (1 + SAME)).all()),
 }
-"""What the papers print and what fails: on some states, or on all."""
+"""Statements of the papers that fail, on some states or on all."""
 
 
 def checked_claims(claims: dict[str, Callable[[State], bool]], states: Sequence[State] | None = None) -> dict[str, int]:

@@ -1,1 +1,1 @@
-"""Replays of captures: batches of rows from the core, and what it found."""
+"""Replays of captures: batches of rows from the core, and the tables of a finished replay."""

@@ -13,13 +13,13 @@ from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
 
 ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
-"""Of the detector sbd over all flows of a capture, which has one clock for all of them. N: the most recent intervals,
-those that RFC 8382 weighs fully (F); docs/decisions/bottlenecks.md has what this was compared with."""
+"""Options of the detector sbd over all flows of a capture, which share one clock. N: the most recent intervals, those
+that RFC 8382 weighs fully (F). docs/decisions/bottlenecks.md compares these options with others."""
 
 _OTHER_FORMATS = (
     b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
 )  # fmt: skip
-"""How captures of other formats begin. rewindow needs tshark to read such a file."""
+"""The first bytes of captures in other formats, which rewindow reads with tshark."""
 
 _PCAPNG_LINK_TYPE_MAX = 0xFFFF
 
@@ -72,15 +72,15 @@ class Capture:
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
-        algorithms: one or several, by name or as a Choice with options. Nothing else is replayed: senders are named
-        where `candidates_beside` are among them, and flows are compared where `bottlenecks` is set.
-        detectors: of shared bottlenecks, whose sets of subflows are told; those that algorithms need are run too.
+        algorithms: one or several, by name or as a Choice with options. Only these are replayed: to have senders named,
+        add `candidates_beside`; to have flows compared, set `bottlenecks`.
+        detectors: detectors of shared bottlenecks whose sets are reported; those that algorithms need run anyway.
         bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
         detector sbd with options of its own.
         monitor: check each step of a controller with a specification; transitions: keep those steps in the batches.
-        hidden: labels of algorithms that are replayed for the summary's sake alone, and have no columns.
+        hidden: labels of algorithms that are replayed only for the summary, and have no columns.
 
-        jobs: threads that share the work; what comes out does not depend on it.
+        jobs: threads that share the work; the result does not depend on their number.
 
         tshark decodes the packets that the core cannot decode. That happens once; the capture keeps the result.
 
@@ -162,7 +162,7 @@ class Capture:
 
     @property
     def copies(self) -> int:
-        """How many of the descriptors, at the end, are of copies: files with records of the captures before them."""
+        """How many descriptors, the last ones, are copies: files with records of the captures before them."""
         return len(self._copies)
 
     def replay(

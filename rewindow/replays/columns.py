@@ -1,4 +1,4 @@
-"""The core's batches as Arrow record batches. Apart from the rest, because NumPy and Arrow take their time to load."""
+"""The core's batches as Arrow record batches. This module is separate because NumPy and Arrow load slowly."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ SETS_SCHEMA = pa.schema(
 
 
 def acks(batch: Any, schema: pa.Schema, places: Sequence[int]) -> pa.RecordBatch:
-    """places: of the algorithms that are wanted, among those replayed; schema: acks_schema of their labels."""
+    """places: indices of the wanted algorithms among the replayed ones; schema: acks_schema of their labels."""
     n = batch.rows
     columns: list[Any] = []
     for name, ctype, dtype in EVENT_COLUMNS:

@@ -1,4 +1,4 @@
-"""Replays: batches of the core, and what it knows of a capture and its connections."""
+"""Replays: batches of the core, and its tables of a capture and its connections."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ ODDITIES = [o for i in range(lib.RW_ODDITY_COUNT) if (o := name_of(lib.rw_oddity
 LINK_TYPE_RAW = 101
 
 TABLE_CONNECTIONS = 8192
-"""Connections that are described at once."""
+"""Connections in one ConnectionTable."""
 
 
 def link_type_name(number: int) -> str:
-    """The core's name of a link type; one that it does not decode is called by its number."""
+    """The core's name of a link type; the number where the core does not decode it."""
     return name_of(lib.rw_link_type_name, number) or f"link_type_{number}"
 
 
 @dataclass
 class Summary:
-    """decoded_by: link types that the core did not decode itself, and what did.
+    """decoded_by: link types that the core did not decode itself -> the program that did.
 
-    quality: of the capture. connection_quality: how many of its connections, and of their bytes, have which verdict.
+    quality: of the capture. connection_quality: how many connections, and how many bytes, have each verdict.
     """
 
     packets: int
@@ -218,7 +218,7 @@ class Replay:
     ) -> Iterator[Step]:
         """Draws the rest of the replay for the steps alone; it was opened with transitions=True.
 
-        connection: only of this one. report: told how much is done, 0 to 1, also while there are none.
+        connection: only the steps of this one. report: called with the progress, 0 to 1, also while there are no steps.
         """
         for batch in self._draw():
             for i in range(batch.transitions):
@@ -237,7 +237,7 @@ class Replay:
         return min(done[0] / total[0], 1.0) if total[0] else 0.0
 
     def run(self, report: Callable[[float], None] = lambda done: None) -> None:
-        """Draws what is left, for the summary and the connections alone. report: told how much is done, 0 to 1."""
+        """Draws the rest for the summary and the connections alone. report: called with the progress, 0 to 1."""
         for _ in self._draw():
             report(self.progress())
         report(1)
@@ -317,16 +317,16 @@ class Replay:
         return found
 
     def connections(self) -> list[Connection]:
-        """In the order of their first packet. Before the replay has ended: who they are, without metrics."""
+        """In the order of their first packet. Before the replay has ended they have endpoints but no metrics."""
         return list(self.each_connection())
 
     def each_connection(self) -> Iterator[Connection]:
-        """The same, one by one."""
+        """The connections, one by one."""
         for table in self.tables():
             yield from table.objects()
 
     def tables(self) -> Iterator[ConnectionTable]:
-        """The same, as columns over some thousands of connections at once."""
+        """The connections as columns, some thousands at once."""
         from rewindow.findings.tables import ConnectionTable, rows_of
 
         candidates = {c.name: k for k, c in enumerate(self.choices) if c.name in SENDER_CANDIDATES and not c.options}
@@ -347,19 +347,19 @@ class Replay:
         return rows_of("rw_window_row", fill, count)
 
     def windows(self, labels: Sequence[str]) -> Iterator[Window]:
-        """Of each subflow that has rows, in the order of connections; labels: of the algorithms asked for."""
+        """Windows of each subflow that has rows, in the order of connections, under the algorithms of these labels."""
         if not labels:
             return
         for table in self.tables():
             yield from table.windows(self.window_rows(table, labels))
 
     def window_rows(self, table: ConnectionTable, labels: Sequence[str]) -> dict[str, Any]:
-        """Of each algorithm, by its label: rw_window_row of the table's subflows."""
+        """Label of the algorithm -> rw_window_row of the table's subflows."""
         places = {c.label: k for k, c in enumerate(self.choices)}
         return {label: self._window_rows(places[label], table.first_subflow, table.subflow_count) for label in labels}
 
     def violations(self) -> Iterator[Violation]:
-        """Of the connections on which a controller took a step that its specification does not allow."""
+        """The connections on which a controller took a step that its specification does not allow."""
         for first in range(0, lib.rw_replay_connections(self._handle), TABLE_CONNECTIONS):
             of_choices = self._violation_rows(first)
             if not of_choices:
@@ -378,7 +378,7 @@ class Replay:
                         )
 
     def _violation_rows(self, first: int) -> list[Any]:
-        """Of each choice, rw_violation_row of the connections from the `first` on."""
+        """For each choice, rw_violation_row of the connections from `first` on."""
         from rewindow.findings.tables import rows_of
 
         found = []
@@ -388,14 +388,14 @@ class Replay:
         return found
 
     def violation_counts(self, table: ConnectionTable) -> Any:
-        """How many steps of each connection of the table are not allowed: an array."""
+        """An array: the number of steps that are not allowed, for each connection of the table."""
         import numpy as np
 
         rows = self._violation_rows(table.first_connection)
         return sum((r["count"] for r in rows), np.zeros(len(table), np.uint64))
 
     def monitored_steps(self, table: ConnectionTable) -> Any:
-        """How many steps of each connection of the table the monitor has checked: an array."""
+        """An array: the number of steps that the monitor checked, for each connection of the table."""
         import numpy as np
 
         places = range(table.first_connection, table.first_connection + len(table))

@@ -1,4 +1,4 @@
-"""What `rewindow analyze` prints: JSON, and tables."""
+"""The output of `rewindow analyze`: JSON, and tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_analysis(
     windows: Iterable[Window],
     violations: Iterable[Violation],
 ) -> None:
-    """What `rewindow analyze --json` prints, some connections after the others: a capture may have a million."""
+    """Writes the JSON document in parts, some connections at a time, because a capture may have a million."""
     from rewindow.reports import json_rows
 
     def write(text: str) -> None:
@@ -64,7 +64,7 @@ def quality_text(quality: Quality) -> str:
 
 
 def _connection_quality(summary: Summary) -> str:
-    """How many connections, and how much of their bytes, have each verdict; empty without connections."""
+    """How many connections, and which share of the bytes, have each verdict; empty without connections."""
     found = {verdict: c for verdict, c in summary.connection_quality.items() if c["connections"]}
     sent = sum(c["bytes"] for c in found.values())
     shown = [
@@ -77,7 +77,7 @@ def _connection_quality(summary: Summary) -> str:
 def analysis_text(
     summary: Summary, tables: Iterable[ConnectionTable], tally: FairnessTally, captures: Sequence[str]
 ) -> str:
-    """Of the first connections, as many as a reader can look at. captures: the names of the files."""
+    """The tables of the first connections, as many as a reader can look at. captures: the names of the files."""
     seen_from = "vantage point unknown" if summary.vantage == "unknown" else f"seen from the {summary.vantage}"
     parts = [
         f"{summary.packets} packets, {si(summary.bytes, 'B')}, {summary.duration_s:.2f} s, "
@@ -113,13 +113,13 @@ _MEMBERS_MAX = 12
 
 
 def _short_names(captures: Sequence[str]) -> list[str]:
-    """The last parts of the paths, where these tell them apart."""
+    """The last parts of the paths if they are distinct, else the paths."""
     short = [PurePath(name).name for name in captures]
     return short if len(set(short)) == len(short) else list(captures)
 
 
 def _connection_rows(c: Connection, files: Sequence[str]) -> list[list[str]]:
-    """files: their names, for a last column; empty: without."""
+    """files: the captures' names, for a last column; empty: no such column."""
     kind = f"mptcp v{c.version}" if c.kind == "mptcp" and c.version is not None else c.kind
     rows = [
         [

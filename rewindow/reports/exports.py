@@ -36,11 +36,11 @@ REPLAY_COLUMNS = (
 )
 
 REPEATED_COLUMNS = frozenset({"connection", "subflow", "acked_bytes", "acked_segments", "sport", "dport", "set"})
-"""Columns of numbers, of which a few come again and again."""
+"""Columns of numbers with few distinct values."""
 
 
 def parquet_writer(out: str | BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
-    """For rows of a replay: numbers that hardly repeat are written as they are, for a dictionary of them is no gain."""
+    """A writer for rows of a replay. Columns whose numbers hardly repeat get no dictionary, which would only cost."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -50,7 +50,7 @@ def parquet_writer(out: str | BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
 
 @contextlib.contextmanager
 def _table_writer(out: str | BinaryIO, suffix: str, schema: pa.Schema) -> Iterator[Any]:
-    """For tables of a schema; suffix: .csv or .parquet."""
+    """A writer for tables of a schema; suffix: .csv or .parquet."""
     import pyarrow.csv as pacsv
 
     if suffix == ".csv":
@@ -63,7 +63,7 @@ def _table_writer(out: str | BinaryIO, suffix: str, schema: pa.Schema) -> Iterat
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """The schema with texts instead of codes for them."""
+    """The schema with texts instead of dictionary codes."""
     import pyarrow as pa
 
     return pa.schema([(f.name, pa.string()) if pa.types.is_dictionary(f.type) else f for f in schema])

@@ -1,4 +1,4 @@
-"""Columns as the text of JSON objects. The core writes what json.dumps would write of the same values, much faster."""
+"""Columns as the text of JSON objects. The core writes the same text as json.dumps, much faster."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _BUFFER_BYTES = 1 << 20
 
 
 def objects(columns: Columns, rows: int, parts: tuple[str, Columns, Any] | None = None) -> Iterator[memoryview]:
-    """Rows as JSON objects with a comma between two, in pieces that are valid until the next one is asked for.
+    """Rows as JSON objects, separated by commas, in pieces. Each piece is valid until the next one is requested.
 
-    parts: a last member of each object: its name, the columns of the objects in its list, and how many each list has.
+    parts: a list as last member of each object: the member's name, the columns of the list's objects, and how many
+    objects each list has.
     """
     keep: list[Any] = []
     table = _table(columns, keep, parts[0] if parts else None)
@@ -38,7 +39,7 @@ def objects(columns: Columns, rows: int, parts: tuple[str, Columns, Any] | None 
 
 
 def _table(columns: Columns, keep: list[Any], list_name: str | None = None) -> Any:
-    """An rw_text_table. keep: gets what must live as long as the table does."""
+    """An rw_text_table. keep: receives the objects that must live as long as the table."""
 
     def text(value: str) -> Any:
         keep.append(held := ffi.new("char[]", value.encode()))

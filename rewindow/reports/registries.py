@@ -11,7 +11,7 @@ from rewindow.controllers.scheduler import SchedulerInfo
 def algorithms_markdown(
     algorithms: Sequence[Algorithm], detectors: Sequence[Algorithm], schedulers: Sequence[SchedulerInfo]
 ) -> str:
-    """The page docs/algorithms.md: what is the same in all of them stands once, at its beginning."""
+    """The page docs/algorithms.md. Options that all algorithms have are described once, at its beginning."""
     shared = [o for o in algorithms[0].options if all(o in a.options for a in algorithms)]
     parts = [
         "# Algorithms",

@@ -9,8 +9,7 @@ from rewindow.reports.tables import endpoint, ms, table
 
 
 def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) -> str:
-    """What a server found in a capture: each subflow, the mean window of each replayed algorithm, and what is not as
-    specified."""
+    """The server's results: each subflow, the mean window of each replayed algorithm, and violated specifications."""
     labels = list(dict.fromkeys(r["label"] for c in connections for r in c["replays"]))
     rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", *labels]]
     for c in connections:

@@ -1,4 +1,4 @@
-"""Text tables, and quantities as people read them."""
+"""Text tables, and quantities in readable units."""
 
 from __future__ import annotations
 

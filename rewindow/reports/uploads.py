@@ -34,13 +34,13 @@ _REFUSES_THIS = (400, 408, 413, 415, 422)
 _AGAIN = (429, 503)
 """Statuses of a server that has done nothing, and will take the same request later."""
 PATIENCE_S = 120.0
-"""A server that answers so for longer has refused."""
+"""A server that is busy for longer has refused the request."""
 _RETRY_S = 1.0
-"""Where it does not say when to ask again."""
+"""The pause where the server does not say when to try again."""
 
 
 def _request(server: str, token: str, method: str, path: str, **kwargs: Any) -> tuple[int, dict[str, Any]]:
-    """Waits and asks again while the server is busy, as long as it says. Raises ServerFailed."""
+    """Sends the request again while the server is busy, after the pauses that it names. Raises ServerFailed."""
     end = time.monotonic() + PATIENCE_S
     while True:
         status, answer, wait_s = _request_once(server, token, method, path, **kwargs)
@@ -58,7 +58,7 @@ def _request_once(
     body: IO[bytes] | None = None,
     headers: dict[str, str] | None = None,
 ) -> tuple[int, dict[str, Any], float]:
-    """Status, answer, and after how many seconds it makes sense to ask again."""
+    """Status, answer, and the seconds after which to try again."""
     url = urllib.parse.urlsplit(server)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ServerFailed(f"{server}: not an http address")
@@ -68,7 +68,7 @@ def _request_once(
     if body is not None:
         body.seek(0)
     try:
-        # A server may refuse before it has read the whole body, and close: its answer is there nevertheless.
+        # A server may refuse and close before it has read the whole body; its answer can still be read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             connection.request(method, url.path.rstrip("/") + path, body=body, headers=fields)
         response = connection.getresponse()
@@ -87,7 +87,7 @@ def _decoded(status: int, answer: bytes) -> dict[str, Any]:
     try:
         return dict(json.loads(answer or b"{}"))
     except ValueError:
-        if status in _AGAIN:  # a proxy in front of the server says so in its own words
+        if status in _AGAIN:  # this may be the text of a proxy in front of the server
             return {}
         raise
 

@@ -1,6 +1,6 @@
 """The form of a scenario's file: which tables and keys there are, with their units and bounds.
 
-What each table says about others (names, routes, overlaps) is checked by the reader.
+The reader checks references between tables (names, routes, overlaps).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRANSFERS_MAX = 64
 TRAFFIC_MAX = 64
 CAPTURES_MAX = 8
 CHANGES_MAX = 10_000
-"""Of one link, those of its rate trace included."""
+"""Changes of one link, including those of its rate trace."""
 
 
 def _rate(least: int) -> Any:
@@ -57,7 +57,7 @@ Share = Annotated[float, BeforeValidator(share_of)]
 
 
 class Limit(BaseModel):
-    """Of a queue: one of the two."""
+    """The limit of a queue; one of the two fields is set."""
 
     model_config = ConfigDict(frozen=True)
     packets: int | None
@@ -117,7 +117,7 @@ Address = Annotated[Any, BeforeValidator(_address)]
 
 
 class Table(BaseModel):
-    """A table of the file. Keys are the aliases; what the model keeps has its unit in its name."""
+    """A table of the file. The aliases are the file's keys; the fields have the model's names, with units."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -195,7 +195,7 @@ class GilbertElliottTable(Table):
 
 
 def _way_of_writing(value: Any) -> str:
-    """Of a key that takes values of two kinds; such tags begin with = and are no part of a key's place."""
+    """The tag of a value whose key takes two kinds of values. The = keeps it apart from the parts of a key's place."""
     return "=table" if isinstance(value, Mapping) else "=list" if isinstance(value, list) else "=plain"
 
 
@@ -319,7 +319,7 @@ class CaptureTable(Table):
 
 
 class ScenarioTable(Table):
-    """The whole file but its links, whose two directions are read one by one."""
+    """The whole file. The reader reads the two directions of each link separately."""
 
     name: Name
     duration_ns: Annotated[int, _time(S // 10, 3600 * S)] = Field(alias="seconds")

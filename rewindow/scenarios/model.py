@@ -1,4 +1,4 @@
-"""A network with its traffic, as a simulator or real hosts run it: everything resolved, in base units, immutable.
+"""A network with its traffic, as a simulator or real hosts run it: immutable, in base units, with names resolved.
 
 Times are nanoseconds, sizes bytes, rates bits per second, shares numbers from 0 to 1. A duplex link is two
 `Direction`s, each with a queue of its own.
@@ -13,7 +13,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Interface:
-    """Of a host; names of interfaces are the host's own."""
+    """An interface of a host; its name is unique on the host."""
 
     host: str
     name: str
@@ -26,9 +26,9 @@ class Interface:
 
 @dataclass(frozen=True)
 class Host:
-    """send_buffer_bytes, receive_buffer_bytes: what the host's own tuning of buffers may reach; None: its default.
+    """send_buffer_bytes, receive_buffer_bytes: largest size that automatic tuning may reach; None: the host's default.
 
-    offload: TCP hands segments of up to 64 KB to the interface, which is where a capture sees them.
+    offload: TCP hands segments of up to 64 KB to the interface, and a capture there shows these segments.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Host:
 
 @dataclass(frozen=True)
 class DropTail:
-    """Nothing happens to a packet that finds room."""
+    """A packet that finds the queue full is dropped."""
 
 
 @dataclass(frozen=True)
 class EcnThreshold:
-    """A packet that finds so many in the queue is marked, where its sender understands ECN."""
+    """A packet that finds this many packets in the queue is marked, if its sender supports ECN."""
 
     packets: int
 
@@ -86,7 +86,7 @@ class Bernoulli:
 
 @dataclass(frozen=True)
 class GilbertElliott:
-    """Two states with a loss of their own; the state may change at each packet. It begins in the good one."""
+    """Two states with different loss shares; the state may change at each packet. The first state is the good one."""
 
     good_to_bad: float
     bad_to_good: float
@@ -96,7 +96,7 @@ class GilbertElliott:
 
 @dataclass(frozen=True)
 class Reordering:
-    """A share of the packets arrives so much later, and others pass it."""
+    """A share of the packets arrives later by the delay, and other packets overtake them."""
 
     share: float
     delay_ns: int
@@ -104,7 +104,7 @@ class Reordering:
 
 @dataclass(frozen=True)
 class Change:
-    """From a time on; None: as it was. loss replaces any model of loss by Bernoulli's."""
+    """A change from a time on; None: the value stays. loss replaces any loss model by Bernoulli's."""
 
     at_ns: int
     rate_bps: int | None = None
@@ -117,8 +117,8 @@ class Change:
 class Direction:
     """One direction of a link: loss, queue, transmission at a rate, delay.
 
-    rate_bps None: without a limit. jitter_ns: the mean of an exponential that is added to the delay; packets keep
-    their order. limit_packets, limit_bytes: what may wait beside the packet in transmission; None: no limit.
+    rate_bps None: no limit. jitter_ns: mean of an exponentially distributed addition to the delay; packets keep their
+    order. limit_packets, limit_bytes: capacity of the queue, without the packet in transmission; None: no limit.
     """
 
     link: str
@@ -140,7 +140,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class Path:
-    """Between two interfaces. links is the way from start to end; the way back passes the same links in reverse."""
+    """A path between two interfaces. links lead from start to end; links_back are the same in reverse."""
 
     name: str
     start: Interface
@@ -155,11 +155,11 @@ class Path:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A connection that the sender of data opens. Its paths start at the sender, the first one's first.
+    """A connection that the sender of data opens. Its paths start at the sender; it begins on the first one.
 
-    It writes `bytes`, or until `duration_ns` after its start, `write_bytes` at once with `pause_ns` after each write.
-    congestion_control: a name that the sender's system knows; None: its default. Buffers are those of the socket;
-    None: the host's.
+    The sender writes `bytes`, or until `duration_ns` after the start, in writes of `write_bytes` with `pause_ns` after
+    each. congestion_control: a name of the sender's system; None: its default. Buffers are the sockets'; None: the
+    hosts'.
     """
 
     name: str
@@ -180,9 +180,9 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Packets that enter a link at a rate, whatever happens to them, and leave the network behind it.
+    """Cross traffic: packets that enter a link at a rate, do not react to loss, and leave the network after the link.
 
-    on_ns, off_ns: means of exponential times in which it sends and rests; None: it sends always.
+    on_ns, off_ns: means of the exponentially distributed times in which it sends and pauses; None: it always sends.
     """
 
     link: Direction
@@ -196,7 +196,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class CapturePoint:
-    """Interfaces whose packets are written to one file, so many bytes of each."""
+    """Interfaces whose packets are written to one file, snap_bytes of each."""
 
     name: str
     interfaces: tuple[Interface, ...]
@@ -205,7 +205,7 @@ class CapturePoint:
 
 @dataclass(frozen=True)
 class Scenario:
-    """duration_ns: transfers end their writing then, at the latest. What they wrote has grace_ns more to arrive."""
+    """duration_ns: when transfers stop writing at the latest. Written data has grace_ns more to arrive."""
 
     name: str
     duration_ns: int
@@ -218,12 +218,12 @@ class Scenario:
     traffic: tuple[Traffic, ...]
     captures: tuple[CapturePoint, ...]
     files: tuple[str, ...]
-    """Names of other files beside the scenario that it reads."""
+    """Names of the files beside the scenario that it refers to."""
 
     def host(self, name: str) -> Host:
         return next(h for h in self.hosts if h.name == name)
 
     def bottlenecks(self, path: Path) -> frozenset[str]:
-        """The links of a path, from its start to its end, that have the least rate of it; none: no rate is limited."""
+        """The links with the path's smallest rate, from start to end; empty if no link has a rate."""
         rates = {link.name: link.rate_bps for link in path.links if link.rate_bps is not None}
         return frozenset(name for name, rate in rates.items() if rate == min(rates.values()))

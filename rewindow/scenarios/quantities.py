@@ -1,4 +1,4 @@
-"""Quantities as a scenario writes them: a number in the base unit, or text with a unit.
+"""Quantities in a scenario's file: a number in the base unit, or text with a unit.
 
 Rates are bits per second ("5M", "5 Mbit/s"), times seconds ("30ms"), sizes bytes ("64kB", "64KiB"), shares numbers
 from 0 to 1 or per cent ("1.5%"). Prefixes of rates and sizes are powers of 1000, those with an i powers of 1024.
@@ -14,13 +14,13 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-# Bounded, and without exponents: a short text is never a huge number.
+# Without exponents, so that a short text is never a huge number.
 _QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s?([A-Za-zµ/%]{0,8})")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is counted: its name, its units as multiples of what the model keeps, the unit of plain numbers."""
+    """A kind of quantity: its name, its units as multiples of the model's unit, the unit of plain numbers."""
 
     name: str
     units: dict[str, Fraction]
@@ -51,12 +51,12 @@ PACKETS = Kind("number of packets", {"packet": Fraction(1), "packets": Fraction(
 
 
 def mistake(expected: str) -> PydanticCustomError:
-    """Says what a value had to be; the reader of scenarios adds where it stands and what was there."""
+    """An error with the expected value; the reader of scenarios adds the place and the actual value."""
     return PydanticCustomError("scenario", "{expected}", {"expected": expected})
 
 
 def _exact(value: Any, kind: Kind) -> Fraction | None:
-    """In the unit that the model keeps; None: no quantity of this kind."""
+    """The value in the model's unit; None if it is no quantity of this kind."""
     if isinstance(value, str):
         found = _QUANTITY.fullmatch(value.strip())
         unit = kind.units.get(found[2] or kind.base) if found else None
@@ -69,7 +69,7 @@ def _exact(value: Any, kind: Kind) -> Fraction | None:
 
 
 def quantity(value: Any, kind: Kind, least: int, most: int) -> int:
-    """The nearest whole number of what the model keeps (bit/s, ns, bytes, packets), from least to most."""
+    """The nearest whole number in the model's unit (bit/s, ns, bytes, packets), from least to most."""
     exact = _exact(value, kind)
     if exact is None:
         raise mistake(f"a {kind.name}, as in {kind.example}")
@@ -79,7 +79,7 @@ def quantity(value: Any, kind: Kind, least: int, most: int) -> int:
 
 
 def shown(amount: int, kind: Kind) -> str:
-    """With the largest unit that divides it."""
+    """The amount as text, in the largest unit that divides it."""
     if amount == 0:
         return "0"
     name = max((u for u in kind.units if amount % kind.units[u] == 0), key=lambda u: (kind.units[u], -len(u)))
@@ -88,7 +88,7 @@ def shown(amount: int, kind: Kind) -> str:
 
 
 def share(value: Any) -> float:
-    """Of packets or of occasions, from 0 to 1."""
+    """A share of packets or events, from 0 to 1."""
     if isinstance(value, str) and (found := re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?)\s?%", value.strip())):
         value = float(Fraction(found[1]) / 100)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:

@@ -1,4 +1,4 @@
-"""Reads a scenario: TOML -> form -> model. Every mistake is told with its place in the file."""
+"""Reads a scenario: TOML -> form -> model. Every mistake is reported with its place in the file."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from rewindow.scenarios.quantities import RATE, TIME, quantity, shown
 SCENARIO_BYTES_MAX = 1 << 16
 TRACE_BYTES_MAX = 1 << 19
 LINE_DOTS_MAX = 100
-"""tomllib takes time and memory with the square of the parts of a dotted key, which stands in one line."""
+"""tomllib's time and memory grow with the square of the number of parts in a dotted key, which is on one line."""
 MISTAKES_MAX = 100
 LISTEN_PORT = 5001
-"""Of the first transfer; the next ones follow."""
+"""Port of the first transfer; further transfers get the next ports."""
 
 Read = Callable[[str], str]
-"""The text of a file beside the scenario; OSError or ValueError where there is none."""
+"""Returns the text of a file beside the scenario. Raises OSError or ValueError where there is none."""
 
 _Form = TypeVar("_Form", bound=BaseModel)
 
 
 def load(path: str | os.PathLike[str]) -> model.Scenario:
-    """The scenario in a file. ScenarioUnreadable names the first mistake and holds all of them."""
+    """The scenario in a file. ScenarioUnreadable's text has the first mistake, its attribute `mistakes` all of them."""
     file = FilePath(path)
     try:
         text = _text_of(file, SCENARIO_BYTES_MAX)
@@ -43,7 +43,7 @@ def load(path: str | os.PathLike[str]) -> model.Scenario:
 
 
 def parse(text: str, name: str, read: Read | None = None) -> model.Scenario:
-    """name: what mistakes are told under. read: reads files that the scenario names; None: it may name none."""
+    """name: the file's name in error messages. read: reads files that the scenario names; None: it may name none."""
     try:
         for number, line in enumerate(text.split("\n"), 1):
             if line.count(".") > LINE_DOTS_MAX:
@@ -60,7 +60,7 @@ def parse(text: str, name: str, read: Read | None = None) -> model.Scenario:
 
 
 def _text_of(file: FilePath, bytes_max: int) -> str:
-    """Of a regular file that is not too long."""
+    """The text of a regular file of at most bytes_max bytes."""
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
         if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
             raise ValueError("it is no regular file")
@@ -81,7 +81,7 @@ def _reason(error: Exception) -> str:
 
 
 def _actual(value: Any) -> str:
-    """What stands there, however long it is."""
+    """The actual value, shortened."""
     if isinstance(value, Mapping):
         return f"a table of {len(value)}"
     if isinstance(value, list):
@@ -109,7 +109,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 def _key(key: str) -> str:
-    """A key of the file as a terminal may show it."""
+    """A key of the file, safe to print on a terminal."""
     return key if _PLAIN_KEY.fullmatch(key) else ascii(key)[1:-1][:40]
 
 
@@ -155,7 +155,7 @@ def _filled(kind: type[_Form], data: Any, prefix: str, mistakes: _Mistakes) -> _
 
 
 class _Resolver:
-    """Puts objects in the place of names."""
+    """Replaces names by objects."""
 
     def __init__(self, table: form.ScenarioTable, read: Read | None, mistakes: _Mistakes) -> None:
         self.table = table
@@ -207,7 +207,7 @@ class _Resolver:
         )  # fmt: skip
 
     def _link(self, name: str, raw: dict[str, Any]) -> None:
-        """`backward` replaces what it names, a rate also the rate trace; all else holds for both directions."""
+        """`backward` replaces the values that it has, and its rate also the rate trace; others hold both ways."""
         place = f"links.{name}"
         forward = {key: value for key, value in raw.items() if key != "backward"}
         instead = raw.get("backward", {})
@@ -256,7 +256,7 @@ class _Resolver:
         return model.DropTail()
 
     def _changes(self, table: form.OneWayTable, place: str) -> Iterator[model.Change]:
-        """In order of time: those written down, or those of the rate trace."""
+        """Changes in order of time: the listed ones, or those of the rate trace."""
         times = f"after the one before and within the scenario's {shown(self.table.duration_ns, TIME)}"
         if table.rate_trace is not None and any(c.rate_bps is not None for c in table.changes):
             self.mistakes.add_text(f"{place}.rate_trace", "no changes of the rate beside it", "both")
@@ -275,7 +275,7 @@ class _Resolver:
         yield from sorted((c for changes in found for _, c in changes), key=lambda c: c.at_ns)
 
     def _trace(self, trace: list[tuple[int, int]] | str | None, place: str) -> list[tuple[int, int]]:
-        """A file has a line `time,rate` for each point; empty lines and lines that begin with # say nothing."""
+        """A file has a line `time,rate` for each point; empty lines and lines that begin with # are ignored."""
         if not isinstance(trace, str):
             return trace or []
         try:
@@ -330,7 +330,7 @@ class _Resolver:
         return self.interfaces.get(name)
 
     def _named_direction(self, place: str, name: str) -> model.Direction | None:
-        """A link's name alone is its forward direction."""
+        """A link's name without a direction means its forward direction."""
         found = self.directions.get(name if "." in name else f"{name}.forward")
         if found is None:
             known = _some(dict.fromkeys(d.link for d in self.directions.values()))
@@ -375,7 +375,7 @@ class _Resolver:
                 )  # fmt: skip
 
     def _paths_of(self, place: str, table: form.TransferTable) -> tuple[model.Path, ...]:
-        """Those that it names; else all between its hosts for MPTCP, and the first one for TCP."""
+        """The paths that it names; by default all between its hosts for MPTCP, and the first one for TCP."""
         ends = {table.sender, table.receiver}
         between = [p for p in self.paths.values() if {p.start.host, p.end.host} == ends]
         if len(ends) < 2 or not between:
@@ -433,7 +433,7 @@ class _Resolver:
 
 
 def _plain(text: str) -> Any:
-    """A number where it is one."""
+    """The text as a number if it is one."""
     try:
         return float(text)
     except ValueError:
@@ -441,6 +441,6 @@ def _plain(text: str) -> Any:
 
 
 def _some(names: Any) -> str:
-    """Names to choose from, not too many."""
+    """The known names, or the first of them if there are many."""
     listed = list(names)
     return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")

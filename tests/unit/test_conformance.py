@@ -662,7 +662,7 @@ def test_command_follows_one_connection(capsys):
     assert cli.main([*command, "--connection", "1"]) == cli.DONE
     assert json.loads(capsys.readouterr().out)["connections"] == [both[1]]
     assert cli.main([*command, "--connection", "2"]) == cli.USAGE
-    assert "the capture has 2, counted from 0" in capsys.readouterr().err
+    assert "the capture has 2 connections, counted from 0" in capsys.readouterr().err
     with pytest.raises(SystemExit) as e:
         cli.main([*command, "--connection", "-1"])
     assert e.value.code == cli.USAGE

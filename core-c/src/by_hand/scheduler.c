@@ -1,4 +1,4 @@
-/* Packet schedulers, asked by hand. Names, options and numbers are checked here, so that a scheduler need not check them. */
+/* Packet schedulers, driven by hand. Names, options and numbers are checked here, so that a scheduler need not check them. */
 #include <stdlib.h>
 #include <string.h>
 

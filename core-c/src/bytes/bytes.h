@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* For what is seldom called: where it is called from, values of every packet stay in registers. */
+/* For functions that are seldom called: kept out of line, so that their callers keep the values of every packet in registers. */
 #define RW_ASIDE __attribute__((noinline))
-/* For the two loops over packets: all that they call is put into them, but for what stands aside. */
+/* For the two loops over packets: all functions that they call are inlined, except those above. */
 #define RW_FLAT __attribute__((flatten))
 
 /* 16 bytes: it is passed by value, in two registers. */
@@ -16,7 +16,7 @@ struct rw_bytes {
 	const uint8_t *at;
 	uint32_t left;
 	uint8_t swapped;    /* little-endian fields (capture files); packets are always big-endian */
-	uint8_t short_read; /* something was asked for that is not there */
+	uint8_t short_read; /* a read went past the end */
 };
 
 static inline struct rw_bytes rw_bytes_of(const uint8_t *p, size_t n)
@@ -27,7 +27,7 @@ static inline struct rw_bytes rw_bytes_of(const uint8_t *p, size_t n)
 
 static inline size_t rw_bytes_left(const struct rw_bytes *b) { return b->left; }
 
-/* Inside this file: n bytes that are there. */
+/* Inside this file: n bytes, which the caller has checked to be there. */
 static inline void rw_bytes_pass(struct rw_bytes *b, size_t n)
 {
 	b->at += n;
@@ -42,7 +42,7 @@ static inline int rw_bytes_has(struct rw_bytes *b, size_t n)
 	return 0;
 }
 
-/* n bytes that are there, and are passed over; null when they are not. Read them with rw_load_*. */
+/* Skips n bytes and returns a view of them; null when fewer are there. Read them with rw_load_*. */
 static inline const uint8_t *rw_bytes_view(struct rw_bytes *b, size_t n)
 {
 	if (!rw_bytes_has(b, n))
@@ -78,11 +78,11 @@ static inline uint64_t rw_load_u64(const uint8_t *p)
 }
 
 /*
- * Fields that lie side by side in a struct are stored at once, as a word of eight bytes: a processor that reads them back
- * together soon has to wait for each that was stored alone.
+ * Adjacent fields of a struct are stored at once, as a word of eight bytes: a processor that soon reads them back together would
+ * have to wait for fields that were stored separately.
  */
 
-/* A field of so many bytes, `at` bytes into its word. */
+/* A field of `bytes` bytes, `at` bytes into its word. */
 static inline uint64_t rw_field(uint64_t value, unsigned at, unsigned bytes)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -159,7 +159,7 @@ static inline uint64_t rw_bytes_u64(struct rw_bytes *b)
 
 static inline void rw_bytes_skip(struct rw_bytes *b, size_t n) { rw_bytes_pass(b, rw_bytes_has(b, n) ? n : b->left); }
 
-/* The next n bytes as a cursor of their own; fewer when fewer are there. */
+/* A cursor over the next n bytes, or over fewer when fewer are there. */
 static inline struct rw_bytes rw_bytes_take(struct rw_bytes *b, size_t n)
 {
 	struct rw_bytes part = *b;

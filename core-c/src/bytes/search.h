@@ -1,10 +1,10 @@
 /*
- * Binary search: where does a condition end that holds of the first places of a range, and of none behind them?
+ * Binary search in a range in which a condition holds for the first places and for none after them: finds where it ends.
  *
  *   struct rw_search s = {first, behind};
  *   while (rw_search_goes_on(&s))
  *           rw_search_answer(&s, array[rw_search_middle(&s)].end < start);
- *   // s.low: the first place of which it does not hold; `behind` if it holds of all
+ *   // s.low: the first place for which it does not hold; `behind` if it holds for all
  */
 #ifndef RW_SEARCH_H
 #define RW_SEARCH_H
@@ -17,7 +17,7 @@ struct rw_search {
 
 static inline int rw_search_goes_on(const struct rw_search *s) { return s->low < s->high; }
 
-/* The place to ask about. */
+/* The place to test. */
 static inline uint64_t rw_search_middle(const struct rw_search *s) { return s->low + (s->high - s->low) / 2; }
 
 /* holds: whether the condition holds of rw_search_middle. */

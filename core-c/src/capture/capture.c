@@ -1,4 +1,4 @@
-/* The format is told by the first bytes; pcap.c and pcapng.c read the rest. */
+/* The first bytes tell the format; pcap.c and pcapng.c read the rest. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "format.h"
 #include "rw_ways.h"
 
-/* What a file that we do not read most likely is, so that its owner knows what to do. */
+/* Names the likely format of a file that we do not read, so that its owner knows what to do. */
 static const char *foreign_format(const uint8_t *p, size_t n)
 {
 	static const struct {
@@ -84,10 +84,13 @@ void rw_capture_close(struct rw_capture *c)
 	free(c);
 }
 
-/* A record of a plain file that is whole in the buffer, with nothing odd about it: most are. 0: the format's reader tells. */
+/* The short way for most records: one of a plain pcap, whole in the buffer and without oddities. 0: another one. */
 static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 {
-	enum { HEADER = 16, PREFETCH_AHEAD = 1024 /* some records on: memory takes longer than one is worked on */ };
+	enum {
+		HEADER = 16,
+		PREFETCH_AHEAD = 1024 /* some records ahead, because memory takes longer than one record's work */
+	};
 	size_t have = c->in.filled - c->in.start;
 	const uint8_t *h = rw_input_at(&c->in);
 	if (!RW_SHORT_WAY(c->plain) || have < HEADER)
@@ -96,7 +99,7 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	uint32_t captured = __builtin_bswap32(rw_load_u32(h + 8)), wire = __builtin_bswap32(rw_load_u32(h + 12));
 	uint64_t fraction_ns = (uint64_t)fraction * c->nanoseconds_per_unit;
 	size_t length = (size_t)HEADER + captured;
-	/* Of no bytes, it may be no record. */
+	/* One without bytes may be a file header (pcap.c). */
 	if (length > have || length - HEADER - 1 >= RW_RECORD_MAX || captured > wire || fraction_ns >= 1000000000)
 		return 0;
 	__builtin_prefetch(h + PREFETCH_AHEAD);
@@ -113,7 +116,7 @@ static inline int next_plain(struct rw_capture *c, struct rw_record *record)
 	return 1;
 }
 
-/* Any other. */
+/* The long way: any record. */
 static RW_ASIDE int next_of_format(struct rw_capture *c, struct rw_record *record, rw_error *error)
 {
 	int got = c->ended ? 0 : c->next(c, record, error);
@@ -168,12 +171,12 @@ void rw_capture_find(int fd, struct rw_place *place, uint32_t places)
 	rw_capture_close(c);
 }
 
-/* Records that wait for those of other interfaces, of all files together: 40 bytes each. */
+/* Records of all files that may wait for records of other interfaces: 40 bytes each. */
 #define HELD_MAX ((uint32_t)1 << 20)
 
 struct rw_observation {
 	struct rw_capture **captures;
-	struct rw_capture *alone; /* the only one, once its first record has been handed out; else null */
+	struct rw_capture *alone; /* the only capture, after its first record was handed out; else null */
 	struct rw_record *ahead; /* each capture's next record */
 	uint8_t *has;
 	uint32_t files, last;

@@ -7,12 +7,12 @@
 #include "findings.h"
 
 struct rw_record {
-	int64_t time_ns;         /* since 1970, as the file says */
+	int64_t time_ns;         /* since 1970, by the file */
 	const uint8_t *bytes;    /* valid until the next call */
-	uint32_t captured_bytes; /* how many are there */
-	uint32_t wire_bytes;     /* how many there were */
+	uint32_t captured_bytes; /* in the file */
+	uint32_t wire_bytes;     /* on the wire */
 	uint32_t link_type;
-	uint32_t file;           /* which of the captures opened together */
+	uint32_t file;           /* index among the captures opened together */
 	uint32_t interface;      /* within its file */
 	uint64_t offset;         /* of the record in its file */
 };
@@ -20,7 +20,7 @@ struct rw_record {
 /* One open file. */
 struct rw_capture;
 
-/* Takes no ownership of fd; reads it from the start. RW_OK or the error. */
+/* Reads fd from the start; the caller still owns it. RW_OK or the error. */
 enum rw_status rw_capture_open(struct rw_capture **capture, int fd, uint32_t file, struct rw_oddity_counts *oddities,
 			       rw_error *error);
 void rw_capture_close(struct rw_capture *capture);
@@ -28,12 +28,12 @@ void rw_capture_close(struct rw_capture *capture);
 /* 1: a record; 0: the end (a file cut in the middle ends there, with an oddity); negative: an rw_status. */
 int rw_capture_next(struct rw_capture *capture, struct rw_record *record, rw_error *error);
 
-/* A place in a file. record: that stands there, or that is the last before it, from 1 on; 0: there is none. time_ns: its time. */
+/* A place in a file. record: the record there, or the last one before it, from 1 on; 0: none. time_ns: its time. */
 struct rw_place {
 	uint64_t offset, record;
 	int64_t time_ns;
 };
-/* Reads the file once more, as far as the last of the places, for the records and times of all. What cannot be read has none. */
+/* Reads the file again, up to the last of the places, and fills in their records and times; 0 where it cannot be read. */
 void rw_capture_find(int fd, struct rw_place *places, uint32_t count);
 
 /*
@@ -44,18 +44,18 @@ struct rw_observation;
 
 enum rw_status rw_observation_open(struct rw_observation **observation, const int *fds, uint32_t files,
 				   struct rw_oddity_counts *oddities, rw_error *error);
-/* For a reader that goes to the end without a pause: files that nobody else writes are mapped (input.h). */
+/* For a reader that goes to the end without a pause: maps files that nobody else writes (input.h). */
 void rw_observation_map(struct rw_observation *observation);
 void rw_observation_close(struct rw_observation *observation);
 int rw_observation_next(struct rw_observation *observation, struct rw_record *record, rw_error *error);
-/* Have all records come as they stand in one file? */
+/* Whether all records so far came in the order of one file. */
 int rw_observation_is_as_filed(const struct rw_observation *observation);
-/* Records of a file that came before one that stands before them; where the first stands. */
+/* Records of a file that moved before an earlier record of the file, and the place of the first of them. */
 struct rw_moved {
 	uint64_t records, first_offset;
 };
 struct rw_moved rw_observation_moved(const struct rw_observation *observation, uint32_t file);
-/* Bytes of all files passed so far. */
+/* Bytes of all files read so far. */
 uint64_t rw_observation_offset(const struct rw_observation *observation);
 
 #endif

@@ -43,7 +43,7 @@ rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, 
 		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "pcapng has no link type %u", link_type);
 		return RW_ERROR_BAD_VALUE;
 	}
-	struct rw_oddity_counts ignored; /* whoever surveys the capture counts them */
+	struct rw_oddity_counts ignored; /* the survey of the capture counts them */
 	memset(&ignored, 0, sizeof ignored);
 	struct rw_capture *capture;
 	rw_status status = rw_capture_open(&capture, fd, 0, &ignored, error);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define FIRST_CAPACITY ((size_t)1 << 17)
-/* Mapped at a time: what is mapped counts as this process's memory. */
+/* Mapped at a time; mapped bytes count as this process's memory. */
 #define WINDOW_BYTES ((size_t)1 << 20)
 
 int rw_input_open(struct rw_input *in, int fd)
@@ -55,11 +55,11 @@ void rw_input_map(struct rw_input *in)
 	char path[32];
 	struct stat st;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", in->fd);
-	/* A description of its own: nobody else gives the lease back. */
+	/* The file is opened again, so that nobody else can release the lease. */
 	in->lease = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (in->lease < 0)
 		return;
-	/* The signal that tells of a writer ends a process, but for those that are ignored. */
+	/* The kernel announces a writer by a signal, which would end the process; a signal that is ignored by default does not. */
 	if (fcntl(in->lease, F_SETSIG, SIGURG) || fcntl(in->lease, F_SETLEASE, F_RDLCK) || fstat(in->lease, &st)) {
 		give_lease_back(in);
 		return;
@@ -67,7 +67,7 @@ void rw_input_map(struct rw_input *in)
 	in->size = (uint64_t)st.st_size;
 }
 
-/* The window that begins with the cursor's page. 0: copy from here on. */
+/* Maps the window that begins with the cursor's page. 0: copy from here on. */
 static int map_window(struct rw_input *in, size_t n)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), place = in->offset & ~(page - 1);
@@ -116,7 +116,7 @@ size_t rw_input_fill(struct rw_input *in, size_t n)
 		in->capacity = capacity;
 	}
 	while (in->filled < n) {
-		/* Several readers share the descriptor: each knows its own place. */
+		/* Several readers share the descriptor, so each keeps its own offset. */
 		off_t place = (off_t)(in->offset + (in->filled - in->start));
 		ssize_t got = pread(in->fd, in->copied + in->filled, in->capacity - in->filled, place);
 		if (got < 0 && errno == EINTR)

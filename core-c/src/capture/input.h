@@ -1,4 +1,4 @@
-/* A window over a descriptor: asks for n contiguous bytes. */
+/* A window over a descriptor, which gives n contiguous bytes. */
 #ifndef RW_INPUT_H
 #define RW_INPUT_H
 
@@ -13,7 +13,7 @@ struct rw_input {
 	size_t capacity;
 	int fd;
 	int error; /* errno of a failed read */
-	int lease; /* a descriptor that holds one on the file, while it is read mapped; else -1 */
+	int lease; /* a descriptor with a lease on the file while it is mapped; else -1 */
 	uint64_t size;
 	void *mapped;
 	size_t mapped_bytes;
@@ -23,15 +23,15 @@ int rw_input_open(struct rw_input *in, int fd); /* 0, or an errno */
 void rw_input_close(struct rw_input *in);
 
 /*
- * From here on the file is mapped instead of copied, if nobody can change it meanwhile: a file that is cut while it is mapped
- * kills its reader. A lease (fcntl(2), F_RDLCK) is had only while nobody has the file open for writing; whoever then wants to
- * waits until rw_input_fill, which asks every megabyte, has let go of the mapping and goes on copying. The kernel lets
- * nobody wait for more than its lease-break-time (45 s): not for a reader that may pause. Where there is no lease to be had
- * (another owner's file, a network's file system) nothing changes.
+ * Maps the file from here on instead of copying it, if a lease on it is granted (fcntl(2), F_RDLCK): truncating a mapped file
+ * kills its reader. The kernel grants the lease only while nobody has the file open for writing. A process that then opens it for
+ * writing waits until rw_input_fill, which checks every megabyte, has released the mapping and copies again. It waits at most
+ * lease-break-time (45 s), so this is not for a reader that may pause. Without a lease (another owner's file, a network file
+ * system) the file is copied as before.
  */
 void rw_input_map(struct rw_input *in);
 
-/* How many bytes are there at the cursor, up to n; fewer than n means the file ends. */
+/* Returns how many bytes the window has at the cursor, up to n; fewer than n mean that the file ends. */
 size_t rw_input_fill(struct rw_input *in, size_t n);
 
 static inline const uint8_t *rw_input_at(const struct rw_input *in) { return in->buffer + in->start; }
@@ -47,7 +47,7 @@ static inline void rw_input_advance(struct rw_input *in, size_t n)
 	in->offset += n;
 }
 
-/* Passes over n bytes, also more than the buffer holds. Returns 0 when the file ends before. */
+/* Skips n bytes, even more than the buffer holds. Returns 0 when the file ends before. */
 int rw_input_skip(struct rw_input *in, uint64_t n);
 
 #endif

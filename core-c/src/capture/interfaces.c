@@ -1,14 +1,14 @@
 /*
  * Records of several interfaces of one file, in the order of their times.
  *
- * A capture of several interfaces has each interface's records in order, but among one another as their buffers were drained: later
- * by milliseconds, or by seconds. The queues of the interfaces are merged here, the earliest head first, ties as in the file. Within an
- * interface the file's order stays, whatever its times say.
+ * A capture of several interfaces has the records of each interface in order, but writes them when the interfaces' buffers are
+ * drained, milliseconds or seconds late. This file merges one queue for each interface: the earliest head first, ties in the file's
+ * order. Within an interface the file's order stays, whatever the times.
  *
- * Held are places in the file, never bytes: what has left the reader's buffer meanwhile is read again. A record waits until every
- * interface has one that waits, or until one came that is later by DISORDER_NS, or held_max records wait. A record that is
- * earlier than the latest before it by more than DISORDER_NS was not kept by a buffer: a clock was set, or two clocks differ. It
- * stays behind all that stands before it, as do all records of a section behind those of the section before.
+ * Queues hold places in the file, never bytes: bytes that have left the reader's buffer are read again. A record waits until every
+ * interface has a waiting record, until a record that is DISORDER_NS later was read, or until held_max records wait. A record that
+ * is more than DISORDER_NS earlier than the latest before it was not delayed by a buffer: a clock was set, or two clocks differ. It
+ * stays after all records before it, and the records of a section stay after those of the section before.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ struct held {
 	uint64_t offset;
 	uint32_t captured_bytes, wire_bytes;
 	uint32_t link_type, interface;
-	uint32_t next; /* of its interface; or of those that hold nothing */
-	uint8_t lead;  /* from the record's start to its bytes */
+	uint32_t next; /* the next record of its interface, or the next unused entry */
+	uint8_t lead;  /* bytes from the record's start to its packet */
 };
 
 struct queue {
@@ -45,15 +45,15 @@ struct window {
 
 struct rw_interface_sort {
 	struct held *held;
-	uint32_t room, begun, empty, count, max; /* begun: were in use; empty: the first of those that are not now */
-	struct queue *queue;                     /* of the section's interfaces */
-	uint32_t *heap;     /* queues that hold something, the earliest head first */
+	uint32_t room, begun, empty, count, max; /* begun: entries ever used; empty: the first unused entry */
+	struct queue *queue;                     /* one for each interface of the section */
+	uint32_t *heap;     /* queues that are not empty, the earliest head first */
 	uint32_t queues, heads;
-	uint32_t base; /* interfaces of the sections before */
+	uint32_t base; /* number of interfaces in the sections before */
 	int64_t newest_ns, handed_ns;
-	struct held behind; /* comes after all that is held */
+	struct held behind; /* comes after all waiting records */
 	uint8_t has_behind, begins, ended;
-	struct window window[WINDOWS + 1]; /* the last: of records that are longer than any of the others */
+	struct window window[WINDOWS + 1]; /* the last one is for records that are longer than the other windows */
 	struct rw_moved moved;
 };
 
@@ -131,7 +131,7 @@ static void sift_down(struct rw_interface_sort *s, uint32_t at)
 	s->heap[at] = queue;
 }
 
-/* Room for the queues of every interface that the section has so far. */
+/* Makes room for a queue for every interface that the section has so far. */
 static int make_queues(struct rw_interface_sort *s, uint32_t count)
 {
 	if (count <= s->queues)
@@ -184,7 +184,7 @@ static int hold(struct rw_capture *c, const struct held *h)
 	if (!make_queues(s, c->interface_count) || (place = take_place(s)) == NONE)
 		return 0;
 	struct queue *queue = &s->queue[number];
-	/* Earlier than one that stands before it, and in time to be put before that one. */
+	/* Whether it is earlier than a record before it in the file, and came in time to move before that record. */
 	if (h->time_ns < s->newest_ns && h->time_ns >= s->handed_ns &&
 	    (queue->first == NONE || h->time_ns >= s->held[queue->last].time_ns) && s->moved.records++ == 0)
 		s->moved.first_offset = h->offset;
@@ -204,14 +204,14 @@ static int hold(struct rw_capture *c, const struct held *h)
 	return 1;
 }
 
-/* Bytes of the file once more; null: they are not there any more, or cannot be read. */
+/* Reads bytes of the file again; null: the file has become shorter, or cannot be read. */
 static const uint8_t *read_again(struct rw_capture *c, const struct held *h)
 {
 	uint64_t offset = h->offset + h->lead;
 	size_t n = h->captured_bytes;
 	struct window *w = &c->sort->window[n > WINDOW_MOST ? WINDOWS : h->interface % WINDOWS];
 	if (offset < w->offset || offset + n > w->offset + w->filled) {
-		/* As far ahead as it was of use the last time: no more is read than twice what is asked for. */
+		/* Reads ahead as far as was useful the last time, so that at most twice the requested bytes are read. */
 		size_t ahead = 2 * w->used < WINDOW_LEAST  ? WINDOW_LEAST
 			       : 2 * w->used < WINDOW_MOST ? 2 * w->used
 							   : WINDOW_MOST;
@@ -257,7 +257,7 @@ static int hand_out(struct rw_capture *c, struct rw_record *record)
 	uint32_t number = s->heap[0], place = s->queue[number].first;
 	struct held *h = &s->held[place];
 	const uint8_t *bytes = bytes_of(c, h);
-	if (!bytes) { /* the file has been cut meanwhile, or cannot be read */
+	if (!bytes) { /* the file was truncated, or cannot be read */
 		s->ended = 1;
 		s->count = s->has_behind = 0;
 		if (!c->in.error)
@@ -310,7 +310,7 @@ int rw_interfaces_next(struct rw_capture *c, struct rw_record *record, rw_error 
 			s->ended = 1;
 			if (s->count)
 				continue;
-			free_tables(s); /* many files may end before the last one does */
+			free_tables(s); /* frees memory early, because many files may end before the last one */
 			return 0;
 		}
 		uint64_t bytes_at = c->in.offset - (uint64_t)(rw_input_at(&c->in) - record->bytes);

@@ -33,7 +33,7 @@ static uint32_t field(const struct rw_capture *c, const uint8_t *p)
 	return c->swapped ? __builtin_bswap32(v) : v;
 }
 
-/* How many records, of the first ones, can be: with headers of so many bytes. */
+/* How many of the first records are possible, with record headers of this many bytes. */
 static int plausible(struct rw_capture *c, size_t header)
 {
 	enum { LOOKED_AT = 3, WIRE_MAX = 1 << 20 };
@@ -52,7 +52,7 @@ static int plausible(struct rw_capture *c, size_t header)
 	return LOOKED_AT;
 }
 
-/* The length that the magic number announces, unless only another one gives records. */
+/* The length of record headers that the magic number announces, unless only another length gives possible records. */
 static uint8_t record_header(struct rw_capture *c, uint32_t magic)
 {
 	static const uint8_t plain[] = {16, 24, 20}, longer[] = {24, 28, 16};
@@ -69,7 +69,7 @@ static uint8_t record_header(struct rw_capture *c, uint32_t magic)
 }
 
 /*
- * AIX writes version 2.2 as well, with nanoseconds, and the types of interfaces of RFC 1573 where link types stand (wiretap's notes):
+ * AIX writes version 2.2, too, with nanoseconds, and with the interface types of RFC 1573 instead of link types (wiretap's notes):
  * Ethernet, Token Ring, FDDI, loopback.
  */
 static int is_of_aix(uint32_t magic, uint32_t minor, uint32_t *link_type)
@@ -83,7 +83,7 @@ static int is_of_aix(uint32_t magic, uint32_t minor, uint32_t *link_type)
 	return 0;
 }
 
-/* Reads the file header at the cursor, which is there. Returns the major version: where that is not 2, nothing else. */
+/* Reads the file header at the cursor, which the caller has checked to be there. Returns the major version; reads no more if it is not 2. */
 static uint32_t read_header(struct rw_capture *c, uint32_t *minor_version)
 {
 	const uint8_t *p = rw_input_at(&c->in);
@@ -97,13 +97,13 @@ static uint32_t read_header(struct rw_capture *c, uint32_t *minor_version)
 		return major;
 	rw_bytes_skip(&b, 12);
 	uint32_t link_type =
-	    rw_bytes_u32(&b) & 0x03ffffff; /* above: length of a frame check sequence, and whether it is known */
+	    rw_bytes_u32(&b) & 0x03ffffff; /* the bits above hold the length of a frame check sequence */
 	int of_aix = is_of_aix(magic, minor, &link_type);
 	c->swapped = (uint8_t)swapped;
 	c->interfaces[0].link_type = link_type;
 	c->nanoseconds_per_unit = magic == MAGIC_NANO || of_aix ? 1 : 1000;
 	rw_input_advance(&c->in, HEADER_BYTES);
-	/* Before 2.3 the two lengths stood the other way round, in 2.3 in either: the smaller was captured. */
+	/* Before 2.3 the two lengths are swapped, in 2.3 their order varies: the smaller one is the captured length. */
 	c->lengths_reversed = minor <= 3;
 	c->record_header_bytes = c->lengths_reversed ? 16 : record_header(c, magic);
 	c->plain = c->swapped && !c->lengths_reversed && c->record_header_bytes == 16;
@@ -131,7 +131,7 @@ enum rw_status rw_pcap_start(struct rw_capture *c, rw_error *error)
 	return RW_OK;
 }
 
-/* Two captures that were put one behind the other: a file header where a record's would say that there is nothing in it. */
+/* Two captures in one file: a file header in the place of a record header, which read as one would have no bytes. */
 static int is_second_header(struct rw_capture *c)
 {
 	static const uint8_t zone_and_accuracy[8];
@@ -172,13 +172,13 @@ static int read_record(struct rw_capture *c, struct rw_record *record)
 	if (rw_input_need(&c->in, header + captured) < header + captured)
 		return rw_capture_cut(c, RW_ODDITY_CUT_CAPTURE);
 	record->bytes = rw_input_at(&c->in) + header;
-	/* The next record's headers come while this one is worked on. */
+	/* Fetches the next record's headers during the work on this one. */
 	__builtin_prefetch(record->bytes + captured);
 	__builtin_prefetch(record->bytes + captured + 64);
 	int64_t fraction_ns = (int64_t)fraction * c->nanoseconds_per_unit;
 	if (fraction_ns >= 1000000000)
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_TIMESTAMP, c->file, c->in.offset);
-	/* A fraction of more than a second does not lead beyond what pcapng can say either: 2106. */
+	/* A fraction of more than a second is limited to 2106, the latest time of pcapng. */
 	int64_t latest_ns = (int64_t)UINT32_MAX * 1000000000 + 999999999,
 		time_ns = (int64_t)seconds * 1000000000 + fraction_ns;
 	record->time_ns = time_ns < latest_ns ? time_ns : latest_ns;

@@ -33,7 +33,7 @@ static int section_order(struct rw_capture *c)
 	return magic == 0x4d3c2b1au ? 1 : -1;
 }
 
-/* Of the section that starts at the cursor; 1 is the only one there is, and what a header that is cut is taken for. */
+/* The major version of the section that starts at the cursor. 1 is the only one; a header that is cut counts as 1. */
 static uint32_t section_version(struct rw_capture *c, int swapped)
 {
 	if (rw_input_need(&c->in, 14) < 14)
@@ -70,7 +70,7 @@ static uint64_t units_per_second(uint8_t resolution)
 	return units;
 }
 
-/* The next option of a block. 0: there are no more. -1: its length is longer than the block. */
+/* The next option of a block. 0: no more. -1: it is longer than the block. */
 static int next_option(struct rw_bytes *b, uint16_t *code, struct rw_bytes *value)
 {
 	if (rw_bytes_left(b) < 4)
@@ -100,10 +100,10 @@ static void read_interface_options(struct rw_capture *c, struct rw_bytes b, stru
 		rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
 }
 
-/* total: that an interface has dropped so far, by what one kind of block says of it; what was told before is part of it. */
+/* total: the packets that an interface has dropped so far, by one kind of block. It includes earlier reports. */
 static void tell_dropped(struct rw_capture *c, struct rw_interface *interface, uint64_t total)
 {
-	/* Numbers that no capture reaches do not wrap the sum, however many there are. */
+	/* Limits forged numbers, so that their sum does not wrap. */
 	const uint64_t most = (uint64_t)1 << 48;
 	if (total > most)
 		total = most;
@@ -116,7 +116,7 @@ static void tell_dropped(struct rw_capture *c, struct rw_interface *interface, u
 	interface->dropped = total;
 }
 
-/* Since the interface was opened: once, at the end as a rule. */
+/* Drops since the interface was opened, usually reported once at the end. */
 static void read_statistics(struct rw_capture *c, struct rw_bytes b)
 {
 	enum { DROPPED_BY_INTERFACE = 5, DROPPED_BY_SYSTEM = 7 };
@@ -135,7 +135,7 @@ static void read_statistics(struct rw_capture *c, struct rw_bytes b)
 		tell_dropped(c, &c->interfaces[index], total);
 }
 
-/* Since the packet before: in an option of its block. */
+/* Drops since the packet before, in an option of the packet's block. */
 static uint32_t dropped_before(struct rw_bytes options)
 {
 	enum { DROP_COUNT = 4 };
@@ -178,7 +178,7 @@ static int64_t time_of(struct rw_capture *c, const struct rw_interface *interfac
 {
 	uint64_t per_s = interface->units_per_s;
 	uint64_t seconds = per_s ? units / per_s : UINT64_MAX;
-	/* What pcap can say: 1970 to 2106. Differences of two times then always fit. */
+	/* The range of pcap, 1970 to 2106, so that differences of two times always fit. */
 	int64_t latest = UINT32_MAX;
 	if (seconds > UINT32_MAX || interface->offset_s > latest || interface->offset_s < -latest ||
 	    (int64_t)seconds + interface->offset_s < 0 || (int64_t)seconds + interface->offset_s > latest) {
@@ -199,7 +199,7 @@ static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, s
 		captured = wire;
 		if (c->interface_count && c->interfaces[0].snap_bytes && c->interfaces[0].snap_bytes < captured)
 			captured = c->interfaces[0].snap_bytes;
-		if (captured > rw_bytes_left(&b)) { /* less than the interface's snap length leaves */
+		if (captured > rw_bytes_left(&b)) { /* the block has fewer bytes than it says */
 			rw_oddity_add(c->oddities, RW_ODDITY_BAD_BLOCK, c->file, c->in.offset);
 			captured = (uint32_t)rw_bytes_left(&b);
 		}
@@ -252,7 +252,7 @@ static int read_packet(struct rw_capture *c, uint32_t type, struct rw_bytes b, s
 	return 1;
 }
 
-/* A length that stands so many bytes from the cursor on, which are there. */
+/* A length at this offset from the cursor; the caller has checked that it is there. */
 static uint32_t length_at(struct rw_capture *c, uint32_t at)
 {
 	struct rw_bytes b = rw_bytes_of(rw_input_at(&c->in) + at, 4);

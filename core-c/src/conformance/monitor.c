@@ -8,7 +8,7 @@
 
 #include "snapshot.h"
 
-/* What a window may be off by: four units of Q16, and a share of what it stepped (tests/unit/test_controllers.py). */
+/* Tolerance of a window: four units of Q16, and a share of its step (tests/unit/test_controllers.py). */
 #define ABSOLUTE (1.0 / 16384)
 #define RELATIVE (1.0 / 2000)
 /* A comparison of rates, which are rounded. */
@@ -83,7 +83,7 @@ static double static_ssthresh(const struct step *s)
 	return fmax(floor(65535.0 * 65536 / (s->c->mss_bytes ? s->c->mss_bytes : 1460)) / 65536, 2);
 }
 
-/* con_ssth: what was set, or the estimate of the path of the smallest RTT, or the largest, or 65535 bytes. */
+/* con_ssth: the option's value, or the estimate of the path with the smallest RTT, or the largest, or 65535 bytes. */
 static double con_ssthresh(const struct step *s, const struct rw_snapshot *l)
 {
 	if (l->con_ssthresh_q16)
@@ -111,7 +111,7 @@ static double own_ssthresh(const struct step *s, const struct rw_snapshot *l)
 	return fmax(static_ssthresh(s), con_ssthresh(s, l));
 }
 
-/* sum w_k / R_k as a window at the smallest RTT, and how far it may be off: nothing is rounded where RTTs are alike. */
+/* sum w_k / R_k as a window at the smallest RTT, and its tolerance: equal RTTs are not rounded. */
 static double coupled_rate(const struct rw_snapshot *l, double *off)
 {
 	double sum = 0, least = coupled_rtt_min(l);
@@ -127,7 +127,7 @@ static double coupled_rate(const struct rw_snapshot *l, double *off)
 	return sum;
 }
 
-/* The sums of the rates that avoid congestion together: of all subflows, or of one final set. */
+/* The sums over the subflows that are coupled in congestion avoidance: all, or those of one final set. */
 struct sums {
 	double rate, quad, best, own_rho;
 	uint32_t paths;
@@ -165,14 +165,14 @@ static struct sums sum_up(const struct step *s, double w, int sets, double (*wei
 	return t;
 }
 
-/* As it is after the step: deliveries have stepped it before the window transitions. */
+/* beta after the step, because the controller updates it before the window. */
 static double beta(const struct step *s, uint32_t path)
 {
 	return fmax((double)s->after->path[path].beta_q32 / 4294967296.0,
 		    segments((uint64_t)option(s, s->at->beta_floor)));
 }
 
-/* What congestion avoidance adds for one segment: with w after slow start. */
+/* The growth in congestion avoidance for one segment, at the window w after slow start. */
 static double avoidance(const struct step *s, double w)
 {
 	uint32_t r = s->transition->path;
@@ -205,13 +205,13 @@ static int near(double found, double expected, double change)
 
 static double limited(double w) { return fmin(w, (double)RW_CWND_MAX_Q16 / 65536); }
 
-/* What an ACK that begins with w leaves of the window: slow start up to the threshold, avoidance with what is left of it. */
+/* The window after an ACK at the window w: slow start up to the threshold, then avoidance with the remaining segments. */
 static void check_ordinary_growth(struct step *s)
 {
 	const rw_transition_path *p = &s->before->path[s->transition->path], *q = &s->after->path[s->transition->path];
 	double w = segments(p->cwnd_q16), n = s->transition->acked_segments, fast = 0;
 	if (option(s, s->at->aca_period))
-		return; /* its step was worked out from windows before these */
+		return; /* its step was computed from windows before these */
 	if (p->cwnd_q16 < q->ssthresh_q16)
 		fast = is_set(q->ssthresh_q16) ? fmin(n, segments(q->ssthresh_q16) - w) : n;
 	else
@@ -250,7 +250,7 @@ static void check_ordinary_ack(struct step *s)
 		require(s, rate - off <= con, RW_CHECK_GROWS_WHILE_BELOW);
 }
 
-/* Only this subflow leaves; the connection does with the last one. */
+/* Only this subflow leaves; the connection leaves with the last one. */
 static void check_left_alone(struct step *s)
 {
 	const struct rw_snapshot *b = s->before, *a = s->after;
@@ -265,7 +265,7 @@ static void check_coupled_ack(struct step *s)
 	const rw_transition_path *p = &b->path[s->transition->path], *q = &a->path[s->transition->path];
 	double con = con_ssthresh(s, b), off, rate = coupled_rate(b, &off), n = s->transition->acked_segments;
 	double grown = segments(q->cwnd_q16) - segments(p->cwnd_q16);
-	/* An estimate is taken over with this ACK. */
+	/* The subflow takes over an estimate with this ACK. */
 	double own = option(s, s->at->ssthresh) ? own_ssthresh(s, b) : segments(p->ssthresh_q16);
 	int passed = segments(p->cwnd_q16) > own;
 	if (!a->initial_ss && (!passed || rate - off > con || q->ssthresh_q16 == p->cwnd_q16)) {
@@ -295,14 +295,14 @@ static void check_coupled_ack(struct step *s)
 	    RW_CHECK_GROWS_BY_ALPHA);
 }
 
-/* "Same packet loss rate": peaks of the flight within a factor, once every subflow has had a reduction. */
+/* "Same packet loss rate": the largest flights differ by less than a factor, and every subflow has had a reduction. */
 static int same_loss_rate(const struct step *s, uint32_t own, int sets, int *edge)
 {
 	double least = 0, most = 0, ratio = segments((uint64_t)option(s, s->at->same_loss_ratio));
 	for (uint32_t i = 0; i < s->before->paths; i++) {
 		if (!together(s->before, i, own, sets))
 			continue;
-		/* The subflow that loses closes an interval with this loss. */
+		/* This loss ends an interval of its own subflow. */
 		double peak =
 		    segments(i == own ? s->after->path[i].flight_peak_q16 : s->before->path[i].flight_peak_q16);
 		if (peak == 0)
@@ -331,7 +331,8 @@ static void check_reduction(struct step *s)
 			eq8 = fmax(eq8, d);
 		if (same)
 			d = eq8;
-		edge |= option(s, s->at->p_est) != 0; /* loss intervals are not in the snapshot: either rule */
+		edge |= option(s, s->at->p_est) !=
+			0; /* loss intervals are not in the snapshot, so either rule is allowed */
 		other = edge ? (same ? w / 2 : eq8) : d;
 	}
 	if (is_control(s, "sbcc") && in_final_set(p) &&
@@ -355,7 +356,7 @@ static double weighted(const struct step *s, const struct rw_snapshot *l, uint32
 	return option(s, s->at->join_weighted) && rtt > 0 && least > 0 ? w * least / rtt : w;
 }
 
-/* ln alpha' = ln alpha ln(con/after) / ln(con/before), and how far the integers may be off. */
+/* ln alpha' = ln alpha ln(con/after) / ln(con/before), within the tolerance of the integers. */
 static int rescaled(const struct step *s, double before, double after, double con, double most)
 {
 	double found = (double)s->after->alpha_q32 / 4294967296.0, was = (double)s->before->alpha_q32 / 4294967296.0;
@@ -440,7 +441,7 @@ static void check_state(struct step *s)
 			members[p->group]++;
 		if (has_coupled_start(s)) {
 			require(s, !p->initial || a->initial_ss, RW_CHECK_INITIAL_TOGETHER);
-			/* An estimate is taken over with the subflow's next ACK. */
+			/* The subflow takes over an estimate with its next ACK. */
 			require(s, !coupled(a, i) || option(s, s->at->ssthresh) || segments(p->ssthresh_q16) >= own,
 				RW_CHECK_COUPLED_HAS_OWN_THRESHOLD);
 		}
@@ -458,7 +459,7 @@ static int is_separated(const struct step *s, uint32_t path)
 	return s->transition->kind == RW_TRANSITION_SETS && s->at->verdicts && rw_shares_with_nobody(s->after, path);
 }
 
-/* What any step may not do: only its own subflow transitions, and what has ended does not begin again. */
+/* True of every step: it changes its own subflow only, and a slow start that has ended does not begin again. */
 static void check_others(struct step *s)
 {
 	const struct rw_snapshot *b = s->before, *a = s->after;
@@ -480,7 +481,7 @@ static void check_others(struct step *s)
 			continue;
 		require(s, q->cwnd_q16 == p->cwnd_q16, RW_CHECK_OTHERS_SPARED);
 		if (is_separated(s, i)) {
-			/* Its threshold stays, or is its estimate. */
+			/* Its threshold is unchanged, or is its estimate. */
 			require(s, !q->initial, RW_CHECK_EXIT_JUSTIFIED);
 			require(s, q->ssthresh_q16 == p->ssthresh_q16 || p->estimate_q16, RW_CHECK_THRESHOLDS_SPARED);
 			separated += (uint32_t)coupled(b, i);
@@ -500,7 +501,7 @@ static void check_others(struct step *s)
 				RW_CHECK_NO_REENTRY);
 	if (s->transition->kind != RW_TRANSITION_JOIN && s->transition->kind != RW_TRANSITION_LEAVE)
 		require(s, a->alpha_q32 == b->alpha_q32, RW_CHECK_ALPHA_MOVES);
-	/* Who does not grow, join or lose leaves the connection where it is. */
+	/* A step without growth, join or loss does not change the connection. */
 	if (exits && s->transition->kind != RW_TRANSITION_ACK && s->transition->kind != RW_TRANSITION_JOIN &&
 	    s->transition->kind != RW_TRANSITION_LOSS && s->transition->kind != RW_TRANSITION_ECE &&
 	    s->transition->kind != RW_TRANSITION_TIMEOUT && separated != coupled_count(b))
@@ -549,7 +550,7 @@ uint64_t rw_monitor(const struct rw_connection *c, const struct rw_control *cont
 	return s.violated;
 }
 
-/* Which live paths are in a set, and which live paths there are: a bit for each. */
+/* The live paths in a set, and all live paths: a bit for each. */
 static uint32_t members(const struct rw_detector_snapshot *l, uint32_t set)
 {
 	uint32_t found = 0;
@@ -584,7 +585,7 @@ static void check_table(struct step *s, const struct rw_detector_snapshot *a)
 		require(s, __builtin_popcount(members(a, set)) != 1, RW_CHECK_SETS_OF_TWO);
 }
 
-/* A set is made of monitored paths at once, and goes as a whole, or by who leaves it. Final comes after judgement. */
+/* A set forms from monitored paths in one step. It dissolves as a whole, or by members that leave. Final follows judgement. */
 static void check_sets(struct step *s, const struct rw_detector_snapshot *b, const struct rw_detector_snapshot *a)
 {
 	uint8_t kind = s->transition->kind;
@@ -611,7 +612,7 @@ static void check_sets(struct step *s, const struct rw_detector_snapshot *b, con
 	}
 }
 
-/* A controller goes by the sets that its detector has found, and by no others. */
+/* A controller's sets are those that its detector has found. */
 uint64_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct rw_snapshot *after)
 {
 	struct step s = {.after = after};
@@ -623,7 +624,7 @@ uint64_t rw_monitor_told(const struct rw_detector_snapshot *known, const struct 
 	return s.violated;
 }
 
-/* What a decision comes to, from what it had seen (Algorithm 1, lines 5-22). */
+/* The result of a decision follows from the paths that it has seen (Algorithm 1, lines 5-22). */
 static void check_judged(struct step *s, const struct rw_detector_snapshot *b, const struct rw_detector_snapshot *a)
 {
 	uint32_t which = s->transition->path, monitored = members(b, 0), free_set = 0;
@@ -652,7 +653,7 @@ static void check_judged(struct step *s, const struct rw_detector_snapshot *b, c
 				RW_CHECK_JUDGED_AS_SEEN);
 }
 
-/* An event is noted by the decisions that wait, of its own path; it begins none but for that path, and ends none. */
+/* An event of a path: waiting decisions may see that path; only a decision of that path may begin; none ends. */
 static void check_noted(struct step *s, uint8_t was, uint8_t is, uint8_t seen_before, uint8_t seen)
 {
 	uint32_t path = s->transition->path, own = (uint32_t)1 << path;

@@ -23,7 +23,7 @@ static void count(struct rw_recorder *o, const struct rw_transition *transition,
 	v->count++;
 }
 
-/* A row with what every step has; null when memory is used up. */
+/* A row with the fields of every step; null: out of memory. */
 static rw_transition_row *new_row(struct rw_recorder *o, const struct rw_transition *transition, int64_t time_ns,
 				  uint64_t violated)
 {
@@ -100,7 +100,7 @@ static void stepped(struct rw_observer *observer, const struct rw_shadow *s, con
 	struct rw_snapshot *before = &o->snapshot[o->turn], *now = &o->snapshot[!o->turn];
 	uint64_t violated = 0, coupled_rtt_ns = before->path[transition->path].coupled_rtt_ns;
 	if (transition->kind == RW_TRANSITION_DELIVERED && o->places.beta < 0)
-		return; /* nothing of it is in a snapshot */
+		return; /* a snapshot does not show it */
 	if (o->monitored)
 		count_step(o);
 	/* Every other step is one of these. */

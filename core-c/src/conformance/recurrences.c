@@ -5,7 +5,7 @@
 
 /* Halves are rounded down to nanoseconds. */
 #define RTT_SLACK_NS 1.0
-/* Of beta: three quotients in Q32, each rounded down. */
+/* Tolerance of beta: three quotients in Q32, each rounded down. */
 #define BETA_SLACK (3.0 / 4294967296.0)
 /* Eq. 1 of SB-CC: beta = T/8 + 7/8 beta. */
 #define BETA_GAIN (1.0 / 8)
@@ -39,7 +39,7 @@ static int is_coupled(const struct rw_snapshot *s, uint32_t i)
 	return s->initial_ss && s->path[i].live && s->path[i].initial;
 }
 
-/* Linux keeps that much of a window as threshold: half and a quarter in whole segments, each rounded down. */
+/* Three quarters of a window, the threshold that Linux keeps: half and a quarter in whole segments, each rounded down. */
 static uint64_t three_quarters(uint64_t cwnd_q16)
 {
 	uint64_t w = cwnd_q16 >> 16;
@@ -59,7 +59,7 @@ static int all_leave(const struct check *k)
 	uint32_t coupled = 0;
 	for (uint32_t i = 0; i < k->before->paths; i++)
 		coupled += (uint32_t)is_coupled(k->before, i);
-	/* Who passes its own threshold leaves alone, with that; who leaves with all has its window as its threshold. */
+	/* A subflow that passes its own threshold leaves alone and keeps it; one that leaves with all gets its window as threshold. */
 	const rw_transition_path *p = &k->before->path[k->transition->path], *q = &k->after->path[k->transition->path];
 	if (kind == RW_TRANSITION_ACK && is_coupled(k->before, k->transition->path) && q->ssthresh_q16 != p->cwnd_q16)
 		return 0;
@@ -77,7 +77,7 @@ uint64_t rw_monitor_rtt(const struct rw_word_places *places, uint64_t before_ns,
 	return fabs((double)after_ns - expected) <= RTT_SLACK_NS ? 0 : (uint64_t)1 << RW_CHECK_COUPLED_RTT;
 }
 
-/* A subflow that joins has nothing of one that had its place before. */
+/* A subflow that joins inherits nothing from an earlier one in its place. */
 static void check_join(struct check *k)
 {
 	const rw_transition_path *p = &k->after->path[k->transition->path];
@@ -85,7 +85,7 @@ static void check_join(struct check *k)
 	require(k, k->at->coupled_rtt < 0 || p->coupled_rtt_ns == p->srtt_ns, RW_CHECK_COUPLED_RTT);
 }
 
-/* The window and the threshold from before the reduction, at least; and the place in coupled slow start. */
+/* At least the window and the threshold from before the reduction; and coupled slow start again. */
 static void check_undo(struct check *k)
 {
 	uint32_t path = k->transition->path;
@@ -138,7 +138,7 @@ static void check_machinery(struct check *k)
 	require(k, q->ssthresh_q16 == p->ssthresh_q16 && !q->initial == !p->initial, RW_CHECK_MACHINERY_SPARES);
 }
 
-/* RFC 2861: a window that was idle is halved some times, in whole segments; three quarters of it stay as threshold. */
+/* RFC 2861: an idle window is halved some times, in whole segments; the threshold is at least three quarters of it. */
 static void check_idle(struct check *k)
 {
 	const rw_transition_path *p = &k->before->path[k->transition->path], *q = &k->after->path[k->transition->path];
@@ -150,7 +150,7 @@ static void check_idle(struct check *k)
 	require(k, kept || halved, RW_CHECK_IDLE_KEEPS);
 }
 
-/* What beta of a path has to be after the step. begins: it starts anew, whatever it was. */
+/* Checks beta of a path after the step. begins: beta starts again at 1. */
 static double expected_beta(const struct check *k, uint32_t i, int *begins)
 {
 	const rw_transition_path *p = &k->before->path[i], *q = &k->after->path[i];
@@ -169,7 +169,7 @@ static double expected_beta(const struct check *k, uint32_t i, int *begins)
 	return was + BETA_GAIN * (fmin(marked / fmax(delivered, 1), 1) - was);
 }
 
-/* SB-CC eq. 1, over windows of data: from the ACK that ends one to that of what was next to be sent then. */
+/* SB-CC eq. 1, over windows of data. A window ends with the ACK of the data that was next to be sent when it began. */
 static void check_beta(struct check *k)
 {
 	const struct rw_transition *t = k->transition;
@@ -208,7 +208,7 @@ static void remember(struct check *k)
 				k->memory->path[i].left = RW_LEFT_BEFORE_ALL;
 	if (kind == RW_TRANSITION_JOIN || kind == RW_TRANSITION_LEAVE)
 		*m = (struct rw_path_memory){.known = kind == RW_TRANSITION_JOIN, .initial_q16 = q->cwnd_q16};
-	/* It began with another window; one that is smaller tells only that it began with less. */
+	/* The sender began with another window; a smaller one shows only that it began with less. */
 	if (kind == RW_TRANSITION_MACHINERY && !m->reduced && q->cwnd_q16 != p->cwnd_q16)
 		m->initial_q16 = q->cwnd_q16 > p->cwnd_q16 ? q->cwnd_q16 : 0;
 	if (kind == RW_TRANSITION_ACK)
@@ -220,7 +220,7 @@ static void remember(struct check *k)
 		m->reduced = m->reducible = 1;
 		m->left = is_coupled(k->before, path) ? RW_LEFT_ALONE : RW_LEFT_NOT;
 	}
-	/* What shares with no other is not coupled again (TCCC IV.D). */
+	/* A subflow that shares its bottleneck with no other is not coupled again (TCCC IV.D). */
 	for (uint32_t i = 0; kind == RW_TRANSITION_SETS && k->at->verdicts && i < k->after->paths; i++)
 		if (rw_shares_with_nobody(k->after, i))
 			k->memory->path[i].left = RW_LEFT_NOT;

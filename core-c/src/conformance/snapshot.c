@@ -46,7 +46,7 @@ struct rw_word_places rw_word_places_of(const struct rw_control *control)
 	    .beta_loss = option(control, "sbcc_loss"),
 	    .beta_inside_max = option(control, "beta_inside_max"),
 	};
-	/* Others have an alpha that means something else. */
+	/* Other controllers have an alpha with another meaning. */
 	p.alpha = p.initial_ss >= 0 ? word(control, "alpha") : -1;
 	return p;
 }

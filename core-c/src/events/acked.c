@@ -1,16 +1,16 @@
-/* Packets to the sender: what an ACK led to, and what it tells of the time before. */
+/* Packets to the sender: the effects of an ACK, and its evidence about the time before. */
 #include "reconstruction.h"
 #include "rw_ways.h"
 
 /* RFC 6928, segments. */
 #define INITIAL_WINDOW 10
-/* So many ACKs in turn that freed room while nothing was sent: the sender had nothing to send. */
+/* After this many ACKs in turn that freed room while nothing was sent, the sender had nothing to send. */
 #define QUIET_ACKS 3
 #define QUIET_ACKS_COUNTED 255
 
 /*
- * The echoed timestamp tells which transmission arrived (RFC 7323 4.1), in the sender's ticks, at least one. 0: its clock says
- * nothing.
+ * The round trip by the echoed timestamp, which names the transmission that arrived (RFC 7323 4.1): at least one of the sender's
+ * ticks. 0: the clock is not usable.
  */
 static uint64_t echoed_round_trip(const struct rw_tick_clock *clock, const struct rw_packet *p)
 {
@@ -26,7 +26,7 @@ static uint32_t window_bytes(const struct rw_reconstruction *r, const struct rw_
 	return (uint32_t)p->window << r->peer_scale;
 }
 
-/* What limited the sender since the ACK before. */
+/* The limit of the sender since the ACK before. */
 static uint16_t limits(const struct rw_reconstruction *r)
 {
 	const struct rw_sender *s = &r->tcp;
@@ -37,8 +37,8 @@ static uint16_t limits(const struct rw_reconstruction *r)
 }
 
 /*
- * New marks. RFC 3168: a flag, which says that some packet was marked: 1. RFC 9768 3.2.2: a count modulo 8, but not by
- * an ACK that was overtaken.
+ * The number of new marks. RFC 3168: a flag, which counts as 1. RFC 9768 3.2.2: a count modulo 8, which an overtaken ACK does not
+ * change.
  */
 static uint8_t new_marks(struct rw_reconstruction *r, const struct rw_packet *p)
 {
@@ -60,12 +60,12 @@ static void see_unseen(struct rw_reconstruction *r, int64_t now_ns, uint32_t byt
 		r->first_unseen_ns = now_ns;
 }
 
-/* The ACK covers data that the capture never showed. */
+/* The ACK covers data that is not in the capture. */
 static RW_ASIDE void see_beyond(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t bytes,
 				struct rw_oddity_counts *oddities)
 {
 	if (bytes == 1 && r->window_probe) {
-		r->bytes++; /* the window had opened meanwhile */
+		r->bytes++; /* the window has opened */
 		return;
 	}
 	see_unseen(r, p->time_ns, bytes);
@@ -73,13 +73,14 @@ static RW_ASIDE void see_beyond(struct rw_reconstruction *r, const struct rw_pac
 }
 
 /*
- * What the first ACK of a flight that shows its window tells. still_sacked: segments that are SACKed and not acknowledged, after
- * the ACK.
+ * Reports the size of a flight that shows the window, at the flight's first ACK. still_sacked: segments that are SACKed but not
+ * acknowledged after the ACK.
  */
 static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e, uint32_t delivered,
 				uint32_t still_sacked)
 {
-	int beside = r->vantage <= RW_VANTAGE_SENDER && !r->corrected; /* where it is not known, it is taken for that */
+	int beside =
+	    r->vantage <= RW_VANTAGE_SENDER && !r->corrected; /* an unknown capture point counts as the sender */
 	int more = !e->starved && e->room,
 	    all = e->whole_before && more && e->state == RW_SENDER_OPEN && still_sacked == 0;
 	uint8_t flight = r->flight;
@@ -87,7 +88,7 @@ static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e,
 	e->first_flight_is = flight;
 	if (flight == RW_FLIGHT_INITIAL && !r->handshake) {
 		e->first_flight_is = RW_FLIGHT_UNSEEN;
-		e->first_flight = (uint32_t)beside; /* its first part is not known */
+		e->first_flight = (uint32_t)beside; /* the capture lacks its first part */
 	} else if (flight == RW_FLIGHT_INITIAL) {
 		e->first_flight = r->initial;
 		if (beside && all && r->initial < INITIAL_WINDOW && e->in_flight_before == r->initial) {
@@ -96,7 +97,7 @@ static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e,
 			r->first_sequence = e->ack;
 		}
 	} else if (flight == RW_FLIGHT_SECOND && all && e->in_flight_before == r->initial + r->first_acked) {
-		/* As large as slow start allows, of whole segments, at once: the window was as small as it looked. */
+		/* It is as large as slow start allows, in whole segments and at once, so the window was as small as it looked. */
 		e->first_flight = r->initial;
 		e->first_flight_full = 1;
 	} else if (flight == RW_FLIGHT_RESTARTED && beside) {
@@ -105,7 +106,7 @@ static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e,
 	}
 }
 
-/* The event of an ACK, and what it tells of the time before. */
+/* Makes the event of an ACK, with the evidence about the time before. */
 static struct rw_event *begin_ack(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out)
 {
 	const struct rw_sender *s = &r->tcp;
@@ -140,7 +141,7 @@ static void count_advance(struct rw_reconstruction *r, int64_t now_ns)
 		r->quiet_acks++;
 }
 
-/* How many whole segments the ACK covers, where it tells a sender that nothing has happened to nothing else. 0: it is another. */
+/* For the short way: how many whole segments the ACK covers, if it has no other effect on an undisturbed sender. 0: another ACK. */
 static inline uint32_t whole_segments_acked(const struct rw_reconstruction *r, const struct rw_packet *p)
 {
 	return p->sack_count || r->accurate_ecn || p->flags & RW_TCP_ECE ? 0
@@ -159,7 +160,7 @@ static RW_ASIDE int tell_plain_rate(struct rw_reconstruction *r, struct rw_event
 	return 0;
 }
 
-/* What acked_otherwise() does with such an ACK, and no more. 0, or 1 when memory is used up. */
+/* The short way: the effects that acked_otherwise() has for such an ACK. 0, or 1: out of memory. */
 static int acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments, struct rw_events *out)
 {
 	struct rw_sender *s = &r->tcp;
@@ -202,7 +203,7 @@ static struct rw_sender_ack ack_of(const struct rw_reconstruction *r, const stru
 	return ack;
 }
 
-/* What the ACK did to the sender, as an event tells it. */
+/* The effect of the ACK on the sender, as an event. */
 static void describe_answer(struct rw_event *e, const struct rw_sender *s, const struct rw_sender_answer *answer)
 {
 	e->in_flight = rw_sender_in_flight(s);
@@ -219,7 +220,7 @@ static void describe_answer(struct rw_event *e, const struct rw_sender *s, const
 	    (uint16_t)((answer->duplicate ? RW_ACK_DUP : 0) | (answer->steps & RW_STEP_RAISE ? RW_ACK_RAISES : 0));
 }
 
-/* What the reconstruction learns from the answer. */
+/* The reconstruction learns from the ACK. */
 static void follow_answer(struct rw_reconstruction *r, const struct rw_packet *p, const struct rw_event *e,
 			  const struct rw_sender_answer *answer, struct rw_oddity_counts *oddities)
 {
@@ -237,7 +238,7 @@ static void follow_answer(struct rw_reconstruction *r, const struct rw_packet *p
 		count_advance(r, e->time_ns);
 }
 
-/* 0, or 1 when memory is used up. */
+/* 0, or 1: out of memory. */
 static RW_ASIDE int acked_otherwise(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
 				    struct rw_oddity_counts *oddities)
 {
@@ -261,7 +262,7 @@ static RW_ASIDE int acked_otherwise(struct rw_reconstruction *r, const struct rw
 		return 0;
 	if (e->una == r->first_sequence && (answer.advanced || !r->handshake))
 		see_flight(r, e, answer.delivered, answer.still_sacked);
-	/* A flag is repeated until it is answered: all that such an ACK covers counts. */
+	/* The receiver repeats the flag until it is answered, so all segments that such an ACK covers count as marked. */
 	if (marks)
 		e->marked = r->accurate_ecn && marks < answer.delivered ? marks : answer.delivered;
 	if (s->fast_retransmits != recoveries)

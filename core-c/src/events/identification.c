@@ -1,10 +1,10 @@
 /*
- * IPv4 identifications: senders number their packets one by one (most do, for each connection). Numbers that are missing behind
- * the sender are packets that were lost on the way. Those that were not first transmissions were retransmissions.
+ * IPv4 identifications: most senders number the packets of a connection one by one. Away from the sender, missing numbers are
+ * packets that were lost before the capture point. Those that were not first transmissions were retransmissions.
  */
 #include "reconstruction.h"
 
-/* More numbers at once were not lost: they were used elsewhere. */
+/* A larger gap is not loss: the numbers were used elsewhere. */
 #define MISSING_MAX 256
 
 RW_ASIDE void rw_reconstruction_identify(struct rw_reconstruction *r, struct rw_packet *p)
@@ -15,7 +15,7 @@ RW_ASIDE void rw_reconstruction_identify(struct rw_reconstruction *r, struct rw_
 	uint32_t mss = rw_reconstruction_segment_bytes(r, p);
 	uint16_t segments = p->payload_bytes > mss ? (uint16_t)((p->payload_bytes + mss - 1) / mss) : 1;
 	int16_t ahead = (int16_t)(p->identification - id->next);
-	/* In order and with nothing known to be lost, nothing was sent again: the host's other packets took the numbers. */
+	/* If data is in order and no loss is known, nothing was retransmitted: other packets of the host took the numbers. */
 	int undisturbed = r->tcp.state == RW_SENDER_OPEN && p->sequence == id->end;
 	uint32_t end = p->sequence + p->payload_bytes + !!(p->flags & RW_TCP_SYN);
 	if (!id->started || rw_seq_diff(end, id->end) > 0)
@@ -43,7 +43,7 @@ uint64_t rw_reconstruction_unseen_retransmissions(const struct rw_reconstruction
 {
 	const struct rw_identification *id = &r->identification;
 	uint64_t elsewhere = id->in_order - id->consecutive;
-	/* Random counters, and those that a host's other flows share, tell nothing. */
+	/* Random counters, and counters that a host shares among flows, are not usable. */
 	if (id->out_of_order * 20 > id->in_order || elsewhere > 4 + id->in_order / 10)
 		return 0;
 	return id->missing > id->holes ? id->missing - id->holes : 0;

@@ -1,17 +1,17 @@
-/* A reconstruction from its beginning to its end. */
+/* Opening, settling and closing a reconstruction. */
 #include "reconstruction.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Segments that may be looked at one by one, in all and for each packet: more was made for that. */
+/* Limits of segments that are visited one by one, in all and for each packet. Only an attack needs more. */
 #define WORK_FREE 20000000ull
 #define WORK_PER_PACKET 20000ull
-/* An MSS below is taken for a misread one (RFC 9293: 536 is the default). */
+/* A smaller MSS counts as misread (RFC 9293: 536 is the default). */
 #define MSS_MIN 64
-/* 1500 bytes less IPv4 and TCP; for flows whose handshake was not seen. */
+/* 1500 bytes less IPv4 and TCP headers; for flows without a captured handshake. */
 #define MSS_ETHERNET 1460
-/* RFC 9768 3.2.1: the count of CE marks that a connection begins with. */
+/* RFC 9768 3.2.1: the initial count of CE marks. */
 #define CE_COUNTER_START 5
 
 uint32_t rw_reconstruction_segment_bytes(const struct rw_reconstruction *r, const struct rw_packet *p)
@@ -28,7 +28,7 @@ void rw_reconstruction_open(struct rw_reconstruction *r, const struct rw_flow *f
 {
 	const struct rw_flow_side *source = &flow->side[flow->source], *sink = &flow->side[!flow->source];
 	int handshake = source->syn && sink->syn;
-	/* Without a handshake assume what every stack of today offers. */
+	/* Without a handshake, assume the options of current stacks. */
 	int sack = handshake ? source->sack_permitted && sink->sack_permitted : 1;
 	memset(r, 0, sizeof *r);
 	rw_sender_open(&r->tcp, sink->mss > MSS_MIN ? sink->mss : MSS_ETHERNET, sack, segments_max, budget);
@@ -86,7 +86,7 @@ struct rw_event *rw_events_add(const struct rw_reconstruction *r, struct rw_even
 {
 	struct rw_event *e = &out->event[out->count++];
 	const size_t half = sizeof *e / 2;
-	/* Twice so few bytes are a few stores; all at once would be a loop. */
+	/* Cleared in two parts, which are a few stores each; cleared at once it would be a loop. */
 	memset(e, 0, half);
 	memset((uint8_t *)e + half, 0, sizeof *e - half);
 	e->kind = kind;

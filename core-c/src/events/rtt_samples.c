@@ -1,4 +1,4 @@
-/* Quantiles of a flow's round trips: the first samples as they are, then a histogram. */
+/* Quantiles of a flow's round trips: the first samples one by one, then a histogram. */
 #include "reconstruction.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static uint64_t rtt_bucket_start_us(uint32_t bucket)
 	return (uint64_t)(32 + bucket % 32) << (octave - 5);
 }
 
-/* Lets the histogram cover one more octave. 0, or 1 when memory is used up. */
+/* Extends the histogram by one octave. 0, or 1: out of memory. */
 static RW_ASIDE int cover_octave(struct rw_rtt_samples *s, uint32_t octave)
 {
 	uint32_t first = octave < s->first_octave || !s->octaves ? octave : s->first_octave;
@@ -41,7 +41,7 @@ static RW_ASIDE int cover_octave(struct rw_rtt_samples *s, uint32_t octave)
 	return 0;
 }
 
-/* 0, or 1 when memory is used up: the sample is not counted. */
+/* 0, or 1: out of memory, and the sample is not counted. */
 static int count_sample(struct rw_rtt_samples *s, uint32_t us)
 {
 	uint32_t bucket = rtt_bucket(us), octave = bucket / RW_RTT_STEPS;
@@ -51,7 +51,7 @@ static int count_sample(struct rw_rtt_samples *s, uint32_t us)
 	return 0;
 }
 
-/* Of the early samples. 0, or 1 when memory is used up: there is no histogram then. */
+/* Makes a histogram of the early samples. 0, or 1: out of memory, and there is no histogram. */
 static RW_ASIDE int begin_histogram(struct rw_rtt_samples *s)
 {
 	for (uint32_t i = 0; i < RW_RTT_EARLY; i++)

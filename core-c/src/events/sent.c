@@ -1,21 +1,21 @@
-/* Packets of the sender: new data, retransmissions and why they left, and what of it the capture shows. */
+/* Packets of the sender: new data, retransmissions and their cause, and holes in the capture. */
 #include "reconstruction.h"
 #include "rw_ways.h"
 
 #define MS 1000000ll
-/* A hole filled so soon was reordered on the way to the capture, not retransmitted. */
+/* A hole that is filled sooner was reordered before the capture point, not retransmitted. */
 #define CAPTURE_REORDER_NS (3 * MS)
 #define GAP_SEGMENTS_FREE 4096
 /* Packets of one burst follow each other faster. */
 #define BURST_GAP_NS (MS / 20)
-/* What waits longer was not set free by the same ACK. */
+/* A packet that follows later was not released by the same ACK. */
 #define LATE_NS (2 * MS)
-/* MPTCP hands a subflow as many bytes at once before anything leaves. */
+/* MPTCP hands a subflow up to this many bytes before the first packet leaves. */
 #define SCHEDULED_MOST 65428
 #define PACED_FLIGHT_MIN 4
 #define PACED_SENDS_MIN 50
 
-/* Timers fire on ticks of the host's clock: nine tenths of one have passed when it may have fired. */
+/* Timers fire on ticks of the host's clock, so a timer may fire after nine tenths of its time. */
 static int64_t nearly(uint64_t timer_ns) { return (int64_t)timer_ns / 10 * 9; }
 
 static struct rw_transmission transmission_of(const struct rw_reconstruction *r, const struct rw_packet *p,
@@ -38,7 +38,7 @@ static void add_timeout(struct rw_reconstruction *r, int64_t now_ns, struct rw_e
 	e->in_flight = rw_sender_in_flight(&r->tcp);
 }
 
-/* RACK's reordering timer fired. What left again then was lost, whatever RACK says of it. */
+/* RACK's reordering timer fired. A segment that is retransmitted then was lost, even if RACK does not find it so. */
 static void add_recovery(struct rw_reconstruction *r, int64_t now_ns, uint32_t start, uint32_t end,
 			 struct rw_events *out)
 {
@@ -51,14 +51,14 @@ static void add_recovery(struct rw_reconstruction *r, int64_t now_ns, uint32_t s
 		rw_scoreboard_lose(&s->board, c.at);
 	if (rw_sender_enter_recovery(s))
 		e->steps = RW_STEP_RECOVERY;
-	e->delivered = 1; /* Linux reduces by one segment when the timer starts recovery */
+	e->delivered = 1; /* Linux's rate reduction counts one segment when the timer starts recovery */
 	e->steps |= RW_STEP_REDUCE;
 	e->in_flight = rw_sender_in_flight(s);
 }
 
 enum why_sent_again { BY_RECOVERY, BY_TIMEOUT, BY_PROBE, BY_REORDERING_TIMER };
 
-/* Why did data up to `end` leave again? By the time since the sender's timer was set. */
+/* Decides why data up to `end` was retransmitted, by the time since the sender's timer was set. */
 static enum why_sent_again why_sent_again(const struct rw_reconstruction *r, const struct rw_packet *p, uint32_t end)
 {
 	const struct rw_sender *s = &r->tcp;
@@ -78,8 +78,8 @@ static enum why_sent_again why_sent_again(const struct rw_reconstruction *r, con
 }
 
 /*
- * A sender in recovery sends a segment again at once. One that waits, twice in turn, until the same number has been SACKed has
- * that for its threshold, not RFC 5681's three.
+ * A sender retransmits at once when it enters recovery. If it waits twice in turn until the same number of segments was SACKed,
+ * that number is its threshold instead of RFC 5681's three.
  */
 static RW_ASIDE void learn_threshold(struct rw_reconstruction *r, const struct rw_packet *p)
 {
@@ -126,7 +126,7 @@ static int sent_again(struct rw_reconstruction *r, const struct rw_packet *p, ui
 	return 0;
 }
 
-/* Cuts the cursor's segment to what lies in [start, end), where that is less. */
+/* Cuts the cursor's segment to its part within [start, end). */
 static enum rw_scoreboard_status cut_out(struct rw_scoreboard *b, struct rw_cursor *c, uint32_t start, uint32_t end)
 {
 	enum rw_scoreboard_status status = RW_SCOREBOARD_OK;
@@ -140,18 +140,18 @@ static enum rw_scoreboard_status cut_out(struct rw_scoreboard *b, struct rw_curs
 	return status;
 }
 
-/* What a packet filled of the capture's holes: how much, up to where, and whether so soon that it was only reordered. */
+/* How much of the capture's holes a packet filled, up to where, and whether so soon that it was only reordered. */
 struct filling {
 	uint32_t bytes, end;
 	uint8_t reordered;
 };
 
-/* Below the highest byte seen: holes of the capture filled, or a retransmission. */
+/* Data below the highest byte so far: it fills holes of the capture, or is a retransmission. */
 static enum rw_scoreboard_status fill_holes(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start,
 					    uint32_t end, struct filling *filling)
 {
 	struct rw_scoreboard *b = &r->tcp.board;
-	/* A packet with a lower number than one before it, sooner than a round trip could bring a retransmission. */
+	/* A packet with a lower identification than one before it, too soon for a retransmission. */
 	int64_t reorder_ns = CAPTURE_REORDER_NS, least_ns = (int64_t)r->tcp.rtt.least_ns;
 	if (p->overtaken && least_ns > reorder_ns)
 		reorder_ns = least_ns;
@@ -176,8 +176,8 @@ static enum rw_scoreboard_status fill_holes(struct rw_reconstruction *r, const s
 }
 
 /*
- * All that one ACK sets free carries the time at which its sender began to send, however long it took to hand each
- * packet on: RACK compares such times.
+ * All packets that one ACK releases have the time at which the sender began to send, however long it took to hand them on. RACK
+ * compares these times.
  */
 static void see_burst(struct rw_reconstruction *r, const struct rw_packet *p)
 {
@@ -188,13 +188,13 @@ static void see_burst(struct rw_reconstruction *r, const struct rw_packet *p)
 		r->burst_ns = p->time_ns;
 }
 
-/* Without dividing for what most packets carry. */
+/* Avoids the division for the most frequent size. */
 static uint32_t whole_segments(uint32_t bytes, uint32_t mss) { return bytes <= mss ? bytes == mss : bytes / mss; }
 
 /*
- * Linux reduces an idle window for each buffer that it puts into an empty queue. TCP sends the first at once; MPTCP hands
- * a subflow up to SCHEDULED_MOST bytes before anything leaves, a mapping for each buffer. One that is as long as whole
- * segments allow had another one behind it; that there were more happens, and does not show.
+ * Linux reduces an idle window for each buffer that it puts into an empty queue. TCP sends the first buffer at once; MPTCP hands a
+ * subflow up to SCHEDULED_MOST bytes before the first packet leaves, with a mapping for each buffer. A mapping of the largest length
+ * in whole segments was followed by another one; more than two happen, but do not show.
  */
 static uint32_t buffers_queued(const struct rw_reconstruction *r, const struct rw_packet *p)
 {
@@ -204,8 +204,8 @@ static uint32_t buffers_queued(const struct rw_reconstruction *r, const struct r
 }
 
 /*
- * MPTCP gives a subflow data buffer by buffer, a mapping for each. One that was sent in part waits for room in the window, or
- * with less than a segment left for what is in flight (Nagle, RFC 9293 3.7.4).
+ * MPTCP gives a subflow data buffer by buffer, with a mapping for each. A buffer that was sent in part waits for room in the window;
+ * with less than a segment left it may wait for the data in flight (Nagle, RFC 9293 3.7.4).
  */
 static void see_mapping(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start)
 {
@@ -221,15 +221,15 @@ static void see_mapping(struct rw_reconstruction *r, const struct rw_packet *p, 
 
 static void see_flight(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments)
 {
-	/* Later there may be a tail loss probe among them. */
+	/* A later flight may include a tail loss probe. */
 	if (r->flight == RW_FLIGHT_INITIAL && r->handshake &&
 	    p->time_ns - r->first_data_ns <= (int64_t)r->tcp.rtt.srtt_ns)
 		r->initial += segments;
 	if (r->flight == RW_FLIGHT_SECOND && p->time_ns - r->last_ack_ns > RW_PROMPT_NS)
-		r->flight = RW_FLIGHT_NONE; /* the application sent it, not the ACK */
+		r->flight = RW_FLIGHT_NONE; /* the application released it, not the ACK */
 }
 
-/* The sender's data is outstanding up to `end`: first what the capture misses before `start`, then what it has. */
+/* Adds outstanding data up to `end`: first the part before `start`, which the capture lacks, then the captured part. */
 static enum rw_scoreboard_status append(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start,
 					uint32_t end, uint32_t *segments, uint32_t *unseen)
 {
@@ -251,8 +251,8 @@ static enum rw_scoreboard_status append(struct rw_reconstruction *r, const struc
 }
 
 /*
- * Less than a segment that fills the receiver's window to the last byte, while nothing is outstanding: a timer sent it
- * (RFC 9293 3.8.6.1), of data that had waited. The sender was not idle, and its window is not used. MPTCP sends such pieces itself.
+ * Less than a segment that fills the receiver's window to the last byte while nothing is outstanding: a timer sent waiting data
+ * (RFC 9293 3.8.6.1). The sender was not idle, and its window was not used. MPTCP also sends such pieces without a timer.
  */
 static int fills_window(const struct rw_reconstruction *r, const struct rw_packet *p, uint32_t start, uint32_t end)
 {
@@ -269,7 +269,7 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 	uint32_t gap_segments = whole_segments(gap, mss);
 	uint64_t wanted = (uint64_t)s->board.count + gap_segments + whole_segments(end - start, mss) + 2;
 	int64_t last_send_ns = s->last_send_ns;
-	/* A gap may be long, but not made of much more than was ever seen: it would cost memory that no packet paid for. */
+	/* The length of a gap is limited by the data seen so far, so that a forged number does not cost memory. */
 	int imagined = gap_segments > GAP_SEGMENTS_FREE + 4 * r->segments_seen;
 	if (imagined || wanted > s->board.segments_max || end - s->una > RW_SEQUENCE_JUMP_MAX ||
 	    rw_reconstruction_too_much_work(r)) {
@@ -295,11 +295,11 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 		r->bursts = 1;
 	uint64_t quiet = last_send_ns && rw_sender_in_flight(s) <= segments ? (uint64_t)(p->time_ns - last_send_ns) : 0;
 	int reducing = rw_sender_reducing(s);
-	r->whole = segments && end - start == segments * mss; /* so that the last one is a full one, too */
+	r->whole = segments && end - start == segments * mss; /* all are full, also the last one */
 	r->sent_since += filler ? 0 : segments + unseen;
 	r->quiet_acks = 0;
 	if (segments + unseen == 0 || (!quiet && !idle && !reducing))
-		return 0; /* no window is any different for it */
+		return 0; /* no window depends on it */
 	struct rw_event *e = rw_events_add(r, out, RW_EVENT_SEND, p->time_ns);
 	e->quiet_ns = quiet;
 	e->segments = segments + unseen;
@@ -309,7 +309,7 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 	return 0;
 }
 
-/* Beside the receiver, an RTT is the time from a timestamp value leaving to its echo arriving (RFC 7323 4.1). */
+/* Next to the receiver, a round trip is the time from sending a timestamp value to its echo (RFC 7323 4.1). */
 static void echo_sample(struct rw_reconstruction *r, const struct rw_packet *p)
 {
 	if (!r->tcp.untimed || !p->has_timestamps || !r->echo_ns)
@@ -318,10 +318,10 @@ static void echo_sample(struct rw_reconstruction *r, const struct rw_packet *p)
 	if (later == 0)
 		rw_reconstruction_rtt(r, (uint64_t)(p->time_ns - r->echo_ns));
 	if (later >= 0)
-		r->echo_ns = 0; /* taken, or passed over: the next value is followed */
+		r->echo_ns = 0; /* echoed or skipped; the next value is followed */
 }
 
-/* Data that follows neither an ACK nor other data was let go by a timer, or by the application. */
+/* Data that follows neither an ACK nor other data was released by a timer, or by the application. */
 static void see_pace(struct rw_reconstruction *r, const struct rw_packet *p)
 {
 	if (r->tcp.board.count < PACED_FLIGHT_MIN || r->tcp.state != RW_SENDER_OPEN)
@@ -338,7 +338,7 @@ int rw_reconstruction_paced(const struct rw_reconstruction *r)
 /* SYNs take a sequence number and may carry data (TCP Fast Open). Returns where that data begins. */
 static uint32_t see_syn(struct rw_reconstruction *r, const struct rw_packet *p)
 {
-	/* One without and one with ACK are sent when both sides open at once (RFC 9293 3.5): neither again. */
+	/* When both sides open at once, a side sends one SYN without and one with ACK (RFC 9293 3.5); neither is a retransmission. */
 	uint8_t kind = p->flags & RW_TCP_ACK ? 2 : 1;
 	r->tcp.retransmitted += r->syns & kind ? 1 : 0;
 	r->syns |= kind;
@@ -347,7 +347,7 @@ static uint32_t see_syn(struct rw_reconstruction *r, const struct rw_packet *p)
 	return p->sequence + 1;
 }
 
-/* A packet without data tells how far its sender has got: what the capture misses of that was lost on the way. */
+/* A packet without data shows the sender's next number. Data before it that the capture lacks was lost before the capture point. */
 static int sent_nothing(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
 			struct rw_oddity_counts *oddities)
 {
@@ -363,10 +363,10 @@ static int sent_data(struct rw_reconstruction *r, const struct rw_packet *p, uin
 		     struct rw_events *out, struct rw_oddity_counts *oddities)
 {
 	struct rw_sender *s = &r->tcp;
-	int fin = !!(p->flags & RW_TCP_FIN); /* it has a sequence number, and is no data */
+	int fin = !!(p->flags & RW_TCP_FIN); /* it takes a sequence number but is no data */
 	if (rw_seq_diff(start, s->next) < 0) {
 		uint32_t old_end = rw_seq_diff(end, s->next) < 0 ? end : s->next;
-		/* A keep-alive repeats one byte below what was acknowledged (RFC 9293 3.8.4). */
+		/* A keep-alive repeats the last acknowledged byte (RFC 9293 3.8.4). */
 		if (p->payload_bytes <= 1 && rw_seq_diff(old_end, s->una) <= 0 && !fin)
 			return 0;
 		struct filling filling;
@@ -400,7 +400,7 @@ static int sent(struct rw_reconstruction *r, const struct rw_packet *p, struct r
 	if (!r->started)
 		rw_reconstruction_start(r, start);
 	struct rw_sender *s = &r->tcp;
-	/* A byte at a closed window asks for an answer (RFC 9293 3.8.6.1): no data yet, and when it is repeated no loss. */
+	/* A byte at a closed window is a probe (RFC 9293 3.8.6.1): no data yet, and its repetition is no loss. */
 	if (p->payload_bytes == 1 && s->board.count == 0 && start == s->una && s->window_bytes == 0) {
 		r->window_probe = 1;
 		return 0;
@@ -422,8 +422,7 @@ static int sent(struct rw_reconstruction *r, const struct rw_packet *p, struct r
 }
 
 /*
- * Is it what most packets are: a segment that follows the last one, of a sender that nothing has happened to, with others
- * in flight?
+ * For the short way: whether the packet is a segment that follows the last one, of an undisturbed sender, with others in flight.
  */
 static inline int goes_on(const struct rw_reconstruction *r, const struct rw_packet *p)
 {
@@ -431,7 +430,7 @@ static inline int goes_on(const struct rw_reconstruction *r, const struct rw_pac
 	       !(p->flags & (RW_TCP_SYN | RW_TCP_FIN)) && r->steady && rw_sender_continues(&r->tcp, p->payload_bytes);
 }
 
-/* What sent() does with such a packet, and no more. */
+/* The short way: the effects that sent() has for such a packet. */
 static inline void send_next(struct rw_reconstruction *r, const struct rw_packet *p)
 {
 	uint32_t start = r->tcp.next;

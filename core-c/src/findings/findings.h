@@ -1,6 +1,6 @@
 /*
- * What every room tells about its input: an error that ends the work, and oddities that are counted while it goes on.
- * The ground room beside bytes/: it depends on nothing but the public header.
+ * Errors, which end the work, and oddities of the input, which are counted while the work continues. Every room reports them.
+ * This room depends only on the public header.
  */
 #ifndef RW_FINDINGS_H
 #define RW_FINDINGS_H
@@ -33,7 +33,7 @@ static inline void rw_oddity_add(struct rw_oddity_counts *o, enum rw_oddity whic
 void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
 		  const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* Adds to the reason a name that would have been known: "...; there are: a, b". place: 0 for the first of them. */
+/* Adds a known name to the reason: "...; there are: a, b". place: 0 for the first name. */
 void rw_error_add_name(rw_error *error, uint32_t place, const char *name);
 
 /* These set the error and return its status. */

@@ -4,13 +4,13 @@
 #include "flow.h"
 
 #define MS 1000000ll
-/* Flows of fewer packets tell nothing, and are most of all flows. */
+/* Flows with fewer packets, which are most, show nothing. */
 #define PACKETS_BEFORE 16
 /* Two clocks drift apart by less than a tick in this time. */
 #define WINDOW_NS (2000 * MS)
-/* One tick, and what a host takes to hand a packet on. */
+/* One tick, and the time in which a host hands a packet on. */
 #define LAG_NS (3 * MS)
-/* Of a hundred packets, so many have to have waited. */
+/* The percentage of packets that must have waited. */
 #define QUEUED_PERCENT 5
 #define ELAPSED_MIN_NS (100 * MS)
 
@@ -31,7 +31,7 @@ static void see_lag(struct rw_side_clock *c, const struct rw_packet *p)
 	c->last_ns = p->time_ns;
 	if (p->time_ns > c->window_end_ns)
 		begin_window(c, p);
-	/* Behind a clock that began with the first value. */
+	/* The lag behind a clock that began with the first value. */
 	int64_t lag = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, c->first_value) * RW_CLOCK_TICK_NS;
 	if (lag < c->least_ns)
 		c->least_ns = lag;
@@ -44,7 +44,7 @@ static void see_lag(struct rw_side_clock *c, const struct rw_packet *p)
 	}
 }
 
-/* The time from a value passing here to its echo: to the other side and back, whatever that side waited. */
+/* The time from capturing a value to capturing its echo: to the other side and back, with that side's delay. */
 static void see_echo(struct rw_side_clock *mine, struct rw_side_clock *other, const struct rw_packet *p)
 {
 	int32_t beyond = rw_seq_diff(p->ts_echo, other->pending_value);
@@ -52,9 +52,9 @@ static void see_echo(struct rw_side_clock *mine, struct rw_side_clock *other, co
 		uint64_t took = (uint64_t)(p->time_ns > other->pending_ns ? p->time_ns - other->pending_ns : 1);
 		if (beyond == 0 && (!other->echo_ns || took < other->echo_ns))
 			other->echo_ns = took;
-		other->pending_ns = 0; /* here, or passed over */
+		other->pending_ns = 0; /* echoed, or skipped by a later echo */
 	}
-	/* A value repeated is echoed for its first packet: only a fresh one is followed. */
+	/* A repeated value is echoed for its first packet, so only a new value is followed. */
 	if (!mine->pending_ns && p->ts_value != mine->pending_value) {
 		mine->pending_value = p->ts_value;
 		mine->pending_ns = p->time_ns;

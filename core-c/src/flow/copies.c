@@ -4,20 +4,20 @@
 
 #include "flow.h"
 
-/* 16 KiB, to stay in the nearest cache. What is overwritten, the oldest of its set, is no longer recognised. */
+/* 16 KiB, to stay in the nearest cache. An entry that is overwritten, the oldest of its set, is no longer recognised. */
 #define SETS_BITS 9
 #define SETS (1 << SETS_BITS)
 #define WAYS 4
-/* As long as a queue between two capture points may hold a frame: in units of 2^20 ns, half a second. */
+/* How long a queue between two capture points may hold a frame, in units of 2^20 ns: half a second. */
 #define UNIT_BITS 20
 #define COPY_UNITS 477u
-/* Sooner than anything is sent again: two milliseconds. */
+/* Two milliseconds: no sender retransmits sooner. */
 #define SOON_UNITS 2u
 
 typedef uint32_t ways __attribute__((vector_size(4 * WAYS)));
 
 struct set {
-	ways digest, time; /* time: wraps after weeks, which nothing is remembered for */
+	ways digest, time; /* time wraps after weeks; entries are valid for half a second */
 };
 
 struct rw_copies {
@@ -41,7 +41,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
-/* What routers leave as it is. */
+/* A digest of the fields that routers do not change. */
 static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 {
 	uint64_t which = (uint64_t)flow << 17 | (uint64_t)side << 16 | p->identification;
@@ -55,7 +55,7 @@ static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
 
 static int seen(const struct set *set, uint32_t digest, uint32_t now, uint32_t units)
 {
-	/* All at once: which it is cannot be foretold. */
+	/* Compares all ways without branches, because the branch predictor cannot guess which one matches. */
 	ways same = (ways)((set->digest == digest) & (now - set->time < units));
 	uint64_t found[sizeof same / sizeof(uint64_t)];
 	memcpy(found, &same, sizeof same);
@@ -68,7 +68,7 @@ enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const s
 	struct set *set = &c->set[whole >> (64 - SETS_BITS)];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
 	if (!fresh) {
-		/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
+		/* Without an IPv4 number or a timestamp, a retransmission equals its original. */
 		int nameless = p->identification == 0 && !p->has_timestamps;
 		if (seen(set, digest, now, nameless ? SOON_UNITS : COPY_UNITS))
 			return nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /*
- * A note is a word of 64 bits. Where a packet goes on where the last one of its side ended, that is all:
+ * A note is a word of 64 bits. For a packet that continues where the last one of its side ended, the word is the whole note:
  *
  *   bit 0      0
  *   bit 1      side
@@ -14,31 +14,36 @@
  *   40 to 51   the timestamp's value, since the side's last
  *   52 to 63   its echo
  *
- * With bit 0 set, what stands from bit 40 on is which parts follow, in the order of enum part.
+ * With bit 0 set, the bits from 40 on tell which parts follow, in the order of enum part.
  */
 enum { SLOT_BITS = 12, TIME_BITS = 26, STAMP_BITS = 12 };
 enum { AT_SIDE = 1, AT_SLOT = 2, AT_TIME = 14, AT_VALUE = 40, AT_ECHO = 52, AT_PARTS = 40 };
 enum part {
-	PART_OTHER = 1, /* no packet of a flow: time and place are all; takes no room, as the next one does not */
+	PART_OTHER = 1, /* no packet of a flow, only time and place; this part and the next one take no bytes */
 	PART_COPY = 2,
-	PART_FLOW = 4,    /* the slot was another flow's: number, 4 bytes; everything of it begins at 0 */
-	PART_TIME = 8,    /* 8: not in the word */
-	PART_STEP = 16,   /* 4: how far from the record before, when it is not as it was after its side's last */
-	PART_PLACE = 32,  /* 12: file and offset */
-	PART_COUNTS = 64, /* 8: payload, flags, window */
+	PART_FLOW = 4,    /* 4 bytes, the flow's number: the slot was another flow's, and its fields begin at 0 */
+	PART_TIME = 8,    /* 8 bytes; the time does not fit into the word */
+	PART_STEP = 16,   /* 4 bytes: offset from the record before, if it differs from the side's last one */
+	PART_PLACE = 32,  /* 12 bytes: file and offset */
+	PART_COUNTS = 64, /* 8 bytes: payload, flags, window */
 	PART_KINDS = 128, /* 8: what stands behind them */
 	PART_SEQUENCE = 256, /* 4 */
 	PART_ACK = 512,      /* 4 */
 	PART_STAMPS = 1024,  /* 8 */
-	PART_NUMBER = 2048,  /* 2: IPv4's identification */
-	PART_SACKS = 4096,   /* 8 for each */
+	PART_NUMBER = 2048,  /* 2 bytes: IPv4's identification */
+	PART_SACKS = 4096,   /* 8 bytes for each */
 	PART_MAPPING = 8192  /* 11 */
 };
 
-/* Of MPTCP's mapping: bits of its first byte. */
-enum { MAPPING_CAPABLE = 1, MAPPING_WIDE = 2, MAPPING_DATA_FIN = 4, MAPPING_PLACED = 8 /* in the subflow not at 0 */ };
+/* Bits of the first byte of an MPTCP mapping. */
+enum {
+	MAPPING_CAPABLE = 1,
+	MAPPING_WIDE = 2,
+	MAPPING_DATA_FIN = 4,
+	MAPPING_PLACED = 8 /* its place in the subflow is not 0 */
+};
 
-/* What of a packet can be foretold, as it stands there. */
+/* The predictable fields of a packet, with the layout of struct rw_packet. */
 struct foretold {
 	uint32_t sequence, ack;
 	uint64_t counts; /* payload, flags, window */
@@ -50,7 +55,7 @@ _Static_assert(offsetof(struct rw_packet, payload_bytes) == FORETOLD_AT + offset
 		   offsetof(struct rw_packet, window_scale) == FORETOLD_AT + sizeof(struct foretold),
 	       "the same places");
 
-/* No note is longer. */
+/* The longest note. */
 #define NOTE_MAX 128
 #define CHUNK_FIRST ((size_t)1 << 14)
 #define CHUNK_MOST ((size_t)1 << 20)
@@ -61,28 +66,28 @@ struct chunk {
 	uint8_t byte[];
 };
 
-/* What is expected of the next packet of one side of a flow. */
+/* The prediction of the next packet of one side of a flow. */
 struct side {
 	struct foretold next;
-	uint32_t ts_value, ts_echo; /* of its last one */
-	uint32_t ack_step;          /* from one to the next */
-	uint32_t step;              /* bytes from its last record to the one after it in the file */
+	uint32_t ts_value, ts_echo; /* of its last packet */
+	uint32_t ack_step;          /* difference from one ACK number to the next */
+	uint32_t step;              /* bytes from its last record to the next one in the file */
 	uint16_t identification, identification_step;
 	uint32_t flow;
 };
 
 struct memory {
-	struct side side[2 << SLOT_BITS]; /* of each slot two */
+	struct side side[2 << SLOT_BITS]; /* two for each slot */
 	struct side other;
 	int64_t time_ns;
 	uint64_t offset;
 	uint32_t file;
-	struct side *before; /* whose the last record was */
+	struct side *before; /* the side of the last record */
 };
 
 struct rw_journal {
 	struct chunk *first, *last;
-	uint8_t *at, *end; /* of the last chunk: where the next note goes, and where none begins any more */
+	uint8_t *at, *end; /* in the last chunk: the place of the next note, and the place from which on none begins */
 	uint64_t bytes, bytes_max, notes;
 	struct memory memory;
 };
@@ -169,7 +174,7 @@ static inline void get(const uint8_t **at, void *what, size_t n)
 	*at += n;
 }
 
-/* Writer and reader forget alike. */
+/* Writer and reader reset a slot in the same way. */
 static void take_slot(struct memory *m, uint32_t slot, uint32_t flow)
 {
 	struct side *pair = &m->side[2 * slot];
@@ -179,7 +184,7 @@ static void take_slot(struct memory *m, uint32_t slot, uint32_t flow)
 	pair[0].flow = pair[1].flow = flow;
 }
 
-/* Of all that MPTCP says, where data lies is what is asked for later (rw_coverage_add). */
+/* Of the MPTCP options, later passes need only the mapping (rw_coverage_add). */
 static int has_mapping(const struct rw_mptcp *m) { return m->seen && m->dss_mapping && m->data_length; }
 
 static void put_mapping(uint8_t **at, const struct rw_mptcp *m)
@@ -205,7 +210,7 @@ static void get_mapping(const uint8_t **at, struct rw_mptcp *m)
 	m->subflow_sequence = !!(bits & MAPPING_PLACED);
 }
 
-/* Time and place of any record. Returns the parts that say it. */
+/* Writes time and place of any record. Returns the parts that it wrote. */
 static uint32_t put_place(struct memory *m, uint8_t **at, const struct rw_packet *p)
 {
 	uint64_t elapsed = (uint64_t)p->time_ns - (uint64_t)m->time_ns, step = p->offset - m->offset;
@@ -267,14 +272,14 @@ static uint32_t put_packet(struct side *s, uint8_t **at, const struct rw_packet 
 	return parts;
 }
 
-/* What its side's next one will be compared with. */
+/* Predicts the side's next packet. */
 static void expect_after(struct side *s, const struct rw_packet *p, const struct foretold *f)
 {
 	uint32_t ack = s->next.ack - s->ack_step;
 	uint16_t identification = (uint16_t)(s->identification - s->identification_step);
 	s->next = *f;
 	if (p->sack_count)
-		s->next.kinds = 0; /* no packet's: SACKs are never foretold */
+		s->next.kinds = 0; /* equal to no packet's, because SACKs are never predicted */
 	s->next.sequence += p->payload_bytes;
 	s->ack_step = p->ack - ack;
 	s->next.ack += s->ack_step;
@@ -284,7 +289,7 @@ static void expect_after(struct side *s, const struct rw_packet *p, const struct
 	s->identification = (uint16_t)(p->identification + s->identification_step);
 }
 
-/* The same after a packet that was as expected: its steps are those of the one before. */
+/* The same after a packet that was as predicted: its steps are those of the packet before. */
 static inline void expect_next(struct side *s, uint32_t payload_bytes, uint32_t ts_value, uint32_t ts_echo)
 {
 	s->next.sequence += payload_bytes;

@@ -1,7 +1,7 @@
 /*
- * What the survey has read of each record, in as few bytes as a later pass needs: about eight for a packet that goes on
- * where its flow's last one ended. Fields are written as what they differ by from the packet before, of the same side of
- * the same flow. It is never longer than the capture, and never longer than it may be: then it is dropped.
+ * The survey's record of each packet for later passes, in few bytes: about eight for a packet that continues where its flow's last
+ * one ended. Fields are written as differences from the packet before, of the same side of the same flow. A journal is never longer
+ * than the capture; one that reaches its limit is dropped.
  */
 #ifndef RW_JOURNAL_H
 #define RW_JOURNAL_H
@@ -13,19 +13,19 @@ struct rw_journal;
 /* Null: out of memory. */
 struct rw_journal *rw_journal_open(uint64_t bytes_max);
 void rw_journal_close(struct rw_journal *journal);
-/* The next record. 0, or 1: there is no room for it, and the journal is of no use any more. */
+/* Writes the next record. 0, or 1: there is no room for it, and the journal must be dropped. */
 int rw_journal_write(struct rw_journal *journal, const struct rw_noted *noted);
 
-/* Reads from the start, once everything is written. releases: nobody reads after it, what it has passed is freed. Null: out of memory. */
+/* Reads from the start, after everything was written. releases: this is the last reader, and frees what it has read. Null: out of memory. */
 struct rw_journal_reader;
 struct rw_journal_reader *rw_journal_read(struct rw_journal *journal, int releases);
 void rw_journal_reader_close(struct rw_journal_reader *reader);
 /*
- * 1: a record; 0: the end. Writes every field of noted that a journal knows (addresses, ports, interface and what only a survey
- * asks of options it does not), and sets those of options that it does not to 0.
+ * 1: a record; 0: the end. Writes every field of noted that a journal has. It does not have addresses, ports, the interface, and
+ * the options that only a survey needs; it sets the fields of these options to 0.
  */
 int rw_journal_next(struct rw_journal_reader *reader, struct rw_noted *noted);
-/* How much has been read, of 2^16. */
+/* The share that has been read, in units of 2^-16. */
 uint32_t rw_journal_share_q16(const struct rw_journal_reader *reader);
 
 #endif

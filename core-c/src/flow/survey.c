@@ -1,4 +1,4 @@
-/* The first pass: what is to be known of each flow before its packets are replayed, and which flows belong together. */
+/* The first pass: learns the facts about each flow that its replay needs, and which flows are one connection. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ int rw_survey_open(struct rw_survey *s, uint32_t flows_max)
 }
 
 #define COPIES_MIN 3
-/* Sooner than a SYN is sent again. */
+/* No SYN is retransmitted sooner. */
 #define ANSWER_FIRST_NS 20000000ll
 
 static RW_ASIDE int make_room(struct rw_survey *s)
@@ -55,7 +55,7 @@ static RW_ASIDE void begin(struct rw_survey *s, struct rw_flow *f, const struct 
 	f->offset = p->offset;
 }
 
-/* The three bits that accurate ECN counts in. */
+/* The three bits in which accurate ECN counts. */
 static uint8_t ace_of(const struct rw_packet *p)
 {
 	return (uint8_t)(!!(p->flags & RW_TCP_AE) << 2 | !!(p->flags & RW_TCP_CWR) << 1 | !!(p->flags & RW_TCP_ECE));
@@ -63,7 +63,7 @@ static uint8_t ace_of(const struct rw_packet *p)
 
 enum rw_ecn_mode rw_flow_ecn(const struct rw_flow *f)
 {
-	/* To an accurate SYN the nonce's answer (RFC 3540) is a classic one (RFC 9768, table 2). */
+	/* The nonce's answer (RFC 3540) to an accurate SYN means classic ECN (RFC 9768, table 2). */
 	enum { CLASSIC_ANSWER = 1, NONCE_ANSWER = 5, CLASSIC_SYN = 3, ACCURATE_SYN = 7 };
 	uint8_t asked = f->side[f->initiator].syn_ecn, answered = f->side[!f->initiator].syn_ecn;
 	if (!f->handshake)
@@ -92,8 +92,8 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 			s->mss = p->mss;
 		if (!(p->flags & RW_TCP_ACK)) {
 			f->initiator = (uint8_t)side;
-			f->syn_ns = p->time_ns; /* the last one counts: it was answered */
-			/* Two interfaces, or two processors, one a little behind: the answer was captured first. */
+			f->syn_ns = p->time_ns; /* the last SYN counts, because it was answered */
+			/* With two interfaces or processors, one slightly late, the answer may be captured first. */
 			if (f->syn_ack_ns && f->side[!side].syn && !f->handshake && !f->established_ns &&
 			    p->time_ns - f->syn_ack_ns < ANSWER_FIRST_NS) {
 				f->handshake = 1;
@@ -116,7 +116,7 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 	if (m->seen & 1 << RW_MP_CAPABLE) {
 		if (p->flags & RW_TCP_SYN)
 			f->capable |= (uint8_t)(1 << side);
-		/* A client offers its highest version; the answer and what follows settle it (RFC 8684 3.1). */
+		/* A client offers its highest version; the answer and later options decide (RFC 8684 3.1). */
 		if (!f->has_version || side != f->initiator || !(p->flags & RW_TCP_SYN)) {
 			f->version = m->version;
 			f->has_version = 1;
@@ -136,7 +136,7 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 		}
 		f->backup |= m->join_backup;
 	}
-	/* Every other option is used only on a flow that is MPTCP already. */
+	/* All other options occur only on a flow that is MPTCP already. */
 	if (m->seen & ~(1u << RW_MP_CAPABLE))
 		f->data_level = 1;
 	if (m->dss_mapping && m->data_length == 0 && !m->dss_data_fin && m->seen & 1 << RW_MP_DSS)
@@ -148,11 +148,11 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 	}
 }
 
-/* The first packet of a side, and those that begin or end it. */
+/* Handles the first packet of a side, and packets that begin or end it. */
 static RW_ASIDE void see_edge(struct rw_flow_side *s, const struct rw_packet *p)
 {
 	uint32_t syn = (p->flags & RW_TCP_SYN) != 0;
-	/* A refusal or a stray ACK may come before the SYN: where the SYN says, the data begins. */
+	/* A refusal or a stray ACK may come before the SYN. The data begins at the SYN's number. */
 	if (!s->seen || (syn && s->bytes == 0)) {
 		s->seen = 1;
 		s->first_sequence = s->end = p->sequence + syn;
@@ -161,7 +161,7 @@ static RW_ASIDE void see_edge(struct rw_flow_side *s, const struct rw_packet *p)
 	s->rst |= (p->flags & RW_TCP_RST) != 0;
 }
 
-/* Returns whether it has data, all of it new: no packet before was the same. */
+/* Returns whether it has data and all of it is new. */
 static inline int see_data(struct rw_flow_side *s, const struct rw_packet *p)
 {
 	s->packets++;
@@ -172,7 +172,7 @@ static inline int see_data(struct rw_flow_side *s, const struct rw_packet *p)
 	if (p->payload_bytes > s->payload_max)
 		s->payload_max = p->payload_bytes;
 	uint32_t end = p->sequence + !!(p->flags & RW_TCP_SYN) + p->payload_bytes;
-	/* A zero-window or keep-alive probe carries a byte that was sent, or that will be. */
+	/* A zero-window or keep-alive probe carries a byte that was sent before, or will be sent. */
 	int32_t beyond = rw_seq_diff(end, s->end);
 	if (beyond <= 0)
 		return 0;
@@ -194,7 +194,7 @@ static RW_ASIDE void pass_over(struct rw_survey *s, struct rw_noted *n, uint64_t
 	s->beyond_file = p->file;
 }
 
-/* Where a packet belongs that is not its side's next one; a flow may begin with it. 0, or 1 when memory is used up. */
+/* The long way: finds the flow of any packet, which may begin one. 0, or 1: out of memory. */
 static RW_ASIDE int find_flow(struct rw_survey *s, struct rw_noted *n, const uint64_t *known, uint64_t record)
 {
 	int side = 0;
@@ -268,8 +268,8 @@ int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, const uint64_t *ha
 }
 
 /*
- * Next to a host, the answer that this host gives in the handshake takes no time: below a tenth of the whole. Where
- * the whole is under a millisecond, nothing is far away and the shorter part decides.
+ * Next to a host, that host's answer in the handshake takes less than a tenth of the whole round trip. If the whole is under a
+ * millisecond, both hosts are near, and the shorter part decides.
  */
 static uint8_t capture_point(const struct rw_flow *f)
 {
@@ -284,11 +284,11 @@ static uint8_t capture_point(const struct rw_flow *f)
 		return (uint8_t)(1 + f->initiator);
 	if (out <= all / 10)
 		return (uint8_t)(1 + !f->initiator);
-	/* Both parts are long, but the second perhaps only because its packet waited, or was not the first. */
+	/* Both parts are long, but the second one perhaps only because its packet was delayed, or was not the first. */
 	return f->established_late ? rw_clock_near(f) : 0;
 }
 
-/* Both ends are beside the capture then, the sender's too. */
+/* Then both ends are next to the capture point, also the sender. */
 static int on_one_host(const struct rw_flow *f)
 {
 	const uint8_t *a = f->address[0], *b = f->address[1];
@@ -308,7 +308,7 @@ static int by_token(const void *a, const void *b)
 	return x->flow < y->flow ? -1 : x->flow > y->flow;
 }
 
-/* The owner of a token: of those that began before the join the last, else the first. */
+/* The owner of a token: the last one that began before the join, else the first one. */
 static const struct token_owner *find_owner(const struct token_owner *owners, uint32_t count, uint32_t token,
 					    uint32_t flow)
 {
@@ -317,8 +317,7 @@ static const struct token_owner *find_owner(const struct token_owner *owners, ui
 		rw_search_answer(&first, owners[rw_search_middle(&first)].token < token);
 	if (first.low == count || owners[first.low].token != token)
 		return NULL;
-	struct rw_search later = {first.low,
-				  count}; /* the first that is of another token, or that began after the join */
+	struct rw_search later = {first.low, count}; /* the first one of another token, or that began after the join */
 	while (rw_search_goes_on(&later)) {
 		const struct token_owner *o = &owners[rw_search_middle(&later)];
 		rw_search_answer(&later, o->token == token && o->flow < flow);
@@ -330,11 +329,11 @@ static int is_mptcp(const struct rw_flow *f)
 {
 	if (f->joined || f->data_level || f->confirmed)
 		return 1;
-	/* Data without any option after both SYNs carried one: something on the path removes them (RFC 8684 3.7). */
+	/* Data without options after both SYNs had one: a middlebox removes them (RFC 8684 3.7). */
 	return f->capable == 3 && f->side[0].bytes + f->side[1].bytes == 0;
 }
 
-/* Which flow leads each flow's connection; the orientation of the joined ones relative to it. */
+/* The first flow of each flow's connection, and the orientation of joined flows relative to it. */
 struct grouping {
 	struct token_owner *owner;
 	uint32_t owners;
@@ -366,14 +365,14 @@ static void group(struct rw_survey *s, struct grouping *g)
 		g->leader[i] = i;
 		if (!f->joined || !f->has_token)
 			continue;
-		uint8_t target = (uint8_t)!f->initiator; /* the host that the token belongs to */
+		uint8_t target = (uint8_t)!f->initiator; /* the host that owns the token */
 		const struct token_owner *o = find_owner(g->owner, known, f->join_token, i);
 		if (o) {
 			g->leader[i] = o->flow;
 			g->turned[i] = target != o->side;
 		}
 	}
-	/* Joins whose connection is not in the capture: the same token is the same connection. */
+	/* Joins whose connection is not in the capture: the same token means the same connection. */
 	uint32_t orphans = 0;
 	for (uint32_t i = 0; i < s->flows; i++)
 		if (s->flow[i].joined && s->flow[i].has_token && g->leader[i] == i) {
@@ -423,14 +422,14 @@ static void describe(struct rw_survey *s, struct rw_flow_connection *c)
 	}
 }
 
-/* A frame or two that come again are the network's doing, or a retransmission's that took its number from the first. */
+/* One or two repeated frames come from the network, or from a retransmission with the number of its original. */
 static void judge_copies(struct rw_survey *s)
 {
 	for (uint32_t i = 0; i < s->flows; i++) {
 		struct rw_flow *f = &s->flow[i];
 		uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies,
 			 packets = f->side[0].packets + f->side[1].packets;
-		/* ACKs that cannot be told apart say nothing: where the rest is there twice, they are as well. */
+		/* ACKs without number or timestamp show nothing. If other frames were captured twice, these were, too. */
 		uint64_t acks = (uint64_t)f->side[0].nameless_acks + f->side[1].nameless_acks;
 		copies -= acks;
 		packets -= packets > 2 * acks ? 2 * acks : packets;
@@ -470,7 +469,7 @@ int rw_survey_finish(struct rw_survey *s)
 			s->connection[c].first_subflow = first;
 			first += s->connection[c].subflows;
 		}
-		/* The data sender of a connection, counted in the orientation of its leader. */
+		/* The data sender of a connection, in the orientation of its first flow. */
 		uint64_t (*sent)[2] = calloc(n, sizeof *sent);
 		failed = !sent;
 		for (uint32_t i = 0; !failed && i < s->flows; i++) {

@@ -1,4 +1,4 @@
-/* Four-tuples -> flow numbers: open addressing, keyed hash (a capture may be made to collide). */
+/* Four-tuples -> flow numbers: open addressing with a keyed hash, because an attacker may craft collisions. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -7,7 +7,7 @@
 #include "rw_ways.h"
 
 #define FIRST_CAPACITY 64
-/* A SYN that was late on the way comes sooner after the end. */
+/* A delayed SYN arrives sooner after the end. */
 #define SAME_ISN_NS 1000000000ll
 
 int rw_flow_index_open(struct rw_flow_index *x, uint32_t flows_max)
@@ -73,7 +73,7 @@ uint64_t rw_flow_index_hash(const struct rw_flow_index *x, const struct rw_packe
 	return hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
 }
 
-/* The slot of a packet's four-tuple, whose hash is h, or the empty one where it belongs. */
+/* The slot of a packet's four-tuple, whose hash is h, or the empty slot for it. */
 static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct rw_flow *flows,
 				    const struct rw_packet *p, uint64_t h, int *side)
 {
@@ -116,23 +116,23 @@ static RW_ASIDE int grow(struct rw_flow_index *x, const struct rw_flow *flows)
 	return 0;
 }
 
-/* Does this SYN or SYN/ACK open the four-tuple anew? The same sequence number is a retransmission. */
+/* Whether this SYN or SYN/ACK opens the four-tuple anew. One with the same sequence number is a retransmission. */
 static int used_again(const struct rw_flow *f, const struct rw_packet *p, int side)
 {
 	if (!(p->flags & RW_TCP_SYN))
 		return 0;
 	const struct rw_flow_side *from = &f->side[side], *to = &f->side[!side];
 	int finished = from->fin || from->rst || to->fin || to->rst;
-	if (from->syn && from->isn == p->sequence) /* some programs always begin with the same number */
+	if (from->syn && from->isn == p->sequence) /* some programs always use the same initial number */
 		return !(p->flags & RW_TCP_ACK) && from->fin && to->fin && p->time_ns - f->last_ns > SAME_ISN_NS;
 	if (from->syn)
 		return !(p->flags & RW_TCP_ACK) || finished;
 	if (p->flags & RW_TCP_ACK)
 		return 0; /* the answer to a SYN, seen or not */
-	return finished || !to->syn; /* else: both sides open at once */
+	return finished || !to->syn; /* otherwise both sides open at once */
 }
 
-/* Where most packets find their flow: their own direction's last one. IPv4 only; a SYN is never looked up here. */
+/* The short way for most packets: the last flow of their direction. IPv4 only, and never for a SYN. */
 static uint32_t ports_of(const struct rw_packet *p)
 {
 	uint32_t both;
@@ -147,7 +147,7 @@ static uint32_t address_of(const uint8_t *address)
 	return v;
 }
 
-/* Subflows may differ by an address alone. */
+/* Subflows may differ only by an address. */
 static struct rw_flow_recent *recent_of(struct rw_flow_index *x, const struct rw_packet *p)
 {
 	uint32_t end = address_of(p->source) + address_of(p->destination);
@@ -199,7 +199,7 @@ RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flo
 	}
 	if (before) {
 		*replaces = slot->flow;
-		memset(x->recent, 0, sizeof x->recent); /* the other direction's place names the flow before */
+		memset(x->recent, 0, sizeof x->recent); /* the other direction's entry has the flow before */
 	} else {
 		slot->used = 1;
 		slot->tag = (uint32_t)(h >> 32) >> 1;

@@ -1,6 +1,6 @@
 /*
- * The clock of a host's TCP timestamps (RFC 7323), where it counts milliseconds: when did its ticks begin, on the clock of who
- * captured? A packet leaves in the tick that it names, so the earliest packets of their ticks tell.
+ * The clock of a host's TCP timestamps (RFC 7323), where it counts milliseconds: finds when its ticks began, on the capture's
+ * clock. A packet leaves in the tick that its timestamp names, so the earliest packet of a tick bounds the tick's start.
  */
 #ifndef RW_TICK_CLOCK_H
 #define RW_TICK_CLOCK_H
@@ -10,22 +10,22 @@
 /* Clocks of two hosts drift apart by less: 100 us in a second. */
 #define RW_CLOCK_DRIFT 10000
 
-/* Value `first` began at first_ns or before. */
+/* The value `first` began at first_ns or before. */
 struct rw_tick_clock {
-	uint8_t counts, started; /* counts: kept by its owner, whether the clock counts milliseconds */
+	uint8_t counts, started; /* counts: the clock counts milliseconds; set by the owner */
 	uint32_t first, last;
 	int64_t first_ns, seen_ns;
 };
 
-/* How long after value `first` this value began. */
+/* How long after the value `first` this value began. */
 static inline int64_t rw_tick_clock_since_first_ns(const struct rw_tick_clock *c, uint32_t value)
 {
 	return (int64_t)rw_seq_diff(value, c->first) * RW_CLOCK_TICK_NS;
 }
 
 /*
- * A packet with this value was captured at time_ns and sent at latest_ns at the latest; before the clock has started, usual_ns
- * before that. Returns how far the two clocks can have drifted apart since the packet before.
+ * Takes a packet with this value that was captured at time_ns and sent at latest_ns at the latest; before the clock has started,
+ * at usual_ns before that. Returns how far the two clocks may have drifted apart since the packet before.
  */
 static inline int64_t rw_tick_clock_see(struct rw_tick_clock *c, uint32_t value, int64_t time_ns, int64_t latest_ns,
 					int64_t usual_ns)

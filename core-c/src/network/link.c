@@ -69,7 +69,7 @@ static int make_departures_room(struct rw_link *l)
 	return 0;
 }
 
-/* The packet that was sent is on its way. Those that keep the order go to the end; a late one finds its place from there. */
+/* Adds the packet that was sent to the departures: at the end if it keeps the order, else at the place of its time. */
 static int depart(struct rw_link *l)
 {
 	if (make_departures_room(l))
@@ -108,7 +108,7 @@ static enum rw_link_outcome count_dropped(uint64_t *count)
 	return RW_LINK_DROPPED;
 }
 
-/* The link is free: the next packet, or a drop. A link that is down drops what waits. */
+/* The link is free: takes the next packet, or drops one. A link that is down drops all waiting packets. */
 static enum rw_link_outcome send_next(struct rw_link *l, struct rw_parcel *parcel)
 {
 	uint8_t marked = rw_parcels_at(&l->queue.waiting, 0)->marked;
@@ -147,7 +147,7 @@ enum rw_link_outcome rw_link_put(struct rw_link *l, const struct rw_parcel *parc
 	l->counts.queue_bytes_max = rw_max64(l->counts.queue_bytes_max, l->queue.bytes);
 	if (!l->sending && l->queue.waiting.count == 1) {
 		struct rw_parcel first;
-		l->sent_ns = now_ns; /* free until now; no discipline drops what did not wait */
+		l->sent_ns = now_ns; /* the link was free; no discipline drops a packet that did not wait */
 		send_next(l, &first);
 	}
 	return RW_LINK_TAKEN;
@@ -172,7 +172,7 @@ int64_t rw_link_next_ns(const struct rw_link *l)
 	return change < next ? change : next;
 }
 
-/* What is being sent goes on at the new rate. */
+/* The packet in transmission continues at the new rate. */
 static void change_rate(struct rw_link *l, uint64_t rate_bps, int64_t now_ns)
 {
 	uint64_t before = l->settings.rate_bps, left_ns = (uint64_t)(l->sent_ns - now_ns);

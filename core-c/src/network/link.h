@@ -4,9 +4,9 @@
  *   a packet comes -> lost at random, or because the link is down -> queue and its discipline -> sent at the link's rate
  *     -> delay, jitter, reordering -> it leaves
  *
- * A link keeps the order of packets; only `reorder` breaks it. Its times are exact whenever it is asked: what follows from one
- * time is computed from that time, and not from when the caller came. Times are nanoseconds and not negative; settings in
- * nanoseconds are at most 2^50 (13 days).
+ * A link keeps the order of packets; only `reorder` breaks it. Its times do not depend on when the caller asks: each event's
+ * time is computed from the times of the events before. Times are nanoseconds and not negative; settings in nanoseconds are
+ * at most 2^50 (13 days).
  */
 #ifndef RW_LINK_H
 #define RW_LINK_H
@@ -18,14 +18,14 @@
 
 #define RW_NEVER INT64_MAX
 
-/* So much later; a time beyond all that there are becomes the last one before RW_NEVER. */
+/* The time `ns` later, at most the last one before RW_NEVER. */
 static inline int64_t rw_later(int64_t time_ns, uint64_t ns)
 {
 	uint64_t left = (uint64_t)(RW_NEVER - 1) - (uint64_t)time_ns;
 	return time_ns > 0 && ns > left ? RW_NEVER - 1 : (int64_t)((uint64_t)time_ns + ns);
 }
 
-/* Gilbert's and Elliott's model: a chain of two states that moves with each packet, and a loss in each state. In Q32. */
+/* The Gilbert-Elliott model: a chain of two states that steps with each packet, and a loss probability in each state. In Q32. */
 struct rw_burst_loss {
 	uint64_t good_to_bad_q32, bad_to_good_q32, loss_good_q32, loss_bad_q32;
 };
@@ -33,15 +33,15 @@ struct rw_burst_loss {
 struct rw_link_settings {
 	uint64_t rate_bps; /* 0: not limited */
 	uint64_t delay_ns;
-	uint64_t jitter_ns; /* the mean of an exponential; the order is kept */
+	uint64_t jitter_ns; /* mean of an exponential distribution; packets keep their order */
 	uint64_t loss_q32;
 	struct rw_burst_loss burst; /* used where good_to_bad or loss_good is not 0 */
-	uint64_t reorder_q32;       /* so many packets take reorder_ns more and let others pass */
+	uint64_t reorder_q32;       /* this share of packets takes reorder_ns more, and others overtake them */
 	uint64_t reorder_ns;
 	struct rw_queue_settings queue;
 };
 
-/* From a time on. Fields that are not said stay; a loss replaces burst loss, too. */
+/* A change from a time on. Fields that are not set stay; a loss also replaces burst loss. */
 struct rw_link_change {
 	int64_t at_ns;
 	uint64_t rate_bps, loss_q32, delay_ns;
@@ -69,20 +69,20 @@ struct rw_link {
 	struct rw_link_counts counts;
 	uint8_t down, bad;       /* bad: the state of the burst loss */
 	uint8_t sending;         /* a packet is being sent */
-	int64_t sent_ns;         /* when it will be, or when the last one was */
-	struct rw_parcel parcel; /* it */
+	int64_t sent_ns;         /* end of this transmission, or of the last one */
+	struct rw_parcel parcel; /* the packet in transmission */
 	struct rw_departure *departure;
 	uint32_t departures, departures_first, departures_room; /* a ring, in order of due_ns */
-	int64_t due_last_ns;                                    /* of those that kept their order */
+	int64_t due_last_ns;                                    /* latest departure of a packet that kept its order */
 	struct rw_link_change *change;
 	uint32_t changes, changes_done;
 };
 
-/* number: the link's, by which it draws its random numbers. */
+/* number: the link's number, which selects its random numbers. */
 void rw_link_open(struct rw_link *l, const struct rw_link_settings *settings, uint64_t seed, uint64_t number);
 void rw_link_close(struct rw_link *l);
 
-/* At its time; changes are added in order of time. 0, or 1 when memory is used up. */
+/* Adds a change; changes must be added in order of time. 0, or 1: out of memory. */
 int rw_link_add_change(struct rw_link *l, const struct rw_link_change *change);
 
 enum rw_link_outcome {
@@ -93,13 +93,13 @@ enum rw_link_outcome {
 	RW_LINK_FAILED /* out of memory */
 };
 
-/* A packet comes, not before any time that the link was asked about. TAKEN, DROPPED or FAILED. */
+/* A packet arrives, not before the latest time of an earlier call. TAKEN, DROPPED or FAILED. */
 enum rw_link_outcome rw_link_put(struct rw_link *l, const struct rw_parcel *parcel, int64_t now_ns);
 
-/* When the link next has something to do, or RW_NEVER. */
+/* The time of the link's next event, or RW_NEVER. */
 int64_t rw_link_next_ns(const struct rw_link *l);
 
-/* Does one thing of that time. LEAVES and DROPPED give the packet. */
+/* Processes one event of that time. LEAVES and DROPPED return the packet. */
 enum rw_link_outcome rw_link_step(struct rw_link *l, struct rw_parcel *parcel);
 
 #endif

@@ -16,7 +16,7 @@ struct source {
 	struct rw_random random;
 	uint32_t link;
 	int64_t next_ns;     /* its next packet, or RW_NEVER */
-	int64_t on_until_ns; /* when it falls silent */
+	int64_t on_until_ns; /* when it pauses */
 };
 
 /* Links and sources are entities: link i is number i, source i number FIRST_SOURCE + i. */
@@ -26,7 +26,7 @@ struct rw_network {
 	struct route *route;
 	struct source *source;
 	uint32_t links, routes, sources;
-	/* A heap of all entities by when each has something to do, then by number. */
+	/* A heap of all entities by the time of the next event, then by number. */
 	uint32_t entities, heap[ENTITIES_MAX], place[ENTITIES_MAX];
 	int64_t due_ns[ENTITIES_MAX];
 };
@@ -62,7 +62,7 @@ static void put_at(struct rw_network *n, uint32_t place, uint32_t entity)
 	n->place[entity] = place;
 }
 
-/* The entity finds its place by its new time. */
+/* Moves the entity to the place of its new time. */
 static void set_due(struct rw_network *n, uint32_t entity, int64_t due_ns)
 {
 	uint32_t at = n->place[entity];
@@ -90,7 +90,7 @@ static void add_entity(struct rw_network *n, uint32_t entity, int64_t due_ns)
 	set_due(n, entity, due_ns);
 }
 
-/* One more place in an array that grows as its length passes powers of two. Null: out of memory. */
+/* Makes room for one more element in an array, which doubles at powers of two. Null: out of memory. */
 static void *one_more(void *array, uint32_t length, size_t bytes)
 {
 	if (length & (length - 1))
@@ -135,13 +135,13 @@ int rw_network_add_change(struct rw_network *n, uint32_t link, const struct rw_l
 	return 0;
 }
 
-/* A draw of how long a source sends or is silent; at least a nanosecond, so that time goes on. */
+/* Draws how long a source sends or pauses; at least a nanosecond, so that time advances. */
 static uint64_t period_ns(struct source *s, uint64_t mean_ns)
 {
 	return rw_max64(rw_random_exponential(&s->random, mean_ns), 1);
 }
 
-/* The next packet is due `gap_ns` after the last one, or when the silence ends that begins before that. */
+/* The next packet is due `gap_ns` after the last one, or after the pause if one begins before. */
 static void plan_packet(struct source *s, int64_t last_ns, uint64_t gap_ns)
 {
 	int64_t due_ns = rw_later(last_ns, gap_ns);
@@ -196,7 +196,7 @@ enum rw_network_outcome rw_network_send(struct rw_network *n, int64_t now_ns, ui
 
 int64_t rw_network_next_ns(const struct rw_network *n) { return n->entities ? n->due_ns[n->heap[0]] : RW_NEVER; }
 
-/* DROPPED is not told: nobody waits for cross traffic. */
+/* Drops of cross traffic are not reported. */
 static enum rw_link_outcome send_traffic(struct rw_network *n, uint32_t source)
 {
 	struct source *s = &n->source[source];
@@ -209,7 +209,7 @@ static enum rw_link_outcome send_traffic(struct rw_network *n, uint32_t source)
 	return put(n, s->link, &parcel, now) == RW_LINK_FAILED ? RW_LINK_FAILED : RW_LINK_NOTHING;
 }
 
-/* A packet left a link: the next one of its route takes it. NOTHING, LEAVES (the route's end), DROPPED or FAILED. */
+/* A packet left a link and enters the next link of its route. NOTHING, LEAVES (the route's end), DROPPED or FAILED. */
 static enum rw_link_outcome go_on(struct rw_network *n, struct rw_parcel *parcel, int64_t now_ns)
 {
 	if (parcel->route == NO_ROUTE)

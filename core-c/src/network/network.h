@@ -1,6 +1,6 @@
 /*
- * Links, routes over them, and cross traffic, in virtual time. The emulator (lab/) drives a network by the real clock; a
- * simulator drives one by its own. Both see the same queues.
+ * Links, routes over them, and cross traffic, in virtual time. The emulator (lab/) drives a network by the real clock, a
+ * simulator by its own clock, with the same queues.
  *
  * Deterministic: the same calls with the same times give the same answers on every machine. Events of one time come in the
  * order of their links' and sources' numbers.
@@ -29,10 +29,10 @@ void rw_network_close(struct rw_network *n);
 int rw_network_add_link(struct rw_network *n, const struct rw_link_settings *settings);
 int rw_network_add_route(struct rw_network *n, const uint32_t *links, uint32_t count);
 
-/* Of one link. Its changes are added in order of time. 0, or -1 as above. */
+/* Adds a change of one link; its changes must be added in order of time. 0, or -1 as above. */
 int rw_network_add_change(struct rw_network *n, uint32_t link, const struct rw_link_change *change);
 
-/* Packets that nobody controls: they cross one link and vanish. */
+/* Cross traffic: packets that cross one link, do not react to loss, and leave the network. */
 struct rw_source_settings {
 	uint64_t rate_bps; /* while it sends; at least 1 */
 	uint32_t packet_bytes;
@@ -54,16 +54,16 @@ struct rw_network_packet {
 };
 
 /*
- * A packet enters at a route's begin, at a time not before any that the network has been asked about. WAITING: it is under way;
- * LOST: the first link dropped it; FAILED: out of memory. bytes: as the links count them.
+ * A packet enters at the start of a route, not before the latest time of an earlier call. WAITING: it is on its way; LOST: the
+ * first link dropped it; FAILED: out of memory. bytes: as the links count them.
  */
 enum rw_network_outcome rw_network_send(struct rw_network *n, int64_t now_ns, uint16_t route, uint64_t user,
 					uint32_t bytes, int ecn_capable);
 
-/* When something happens next, or RW_NEVER. */
+/* The time of the next event, or RW_NEVER. */
 int64_t rw_network_next_ns(const struct rw_network *n);
 
-/* Lets time go on until a packet leaves the network or is lost, but not beyond until_ns: WAITING. */
+/* Lets time pass until a packet leaves the network or is lost, or until until_ns: WAITING. */
 enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_ns, struct rw_network_packet *packet);
 
 const struct rw_link_counts *rw_network_counts(const struct rw_network *n, uint32_t link);

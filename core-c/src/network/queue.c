@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum { CAPACITY_FIRST = 16, CAPACITY_MOST = 1 << 22 };
-/* What a link takes at once: a queue of one such packet is never too long (RFC 8289, section 4.4). */
+/* The largest packet: a queue of one such packet is never too long (RFC 8289, section 4.4). */
 enum { PACKET_MOST_BYTES = 1500 };
-/* Where dropping begins again within so many intervals, CoDel goes on from its former rate (RFC 8289, section 5.5). */
+/* If dropping begins again within this many intervals, CoDel resumes its last rate of drops (RFC 8289, section 5.5). */
 enum { RECENT_INTERVALS = 16 };
 
 void rw_parcels_close(struct rw_parcels *p)
@@ -53,7 +53,7 @@ static uint64_t decay_q32(uint8_t shift, uint64_t n)
 	return result;
 }
 
-/* The average moves with each packet that comes; while the queue was empty, as if so many small ones had found it empty. */
+/* Each arriving packet moves the average. An idle time counts as the packets that the link could have sent meanwhile. */
 static void red_average(struct rw_queue *q, int64_t now_ns, uint64_t packet_ns)
 {
 	struct rw_red *red = &q->red;
@@ -85,8 +85,8 @@ static uint64_t red_probability_q32(const struct rw_red_settings *s, uint64_t av
 }
 
 /*
- * Is this packet to be dropped or marked? The probability rises with each packet that is not, so that the distance between two
- * drops is uniform over 1 to 1/p (section 7 of the paper).
+ * Decides whether this packet is dropped or marked. The probability rises with each packet that is not, so that the distance
+ * between two drops is uniform over 1 to 1/p (section 7 of the paper).
  */
 static int red_chooses(struct rw_queue *q, struct rw_random *random)
 {
@@ -164,7 +164,7 @@ static int64_t codel_next(const struct rw_queue *q, int64_t from_ns)
 	return from_ns + (int64_t)rw_multiply_divide((uint64_t)q->settings.codel.interval_ns, 1 << 16, root_q16);
 }
 
-/* Has the delay been above the target for an interval? (RFC 8289, section 5.6) parcel: was just taken. */
+/* Whether the delay has been above the target for an interval (RFC 8289, section 5.6). parcel: the packet that was taken. */
 static int codel_is_slow(struct rw_queue *q, const struct rw_parcel *parcel, int64_t now_ns)
 {
 	struct rw_codel *c = &q->codel;
@@ -191,7 +191,7 @@ static void codel_enter(struct rw_queue *q, int64_t now_ns)
 	c->drop_next_ns = codel_next(q, now_ns);
 }
 
-/* A packet that CoDel chose: marked where it can be, else dropped. */
+/* Marks a packet that CoDel selected, or drops it if it cannot be marked. */
 static enum rw_queue_take mark_or_drop(struct rw_queue *q, struct rw_parcel *parcel)
 {
 	if (!q->settings.ecn || !parcel->ecn_capable)
@@ -200,7 +200,7 @@ static enum rw_queue_take mark_or_drop(struct rw_queue *q, struct rw_parcel *par
 	return RW_QUEUE_SEND;
 }
 
-/* RFC 8289, section 5.5, a packet a call: `entering` and `dropped` say where its loop stands. */
+/* RFC 8289, section 5.5, one packet in a call; `entering` and `dropped` hold the position in its loop. */
 static enum rw_queue_take codel_take(struct rw_queue *q, struct rw_parcel *parcel, int64_t now_ns)
 {
 	struct rw_codel *c = &q->codel;

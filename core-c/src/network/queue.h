@@ -1,15 +1,14 @@
 /*
- * The queue in front of a link, and its discipline: who is dropped or marked, and when.
+ * The queue in front of a link, and its discipline: which packets are dropped or marked, and when.
  *
- *   drop-tail       what finds the queue full is dropped
- *   ECN threshold   drop-tail; what can be marked and finds so many packets is marked (DCTCP, RFC 8257, section 3.1)
+ *   drop-tail       a packet that finds the queue full is dropped
+ *   ECN threshold   drop-tail; a packet that finds this many packets is marked if possible (DCTCP, RFC 8257, section 3.1)
  *   RED             Floyd and Jacobson, "Random early detection gateways for congestion avoidance", 1993; `gentle` from
  *                   Floyd's note of 2000; marks as RFC 3168, section 7, says
  *   CoDel           RFC 8289
  *
- * Every discipline has the limits of drop-tail, too: of what waits, without the packet that is being sent, which has left the
- * queue. A queue knows no clock: each call says what time it is, and times do not
- * go back.
+ * Every discipline has the limits of drop-tail, too. They count waiting packets; the packet in transmission has left the queue.
+ * A queue has no clock: each call gives the time, and times do not go back.
  */
 #ifndef RW_QUEUE_H
 #define RW_QUEUE_H
@@ -36,15 +35,15 @@ struct rw_queue_settings {
 	uint32_t limit_packets; /* 0: none */
 	uint64_t limit_bytes;   /* 0: none */
 	uint32_t threshold_packets;
-	uint8_t ecn; /* RED and CoDel mark what can be marked, and do not drop it */
+	uint8_t ecn; /* RED and CoDel mark packets that can be marked instead of dropping them */
 	struct rw_red_settings red;
 	struct rw_codel_settings codel;
 };
 
-/* A packet, as a network knows it. */
+/* A packet in a network. */
 struct rw_parcel {
-	uint64_t user;    /* its owner's; the network only carries it */
-	int64_t since_ns; /* in a queue: when it came */
+	uint64_t user;    /* the owner's value; the network only carries it */
+	int64_t since_ns; /* in a queue: its arrival */
 	uint32_t bytes;
 	uint16_t route;
 	uint8_t hop;
@@ -58,7 +57,7 @@ struct rw_parcels {
 };
 
 void rw_parcels_close(struct rw_parcels *p);
-/* Room for one more. 0, or 1: out of memory, or more than 2^22 packets. */
+/* Makes room for one more packet. 0, or 1: out of memory, or more than 2^22 packets. */
 int rw_parcels_grow(struct rw_parcels *p);
 
 static inline struct rw_parcel *rw_parcels_at(const struct rw_parcels *p, uint32_t i)
@@ -73,12 +72,12 @@ struct rw_red {
 };
 
 struct rw_codel {
-	int64_t first_above_ns; /* when the delay will have been too long for an interval; 0: it is not */
+	int64_t first_above_ns; /* when the delay will have been above the target for an interval; 0: it is not above */
 	int64_t drop_next_ns;
-	uint32_t count, last_count; /* drops since dropping began, and at its last begin */
+	uint32_t count, last_count; /* drops since dropping began, and at its last start */
 	uint8_t dropping;
-	uint8_t entering; /* the drop that begins dropping was taken, the packet behind it was not */
-	uint8_t dropped;  /* in `dropping`: the packet before was dropped */
+	uint8_t entering; /* the first drop is done, the next packet is not taken yet */
+	uint8_t dropped; /* in `dropping`: the packet before was dropped */
 };
 
 struct rw_queue {
@@ -96,22 +95,22 @@ void rw_queue_close(struct rw_queue *q);
 enum rw_queue_put {
 	RW_QUEUE_TAKEN,
 	RW_QUEUE_MARKED, /* and taken */
-	RW_QUEUE_FULL,   /* dropped: the limit */
-	RW_QUEUE_EARLY,  /* dropped: the discipline */
-	RW_QUEUE_FAILED  /* out of memory */
+	RW_QUEUE_FULL, /* dropped: the limit */
+	RW_QUEUE_EARLY, /* dropped: the discipline */
+	RW_QUEUE_FAILED /* out of memory */
 };
 
-/* A packet comes. packet_ns: how long the link takes for it, at the link's present rate (RED's unit of idle time). */
+/* A packet arrives. packet_ns: its transmission time at the link's present rate (RED's unit of idle time). */
 enum rw_queue_put rw_queue_put(struct rw_queue *q, const struct rw_parcel *parcel, int64_t now_ns, uint64_t packet_ns,
 			       struct rw_random *random);
 
 enum rw_queue_take {
 	RW_QUEUE_EMPTY,
-	RW_QUEUE_SEND, /* `parcel` goes; it may have been marked just now, beside what it was */
-	RW_QUEUE_DROP  /* `parcel` is dropped: call again */
+	RW_QUEUE_SEND, /* `parcel` is sent; this call may have marked it */
+	RW_QUEUE_DROP /* `parcel` is dropped: call again */
 };
 
-/* The link is free: what becomes of the oldest packet. */
+/* The link is free: takes or drops the oldest packet. */
 enum rw_queue_take rw_queue_take(struct rw_queue *q, int64_t now_ns, struct rw_parcel *parcel);
 
 #endif

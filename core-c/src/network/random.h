@@ -1,8 +1,8 @@
 /*
  * Random numbers by counter: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11).
  *
- * A number is a function of the seed, of the entity that draws it and of how many that entity drew before. So the numbers are
- * the same on every machine, and an entity that is added or that draws more changes no other entity's numbers.
+ * A number is a function of the seed, of the entity that draws it, and of how many numbers that entity drew before. So the
+ * numbers are the same on every machine, and one entity's draws do not change another entity's numbers.
  */
 #ifndef RW_RANDOM_H
 #define RW_RANDOM_H
@@ -46,13 +46,13 @@ static inline uint32_t rw_random_next(struct rw_random *r)
 	return r->block[r->draws++ % 4];
 }
 
-/* 1 with this probability, in units of 2^-32. One that is 0 draws nothing. */
+/* 1 with this probability, in units of 2^-32. A probability of 0 draws no number. */
 static inline int rw_random_happens(struct rw_random *r, uint64_t probability_q32)
 {
 	return probability_q32 && rw_random_next(r) < probability_q32;
 }
 
-/* Exponentially distributed; at most 22.2 times the mean, as a draw has 32 bits. A mean of 0 draws nothing. */
+/* Exponentially distributed; at most 22.2 times the mean, as a draw has 32 bits. A mean of 0 draws no number. */
 static inline uint64_t rw_random_exponential(struct rw_random *r, uint64_t mean)
 {
 	const uint64_t one_q32 = (uint64_t)1 << 32, ln2_q32 = 2977044472;

@@ -1,4 +1,4 @@
-/* What a batch is made of: columns for rows, marks and sets. */
+/* The columns of a batch: rows, marks and sets. */
 #include <stdlib.h>
 
 #include "state.h"
@@ -90,7 +90,7 @@ void rw_columns_free(struct columns *c, uint32_t choices)
 		c->field = grown ? grown : c->field;                                                                   \
 	} while (0)
 
-/* One packet may release as many sends as wait for it, each with marks of its own. 0, or 1 when memory is used up. */
+/* One packet may release many waiting sends, each with marks of its own. 0, or 1: out of memory. */
 static int make_room_for_marks(struct columns *c)
 {
 	uint64_t room = c->mark_room ? c->mark_room * 2 : 1024;
@@ -128,7 +128,7 @@ void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark
 {
 	struct columns *c = &r->columns;
 	if (r->marks == c->mark_room && make_room_for_marks(c)) {
-		r->no_memory = 1; /* the packet under way is the last */
+		r->no_memory = 1; /* the current packet is the last one */
 		return;
 	}
 	uint64_t i = r->marks++;

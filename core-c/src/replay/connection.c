@@ -1,16 +1,16 @@
-/* One connection while it is replayed: its places, its controllers' shadows, its detectors. */
+/* A connection during its replay: its places, its controllers' shadows, its detectors. */
 #include <stdlib.h>
 
 #include "state.h"
 
-/* What a connection's detector is told to, and whose. */
+/* The receiver of a detector's changes: the connection, and the detector. */
 struct told {
 	rw_replay *r;
 	uint32_t connection;
 	const struct rw_detect *detect;
 };
 
-/* A path's set changed: a row, and every controller that goes by this detector knows. */
+/* A path's set changed: writes a row, and tells every controller that uses this detector. */
 static void set_changed(void *to, int64_t time_ns, uint32_t path, const struct rw_detected_path *now)
 {
 	const struct told *t = to;
@@ -34,7 +34,7 @@ static void sets_complete(void *to, uint32_t first_path)
 			rw_shadow_regrouped(rw_connection_shadow(t->r, t->connection, k), first_path);
 }
 
-/* The detector's own steps are in the log of the controllers that it was made for. */
+/* The detector's own steps go to the logs of its controllers. */
 static void stepped(void *to, uint8_t kind, uint32_t path)
 {
 	const struct told *t = to;
@@ -80,7 +80,7 @@ static void close_detectors(struct live_connection *lc)
 	}
 }
 
-/* Have all subflows that are there sent their FIN? */
+/* Whether all live subflows have sent their FIN. */
 static int is_closing(const rw_replay *r, uint32_t connection)
 {
 	const struct rw_flow_connection *c = &r->survey.connection[connection];
@@ -92,7 +92,7 @@ static int is_closing(const rw_replay *r, uint32_t connection)
 	return 1;
 }
 
-/* What is left of windows stands alone, and no row says so: the last sets were true. */
+/* The remaining windows are no longer coupled. No row is written, because the last sets were true. */
 static void dissolve_sets(rw_replay *r, uint32_t connection)
 {
 	for (uint32_t k = 0; r->live_connection[connection].shadows && k < r->choices; k++) {
@@ -128,7 +128,7 @@ static void detect_leave(rw_replay *r, const struct rw_flow *f, uint32_t slot, i
 	}
 }
 
-/* A connection's detectors, made with the first event of several subflows. 0, or 1 when memory is used up. */
+/* Makes a connection's detectors, at the first event with several subflows. 0, or 1: out of memory. */
 RW_ASIDE int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns)
 {
 	struct live_connection *lc = &r->live_connection[connection];
@@ -171,7 +171,7 @@ RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, str
 	detect_join(r, f, l, time_ns);
 }
 
-/* Lets the steps be seen of those controllers that a specification speaks of. */
+/* Observes the steps of the controllers that have a specification. */
 static int observe(rw_replay *r, uint32_t connection)
 {
 	struct live_connection *lc = &r->live_connection[connection];
@@ -201,9 +201,9 @@ void rw_connection_release(const rw_replay *r, uint32_t connection)
 }
 
 /*
- * A connection's shadows, made when the first event needs them: most flows of a large capture never acknowledge
- * anything. Until then no window has moved, so that the subflows that are there can join now, in their order, each with the
- * round trip that it had then: srtt_ns is that of the event's.
+ * Makes a connection's shadows when the first event needs them, because most flows of a large capture never acknowledge data. No
+ * window has changed until then, so the present subflows can join now, in their order. Each has the round
+ * trip from before this event: srtt_ns is that of the event's subflow.
  */
 RW_ASIDE int rw_connection_need_shadows(rw_replay *r, uint32_t connection, uint32_t slot, uint64_t srtt_ns)
 {
@@ -257,5 +257,5 @@ RW_ASIDE void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct 
 		l->slot = NO_SLOT;
 	}
 	if (++lc->left == r->survey.connection[f->connection].subflows)
-		rw_connection_release(r, f->connection); /* no subflow can come any more */
+		rw_connection_release(r, f->connection); /* no further subflow can join */
 }

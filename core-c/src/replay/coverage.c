@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Holes that stay open this often are an attack, not a connection: the two nearest spans then count as one. */
+/* Only an attack leaves so many holes open. Then the two nearest spans are merged. */
 #define SPANS_MAX 4096
 
 static int64_t place(struct rw_coverage *c, uint64_t sequence, int wide)

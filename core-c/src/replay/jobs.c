@@ -9,7 +9,7 @@
 
 enum { SLICE_RECORDS = 4096, WORKERS_MAX = 64, SLICES = 2 };
 
-/* What the comparison of all flows is told. */
+/* An event for the comparison of all flows. */
 struct told {
 	uint64_t record;
 	int64_t time_ns;
@@ -21,7 +21,7 @@ struct told {
 
 struct rw_slice {
 	struct columns columns;
-	uint64_t *record; /* of each row */
+	uint64_t *record; /* the record of each row */
 	uint64_t rows, marks, sets, done_bytes;
 	struct told *told;
 	uint64_t told_count, told_room;
@@ -29,18 +29,19 @@ struct rw_slice {
 	uint64_t violations_count, violations_room;
 	rw_error error;
 	uint8_t ended;
-	uint32_t *place; /* of each row in the batch, when it is merged */
+	uint32_t *place; /* the place of each merged row in the batch */
 	uint64_t row, mark, set; /* the next of each to be merged */
 };
 
 struct worker {
-	rw_replay view; /* of the replay: the tables of flows and connections are shared, what comes out is its own */
+	rw_replay
+	    view; /* the worker's copy of the replay: tables of flows and connections are shared, results are its own */
 	struct rw_flow_index index;
 	struct rw_jobs *jobs;
 	uint8_t number, running;
 	pthread_t thread;
 	struct rw_slice slice[SLICES];
-	uint64_t made, merged; /* slices so far */
+	uint64_t made, merged; /* numbers of slices */
 };
 
 struct rw_jobs {
@@ -53,7 +54,7 @@ struct rw_jobs {
 	struct worker *worker;
 };
 
-/* Room for one more in an array. 0, or 1 when memory is used up. */
+/* Makes room for one more element in an array. 0, or 1: out of memory. */
 static int grow(void **array, uint64_t count, uint64_t *room, size_t bytes)
 {
 	if (count < *room)
@@ -141,7 +142,7 @@ static void *work(void *argument)
 		pthread_mutex_unlock(&j->lock);
 		if (stop)
 			break;
-		more = fill(w, s) == RW_OK; /* after the end, slices without anything until it is told to stop */
+		more = fill(w, s) == RW_OK; /* after the end it fills empty slices until it is stopped */
 		pthread_mutex_lock(&j->lock);
 		w->made++;
 		pthread_cond_broadcast(&j->changed);
@@ -150,7 +151,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Purses of connections go to the worker that has the fewest packets so far, the largest purse first. */
+/* Gives each purse of connections to the worker with the fewest packets so far, the largest purse first. */
 static void deal_out(struct rw_jobs *j, const rw_replay *r)
 {
 	uint64_t packets[RW_PURSES] = {0}, load[WORKERS_MAX] = {0};
@@ -206,7 +207,7 @@ static rw_status open_worker(struct rw_jobs *j, struct worker *w, rw_replay *r, 
 rw_status rw_jobs_open(struct rw_jobs **out, rw_replay *r, rw_error *error)
 {
 	uint32_t workers = r->limits.jobs < RW_PURSES ? r->limits.jobs : RW_PURSES;
-	/* Steps are logged, and packets looked ahead for, by one thread; a budget that was asked for is one for all. */
+	/* Logging steps, reading ahead and a bound on all segments need one thread. */
 	if (workers < 2 || r->survey.connections < 2 || r->lookahead || r->limits.transitions ||
 	    r->limits.total_segments)
 		return RW_OK;
@@ -273,7 +274,7 @@ void rw_jobs_close(struct rw_jobs *j)
 
 uint64_t rw_jobs_progress(const struct rw_jobs *j) { return j->done_bytes; }
 
-/* The record of what comes next of a slice; UINT64_MAX: nothing. */
+/* The record of a slice's next result; UINT64_MAX: no more. */
 static uint64_t next_record(const struct rw_slice *s)
 {
 	uint64_t least = s->row < s->rows ? s->record[s->row] : UINT64_MAX;
@@ -284,7 +285,7 @@ static uint64_t next_record(const struct rw_slice *s)
 	return least;
 }
 
-/* All that a slice has of one record. */
+/* Takes all results of one record from a slice. */
 static void merge_record(rw_replay *r, struct rw_slice *s, uint64_t record)
 {
 	const struct columns *c = &s->columns;
@@ -374,7 +375,7 @@ static rw_status merge(rw_replay *r, struct rw_slice *const *slice, uint32_t sli
 	return r->shared_bottlenecks ? tell_bottlenecks(r, slice, slices, error) : RW_OK;
 }
 
-/* What the workers have counted, as one thread would have. */
+/* Adds up the workers' counts. */
 static void count_all(struct rw_jobs *j, rw_replay *r)
 {
 	struct rw_oddity_counts *o = &r->oddities;

@@ -6,60 +6,61 @@
 #include <stdlib.h>
 
 #define MS 1000000ll
-/* Before any time that a capture can hold, with room to count on from it. */
+/* Earlier than any time of a capture, with room for sums. */
 #define NEVER (INT64_MIN / 4)
-/* Nothing waits longer: a clock that jumped. */
+/* No packet waits longer; a longer time means that a clock jumped. */
 #define AHEAD_MAX_NS (4000 * MS)
-/* Enough packets to know the sender's clock by. */
+/* Enough packets to fix the sender's clock. */
 #define AHEAD_MIN_NS (500 * MS)
-/* Packets of all flows that wait to be replayed; beyond it they are replayed as they were captured. */
+/* Limit of waiting packets of all flows; beyond it packets are replayed at their capture times. */
 #define WAITING_MAX (1u << 18)
 
-/* Values of the receiver's clock whose first arrival is remembered, and echoed later. */
+/* How many values of the receiver's clock are remembered with their first arrival. */
 #define ECHOES_MAX 1024
-/* An empty ring as large as this is not kept for the flow's next burst. */
+/* A larger ring is freed when it is empty, and not kept for the flow's next burst. */
 #define RING_KEPT 4096
 
 struct echo {
 	uint32_t value;
 	int64_t time_ns;          /* when it first reached the sender */
-	uint32_t first_ack, acks; /* with which of all ACKs, and how many had it */
+	uint32_t first_ack, acks; /* the first ACK with it, and how many ACKs had it */
 	uint32_t sendings;        /* packets that echo it */
 };
 
-/* ACKs whose arrival is remembered, for what was lost of what they set free. */
+/* How many ACKs are remembered with their arrival, to find when lost data was sent. */
 #define ACKS_MAX 4096
-/* How far back a hole in the data is looked for its place among retransmissions. */
+/* How far back the search for a hole's place among retransmissions goes. */
 #define BACK_MAX 256
 /* A longer hole is no loss. */
 #define HOLE_MAX (1u << 26)
-/* What fills a hole so soon after it showed had been overtaken on the way. */
+/* Data that fills a hole this soon was reordered, not retransmitted. */
 #define OVERTAKEN_NS (3 * MS)
 
-/* A packet, and the time in which it can have been sent. With `hole_bytes`: what was lost before it, and is no packet. */
+/* A packet, and the bounds of its send time. With `hole_bytes`: lost data before the next packet, and no packet itself. */
 struct sending {
 	struct rw_packet packet;
 	int64_t earliest_ns, latest_ns;
-	int64_t from_ns; /* when the packet before the hole was sent; 0 until that is known */
-	uint32_t hole_bytes, slot; /* how many of the ACKs since then have had their share */
-	uint32_t echo, order; /* which value it echoes, from 1 on, and how many packets before it did */
-	uint8_t starting; /* slow start, as far as is known: nothing had been sent again */
-	uint8_t overtaken; /* the hole was filled in part, by packets that came late */
+	int64_t from_ns; /* when the packet before the hole was sent; 0: not known yet */
+	uint32_t hole_bytes, slot; /* slot: how many of the ACKs since then have released their segments */
+	uint32_t echo,
+	    order; /* the number of the value that it echoes, from 1 on, and how many packets before it echo the same */
+	uint8_t starting; /* slow start, as far as known: no retransmission before */
+	uint8_t overtaken; /* reordered packets filled a part of the hole */
 };
 
 struct waiting {
 	uint32_t head, count, capacity;
 	struct sending *ring;
 	struct echo *echo;
-	uint32_t echoes, echo_room; /* ever seen; as many of the last as there is room for are kept */
+	uint32_t echoes, echo_room; /* number of values so far; the last echo_room of them are kept */
 	int64_t *ack_ns;
 	uint32_t acks, ack_room;
-	uint32_t next, segment_bytes; /* behind the data so far; the largest payload */
-	int64_t low_ns; /* the first tick of `clock` began then or later, drifting; NEVER: not known */
-	int64_t round_trip_ns; /* the shortest; 0 beside the sender */
+	uint32_t next, segment_bytes; /* next: the number after the data so far; segment_bytes: the largest payload */
+	int64_t low_ns; /* lower bound of the start of the first tick of `clock`, with drift; NEVER: unknown */
+	int64_t round_trip_ns; /* the shortest one; 0 next to the sender */
 	int64_t last_ns;
 	struct rw_tick_clock clock; /* of the sender's timestamps */
-	uint16_t identification; /* highest so far, where `numbered` */
+	uint16_t identification; /* the highest so far, if `numbered` */
 	uint8_t numbered, sending, repeated;
 };
 
@@ -68,15 +69,16 @@ struct rw_lookahead {
 	struct rw_pass *pass;
 	struct rw_flow_index index;
 	const uint8_t *send_times; /* of each flow */
-	struct waiting **flow; /* null before a flow's first packet, after its last, and where it is not needed */
+	struct waiting *
+	    *flow; /* null before a flow's first packet, after its last one, and for flows that need no send times */
 	struct rw_packet taken;
 	int64_t ahead_ns, read_ns;
-	uint64_t passed, read; /* records that the replay has, that this reader has */
+	uint64_t passed, read; /* records that the replay has read, and that this reader has read */
 	uint32_t waiting;
 	uint8_t ended;
 };
 
-/* The shortest round trip that the flow shows. 0: none. */
+/* The flow's shortest round trip. 0: none. */
 static int64_t shortest_round_trip_ns(const struct rw_flow *f)
 {
 	int64_t shortest = f->handshake && f->established_ns > f->syn_ns ? f->established_ns - f->syn_ns : 0;
@@ -104,7 +106,7 @@ int rw_lookahead_waits(const struct rw_flow *f, const struct rw_packet *p)
 	return !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && p->time_ns > f->established_ns;
 }
 
-/* How much of the round trip lies before the capture: beside the receiver all of it, in the middle the sender's part. */
+/* The part of the round trip between sender and capture point: next to the receiver all of it. */
 static int64_t round_trip_before_ns(const struct rw_flow *f)
 {
 	int64_t whole = shortest_round_trip_ns(f), before = whole;
@@ -121,7 +123,7 @@ static int64_t round_trip_before_ns(const struct rw_flow *f)
 	return before;
 }
 
-/* From a flow's first packet in this reader's sight to its last in the replay's. Null: out of memory. */
+/* The state of a flow, from this reader's first packet of it to the replay's last one. Null: out of memory. */
 static struct waiting *waiting_of(struct rw_lookahead *e, uint32_t flow)
 {
 	struct waiting *w = e->flow[flow];
@@ -212,7 +214,7 @@ static int remember_ack(struct waiting *w, int64_t time_ns)
 	return 0;
 }
 
-/* How many ACKs had come by then, of all so far. Those that are forgotten count as earlier. */
+/* How many ACKs had arrived by this time. Forgotten ACKs count as earlier. */
 static uint32_t acks_until(const struct waiting *w, int64_t time_ns)
 {
 	struct rw_search s = {w->acks > w->ack_room ? w->acks - w->ack_room : 0, w->acks};
@@ -221,7 +223,7 @@ static uint32_t acks_until(const struct waiting *w, int64_t time_ns)
 	return (uint32_t)s.low;
 }
 
-/* An ACK reached the sender: from now on it echoes this value. */
+/* An ACK reached the sender, which echoes its value from now on. */
 static int see_ack(struct waiting *w, const struct rw_packet *p)
 {
 	if (remember_ack(w, p->time_ns))
@@ -244,7 +246,7 @@ static int see_ack(struct waiting *w, const struct rw_packet *p)
 	return 0;
 }
 
-/* A packet that echoes a value was sent after that value arrived, and before the next one did. */
+/* A packet that echoes a value was sent after that value arrived and before the next value arrived. */
 static void bound_by_echo(struct waiting *w, struct sending *s)
 {
 	uint32_t first = w->echoes > w->echo_room ? w->echoes - w->echo_room : 0;
@@ -255,7 +257,7 @@ static void bound_by_echo(struct waiting *w, struct sending *s)
 	}
 	uint32_t low = (uint32_t)newer.low;
 	if (low == first || echo_at(w, low - 1)->value != s->packet.ts_echo)
-		return; /* nobody is known to have sent that value: some hosts put other things there */
+		return; /* the value is unknown: some hosts echo other values */
 	if (low < w->echoes && echo_at(w, low)->time_ns < s->latest_ns)
 		s->latest_ns = echo_at(w, low)->time_ns - 1;
 	s->earliest_ns = echo_at(w, low - 1)->time_ns + 1;
@@ -263,7 +265,7 @@ static void bound_by_echo(struct waiting *w, struct sending *s)
 	s->order = echo_at(w, low - 1)->sendings++;
 }
 
-/* Each packet says where the sender's ticks lie: it was sent in the one that it names. */
+/* Each packet bounds the sender's ticks, because it was sent in the tick that it names. */
 static void follow_clock(struct waiting *w, const struct sending *s)
 {
 	const struct rw_packet *p = &s->packet;
@@ -276,7 +278,7 @@ static void follow_clock(struct waiting *w, const struct sending *s)
 	if (low > w->low_ns)
 		w->low_ns = low;
 	if (w->low_ns >
-	    w->clock.first_ns) { /* a clock that jumped, or a round trip shorter than those before: begin anew */
+	    w->clock.first_ns) { /* a clock jumped, or a round trip is shorter than all before: start again */
 		w->low_ns = low;
 		w->clock.first_ns = low != NEVER ? high : high - w->round_trip_ns;
 	}
@@ -287,7 +289,7 @@ static struct sending *sending_at(const struct waiting *w, uint32_t i)
 	return &w->ring[(w->head + i) & (w->capacity - 1)];
 }
 
-/* 0, or 1 when memory is used up. */
+/* 0, or 1: out of memory. */
 static int wait_for_replay(struct rw_lookahead *e, struct waiting *w, const struct sending *s)
 {
 	if (w->count == w->capacity) {
@@ -308,8 +310,8 @@ static int wait_for_replay(struct rw_lookahead *e, struct waiting *w, const stru
 }
 
 /*
- * Data that is missing before this packet was sent before it, and after the data in front of the hole: at once, unless IPv4 packet
- * numbers say that retransmissions came between. 0, or 1 when memory is used up.
+ * Missing data before this packet was sent before it and after the data in front of the hole: directly after that data, unless IPv4
+ * packet numbers show retransmissions in between. 0, or 1: out of memory.
  */
 static int see_hole(struct rw_lookahead *e, struct waiting *w, const struct sending *s)
 {
@@ -348,7 +350,7 @@ static int see_hole(struct rw_lookahead *e, struct waiting *w, const struct send
 	return 0;
 }
 
-/* Did it fill a hole that waits here? What fills one takes its place. */
+/* Whether it filled a waiting hole, whose place it takes. */
 static int fill_hole(const struct waiting *w, const struct sending *s)
 {
 	const struct rw_packet *p = &s->packet;
@@ -420,7 +422,7 @@ enum rw_status rw_lookahead_read(struct rw_lookahead *e, int64_t time_ns, rw_err
 	return RW_OK;
 }
 
-/* Of the ACKs with one value, each set free its share of what echoes it; in slow start two, while there was enough to send. */
+/* Of the ACKs with one value, each released its share of the packets that echo it; two in slow start, while there was data. */
 static int64_t set_free_ns(const struct waiting *w, const struct sending *s)
 {
 	if (!s->echo || w->echoes - s->echo >= w->echo_room)
@@ -431,13 +433,13 @@ static int64_t set_free_ns(const struct waiting *w, const struct sending *s)
 	return w->acks - ack > w->ack_room ? s->earliest_ns : w->ack_ns[ack % w->ack_room] + 1;
 }
 
-/* When the packet was sent, on the clock of the capture. */
+/* The packet's send time, on the clock of the capture. */
 static int64_t sent_ns(const struct waiting *w, const struct sending *s)
 {
 	const struct rw_packet *p = &s->packet;
 	if (!w->clock.started || !p->has_timestamps)
 		return p->time_ns - w->round_trip_ns;
-	/* ACKs that set packets free make the lower bound of the clock the tight one. */
+	/* ACKs that release packets make the lower bound of the clock tight. */
 	int64_t base = w->low_ns > NEVER / 2 ? w->low_ns : w->clock.first_ns;
 	int64_t sent = base + rw_tick_clock_since_first_ns(&w->clock, p->ts_value);
 	int64_t set_free = set_free_ns(w, s);
@@ -461,8 +463,8 @@ static void drop_first(struct rw_lookahead *e, struct waiting *w)
 }
 
 /*
- * What was lost was sent as ACKs set it free, like the rest. Each ACK between the packets on either side of the hole had one
- * segment; where there were more, ACKs set two free (slow start), and of a burst the first one finds room in a queue.
+ * ACKs released lost data like other data: each ACK between the packets on either side of the hole released one segment. If more
+ * segments are missing, ACKs released two (slow start), and of each burst the first segment found room in a queue.
  */
 static const struct rw_packet *take_hole(struct rw_lookahead *e, struct waiting *w, struct sending *s, int64_t now_ns)
 {
@@ -472,7 +474,7 @@ static const struct rw_packet *take_hole(struct rw_lookahead *e, struct waiting 
 	uint32_t first = acks_until(w, s->from_ns),
 		 acks = until_ns > s->from_ns ? acks_until(w, until_ns - 1) - first : 0;
 	uint32_t silent = acks ? acks - 1 : 0, segments = (s->hole_bytes + w->segment_bytes - 1) / w->segment_bytes;
-	if (acks == 0 || s->slot > silent || s->overtaken) { /* the rest, at last */
+	if (acks == 0 || s->slot > silent || s->overtaken) { /* all remaining segments */
 		at_ns = until_ns;
 	} else {
 		uint32_t left = silent - s->slot, slots = left + 1, due = left + (s->slot > 0);

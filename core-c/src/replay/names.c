@@ -1,4 +1,4 @@
-/* Numbers -> the names that reports and files use. */
+/* Numbers -> their names in reports and files. */
 #include "rewindow.h"
 #include "rw_control.h"
 

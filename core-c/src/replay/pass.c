@@ -8,14 +8,14 @@ struct rw_pass {
 	struct rw_observation *observation;
 	struct rw_flow_index *index;
 	struct rw_fragments *fragments;
-	struct rw_record read; /* where it is an aggregate, the next of its packets comes first */
+	struct rw_record read; /* of an aggregate, further packets come before the next record */
 	int several;
-	struct rw_copies *copies; /* null: no flow has any */
-	struct rw_oddity_counts ignored; /* those that the survey has counted already */
+	struct rw_copies *copies; /* null: no flow has copies */
+	struct rw_oddity_counts ignored; /* the survey has counted these already */
 	uint64_t record;
 };
 
-/* The next packet of an aggregate; of one without any, nothing, once. */
+/* The next packet of an aggregate; for one without packets, a record without a packet, once. */
 static RW_ASIDE enum rw_parse next_of_several(struct rw_pass *pass, struct rw_packet *packet)
 {
 	enum rw_parse parsed = rw_packet_next(&pass->read, packet, pass->fragments, &pass->ignored);
@@ -78,7 +78,7 @@ static RW_ASIDE int read_again(struct rw_pass *pass, struct rw_noted *n, rw_erro
 		parsed = next_of_several(pass, &n->packet);
 	if (parsed != RW_PARSE_TCP)
 		return 1;
-	/* None: the file has grown since the survey. */
+	/* No flow: the file has grown since the survey. */
 	n->flow = rw_flow_index_find(pass->index, pass->survey->flow, &n->packet, pass->record, &side);
 	if (n->flow != RW_FLOW_NONE) {
 		n->side = (uint8_t)side;

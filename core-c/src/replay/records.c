@@ -1,4 +1,4 @@
-/* The first pass: every record of the captures, and what there is to say of them as a whole. */
+/* The first pass: reads every record of the captures, and makes the summary. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -7,15 +7,15 @@
 #include "state.h"
 
 /*
- * Between threads, and where the packets of many flows are mixed, packets go in parcels from one stage of the first pass to
- * the next: the places of those that come soon can be asked for ahead.
+ * Packets go in parcels from one stage of the first pass to the next, between threads and where the packets of many flows are
+ * mixed, so that the flows of the next packets can be prefetched.
  */
 enum { PARCEL_PACKETS = 128 };
 
 struct read_packet {
 	struct rw_noted noted;
 	uint64_t record; /* from 1 on */
-	uint64_t hash;   /* of its four-tuple, where the flows are mixed */
+	uint64_t hash;   /* of its four-tuple, if flows are mixed */
 	uint8_t tcp;
 };
 
@@ -40,7 +40,7 @@ static RW_ASIDE void count_link_type(rw_summary *s, uint32_t link_type)
 	s->link_type_packets[i]++;
 }
 
-/* The time of any record. */
+/* Takes the time of any record. */
 static RW_ASIDE void count_time(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
 {
 	rw_summary *s = &r->summary;
@@ -60,7 +60,7 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 	r->oddities.now_ns = record->time_ns;
 	s->bytes += record->wire_bytes;
 	s->records++;
-	/* Most records are later than all before, or of the same microsecond as the one before. */
+	/* The short way: most records are later than all before, or have the same microsecond as the one before. */
 	if (RW_SHORT_WAY(s->records > 1) && record->time_ns >= s->last_ns)
 		s->last_ns = record->time_ns;
 	else
@@ -73,7 +73,7 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 		count_link_type(s, record->link_type);
 }
 
-/* For the passes that follow, as long as there is room. */
+/* Writes the journal for later passes, while there is room. */
 static void note(struct rw_survey *s, const struct rw_noted *noted)
 {
 	if (s->journal && rw_journal_write(s->journal, noted)) {
@@ -83,15 +83,15 @@ static void note(struct rw_survey *s, const struct rw_noted *noted)
 }
 
 /*
- * The first pass has two stages. Reading takes records from the files, counts them and decodes each; it owns the summary
- * and the oddities. Surveying finds each packet's flow, learns from the packet and notes it in the journal; it owns the
- * survey. With several jobs each stage is a thread.
+ * The first pass has two stages. The reading stage takes records from the files, counts them and decodes them; it owns the summary
+ * and the oddities. The surveying stage finds each packet's flow, learns from the packet and writes it into the journal; it owns
+ * the survey. With several jobs each stage is a thread.
  */
 struct reading {
 	rw_replay *r;
 	struct rw_observation *observation;
 	struct rw_fragments *fragments;
-	struct rw_record record; /* with `frames`, the aggregate whose packets are being taken */
+	struct rw_record record; /* with `frames`, the current aggregate */
 	int64_t previous_ns;
 	uint32_t originals; /* files before those that hold copies */
 	uint32_t frames;    /* 1 + how many packets of an aggregate were taken; 0: the record is no aggregate */
@@ -99,7 +99,7 @@ struct reading {
 	rw_error error;
 };
 
-/* The next packet of an aggregate of frames, which are one record. An aggregate without any gives one that is not TCP. */
+/* The next packet of an aggregate, which is one record. An aggregate without TCP gives a record without a packet. */
 static RW_ASIDE int read_frame(struct reading *d, struct read_packet *p)
 {
 	p->tcp = rw_packet_next(&d->record, &p->noted.packet, d->fragments, &d->r->oddities) == RW_PARSE_TCP;
@@ -110,7 +110,7 @@ static RW_ASIDE int read_frame(struct reading *d, struct read_packet *p)
 	return first || p->tcp;
 }
 
-/* The next packet, or record without one. 1, or 0: there is none, and `got` says why. */
+/* The next packet, or record without a packet. 1, or 0: no more, and `got` has the reason. */
 static inline int read_packet(struct reading *d, struct read_packet *p)
 {
 	rw_replay *r = d->r;
@@ -146,10 +146,10 @@ static inline int survey_packet(rw_replay *r, struct read_packet *p, const uint6
 	return 0;
 }
 
-/* Memory takes longer than a packet: with many flows their places are asked for some packets before. */
+/* With many flows, their memory is prefetched some packets ahead. */
 enum { HINT_SLOT = 12, HINT_FLOW = 6, HINT_FLOWS_MIN = 2048 };
 
-/* After so many packets: are those of many flows mixed? Fewer flows stay in the nearest caches. */
+/* The interval, in packets, at which the mixing of flows is tested. Few flows stay in the nearest caches. */
 static void judge_mixture(struct rw_survey *s, uint32_t packets)
 {
 	s->mixed = s->flows > HINT_FLOWS_MIN && s->looked_up * 2 > packets;
@@ -157,7 +157,7 @@ static void judge_mixture(struct rw_survey *s, uint32_t packets)
 	s->looked_up = 0;
 }
 
-/* Both stages for one packet after the other, until the packets of many flows are mixed. */
+/* Runs both stages packet by packet, until the packets of many flows are mixed. */
 static RW_FLAT int survey_one_by_one(struct reading *d, struct read_packet *p, rw_error *error)
 {
 	struct rw_survey *s = &d->r->survey;
@@ -170,7 +170,7 @@ static RW_FLAT int survey_one_by_one(struct reading *d, struct read_packet *p, r
 	return failed;
 }
 
-/* Fills `parcel` as far as there are records. */
+/* Fills `parcel`, or as much of it as there are records. */
 static RW_FLAT void read_parcel(struct reading *d, struct parcel *parcel)
 {
 	parcel->count = 0;
@@ -218,7 +218,7 @@ static void *reading_thread(void *argument)
 	return NULL;
 }
 
-/* Both stages at once. 0, or a negative rw_status; as `survey_records`. */
+/* Runs both stages at once. 0, or a negative rw_status, as `survey_records`. */
 static int survey_in_two_threads(struct reading *d, rw_error *error)
 {
 	struct rw_relay *relay = rw_relay_open(sizeof(struct parcel), d);
@@ -241,7 +241,7 @@ static int survey_in_two_threads(struct reading *d, rw_error *error)
 	return failed;
 }
 
-/* Both stages in turn. 0, or a negative rw_status. */
+/* Runs both stages in turn. 0, or a negative rw_status. */
 static int survey_in_one_thread(struct reading *d, rw_error *error)
 {
 	struct parcel *parcel = malloc(sizeof *parcel);
@@ -260,11 +260,11 @@ static int survey_in_one_thread(struct reading *d, rw_error *error)
 	return failed;
 }
 
-/* Every record of an observation. 0, or a negative rw_status. */
+/* Surveys every record of an observation. 0, or a negative rw_status. */
 static int survey_records(struct reading *d, rw_error *error)
 {
 	int failed = d->r->limits.jobs > 1 ? survey_in_two_threads(d, error) : 1;
-	if (failed > 0) /* one thread, or no second one is to be had */
+	if (failed > 0) /* one thread was requested, or a second one cannot be started */
 		failed = survey_in_one_thread(d, error);
 	if (!failed && d->got < 0) {
 		*error = d->error;
@@ -273,7 +273,7 @@ static int survey_records(struct reading *d, rw_error *error)
 	return failed;
 }
 
-/* Of the captures themselves, not of what was decoded of them. */
+/* The captures themselves, without decoded copies. */
 static void add_late_records(rw_replay *r, const struct rw_observation *observation)
 {
 	for (uint32_t file = 0; file + r->limits.copies < r->files; file++) {
@@ -296,7 +296,7 @@ static void add_flows_beyond(rw_replay *r)
 	r->oddities.count[RW_ODDITY_TOO_MANY_FLOWS] = s->beyond_packets;
 }
 
-/* Something that a flow has from its first record on. */
+/* Counts an oddity of a flow, at the flow's first record. */
 static void add_oddity_of(rw_replay *r, const struct rw_flow *f, enum rw_oddity which)
 {
 	r->oddities.record = f->first_record;
@@ -304,7 +304,7 @@ static void add_oddity_of(rw_replay *r, const struct rw_flow *f, enum rw_oddity 
 	rw_oddity_add(&r->oddities, which, f->file, f->offset);
 }
 
-/* Where most of the data was seen from, and what the flows themselves lack. */
+/* The capture point of most of the data, and oddities of flows. */
 static void judge_flows(rw_replay *r)
 {
 	uint64_t bytes[4] = {0};
@@ -356,7 +356,7 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 	return RW_OK;
 }
 
-/* Was it found while the record was read, which was not counted yet? */
+/* Whether it was found during the reading of the record, before the record was counted. */
 static int is_counted_late(const rw_replay *r, uint32_t oddity)
 {
 	return !r->as_filed || oddity == RW_ODDITY_BAD_TIMESTAMP || oddity == RW_ODDITY_NO_TIMESTAMP ||

@@ -11,7 +11,7 @@ struct rw_relay {
 	pthread_cond_t changed;
 	size_t parcel_bytes;
 	void *owner;
-	uint64_t filled, emptied; /* parcels so far */
+	uint64_t filled, emptied; /* numbers of parcels */
 	uint8_t ended, stopped;   /* the filling thread, the emptying thread */
 	uint8_t waits;            /* one of the two threads sleeps */
 	_Alignas(64) uint8_t parcel[];
@@ -43,14 +43,14 @@ void *rw_relay_owner(const struct rw_relay *r) { return r->owner; }
 
 static void *parcel_at(struct rw_relay *r, uint64_t number) { return r->parcel + number % PARCELS * r->parcel_bytes; }
 
-/* The lock is held. */
+/* Call it with the lock held. */
 static void sleep_until_changed(struct rw_relay *r)
 {
 	r->waits = 1;
 	pthread_cond_wait(&r->changed, &r->lock);
 }
 
-/* Wakes the other thread, if it sleeps and `enough` is there for it to do. The lock is held. */
+/* Wakes the other thread if it sleeps and has enough to do. Call it with the lock held. */
 static void wake(struct rw_relay *r, int enough)
 {
 	if (!r->waits || !enough)

@@ -11,7 +11,7 @@
 #define WINDOW_SEGMENTS (1u << 18)
 #define TOTAL_SEGMENTS (1u << 23)
 #define BATCH_ROWS_MAX (1u << 22)
-/* Records that are out of order are so by less; a clock that is set is not set back by more, all in all. */
+/* Limits: the disorder of records within a capture, and the sum of set-backs of a clock. */
 #define SET_BACK_NS 1000000000ll
 #define SET_BACK_MOST_NS (86400 * SET_BACK_NS)
 
@@ -29,7 +29,7 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 	return RW_OK;
 }
 
-/* The detectors that were asked for, then those that controllers need. */
+/* The requested detectors, then those that controllers need. */
 static rw_status read_detectors(rw_replay *r, rw_error *error)
 {
 	uint32_t which;
@@ -72,7 +72,7 @@ static rw_status open_shared_bottlenecks(rw_replay *r, rw_error *error)
 	return r->shared_bottlenecks ? RW_OK : rw_out_of_memory(error);
 }
 
-/* Which flows are replayed by when they were sent; the reader ahead of them. */
+/* Decides which flows are replayed at send times, and opens the reader ahead. */
 static rw_status correct_vantage(rw_replay *r, rw_error *error)
 {
 	uint32_t needed = 0;
@@ -98,7 +98,7 @@ static struct rw_violations *violations_of(void *owner, uint32_t connection, uin
 	return *v ? *v + choice : NULL;
 }
 
-/* The second pass, by this thread. */
+/* Opens the second pass of this thread. */
 static rw_status open_pass(rw_replay *r, rw_error *error)
 {
 	if (r->survey.was_mixed) {
@@ -128,7 +128,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 	r->batch_rows = r->limits.batch_rows ? r->limits.batch_rows : BATCH_ROWS;
 	if (r->batch_rows > BATCH_ROWS_MAX)
 		r->batch_rows = BATCH_ROWS_MAX;
-	/* A bound that was asked for is one purse. */
+	/* A requested bound needs a single purse. */
 	r->purses = r->limits.total_segments ? 1 : RW_PURSES;
 	for (uint32_t i = 0; i < r->purses; i++)
 		r->purse[i].most = r->limits.total_segments ? r->limits.total_segments : TOTAL_SEGMENTS / RW_PURSES;
@@ -156,7 +156,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 						     .owner = r,
 						     .violations = violations_of,
 						     .monitor = r->limits.monitor != 0};
-		r->oddities.record = 0; /* from here on of the second pass */
+		r->oddities.record = 0; /* from here on the records of the second pass */
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    rw_columns_allocate(&r->columns, r->batch_rows, r->choice, choice_count))
 			status = rw_out_of_memory(error);
@@ -193,7 +193,7 @@ static RW_ASIDE void add_event_marks(rw_replay *r, const struct rw_flow *f, cons
 		rw_add_mark(r, f, e->time_ns, RW_MARK_ECE, 0);
 }
 
-/* More was in flight than this window: it is not the sender's. */
+/* The flight was larger than this window, so it is not the sender's. */
 static RW_ASIDE void exceed(const rw_replay *r, struct window *w, const struct rw_event *e)
 {
 	if (w->exceeded++)
@@ -257,7 +257,7 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	r->rows++;
 }
 
-/* What the comparison of all flows is told: at once, or when the slices of several threads are merged. e null: the end. */
+/* Reports an event to the comparison of all flows, at once or through the slices of several threads. e null: the end. */
 static int tell_bottlenecks(rw_replay *r, uint32_t number, const struct rw_event *e)
 {
 	if (!rw_shared_bottlenecks_judges(r->shared_bottlenecks, number))
@@ -270,7 +270,7 @@ static int tell_bottlenecks(rw_replay *r, uint32_t number, const struct rw_event
 	return 0;
 }
 
-/* Any event. */
+/* Handles any event. */
 static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, const struct rw_event *e)
 {
 	const struct rw_flow *f = l->flow;
@@ -314,8 +314,8 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 }
 
 /*
- * Away from the sender neither half of a handshake is a round trip; both together are one, with what the capture's end of the way
- * added. Where the sender opened, its own clock tells without that.
+ * Away from the sender neither half of a handshake is a round trip; both together are one, with the delay of the host near the
+ * capture point included. If the sender opened the flow, its own timestamps give the round trip without that delay.
  */
 static uint64_t handshake_rtt_ns(const struct rw_flow *f, const struct live *l, const struct rw_packet *p)
 {
@@ -353,7 +353,7 @@ static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from
 		}
 		return;
 	}
-	/* What comes before the answer to a SYN belongs to an attempt that was refused: some hosts try again, with the same number. */
+	/* A packet before the answer to a SYN belongs to a refused attempt: some hosts try again with the same number. */
 	if (l->established || (f->handshake && p->time_ns < f->syn_ack_ns))
 		return;
 	if (beside && f->handshake && !source_opens && !from_source && l->syn_acks == 1)
@@ -391,7 +391,7 @@ static RW_ASIDE int cover(rw_replay *r, const struct rw_flow *f, const struct rw
 		return 0;
 	int first = !!(m->seen & 1 << RW_MP_CAPABLE);
 	if (first ? !c->has_idsn : m->subflow_sequence == 0)
-		return 0; /* nobody knows where, or a DATA_FIN alone */
+		return 0; /* a mapping without a place, or only a DATA_FIN */
 	if (!lc->coverage && !(lc->coverage = calloc(1, sizeof *lc->coverage)))
 		return 1;
 	if (first)
@@ -400,7 +400,7 @@ static RW_ASIDE int cover(rw_replay *r, const struct rw_flow *f, const struct rw
 	return rw_coverage_add(lc->coverage, m->data_sequence, m->dss_wide, m->data_length - m->dss_data_fin);
 }
 
-/* A packet that may open or end its subflow. */
+/* Handles a packet that may open or end its subflow. */
 static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, int from_source,
 				const struct rw_packet *p)
 {
@@ -416,7 +416,7 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 			return 1;
 		l->fin |= !!(p->flags & RW_TCP_FIN);
 	} else {
-		/* The packet that completes a handshake is no row: nothing was outstanding. */
+		/* The packet that completes a handshake makes no row, because nothing was outstanding. */
 		int completes = ready && f->handshake && p->payload_bytes == 0 && l->sender.tcp.board.count == 0;
 		if (l->established && p->flags & RW_TCP_ACK && !(p->flags & (RW_TCP_SYN | RW_TCP_RST)) && !completes &&
 		    rw_reconstruction_acked(&l->sender, p, &events, &r->oddities))
@@ -429,7 +429,7 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 	return 0;
 }
 
-/* A packet between a subflow's handshake and its end. */
+/* Handles a packet between a subflow's handshake and its end. */
 static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, int from_source,
 				const struct rw_packet *p)
 {
@@ -447,7 +447,7 @@ static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, i
 
 static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
-	/* A subflow's clock does not go back: records out of order wait, and a clock that was set back counts on. */
+	/* A subflow's clock does not go back: a record out of order gets the latest time, and a clock that was set back is corrected. */
 	p->time_ns += l->set_back_ns;
 	int64_t back = l->last_ns - p->time_ns;
 	if (back > SET_BACK_NS && back <= SET_BACK_MOST_NS - l->set_back_ns)
@@ -466,8 +466,8 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 }
 
 /*
- * After a flow's last packet nothing of its sender is needed any more, closed or not: in a large capture most flows
- * are idle most of the time. Controllers stay while a connection has other subflows, which they couple with this one.
+ * Frees a flow's sender after the flow's last packet, even if the flow is not closed, because in a large capture most flows are idle
+ * most of the time. Controllers stay while the connection has other subflows, which they couple with this one.
  */
 static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 {
@@ -487,11 +487,11 @@ static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 		r->no_memory |= (uint8_t)tell_bottlenecks(r, number, NULL);
 }
 
-/* A packet that belongs to a flow, in the order captured. 0, or 1 when memory is used up. */
+/* Handles a packet of a flow, in the order captured. 0, or 1: out of memory. */
 static int replay_captured(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
 	const struct rw_packet *sent;
-	/* Nothing is sent before the handshake that is just passing. */
+	/* No data is sent before the end of the handshake. */
 	if (l->sender.corrected == RW_SEND_TIMES_CAPTURED || (p->flags & RW_TCP_SYN && p->payload_bytes == 0))
 		return replay_flow_packet(r, number, l, from_source, p);
 	while ((sent = rw_lookahead_take(r->lookahead, number, p->time_ns))) {
@@ -500,11 +500,11 @@ static int replay_captured(rw_replay *r, uint32_t number, struct live *l, int fr
 			return 1;
 	}
 	if (from_source && rw_lookahead_waits(l->flow, p))
-		return 0; /* it was among those */
+		return 0; /* it was one of these */
 	return replay_flow_packet(r, number, l, from_source, p);
 }
 
-/* Any packet. */
+/* The long way: any packet. */
 static RW_ASIDE int replay_packet(rw_replay *r, struct rw_noted *noted)
 {
 	uint32_t number = noted->flow;
@@ -532,7 +532,7 @@ static RW_ASIDE int replay_packet(rw_replay *r, struct rw_noted *noted)
 	return 0;
 }
 
-/* Most packets, as replay_packet does it. 0: it is another. */
+/* The short way for most packets, with the results of replay_packet. 0: another packet. */
 static inline int replay_under_way(rw_replay *r, struct rw_noted *noted, int *failed)
 {
 	struct rw_packet *p = &noted->packet;
@@ -551,7 +551,7 @@ static inline int replay_under_way(rw_replay *r, struct rw_noted *noted, int *fa
 	return 1;
 }
 
-/* How many packets may follow before it is asked again whether the batch is full: one adds at most one row. */
+/* How many packets may follow until the next test for a full batch; a packet adds at most one row. */
 static uint32_t room_in_batch(const rw_replay *r)
 {
 	uint64_t used = r->rows > r->marks ? r->rows : r->marks;
@@ -561,7 +561,7 @@ static uint32_t room_in_batch(const rw_replay *r)
 	return r->announces ? 1 : r->batch_rows - (uint32_t)used;
 }
 
-/* The reader ahead and the observers of each step are told of the packet that comes. */
+/* Announces the next packet to the reader ahead and to the observers of steps. */
 static RW_ASIDE rw_status announce(rw_replay *r, int64_t time_ns, rw_error *error)
 {
 	r->recording.now_ns = time_ns;
@@ -586,7 +586,7 @@ static RW_ASIDE void finish(rw_replay *r)
 	s->rows = r->rows_before + r->rows;
 }
 
-/* One record, whose number the caller has counted. */
+/* Replays one record, whose number the caller has counted. */
 static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
 {
 	int failed;
@@ -614,8 +614,8 @@ static inline void fetch(const void *place, size_t bytes)
 }
 
 /*
- * The next packet, by way of those that were read ahead: what is live of its flow is asked for before, first the pointer to it,
- * and when that has come, the rest. As rw_pass_next.
+ * The next packet, through a ring of packets that were read ahead, so that the state of their flows can be prefetched: first the
+ * pointer to it, then the state. Returns as rw_pass_next.
  */
 static int next_of_mixed(rw_replay *r, struct rw_noted **noted, rw_error *error)
 {
@@ -638,7 +638,7 @@ static int next_of_mixed(rw_replay *r, struct rw_noted **noted, rw_error *error)
 	return 1;
 }
 
-/* A batch of the second pass, by this thread. */
+/* Fills a batch in this thread. */
 static RW_FLAT rw_status replay_records(rw_replay *r, rw_error *error)
 {
 	struct rw_noted one, *noted = &one;
@@ -662,7 +662,7 @@ static RW_FLAT rw_status replay_records(rw_replay *r, rw_error *error)
 	return RW_OK;
 }
 
-/* The same, by several threads. */
+/* Fills a batch from several threads. */
 static rw_status take_slices(rw_replay *r, rw_error *error)
 {
 	int ended = 0;

@@ -1,6 +1,6 @@
 /*
- * Intervals are of the capture's clock, the same for all flows. At the end of each, every two flows that had samples in it
- * are an observation; over the capture, two flows share a bottleneck when there were OBSERVATIONS of them or more and they were together in
+ * All flows have the same intervals, by the capture's clock. At the end of an interval, every pair of flows that had samples in it
+ * gives an observation. Two flows share a bottleneck if they have at least OBSERVATIONS observations and were together in at least
  * the share TOGETHER/OBSERVATIONS of them.
  */
 #include "shared_bottlenecks.h"
@@ -19,9 +19,9 @@ struct rw_shared_bottlenecks {
 	int64_t start_ns, length_ns;
 	uint32_t number, flows, room;
 	uint8_t began;
-	uint8_t *place;                /* of each flow of the capture: 1 + where it is here; 0: it is not */
+	uint8_t *place;                /* for each flow of the capture: 1 + its index here; 0: it is not compared */
 	uint32_t flow[RW_SBD_FLOWS];
-	struct rw_sbd_flow *seen[RW_SBD_FLOWS]; /* null before a flow's first sample and after its last packet */
+	struct rw_sbd_flow *seen[RW_SBD_FLOWS]; /* null before a flow's first sample, and after its last packet */
 	uint8_t congested[RW_SBD_FLOWS];        /* at least once */
 	uint32_t bottleneck[RW_SBD_FLOWS];
 	struct flow_pair pair[RW_SBD_FLOWS][RW_SBD_FLOWS]; /* the first index is the lower */
@@ -32,7 +32,7 @@ static uint64_t bytes_of(const struct rw_survey *s, uint32_t flow)
 	return s->flow[flow].side[s->flow[flow].source].bytes;
 }
 
-/* The flows that send the most, in no order. */
+/* The flows that send most, unordered. */
 static void choose(struct rw_shared_bottlenecks *a, const struct rw_survey *s)
 {
 	uint32_t least = 0;
@@ -118,7 +118,7 @@ static int anything_measured(const struct rw_shared_bottlenecks *a)
 	return 0;
 }
 
-/* Intervals in which nothing was measured are passed over at once. */
+/* Skips intervals without measurements. */
 static void advance(struct rw_shared_bottlenecks *a, int64_t now_ns)
 {
 	if (!a->began) {
@@ -138,8 +138,8 @@ static void advance(struct rw_shared_bottlenecks *a, int64_t now_ns)
 }
 
 /*
- * Is the flow past its first congestion? Flows that start together fill their queues together, wherever these are: what
- * slow start and the recovery from it show is left out.
+ * Whether the flow is past its first congestion. Flows that start together fill their queues together, wherever these are, so slow
+ * start and the recovery from it do not count.
  */
 static int is_settled(struct rw_shared_bottlenecks *a, uint32_t place, const struct rw_event *e)
 {
@@ -187,7 +187,7 @@ static int together(const struct rw_shared_bottlenecks *a, const struct flow_pai
 				    (uint64_t)p->observed * (uint64_t)a->option[RW_SBD_TOGETHER];
 }
 
-/* Bottlenecks are what pairs connect, numbered from 1 on. */
+/* Bottlenecks are the connected components of the pairs, numbered from 1 on. */
 void rw_shared_bottlenecks_finish(struct rw_shared_bottlenecks *a)
 {
 	uint32_t next = 0, queue[RW_SBD_FLOWS];

@@ -1,4 +1,4 @@
-/* What is known of captures, connections and subflows: who they are from the survey on, what became of them after the end. */
+/* Tables of captures, connections and subflows: identities after the survey, results after the end. */
 #include <string.h>
 
 #include "state.h"
@@ -47,7 +47,7 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	};
 }
 
-/* While workers replay, what they know of flows and connections is theirs. */
+/* While workers run, only they may read their flows and connections. */
 static int workers_run(const rw_replay *r) { return r->jobs && !r->ended; }
 
 static struct outcome outcome_now(const rw_replay *r, uint32_t number)
@@ -143,7 +143,7 @@ void rw_replay_connection(const rw_replay *r, uint32_t number, rw_connection_row
 		return;
 	const struct rw_flow_connection *from = &r->survey.connection[number];
 	const struct rw_coverage *coverage = workers_run(r) ? NULL : r->live_connection[number].coverage;
-	/* What was sent after a fallback has no mapping. */
+	/* Data after a fallback has no mapping. */
 	int mapped = coverage && coverage->covered && !from->fallback;
 	row->id = number;
 	row->mptcp = from->mptcp;
@@ -194,7 +194,7 @@ void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choi
 	    (rw_violation_row){v->count, v->first_row, v->first_ns, v->first_check, v->first_transition, v->first_path};
 }
 
-/* How many of `count` there are from `first` on, `most` at most. */
+/* How many of `count` rows there are from `first` on, at most `most`. */
 static uint32_t left_from(uint32_t first, uint32_t count, uint32_t most)
 {
 	uint32_t left = first < count ? count - first : 0;

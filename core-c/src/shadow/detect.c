@@ -122,7 +122,7 @@ void rw_detect_event(struct rw_detect *w, uint32_t path, const struct rw_event *
 		rw_detect_congestion(w, path, RW_CONGESTION_TIMEOUT, sink);
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_TAIL_LOSS))
 		rw_detect_congestion(w, path, RW_CONGESTION_LOSS, sink);
-	/* A receiver repeats the echo until it hears of a reduction. A repeated echo on an ACK of nothing new is no new mark. */
+	/* A receiver repeats the echo until a reduction is announced to it. A repeated echo on an ACK without new data is no new mark. */
 	if (e->flags & RW_ACK_ECE && e->delivered)
 		rw_detect_congestion(w, path, RW_CONGESTION_ECE, sink);
 }

@@ -43,7 +43,7 @@ static uint32_t shadow_option_count(const struct rw_control *control)
 	return control->detector ? SHADOW_OPTIONS : SHADOW_DETECTOR;
 }
 
-/* Which of "a|b|c" is value? -1: none. */
+/* The index of value in "a|b|c"; -1: not there. */
 static int choice_index(const char *values, const char *value, size_t n)
 {
 	for (int i = 0;; i++) {
@@ -85,7 +85,7 @@ static int read_q16(const char *text, int64_t low, int64_t high, int64_t *value)
 	return *value >= low && *value <= high;
 }
 
-/* The place of an option in its table; -1: not there. */
+/* The index of an option in its table; -1: not there. */
 int rw_option_find(const struct rw_option *table, const char *name, size_t n)
 {
 	for (int i = 0; table[i].name; i++)
@@ -121,7 +121,7 @@ rw_status rw_no_such_option(const char *owner, const struct rw_option *table, co
 	return RW_ERROR_UNKNOWN_OPTION;
 }
 
-/* "option=value": where its value begins. Null: it is not of that form. */
+/* The beginning of the value in "option=value". Null: another form. */
 static const char *value_in(const char *owner, const char *text, rw_error *error)
 {
 	const char *equals = strchr(text, '=');
@@ -153,7 +153,7 @@ static rw_status set_option(const struct rw_control *control, const char *name, 
 	return status;
 }
 
-/* The defaults of a table: each is one of its own values. */
+/* Sets the defaults of a table; each default is one of the option's values. */
 static rw_status read_defaults(const char *owner, const struct rw_option *table, int64_t *option, rw_error *error)
 {
 	rw_status status = RW_OK;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum { OPTION_MODE = 0 };
-/* A sender whose window outlasted so many idle times keeps it always; one may have been shorter than its timeout. */
+/* After this many idle times that did not reduce the window, the sender keeps it always. A single one may have been too short. */
 enum { KEEPS_WINDOWS = 2 };
-/* So many ACKs in turn that each set free twice what they delivered are slow start's, and no application's. */
+/* This many ACKs in turn that each release twice the delivered segments show slow start; an application does not do so. */
 enum { DOUBLINGS = 4 };
 /*
  * What held a rate-based sender back: its window, where that had no room for more segments than these; its pace, for so many times
@@ -39,7 +39,7 @@ static RW_ASIDE void tell_of_ack(const struct rw_shadow *s, uint8_t kind, const 
 	s->observer->stepped(s->observer, s, &transition);
 }
 
-/* A step that an ACK causes. */
+/* Reports a step that an ACK causes. */
 static inline void stepped_by(const struct rw_shadow *s, uint8_t kind, const struct rw_ack *ack)
 {
 	if (s->observer)
@@ -147,7 +147,7 @@ void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack)
 {
 	struct rw_path *p = &s->connection->path[ack->path];
 	if (p->flight_max_q16 < p->cwnd_q16)
-		p->flight_max_q16 = p->cwnd_q16; /* what grows was in use */
+		p->flight_max_q16 = p->cwnd_q16; /* a window that grows was in use */
 	s->control->ack(s->connection, ack);
 	stepped_by(s, RW_TRANSITION_ACK, ack);
 }
@@ -226,7 +226,7 @@ uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sende
 	}
 }
 
-/* More was sent at once than the usual initial window: the host's or the route's is larger, whatever grows it. */
+/* More was sent at once than the usual initial window, so the host or the route has a larger one. */
 static RW_ASIDE void begin_larger(struct rw_shadow *s, uint32_t path, uint32_t initial)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -252,7 +252,7 @@ static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t time
 	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path);
 }
 
-/* A flight after an idle time is larger than the window that was reduced for it: that was done less often, or not at all. */
+/* A flight after an idle time is larger than the reduced window, so the sender reduced its window less often, or not at all. */
 static RW_ASIDE void outlast(struct rw_shadow *s, uint32_t path, uint32_t flight)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -269,8 +269,8 @@ static RW_ASIDE void outlast(struct rw_shadow *s, uint32_t path, uint32_t flight
 }
 
 /*
- * How often MPTCP halved a window after an idle time depends on how much it queued before it sent; some hosts keep theirs.
- * The flight shows it: no window is smaller, and one that ended it was no larger.
+ * How often MPTCP halves a window after an idle time depends on the data that it queued before it sent; some hosts do not halve it.
+ * The next flight shows the window: the window is not smaller than the flight, and not larger if it ended the flight.
  */
 static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
@@ -280,7 +280,7 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	uint64_t next = p->cwnd_q16;
 	if (!before)
 		return;
-	/* The flight of another window, or of one that nothing has filled yet. */
+	/* Whether the flight belongs to another window, or did not fill the window. */
 	if (!kernel_mode(s) ||
 	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1)) {
 		h->restart_segments = 0;
@@ -300,7 +300,7 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
-/* A later flight may show it too, until slow start has brought the window back. Returns the window in segments. */
+/* A later flight may show it too, until slow start has restored the window. Returns the window in segments. */
 static RW_ASIDE uint64_t check_later_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
 	const struct rw_path *p = &s->connection->path[path];
@@ -311,7 +311,7 @@ static RW_ASIDE uint64_t check_later_flight(struct rw_shadow *s, uint32_t path, 
 	return rw_window_segments(p->cwnd_q16);
 }
 
-/* Nothing has ended its first slow start: no threshold has been set, or it is the one that it began with. */
+/* Whether the path is in its first slow start: it has no threshold, or still the initial one. */
 static int in_first_slow_start(const struct rw_path *p, const struct rw_shadow_path *h)
 {
 	return p->ssthresh_q16 == RW_SSTHRESH_UNSET || (!h->prior_cwnd_q16 && p->cwnd_q16 < p->ssthresh_q16);
@@ -337,7 +337,7 @@ static RW_ASIDE void see_first_flight(struct rw_shadow *s, uint32_t path, const 
 	}
 }
 
-/* Nothing else is known of a window that grew before the capture began: it is what was in flight most, until it falls. */
+/* A window that grew before the capture is unknown; it is taken as the largest flight until its first reduction. */
 static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t flight)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -348,8 +348,8 @@ static RW_ASIDE void follow_flight(struct rw_shadow *s, uint32_t path, uint32_t 
 }
 
 /*
- * The first flight to fill a window is larger than that: the initial one was, and what came before it had filled none. A probe
- * is one segment more; losses=reached asks about windows that are smaller than the flight.
+ * The first flight that fills a window exceeds it: then the initial window was larger, because nothing before had filled it. A
+ * probe may add one segment. losses=reached keeps windows that are smaller than the flight.
  */
 static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint32_t flight)
 {
@@ -366,7 +366,7 @@ static RW_ASIDE void begin_larger_later(struct rw_shadow *s, uint32_t path, uint
 
 static int doubles(struct rw_shadow_path *h, const struct rw_event *e)
 {
-	/* An ACK over what was SACKed before delivers nothing, and sets nothing free. */
+	/* An ACK of segments that were SACKed before delivers nothing, and releases nothing. */
 	int goes_on = h->doubled && e->delivered && e->una == h->doubled_una && e->sent_before == 2 * h->doubled &&
 		      e->in_flight_before == h->doubled_flight + h->doubled;
 	h->doublings = !goes_on ? 0 : h->doublings < DOUBLINGS ? h->doublings + 1 : DOUBLINGS;
@@ -377,14 +377,14 @@ static int doubles(struct rw_shadow_path *h, const struct rw_event *e)
 }
 
 /*
- * Slow start at a window that is full sends two segments for each that was delivered. Where that goes on below our window, the
- * sender's is smaller: it began smaller, or was reduced unseen. 1: ours is now what is in flight.
+ * Slow start at a full window sends two segments for each delivered one. If that happens below the replayed window, the sender's
+ * window is smaller: it began smaller, or a reduction is not in the capture. 1: the window was set to the flight.
  */
 static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	/* For less than another burst a sender may wait. */
+	/* A sender may wait if there is room for less than a burst. */
 	if (!doubles(h, e) || (p->cwnd_q16 >> 16) - e->in_flight_before <= e->sent_before)
 		return 0;
 	p->cwnd_q16 = rw_window_of(e->in_flight_before);
@@ -392,7 +392,7 @@ static RW_ASIDE int see_doubling(struct rw_shadow *s, uint32_t path, const struc
 	return 1;
 }
 
-/* More is in flight than the window, and there was no loss yet. */
+/* More is in flight than the window allows, and there was no loss yet. */
 static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -407,7 +407,7 @@ static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct
 	}
 }
 
-/* What the sends since the ACK before say about the window having been the limit. */
+/* Whether the sends since the ACK before show that the window was the limit. */
 static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
 	struct rw_path *p = &s->connection->path[path];
@@ -422,7 +422,7 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 			follow_flight(s, path, flight);
 		return;
 	}
-	/* With segmentation offload a sender waits for a larger burst: the last third of a window counts as full. */
+	/* With segmentation offload a sender waits for a larger burst, so a window counts as full when two thirds are in use. */
 	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
 		limited = cwnd - flight <= (e->bursts                                                 ? cwnd / 3
 					    : e->whole_before && e->sent_before > 1 && h->use.limited ? 1
@@ -469,7 +469,7 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR | RW_STEP_TAIL_LOSS))
 		h->spared = s->losses == RW_LOSSES_REACHED && rw_window_segments(p->cwnd_q16) < e->in_flight_before;
 	if (h->spared) {
-		/* Until the episode is over; a window that does not change has nothing to undo either. */
+		/* This lasts until the episode ends; a window that does not change cannot be undone. */
 		h->spared = e->state_after >= RW_SENDER_CWR;
 		h->prior_ssthresh_q16 = 0;
 		return;
@@ -488,7 +488,7 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	}
 	if (e->steps & (RW_STEP_RECOVERY | RW_STEP_CWR)) {
 		rw_shadow_reduce(s, path, !!(e->steps & RW_STEP_CWR));
-		/* In the capture's first round trip what was sent before it looks lost. */
+		/* In the capture's first round trip, data that was sent before the capture looks lost. */
 		if (rw_seq_diff(e->una, h->use.until) > 0)
 			h->adrift = 0;
 	}
@@ -505,7 +505,7 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	}
 }
 
-/* The ACK at the time of the sender's clock, in `shifted` where the two clocks differ. */
+/* The ACK at the time of the sender's clock; uses `shifted` if the two clocks differ. */
 static inline const struct rw_ack *on_clock(const struct rw_shadow *s, const struct rw_ack *ack, struct rw_ack *shifted)
 {
 	if (RW_SHORT_WAY(!s->clock_ns))
@@ -515,7 +515,7 @@ static inline const struct rw_ack *on_clock(const struct rw_shadow *s, const str
 	return shifted;
 }
 
-/* The last step of an ACK: the window grows, or does not. told: at the time of the sender's clock. */
+/* The last step of an ACK: the growth of the window, if any. told: the ACK at the time of the sender's clock. */
 static inline void grow(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *told,
 			struct rw_shadow_row *row)
 {
@@ -537,7 +537,7 @@ void rw_shadow_grow(struct rw_shadow *s, const struct rw_event *e, const struct 
 	grow(s, e, on_clock(s, ack, &shifted), row);
 }
 
-/* The phase of the sender's clock begins to matter when its first slow start has ended. */
+/* The phase of the sender's clock matters only after its first slow start. */
 static RW_ASIDE void learn_ticks(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack,
 				 uint64_t srtt_ns, struct rw_shadow_row *row)
 {
@@ -653,7 +653,7 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 		rw_shadow_delivered(s, told);
 	if (ack->rtt_ns | ack->rtt_newest_ns)
 		rw_shadow_rtt(s, told, srtt_ns);
-	/* Most ACKs have none: growth is below. */
+	/* Most ACKs have no steps, only growth (below). */
 	int nothing = !(e->steps & ~RW_STEP_RAISE || h->spared || p->recovering || e->state_after >= RW_SENDER_CWR);
 	if (!RW_SHORT_WAY(nothing))
 		apply_steps(s, path, e);
@@ -681,7 +681,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 			s->control->idle(s->connection, path, e->time_ns + s->clock_ns, e->quiet_ns);
 		break;
 	case RW_EVENT_TIMEOUT:
-		/* What was spared a reduction has not had that of this episode yet. */
+		/* A window that was spared a reduction has not had this episode's reduction yet. */
 		rw_shadow_timeout(s, path, e->in_flight, e->new_episode || h->spared);
 		h->spared = 0;
 		if (p->recovering) {

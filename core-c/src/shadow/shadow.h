@@ -19,63 +19,64 @@
 enum rw_gate { RW_GATE_AUTO, RW_GATE_OWN, RW_GATE_OBSERVED };
 enum rw_losses { RW_LOSSES_RECORDED, RW_LOSSES_REACHED };
 
-/* What a user chose for one replay of one controller. */
+/* A user's options for one replay of one controller. */
 struct rw_settings {
-	int64_t option[RW_MAX_OPTIONS]; /* the controller's own */
-	uint8_t gate, losses;           /* the shadow's */
-	uint8_t detector;               /* 1 + its place in the registry; 0: none */
+	int64_t option[RW_MAX_OPTIONS]; /* of the controller */
+	uint8_t gate, losses;           /* of the shadow */
+	uint8_t detector;               /* 1 + its index in the registry; 0: none */
 };
 
-/* Other phases of the sender's clock that are tried beside this one (ticks.c). */
+/* Shadows that try other phases of the sender's clock (ticks.c). */
 struct rw_ticks;
 
 struct rw_shadow_path {
 	uint64_t prior_cwnd_q16;
-	uint64_t prior_ssthresh_q16; /* 0: a reduction that may not be undone */
+	uint64_t prior_ssthresh_q16; /* 0: the reduction cannot be undone */
 	struct rw_prr prr;
 	struct rw_window_use use;
 	uint32_t initial_window;
-	/* the window that an idle time reduced, as long as flights may show that it was not */
+	/* the window before an idle time reduced it, while flights may still show that the sender kept it */
 	uint32_t restart_segments;
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
-	    doubled_flight; /* the ACK before: up to where, how many segments, and the flight then */
+	    doubled_flight; /* of the ACK before: its number, the segments it delivered, and the flight before it */
 	uint64_t limited_from,
-	    limited_until; /* segments delivered: what left in between, the application had held back */
-	uint8_t doublings; /* how many ACKs in turn set free twice what they delivered */
-	uint8_t adrift; /* its beginning was not captured, and no reduction since: the flight tells the window */
-	uint8_t kept; /* how many idle times in turn it was seen to outlast */
-	uint8_t spared; /* the loss episode under way is not shown to this controller */
+	    limited_until; /* the application limits packets sent between these counts of delivered segments */
+	uint8_t doublings; /* how many ACKs in turn released twice the delivered segments */
+	uint8_t
+	    adrift; /* the flow's beginning was not captured, and there was no reduction yet: the flight shows the window */
+	uint8_t kept; /* how many idle times in turn did not reduce it */
+	uint8_t spared; /* the controller is not told of the current loss episode */
 };
 
 struct rw_shadow;
 
-/* One step that a controller has made, of those that its specification knows. */
+/* One step of a controller, as its specification has it. */
 struct rw_transition {
 	uint8_t kind; /* rw_transition_kind */
 	uint8_t path;
-	/* Of the ACK that caused it, as struct rw_ack has them; 0 in other steps. */
+	/* From the ACK that caused it, as in struct rw_ack; 0 in other steps. */
 	uint32_t acked_segments, marked_segments, una, next;
 	uint64_t rtt_ns;
 };
 
-/* Is told of every step after the controller has made it (conformance/recorder.c). */
+/* Called after every step of the controller (conformance/recorder.c). */
 struct rw_observer {
 	void (*stepped)(struct rw_observer *observer, const struct rw_shadow *s,
 			const struct rw_transition *transition);
 };
 
-/* One connection under one controller, in a block of rw_shadow_bytes with only the paths that it can have. */
+/* One connection under one controller, in a block of rw_shadow_bytes with only as many paths as it can have. */
 struct rw_shadow {
 	const struct rw_control *control;
 	struct rw_connection *connection;
 	struct rw_shadow_path *path;
-	struct rw_observer *observer; /* null: nobody looks */
-	struct rw_ticks *ticks; /* null: no other phase is tried, not yet or not any more */
-	/* added to a capture's time it is the sender's, whose ticks begin at multiples of their length */
+	struct rw_observer *observer; /* null: none */
+	struct rw_ticks *ticks; /* null: no other phase is tried now */
+	/* add it to a capture's time to get the sender's time, whose ticks begin at multiples of their length */
 	int64_t clock_ns;
 	uint8_t gate, losses;
-	uint8_t learns_ticks; /* the phase matters to the controller, and nothing was tried yet */
+	uint8_t learns_ticks; /* the phase matters to the controller, and no other phase was tried yet */
 };
 
 /* paths: 1 to RW_MAX_PATHS. */
@@ -101,15 +102,15 @@ void rw_shadow_leave(struct rw_shadow *s, uint32_t path);
 /* srtt_ns: after the event. row is filled by an ACK. */
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,
 		     struct rw_shadow_row *row);
-/* The same for an ACK that many controllers are told of; ack: rw_shadow_ack_of the path and e. */
+/* The same for an ACK that goes to many controllers; ack: the result of rw_shadow_ack_of for the path and e. */
 void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		   struct rw_shadow_row *row);
 
-/* The last step of an ACK: the window grows, or does not. Fills the rest of the row. */
+/* The last step of an ACK: the growth of the window, if any. Fills the rest of the row. */
 void rw_shadow_grow(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, struct rw_shadow_row *row);
 
-/* Did the sender fill its window before this ACK, as far as can be seen: neither its application nor the receiver ended the
-   flight? */
+/* Whether the sender filled its window before this ACK, as far as the capture shows: neither the application nor the receiver
+   ended the flight. */
 static inline uint32_t rw_event_fills_window(const struct rw_event *e)
 {
 	return e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns && e->room && !e->starved &&
@@ -122,26 +123,26 @@ static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_even
 			       e->time_ns, e->ack,       e->next_before, e->marked};
 }
 
-/* Which set of subflows behind one bottleneck a path is in, before the callbacks of an event. */
+/* Sets the set of subflows behind one bottleneck that a path is in. Call it before the callbacks of an event. */
 void rw_shadow_set(struct rw_shadow *s, uint32_t path, uint8_t set, uint8_t state);
-/* After all of one decision: first_path is one of those that it changed. */
+/* Call it after all changes of one decision; first_path is one of the changed paths. */
 void rw_shadow_regrouped(struct rw_shadow *s, uint32_t first_path);
-/* Tells the observer of a step (rw_transition_kind) that the controller has made. */
+/* Reports a step (rw_transition_kind) of the controller to the observer. */
 void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path);
 
-/* The machinery's own moves, which a controller driven by hand shares. */
+/* The machinery's operations, which a controller driven by hand shares. */
 void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint64_t ssthresh_q16, uint64_t srtt_ns);
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns);
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack);
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
-/* An ACK for a rate-based controller. */
+/* Reports an ACK to a rate-based controller. */
 void rw_shadow_rate(struct rw_shadow *s, const struct rw_rate *sample);
-/* The controller is told of growth that it may not have. */
+/* Reports to the controller growth that is withheld from it. */
 void rw_shadow_withhold(struct rw_shadow *s, const struct rw_ack *ack);
 /* marked: by ECN, not by a loss. */
 void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked);
 void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, int new_episode);
-/* The last reduction answered no loss (Eifel, DSACK, F-RTO); 0: there is none that may be undone. */
+/* The last reduction was spurious (Eifel, DSACK, F-RTO). 0: there is none that can be undone. */
 int rw_shadow_undo(struct rw_shadow *s, uint32_t path);
 uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sender_state);
 
@@ -149,15 +150,15 @@ uint32_t rw_shadow_phase(const struct rw_shadow *s, uint32_t path, uint8_t sende
 rw_option_info rw_option_describe(const struct rw_option *o);
 /* The place of an option in its table; -1: not there. */
 int rw_option_find(const struct rw_option *table, const char *name, size_t n);
-/* owner: whose option it is, for the error. */
+/* owner: the owner of the option, for the error. */
 rw_status rw_option_read(const char *owner, const struct rw_option *o, const char *text, int64_t *value,
 			 rw_error *error);
-/* table: of what may be chosen, which the error names. Sets the error and returns its status, as the next one does. */
+/* table: the known options, which the error lists. Sets the error and returns its status, as the next function does. */
 rw_status rw_no_such_option(const char *owner, const struct rw_option *table, const char *name, size_t n,
 			    rw_error *error);
 rw_status rw_unknown_control(const char *name, rw_error *error);
 const struct rw_control *rw_control_find(const char *name);
-/* Takes a callback from a copy of a controller. 0: it has none of that name, or the contract requires it. */
+/* Removes a callback from a copy of a controller. 0: it has none of that name, or the contract requires it. */
 int rw_control_drop(struct rw_control *control, const char *callback);
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error);

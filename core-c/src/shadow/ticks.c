@@ -1,8 +1,8 @@
 /*
- * When does the sender's kernel clock tick? A controller that looks at a clock of ticks (`tick_ns` of rw_control) decides
- * a few ACKs earlier or later for it. The timestamps of TCP tell where the sender's milliseconds begin, not which of
- * them are ticks, and some kernels tick between two milliseconds. So several shadows run beside the one that is shown, one for each
- * phase; the one whose window is the flight most often is the sender's.
+ * Finds the phase of the sender's kernel clock. A controller that counts ticks of that clock (`tick_ns` of rw_control) may decide
+ * a few ACKs earlier or later by it. TCP timestamps show where the sender's milliseconds begin, not which of them are ticks, and
+ * some kernels tick between two milliseconds. So several shadows run beside the shown one, one for each phase. The phase whose
+ * window equals the flight most often is the sender's.
  */
 #include "ticks.h"
 
@@ -11,11 +11,11 @@
 
 enum {
 	PHASES = 8,
-	/* The lead, in ACKs, at which another phase is believed; and one that nobody will make up for. */
+	/* Leads, in ACKs: the lead at which another phase is accepted, and a lead that ends the search. */
 	LEAD = 2,
 	LEAD_FINAL = 64,
-	/* ACKs before full windows. After the first, a sender whose window was the flight less often than at a quarter
-	   is none of this controller's; after the second no more is learnt. */
+	/* ACKs before full windows. After the first number, a sender whose window equalled the flight at less than a quarter of
+	   them does not run this controller; after the second number the search ends. */
 	ROWS_FIRST = 64,
 	ROWS_MOST = 4096
 };
@@ -23,7 +23,7 @@ enum {
 struct rw_ticks {
 	uint32_t rows, leader;
 	uint32_t matched[PHASES];
-	struct rw_shadow *shadow[PHASES]; /* one behind another in one block, from the first on */
+	struct rw_shadow *shadow[PHASES]; /* all in one block, which begins with the first */
 };
 
 static struct rw_shadow *copy_of(const struct rw_shadow *s, uint8_t *at)
@@ -34,12 +34,12 @@ static struct rw_shadow *copy_of(const struct rw_shadow *s, uint8_t *at)
 	copy->path = (struct rw_shadow_path *)(void *)(at + sizeof *s);
 	copy->connection = (struct rw_connection *)(void *)(at + sizeof *s + paths * sizeof *s->path);
 	copy->observer = NULL;
-	copy->ticks = NULL; /* phases are tried for the one that is shown */
+	copy->ticks = NULL; /* only the shown shadow tries phases */
 	copy->learns_ticks = 0;
 	return copy;
 }
 
-/* Gives the shadow that is shown another phase's windows. */
+/* Copies another phase's windows to the shown shadow. */
 static void adopt(struct rw_shadow *s, const struct rw_shadow *from)
 {
 	uint32_t paths = s->connection->paths;
@@ -93,7 +93,7 @@ void rw_ticks_join(struct rw_shadow *s, uint32_t path, uint64_t srtt_ns)
 		rw_shadow_join(s->ticks->shadow[i], path, srtt_ns);
 }
 
-/* Which phase was right most often, and by how much more than the next one. */
+/* The phase that was right most often, and its lead over the next one. */
 static uint32_t best_phase(const struct rw_ticks *t, uint32_t *lead)
 {
 	uint32_t best = 0, second = 0;

@@ -1,4 +1,4 @@
-/* Rows as text: the values of columns, each behind a literal text, in the forms that JSON and Python's repr have. */
+/* Rows as text: the values of columns, each after a literal text, in the forms of JSON and Python's repr. */
 #include <float.h>
 #include <math.h>
 #include <rewindow.h>
@@ -72,7 +72,7 @@ static char *put_decimal(char *at, uint64_t value, int places)
 	return put_padded(at, places < 20 ? value % POWER_OF_TEN[places] : value, places);
 }
 
-/* As many digits as are needed, by the C library. Digits are taken without the locale's decimal point. */
+/* The fewest digits that suffice, by the C library, without the locale's decimal point. */
 static char *put_double_slowly(char *at, double value)
 {
 	char text[40], digits[DIGITS_MAX + 1], again[40];
@@ -277,7 +277,7 @@ static char *put_row(char *at, const rw_text_table *table, uint32_t row)
 	return at;
 }
 
-/* What one row takes at most, without its parts. */
+/* The largest size of one row, without its parts. */
 static size_t row_bytes_max(const rw_text_table *table)
 {
 	size_t most = (size_t)table->between_bytes + table->before_parts_bytes + table->after_bytes;
