@@ -132,15 +132,14 @@ def history(data: st.DataObject, mode: str, seen: Counter[str]) -> None:
         same(c, oracle, seen)
 
 
-@pytest.mark.parametrize("mode", ["paper", "kernel"])
-def test_is_its_draft(mode: str) -> None:
-    """Step by step, window, state, filters and pace; each state is reached."""
+def test_is_its_draft() -> None:
+    """Step by step, in both modes: window, state, filters and pace. Each state is reached."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=SLOW,
+    @settings(max_examples=70, deadline=None, derandomize=True, database=None, suppress_health_check=SLOW,
               phases=[Phase.generate])  # fmt: skip
-    @given(data=st.data())
-    def histories(data: st.DataObject) -> None:
+    @given(data=st.data(), mode=st.sampled_from(["paper", "kernel"]))
+    def histories(data: st.DataObject, mode: str) -> None:
         history(data, mode, seen)
 
     histories()

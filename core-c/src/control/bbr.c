@@ -411,7 +411,7 @@ static void update_aggregation(struct bbr *b, const struct rw_path *p, const str
 		b->extra_half = !b->extra_half;
 		b->extra_acked[b->extra_half] = 0;
 	}
-	uint64_t expected = bandwidth_q24(b) * (uint32_t)(now_us - b->epoch_us) >> 24;
+	uint64_t expected = bandwidth_q24(b) * (now_us - b->epoch_us) >> 24;
 	if (b->epoch_acked <= expected || b->epoch_acked + r->acked_segments >= EPOCH_ACKED_MAX) {
 		b->epoch_acked = 0;
 		b->epoch_us = now_us;
