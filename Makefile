@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -65,6 +65,12 @@ bench-load: ## measure how fast the API answers with and without 200 open event 
 chaos: ## break the service during uploads, and check that it kept its promises; MINUTES= or ROUNDS=, OPTIONS=--write
 	@deploy/setup.sh run
 	@$(PYTHON) -m bench.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(OPTIONS)
+
+soak: ## the long forms of tests: drawn requests (EXAMPLES= for each operation), load with event streams, chaos (MINUTES=)
+	@deploy/setup.sh test
+	@EXAMPLES=$(or $(EXAMPLES),1000) $(PYTHON) -m pytest tests/service/test_any_request.py
+	@$(PYTHON) -m bench.load $(OPTIONS)
+	@$(PYTHON) -m bench.chaos --minutes $(or $(MINUTES),20)
 
 profile: ## measure with perf which functions take the core's time; OPTIONS=--write
 	@deploy/setup.sh bench

@@ -1,12 +1,19 @@
-"""The API's processes: `python -m api --port 8000`. They share one socket, and the first one starts again what ends."""
+"""The API's processes: `python -m api --port 8000`. They share one socket, and the first one starts again what ends.
+
+It ends with status 1 when none of them can start.
+"""
 
 from __future__ import annotations
 
 import argparse
 import resource
+import sys
+from typing import Any
 
 import uvicorn
 
+from api.supervisor import Processes
+from store import logs
 from store.settings import settings
 
 _HEADER_BYTES_MAX = 32 << 10
@@ -22,19 +29,26 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file; common is a thousand
     processes = settings().api_processes
-    uvicorn.run(
-        "api.app:create" if processes == 1 else "api.processes:application",
-        factory=True,
-        host=arguments.host,
-        port=arguments.port,
-        workers=processes,
-        http="api.processes:TimedProtocol",
-        ws="none",
-        h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
-        timeout_graceful_shutdown=_END_S,
-        log_level="warning",
-        access_log=False,
-    )
+    options: dict[str, Any] = {
+        "factory": True,
+        "host": arguments.host,
+        "port": arguments.port,
+        "http": "api.processes:TimedProtocol",
+        "ws": "none",
+        "h11_max_incomplete_event_size": _HEADER_BYTES_MAX,
+        "timeout_graceful_shutdown": _END_S,
+        "log_level": "warning",
+        "access_log": False,
+    }
+    if processes == 1:
+        uvicorn.run("api.app:create", **options)
+        return
+    logs.configure()
+    config = uvicorn.Config("api.processes:application", workers=processes, **options)
+    started = Processes(config, [config.bind_socket()])
+    started.run()
+    if not started.can_start:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

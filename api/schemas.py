@@ -20,6 +20,12 @@ class Schema(BaseModel):
     )
 
 
+class Wanted(Schema):
+    """The body of a request. A field that it does not know is refused: what was meant by it would not happen."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 def with_columns(table: type[Base], without: Collection[str] = ()) -> Callable[[type[M]], type[M]]:
     """Adds a field to the decorated schema for each column of the table, with the column's type.
 

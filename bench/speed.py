@@ -399,11 +399,12 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     yield f"The {MANY_CONTROLLERS} controllers: `{' '.join(sets[2])}`."
 
 
-def write(text: str) -> None:
-    parts = DOCUMENT.read_text().split(MARKER)
+def write(text: str, marker: str = MARKER) -> None:
+    """Puts it between the two places that the marker has in the document."""
+    parts = DOCUMENT.read_text().split(marker)
     if len(parts) != 3:
-        raise SystemExit(f"{DOCUMENT}: {MARKER} is not there twice")
-    DOCUMENT.write_text(f"{MARKER}\n\n{text}\n\n{MARKER}".join((parts[0], parts[2])))
+        raise SystemExit(f"{DOCUMENT}: {marker} is not there twice")
+    DOCUMENT.write_text(f"{marker}\n\n{text}\n\n{marker}".join((parts[0], parts[2])))
 
 
 def main() -> None:

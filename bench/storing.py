@@ -3,12 +3,13 @@
 Starts a PostgreSQL of its own, generates captures of many short connections under build/bench, and for each capture
 runs `rewindow analyze --json`, the same with `--series`, and a job of the service, which does both and stores the
 results. The best of several runs counts. Bytes are those of the tables and indexes of results. Then the capture is
-deleted, and the sweeper removes what it left. Prints Markdown.
+deleted, and the sweeper removes what it left. Prints Markdown; `--write` puts it into docs/performance.md, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 import tempfile
@@ -17,9 +18,12 @@ import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.speed import FOLDER, PROGRAMS, REWINDOW, Others, Process, Run, build, machine, table
+import psycopg
+
+from bench.speed import FOLDER, PROGRAMS, REWINDOW, Others, Process, Run, build, machine, table, write
 from deploy.run import Services
 
+MARKER = "<!-- storing -->"
 ALGORITHMS = ("newreno", "cubic")
 """The candidates that the command line replays, too, to name the senders' algorithms."""
 
@@ -52,8 +56,13 @@ def add_capture(path: Path) -> tuple[uuid.UUID, uuid.UUID]:
 
 
 def run_job(job: uuid.UUID) -> Run:
-    code = f"import uuid; from worker.tasks import run_job; run_job(uuid.UUID('{job}'))"
-    return Process([sys.executable, "-c", code]).finish()
+    """Its seconds are from the claim to the end: a worker has loaded its programs before."""
+    code = (
+        "import sys, time, uuid; from worker.tasks import run_job; began = time.perf_counter();"
+        f" run_job(uuid.UUID('{job}')); print(time.perf_counter() - began, file=sys.stderr)"
+    )
+    run = Process([sys.executable, "-c", code]).finish()
+    return dataclasses.replace(run, seconds=float(run.complaints.splitlines()[-1]))
 
 
 def stored_connections(capture: uuid.UUID) -> int:
@@ -105,17 +114,13 @@ def delete(capture: uuid.UUID) -> tuple[float, float]:
             return asked, time.perf_counter() - began
 
 
-def empty_tables() -> None:
+def empty_tables(owner_address: str) -> None:
     """Empties the tables, so that the next capture finds no free pages in their indexes."""
-    from sqlalchemy import text
-
-    from store.database import engine
-
-    with engine().begin() as connection:
-        connection.execute(text("TRUNCATE connections, subflows"))
+    with psycopg.connect(owner_address) as connection:
+        connection.execute("TRUNCATE connections, subflows")
 
 
-def measured(connections: Sequence[int], runs: int) -> Iterator[str]:
+def measured(connections: Sequence[int], runs: int, owner_address: str) -> Iterator[str]:
     build()
     others = Others()
     rows = []
@@ -135,7 +140,7 @@ def measured(connections: Sequence[int], runs: int) -> Iterator[str]:
             count = stored_connections(capture)
             tables, indexes = (now - then for now, then in zip(bytes_of_results(), before, strict=True))
             asked, removed = delete(capture)
-            empty_tables()
+            empty_tables(owner_address)
         best, both, of_job = (min(r.seconds for r in found) for found in (alone, with_series, jobs))
         rows.append(
             (
@@ -157,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="measures what storing a capture needs")
     parser.add_argument("--connections", type=int, nargs="+", default=[61_000, 300_000], metavar="N")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="also put the result into docs/performance.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rewindow-bench-") as name:
         folder = Path(name)
@@ -166,8 +172,13 @@ def main() -> None:
         try:
             services.start_dependencies()
             services.migrate()
+            if services.owner_address is None:
+                raise SystemExit("REWINDOW_DATABASE_URL is set: this needs a PostgreSQL of its own")
             os.environ.update({k: v for k, v in services.environment.items() if k.startswith("REWINDOW_")})
-            print("\n".join(measured(arguments.connections, arguments.runs)))
+            text = "\n".join(measured(arguments.connections, arguments.runs, services.owner_address))
+            print(text)
+            if arguments.write:
+                write(text, MARKER)
         finally:
             services.stop()
 

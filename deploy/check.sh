@@ -14,7 +14,7 @@ find core-c/src lab -name '*.c' | xargs clang-tidy -p build/tidy --quiet 2>/dev/
 mkdir -p build
 python -m api.openapi >build/openapi.json
 (cd dashboard && npm run --silent types -- --check && npm run --silent check)
-POSTGRES_PASSWORD=check REDIS_PASSWORD=check docker-compose -f docker-compose.yml config -q
+POSTGRES_PASSWORD=check REWINDOW_DATABASE_PASSWORD=check REDIS_PASSWORD=check docker-compose -f docker-compose.yml config -q
 hadolint deploy/Dockerfile
 for script in deploy/*.sh; do sh -n "$script"; done
 # The recipes for other teams' CI: their form, and their safety against attackers. @TAG stands for the tag that a user pins.

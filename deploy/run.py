@@ -138,6 +138,8 @@ def _package(name: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
+_OWNER, _SERVICES_ROLE = "app", "rewindow_app"
+"""Roles of a private PostgreSQL: the superuser, who owns the tables and migrates them, and that of the services."""
 _TRUST = r"(?m)\btrust$"
 """The end of a rule of pg_hba.conf that asks for no password."""
 
@@ -208,7 +210,7 @@ class Postgres:
                 os.chown(given, *self.user)
             try:
                 self._run(
-                    "initdb", "-D", str(self.data), "-U", "app", "-A", "scram-sha-256", "--pwfile", str(given),
+                    "initdb", "-D", str(self.data), "-U", _OWNER, "-A", "scram-sha-256", "--pwfile", str(given),
                     "-E", "UTF8", "--locale=C.UTF-8",
                 )  # fmt: skip
             finally:
@@ -217,7 +219,12 @@ class Postgres:
         if re.search(_TRUST, rules := access.read_text()):
             # An earlier version made such folders, and let every user of the host in.
             self._run(
-                "postgres", "--single", "-D", str(self.data), "postgres", said=f"ALTER USER app PASSWORD '{password}'"
+                "postgres",
+                "--single",
+                "-D",
+                str(self.data),
+                "postgres",
+                said=f"ALTER USER {_OWNER} PASSWORD '{password}'",
             )
             access.write_text(re.sub(_TRUST, "scram-sha-256", rules))
 
@@ -233,8 +240,8 @@ class Postgres:
                 stdout=out, stderr=out, start_new_session=True, **self._identity(),
             )  # fmt: skip
 
-    def address(self, password: str) -> str:
-        return f"postgresql://app:{password}@127.0.0.1:{self.port}/postgres"
+    def address(self, password: str, role: str) -> str:
+        return f"postgresql://{role}:{password}@127.0.0.1:{self.port}/postgres"
 
     def stop_leftover(self) -> None:
         """Stops a server that a killed `make up` left running on this data."""
@@ -307,6 +314,8 @@ class Services:
         self.port = port or free_port()
         self.logs = _private_folder(local / "log")
         self.environment = dict(os.environ)
+        self.owner_address = self.environment.pop("REWINDOW_OWNER_DATABASE_URL", None)
+        """Of PostgreSQL, for migrations only. None: that of the services is the owner's."""
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._watched: dict[str, _Watched] = {}
         self.on_launch: Callable[[], None] = lambda: None
@@ -330,10 +339,11 @@ class Services:
         password = _password(self.local, "postgresql")
         postgres = Postgres(self.local / "postgresql", durable=self.durable)
         postgres.prepare(password)
-        address = postgres.address(password)
+        self.owner_address = address = postgres.address(password, _OWNER)
         process = self._keep("postgresql", lambda: postgres.launch(self.logs / "postgresql.log"))
         wait_for("PostgreSQL", lambda: _takes_connections(address), [process])
-        self.environment["REWINDOW_DATABASE_URL"] = address
+        password = _password(self.local, "postgresql-services")
+        self.environment["REWINDOW_DATABASE_URL"] = postgres.address(password, _SERVICES_ROLE)
 
     def _start_redis(self) -> None:
         password, port = _password(self.local, "redis"), free_port()
@@ -373,8 +383,9 @@ class Services:
                 watched.due = 0.0
 
     def migrate(self) -> None:
-        command = [sys.executable, "-m", "alembic", "-c", "migrations/alembic.ini", "upgrade", "head"]
-        done = subprocess.run(command, cwd=CHECKOUT, env=self.environment, capture_output=True, text=True)
+        owner = {"REWINDOW_OWNER_DATABASE_URL": self.owner_address} if self.owner_address else {}
+        command = [sys.executable, "-m", "migrations"]
+        done = subprocess.run(command, cwd=CHECKOUT, env=self.environment | owner, capture_output=True, text=True)
         if done.returncode:
             raise Failed(f"migration failed: {done.stderr.strip().splitlines()[-1]}")
 

@@ -6,7 +6,7 @@ from sqlalchemy import create_engine
 from store.models import Base
 from store.settings import settings
 
-engine = create_engine(settings().sqlalchemy_url)
+engine = create_engine(settings().owners_sqlalchemy_url)
 with engine.connect() as connection:
     context.configure(connection=connection, target_metadata=Base.metadata, compare_type=True)
     with context.begin_transaction():

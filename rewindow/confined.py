@@ -1,8 +1,9 @@
 """Runs another program under limits and behind walls.
 
-    python -I -S confined.py WALLS CPU_S MEMORY_BYTES FILE_BYTES PROGRAM ...
+    python -I -S confined.py CALLER WALLS CPU_S MEMORY_BYTES FILE_BYTES PROGRAM ...
 
-FILE_BYTES bounds each file that the program writes. WALLS is one of
+CALLER is the number of the process that starts it (`command` puts it there): the program ends with that process, and
+does not begin when that process has ended already. FILE_BYTES bounds each file that the program writes. WALLS is one of
 
     network   a network without interfaces. Where the kernel does not permit one, the program runs without it, and a
               line on standard error begins with NOT_ISOLATED.
@@ -48,6 +49,12 @@ _NOBODYS_UID = 65533
 """A user and group that own no file and no process; `nobody` may own PostgreSQL's."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def command(walls: str, cpu_s: int, memory_bytes: int, file_bytes: int) -> list[str]:
+    """What starts a program, whose command follows, as a child of this process."""
+    words = (os.getpid(), walls, cpu_s, memory_bytes, file_bytes)
+    return [sys.executable, "-I", "-S", os.path.abspath(__file__), *map(str, words)]
 
 
 class NotConfined(Exception):
@@ -233,7 +240,16 @@ def _become_nobody() -> None:
         raise NotConfined(f"another user: {e.strerror}") from e
 
 
-def _run_walled(walls: str, limits: Sequence[int], command: list[str]) -> None:
+def _end_with(parent: int) -> None:
+    """The kernel kills this process when its parent ends; if that has happened already, it ends now."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # Whoever is a parent outside of this process's namespace has the number 0. Where the parent has ended, another
+    # process has taken its place.
+    if os.getppid() not in (parent, 0):
+        os._exit(REFUSED)
+
+
+def _run_walled(parent: int, walls: str, limits: Sequence[int], command: list[str]) -> None:
     """Becomes the program, behind all walls, or ends."""
     missing = []
 
@@ -251,8 +267,7 @@ def _run_walled(walls: str, limits: Sequence[int], command: list[str]) -> None:
     # processes would count too, so that no limit would be the program's own.
     if _libc.unshare(_CLONE_NEWUSER) == 0 or was_root:
         resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS_MAX, _THREADS_MAX))
-    # Set after the change of the user, which would clear it.
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _end_with(parent)  # after the change of the user, which clears the signal that the kernel is to send
     build("files")
     build("calls")
     if missing:
@@ -279,9 +294,9 @@ def _reap(walls: str, limits: Sequence[int], command: list[str]) -> None:
         os.closerange(0, waits)
         os.read(waits, 1)
         os._exit(0)
-    program = os.fork()
+    reaper, program = os.getpid(), os.fork()
     if program == 0:
-        _run_walled(walls, limits, command)
+        _run_walled(reaper, walls, limits, command)
     _, status = os.waitpid(program, 0)
     if os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -292,15 +307,15 @@ def _reap(walls: str, limits: Sequence[int], command: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    walls, limits, command = arguments[0], [int(limit) for limit in arguments[1:4]], arguments[4:]
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    caller, walls, limits, program = arguments[0], arguments[1], [int(a) for a in arguments[2:5]], arguments[5:]
+    _end_with(int(caller))
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if walls != NETWORK:
-        _reap(walls, limits, command)
+        _reap(walls, limits, program)
     if not _unshare(_CLONE_NEWNET):
         print(f"{NOT_ISOLATED}: {os.strerror(ctypes.get_errno())}", file=sys.stderr, flush=True)
     _limit(*limits)
-    os.execv(command[0], command)
+    os.execv(program[0], program)
 
 
 if __name__ == "__main__":

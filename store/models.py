@@ -360,7 +360,7 @@ class Job(Base):
         CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
         CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="lease"),
         CheckConstraint("state = 'queued' OR not_before IS NULL", name="not_before"),
-        Index("ix_jobs_check_id", "check_id"),
+        Index("ix_jobs_check_id", "check_id", postgresql_where=text("check_id IS NOT NULL")),
         # As text: PostgreSQL refuses a new value of an enumeration in the transaction that adds it.
         CheckConstraint(
             "(capture_id IS NULL) = (kind::text = 'check') AND (check_id IS NULL) = (kind::text <> 'check')", name="of"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import IO, Any
+from urllib.parse import unquote, urlsplit
 
 import obstore
+from obstore.exceptions import GenericError
 from obstore.store import from_url
 
 from store.settings import settings
@@ -44,16 +49,34 @@ def probe(who: str) -> None:
     obstore.put(object_store(), f"probes/{who}", bytes(PROBE_BYTES))
 
 
-def fetch_to(key: str, file: IO[bytes], told: Callable[[], None] = lambda: None) -> None:
-    """Copies an object into a file. Calls `told` for each part; an exception from it ends the copy.
+def local_file(key: str, size: int, told: Callable[[], None] = lambda: None) -> IO[bytes]:
+    """An object of `size` bytes as a file to read, which the caller closes. Raises FileNotFoundError,
+    GenericError.
 
-    Raises FileNotFoundError.
+    That of a folder is such a file. That of a bucket is copied to one without a name, which disappears with the
+    process; its room is reserved first. Calls `told` for each part that is copied; an exception from it ends the copy.
     """
-    for chunk in obstore.get(object_store(), key).stream(min_chunk_size=CHUNK_BYTES):
-        file.write(chunk)
-        told()
-    file.flush()
-    file.seek(0)
+    url = settings().store_url
+    if url.startswith("file:"):
+        try:
+            return (Path(unquote(urlsplit(url).path)) / key).open("rb")
+        except FileNotFoundError:
+            raise
+        except OSError as e:  # of the store's disk, not of the worker's
+            raise GenericError(f"{key}: {e.strerror}") from e
+    file = tempfile.TemporaryFile(prefix="rewindow-object-")  # noqa: SIM115  # the caller closes it
+    try:
+        if size:
+            os.posix_fallocate(file.fileno(), 0, size)
+        for chunk in obstore.get(object_store(), key).stream(min_chunk_size=CHUNK_BYTES):
+            file.write(chunk)
+            told()
+        file.flush()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def delete_prefix(prefix: str) -> None:

@@ -10,6 +10,10 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="REWINDOW_", extra="ignore")
 
     database_url: PostgresDsn
+    """As the role that reads and writes rows (store/role.py)."""
+    owner_database_url: PostgresDsn | None = None
+    """The same database as the role that owns the tables. Only `python -m migrations` needs it; where it is missing,
+    `database_url` is the owner's."""
     redis_url: RedisDsn
     store_url: str
     """file:///folder or s3://bucket. The S3 client reads its own variables (AWS_...)."""
@@ -51,10 +55,18 @@ class Settings(BaseSettings):
 
     @property
     def sqlalchemy_url(self) -> str:
-        return "postgresql+psycopg://" + str(self.database_url).split("://", 1)[1]
+        return _for_sqlalchemy(self.database_url)
+
+    @property
+    def owners_sqlalchemy_url(self) -> str:
+        return _for_sqlalchemy(self.owner_database_url or self.database_url)
 
     def algorithm_names(self) -> list[str]:
         return [n for n in self.ingest_algorithms.split(",") if n]
+
+
+def _for_sqlalchemy(address: PostgresDsn) -> str:
+    return "postgresql+psycopg://" + str(address).split("://", 1)[1]
 
 
 @lru_cache

@@ -18,17 +18,17 @@ from rewindow.core import Choice
 CAPTURES = Path(__file__).parent / "captures"
 SPECS = Path(__file__).parent / "specs"
 FOLLOWED = Path(__file__).parent.parent / "specs" / "CoupledSlowStart"
-"""What steps of connections are held against."""
+"""The specification with which steps of connections are compared."""
 
 
 def steps_taken(capture: str, connection: int, algorithm: str) -> int:
-    """Of a controller on one connection of a capture here: what TLC has to follow."""
+    """The number of a controller's steps on one connection, which TLC has to follow."""
     with rewindow.open(CAPTURES / capture) as opened, opened.stream([Choice(algorithm)], transitions=True) as replay:
         return sum(1 for _ in replay.steps(connection))
 
 
 def specs_folder(folder: Path) -> Path:
-    """A small specification that is quickly checked, and the true ones for connections."""
+    """A folder with a small specification that is quickly checked, and the real ones for connections."""
     shutil.copytree(SPECS, folder)
     for name in (FOLLOWED.name, "SharedBottleneck"):
         shutil.copytree(FOLLOWED.parent / name, folder / name)
@@ -37,7 +37,8 @@ def specs_folder(folder: Path) -> Path:
 
 @pytest.fixture
 def everybodys_folder() -> Iterator[Path]:
-    """For programs in tshark's place. Root's tshark runs as another user, whom pytest's own folders keep out."""
+    """A folder for programs in tshark's place. Root's tshark runs as another user, who cannot enter pytest's
+    folders."""
     with tempfile.TemporaryDirectory(prefix="rewindow-test-") as folder:
         path = Path(folder)
         path.chmod(0o777)
@@ -47,8 +48,8 @@ def everybodys_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     """PostgreSQL and Redis of the session, on free ports; nothing else runs."""
-    # Another user runs PostgreSQL when the tests run as root: he may not enter pytest's own folders, and what another
-    # session of pytest finds open it closes.
+    # When the tests run as root, another user runs PostgreSQL, who cannot enter pytest's folders; and another session
+    # of pytest closes folders that it finds open.
     folder = Path(tempfile.mkdtemp(prefix="rewindow-services-"))
     folder.chmod(0o755)
     for name in ("REWINDOW_DATABASE_URL", "REWINDOW_REDIS_URL", "REWINDOW_STORE_URL", "REWINDOW_DASHBOARD_FOLDER"):

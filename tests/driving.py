@@ -1,7 +1,7 @@
-"""Drives `rewindow.Controller` beside an oracle: states over the whole range, every event of the contract, the bounds.
+"""Drives `rewindow.Controller` together with an oracle: states over the whole range, every event, the tolerances.
 
-Windows 1 to 2^20 segments, RTTs 50 us to 10 s, 1 to 8 subflows. Registry and oracle say what a controller can be
-given and told: nothing here knows a controller by its name.
+Windows 1 to 2^20 segments, RTTs 50 us to 10 s, 1 to 8 subflows. Registry and oracle define the state and events that a
+controller takes; this module knows no controller by its name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.oracles import Oracle
 from tests.oracles.linux import KernelPath, KernelReno
 
 RELATIVE = Fraction(1, 2000)
-"""Of what changes: a step, or a decrease."""
+"""Tolerance relative to the change: a step, or a decrease."""
 ABSOLUTE = Fraction(1, 16384)
-"""Segments: four units of Q16."""
+"""Tolerance in segments: four units of Q16."""
 
 ALGORITHMS = {a.name: a for a in rewindow.algorithms()}
 
@@ -48,7 +48,7 @@ def uses_sets(name: str) -> bool:
 
 @st.composite
 def word_values(draw: st.DrawFn, least: int, most: int, bits: int) -> Fraction:
-    """Of every size between the bounds, and the bounds."""
+    """Values of every size between the bounds, and the bounds."""
     low, high = least << bits, most << bits
     top = draw(st.integers(0, (high - low).bit_length()))
     return Fraction(min(low + draw(st.sampled_from([0, draw(st.integers(0, 1 << top)), high - low])), high), 1 << bits)
@@ -99,7 +99,7 @@ def path_lists(
 
 
 def any_paths(name: str, of: type[Oracle] = Oracle, most: int = 8) -> st.SearchStrategy[list[Any]]:
-    """In every phase, recoveries too; none at all before the first joins."""
+    """Paths in every phase, also in recovery; or no path, before the first join."""
 
     def phase(phase: str, least: int = 1) -> st.SearchStrategy[list[Any]]:
         return path_lists(phase, least=least, most=most, of=of, name=name, recoveries=True)
@@ -137,7 +137,7 @@ def words_given(controller: Controller, oracle: type[Any], p: Any) -> dict[str, 
 
 
 def drive(name: str, paths: Sequence[Any], oracle: type[Any] | None = None, **named: object) -> Controller:
-    """oracle: whose words the paths are given; without it that is none."""
+    """oracle: the oracle whose words the paths are given; without it they are given none."""
     words: list[dict[str, Any]] = [{} for _ in paths]
     if oracle is not None:
         empty = Controller(name, mode=named.get("mode", "paper"))
@@ -147,13 +147,13 @@ def drive(name: str, paths: Sequence[Any], oracle: type[Any] | None = None, **na
 
 
 def close(got: float, expected: Fraction, change: Fraction, slack: Fraction = Fraction(0)) -> None:
-    """slack: what an algorithm's terms come to before they cancel each other."""
+    """slack: the size of an algorithm's terms before they cancel each other."""
     bound = ABSOLUTE + RELATIVE * (abs(change) + slack)
     assert abs(Fraction(got) - expected) <= bound, (got, float(expected), float(bound))
 
 
 KINDS = [*["ack"] * 6, "withheld", "kept", "loss", "ece", "timeout", "undo", "idle", "resume", "join", "leave"]
-"""What happens to a connection. withheld, kept: ACKs by which the window may not grow."""
+"""Events of a connection. withheld, kept: ACKs at which the window may not grow."""
 
 
 @dataclass
@@ -166,7 +166,7 @@ class Event:
     rtt: Fraction | None = None
     newest: Fraction | None = None
     wait: Fraction = Fraction(0)
-    """Since the event before, seconds."""
+    """Seconds since the event before."""
     sets: dict[int, int] = field(default_factory=dict)
     state: str = ""
 
@@ -182,8 +182,8 @@ def kinds_of(name: str) -> list[str]:
 
 @dataclass
 class Course:
-    """What a history is made of: every kind alike, or a transfer that is seldom disturbed; with ACKs at any time, or
-    at one pace, as a measurement of delays needs them."""
+    """The mix of events in a history: all kinds equally often, or a transfer that is seldom disturbed; with ACKs at any
+    time, or at one pace, as a measurement of delays needs them."""
 
     kinds: Sequence[str]
     waits: st.SearchStrategy[Fraction]
@@ -196,14 +196,14 @@ def courses(kinds: Sequence[str]) -> st.SearchStrategy[Course]:
 
 
 class Model(Oracle):
-    """Knows which events can happen to a controller whose windows nobody compares: here they do not grow."""
+    """Decides which events are possible for a controller whose windows are not compared; its windows do not grow."""
 
     def grow(self, r: int, acked: int) -> None: ...
 
 
 @st.composite
 def events_on(draw: st.DrawFn, oracle: Any, course: Course) -> Event:
-    """One that can happen now."""
+    """An event that is possible now."""
     live = [r for r, p in enumerate(oracle.paths) if p.live]
     places = {
         "ack": [r for r in live if not oracle.paths[r].recovering],
@@ -241,17 +241,18 @@ def events_on(draw: st.DrawFn, oracle: Any, course: Course) -> Event:
 
 
 def bounded(rtt: Fraction) -> Fraction:
-    """Within the range, in whole nanoseconds."""
+    """The value limited to the range, in whole nanoseconds."""
     return Fraction(min(max(int(rtt * 10**9), 50_000), 10**10), 10**9)
 
 
 def events(*kinds: str) -> st.SearchStrategy[Event]:
-    """On any path, whatever there is."""
+    """Events on any path, whether it exists or not."""
     return st.builds(Event, st.sampled_from(kinds), st.integers(0, 7), acks)
 
 
 def apply(target: Any, name: str, event: Event, clock: Clock | None = None) -> Any:
-    """To a Controller or an oracle: the same names. clock: without it no time is told."""
+    """Applies an event to a Controller or an oracle, which have the same methods. clock: without it no time is
+    given."""
     by_hand = isinstance(target, Controller)
 
     def seconds(t: Fraction | None) -> Any:
@@ -280,20 +281,20 @@ def apply(target: Any, name: str, event: Event, clock: Clock | None = None) -> A
 
 
 def fields_of(p: Any) -> dict[str, Any]:
-    """That make the same path anew."""
+    """The fields that make an equal path."""
     if isinstance(p, KernelPath):
         return {"cwnd": p.cwnd, "rtt_us": p.rtt_us, "ssthresh": p.ssthresh}
     return {"cwnd": p.cwnd, "rtt": p.rtt, "ssthresh": p.ssthresh}
 
 
 def decided(oracle: Any) -> None:
-    """Where rounding makes a decision the two may go apart: such a history says nothing."""
+    """Discards a history in which rounding made a decision, because the two may differ from there on."""
     assume(not oracle.undecided)
 
 
 def compare(controller: Controller, oracle: Oracle, before: list[Fraction], event: Event) -> None:
-    """Every live path, and what is kept of it; then the oracle goes on from the controller's own values, so that no
-    error adds up."""
+    """Compares every live path and its words. Then the oracle takes over the controller's values, so that errors do not
+    add up."""
     for i, expected in enumerate(oracle.paths):
         if not expected.live:
             continue
@@ -314,7 +315,7 @@ def compare(controller: Controller, oracle: Oracle, before: list[Fraction], even
 
 
 def equal(controller: Controller, oracle: KernelReno, before: list[Fraction], event: Event) -> None:
-    """Windows, thresholds and counters to the last bit."""
+    """Compares windows, thresholds and counters exactly."""
     for i, p in enumerate(oracle.paths):
         if not p.live:
             continue
@@ -326,7 +327,7 @@ def equal(controller: Controller, oracle: KernelReno, before: list[Fraction], ev
 
 
 def same_fields(got: Any, expected: Any, event: Event) -> None:
-    """The contract's, which are the caller's."""
+    """Compares the contract's fields, which the caller keeps."""
     rtt = None if expected.rtt is None else int(expected.rtt * 10**9)
     assert (None if got.rtt is None else round(got.rtt * 1e9)) == rtt, event
     assert got.recovering is expected.recovering, event
@@ -352,7 +353,7 @@ def same_word(name: str, word: Any, owner: Any, got: float, event: Event) -> Non
 
 
 def settings_of(name: str, oracle: type[Any]) -> st.SearchStrategy[dict[str, str]]:
-    """The options that the oracle has, each at any of the values that it knows."""
+    """The oracle's options, each with any of the values that it knows."""
     there = {o.name for o in ALGORITHMS[name].options} & set(oracle.settings)
     return st.fixed_dictionaries({o: st.sampled_from(sorted(oracle.settings[o].values)) for o in sorted(there)})
 
@@ -366,7 +367,7 @@ def history(
     data: st.DataObject, name: str, oracle_class: type[Any], paths: list[Any], mode: str, most: int = 25,
     kinds: Sequence[str] | None = None,
 ) -> Counter[str]:  # fmt: skip
-    """Any order of events, with any of the oracle's options; compared at each. Returns how often each kind came."""
+    """Any order of events, with any of the oracle's options, compared after each. Returns how often each kind came."""
     options = data.draw(settings_of(name, oracle_class), label="options")
     course = data.draw(courses(kinds or kinds_of(name)), label="course")
     named: dict[str, Any] = options | ({"detector": "none"} if uses_sets(name) else {})  # time passes, sets are given

@@ -1,4 +1,4 @@
-"""What each controller makes of a capture, small enough to be read in a review: `make golden` writes it.
+"""Each controller's windows on a capture, small enough to be read in a review: `make golden` writes them.
 
 For each subflow the rows where its phase changes and every hundredth, and a digest of all of its rows.
 """
@@ -50,7 +50,7 @@ def text_of(capture: str, algorithm: str) -> str:
 
 
 def there() -> set[Path]:
-    """The controllers' files that there are."""
+    """The existing files of controllers."""
     return {path for capture in CAPTURES for path in GOLDEN.glob(f"{capture}.*.csv")}
 
 

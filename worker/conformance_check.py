@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def run(taken: Claim, asked: Any) -> None:
     """asked: the row of the check. Raises CannotCheck, JobLost, CaptureUnreadable, DissectorFailed, MetAtStart."""
     with engine().connect() as connection:
         capture = connection.execute(
-            select(Capture.object_key, Capture.filename).where(Capture.id == asked.capture_id)
+            select(Capture.object_key, Capture.filename, Capture.bytes).where(Capture.id == asked.capture_id)
         ).one_or_none()
     if capture is None:
         raise CannotCheck(jobs.CAPTURE_DELETED)
@@ -96,19 +95,18 @@ def _verdict(asked: Any, capture: Any, jar: Path, watch: _Watch) -> step_logs.Ve
         disk_bytes_max=settings().check_disk_bytes_max,
         confinement=tlc.confinement(asked.seconds_max),
     )
-    with tempfile.TemporaryFile(prefix="rewindow-capture-") as file:
-        with outages.starting():
-            objects.fetch_to(capture.object_key, file, lambda: watch(Progress()))
-        with rewindow.open(file) as opened:
-            opened.names[:] = [capture.filename]
-            with (
-                opened.stream([choice], transitions=True) as replay,
-                checks.Checker([choice], jar, runs=runs, on_progress=watch) as checker,
-            ):
-                for step in replay.steps(asked.connection_number, lambda _: watch(checker.progress())):
-                    checker.add(step)
-                verdicts = checker.verdicts()
-                watch.progress = checker.progress()
+    with outages.starting():
+        file = objects.local_file(capture.object_key, capture.bytes, lambda: watch(Progress()))
+    with file, rewindow.open(file) as opened:
+        opened.names[:] = [capture.filename]
+        with (
+            opened.stream([choice], transitions=True) as replay,
+            checks.Checker([choice], jar, runs=runs, on_progress=watch) as checker,
+        ):
+            for step in replay.steps(asked.connection_number, lambda _: watch(checker.progress())):
+                checker.add(step)
+            verdicts = checker.verdicts()
+            watch.progress = checker.progress()
     if not verdicts:
         raise CannotCheck(f"{asked.algorithm} took no step on this connection: there is nothing to check")
     return verdicts[0]

@@ -1,7 +1,7 @@
 """Columns as the rows of PostgreSQL's COPY in its binary format (PostgreSQL's manual, COPY, "Binary Format").
 
 Some thousands of rows are encoded at once: each column is a matrix of bytes, beside another that says which of them are
-sent, so that no Python object is made for a row.
+sent where not all are, so that no Python object is made for a row.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from store.models import Base
 
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
+Field = tuple[Bytes, Mask | None]
+"""Of each row the bytes of one field, and which of them are sent: None for all."""
 
 ROWS_MAX = 8192
 """That are encoded at once: their matrices have some megabytes."""
@@ -62,14 +64,18 @@ def encoded(columns: Mapping[str, Column], types: Mapping[str, TypeEngine[Any]])
     """Rows without header and trailer: of each the number of fields, then for each field its length and its bytes."""
     count = len(next(iter(columns.values())).values)
     fields = [_field(column, types[name]) for name, column in columns.items()]
-    head = np.broadcast_to(np.frombuffer(struct.pack(">h", len(fields)), np.uint8), (count, 2))
-    cells = np.hstack([head, *(cell for cell, _ in fields)])
-    sent = np.hstack([np.ones((count, 2), bool), *(mask for _, mask in fields)])
-    found: Bytes = cells[sent]
-    return found.tobytes()
+    ends = np.cumsum([2, *(cells.shape[1] for cells, _ in fields)]).tolist()
+    row = np.empty((count, ends[-1]), np.uint8)
+    row[:, :2] = np.frombuffer(struct.pack(">h", len(fields)), np.uint8)
+    sent = np.ones(row.shape, bool) if any(mask is not None for _, mask in fields) else None
+    for begin, end, (cells, mask) in zip(ends, ends[1:], fields, strict=False):
+        row[:, begin:end] = cells
+        if mask is not None and sent is not None:
+            sent[:, begin:end] = mask
+    return row.tobytes() if sent is None else row[sent].tobytes()
 
 
-def _field(column: Column, kind: TypeEngine[Any]) -> tuple[Bytes, Mask]:
+def _field(column: Column, kind: TypeEngine[Any]) -> Field:
     if column.texts is not None:
         return _coded(column.values, [_text(t, kind) for t in column.texts])
     if column.family is not None:
@@ -87,26 +93,29 @@ def _field(column: Column, kind: TypeEngine[Any]) -> tuple[Bytes, Mask]:
     raise TypeError(f"numbers for a column of type {kind}")
 
 
-def _fixed(data: Bytes, missing: Mask | None) -> tuple[Bytes, Mask]:
+def _fixed(data: Bytes, missing: Mask | None) -> Field:
     """data: of each row as many bytes; missing: rows whose field is NULL, which is a length of -1 without bytes."""
     count, width = data.shape
     cells = np.empty((count, 4 + width), np.uint8)
     cells[:, :4] = np.frombuffer(struct.pack(">i", width), np.uint8)
     cells[:, 4:] = data
+    if missing is None or not missing.any():
+        return cells, None
     sent = np.ones(cells.shape, bool)
-    if missing is not None:
-        cells[missing, :4] = 255
-        sent[missing, 4:] = False
+    cells[missing, :4] = 255
+    sent[missing, 4:] = False
     return cells, sent
 
 
-def _coded(codes: npt.NDArray[Any], texts: Sequence[bytes | None]) -> tuple[Bytes, Mask]:
+def _coded(codes: npt.NDArray[Any], texts: Sequence[bytes | None]) -> Field:
     width = max((len(t) for t in texts if t is not None), default=0)
     cells, sent = np.zeros((len(texts), 4 + width), np.uint8), np.zeros((len(texts), 4 + width), bool)
     for place, text in enumerate(texts):
         field = struct.pack(">i", -1) if text is None else struct.pack(">i", len(text)) + text
         cells[place, : len(field)] = np.frombuffer(field, np.uint8)
         sent[place, : len(field)] = True
+    if len(texts) == 1:  # as for most columns
+        return np.broadcast_to(cells[:, sent[0]], (len(codes), int(sent.sum()))), None
     return cells[codes], sent[codes]
 
 
@@ -120,7 +129,7 @@ def _text(value: Any, kind: TypeEngine[Any]) -> bytes | None:
     raise TypeError(f"a text for a column of type {kind}")
 
 
-def _addresses(addresses: Bytes, family: npt.NDArray[Any]) -> tuple[Bytes, Mask]:
+def _addresses(addresses: Bytes, family: npt.NDArray[Any]) -> Field:
     count, is_4 = len(addresses), (family == 4)[:, np.newaxis]
     cells, sent = np.empty((count, 24), np.uint8), np.ones((count, 24), bool)
     v4, v6 = (np.frombuffer(struct.pack(">i", n) + head, np.uint8) for n, head in ((8, _INET4), (20, _INET6)))

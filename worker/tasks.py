@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import resource
-import tempfile
 import threading
 import time
 import uuid
@@ -221,9 +219,9 @@ def _run_check(taken: Claim) -> None:
 
 @contextlib.contextmanager
 def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterator[tuple[IO[bytes], str]]:
-    """Copies the capture to a local file, because the core reads it twice, and yields it with the capture's name.
+    """The capture as a local file, because the core reads it twice, with the capture's name.
 
-    The file has no name, so that it disappears with the process. Raises JobLost, outages.MetAtStart.
+    Raises JobLost, outages.MetAtStart.
     """
     with engine().connect() as connection:
         row = connection.execute(
@@ -231,11 +229,9 @@ def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterato
         ).one_or_none()
     if row is None:
         raise JobLost
-    with tempfile.TemporaryFile(prefix="rewindow-capture-") as file:
-        report("fetching", 0.0)
-        with outages.starting():
-            objects.probe("worker")
-            if row.bytes:
-                os.posix_fallocate(file.fileno(), 0, row.bytes)
-            objects.fetch_to(row.object_key, file)
+    report("fetching", 0.0)
+    with outages.starting():
+        objects.probe("worker")
+        file = objects.local_file(row.object_key, row.bytes)
+    with file:
         yield file, row.filename

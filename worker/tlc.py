@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 
 from rewindow import confined, specs
@@ -32,8 +31,8 @@ def confinement(seconds_max: float) -> list[str]:
     """The command that confines a run: no network, and limits wider than the runner's own on heap, time and disk."""
     cpu_s = 60 + int(2 * seconds_max)  # Java compiles and collects beside the one thread that checks
     memory_bytes = _JAVA_BYTES + (2 * settings().check_memory_mb << 20)
-    limits = (cpu_s, memory_bytes, settings().check_disk_bytes_max + _DISK_SLACK_BYTES)
-    return [sys.executable, "-I", "-S", str(Path(confined.__file__)), confined.NETWORK, *map(str, limits)]
+    file_bytes = settings().check_disk_bytes_max + _DISK_SLACK_BYTES
+    return confined.command(confined.NETWORK, cpu_s, memory_bytes, file_bytes)
 
 
 def failure(found: specs.Outcome, reached: str) -> str:

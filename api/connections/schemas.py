@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from api.schemas import Schema, with_columns
+from api.schemas import Schema, Wanted, with_columns
 from store.models import Connection, State, Subflow, Verdict
 
 Address = Annotated[str, BeforeValidator(str)]
@@ -142,7 +142,7 @@ class SeriesOut(Schema):
     marks: list[MarksOut]
 
 
-class ReplayIn(Schema):
+class ReplayIn(Wanted):
     algorithm: Annotated[str, Field(max_length=40)]
     """Case and spaces do not matter."""
     options: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=32)

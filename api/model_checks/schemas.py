@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt
 
-from api.schemas import Schema
+from api.schemas import Schema, Wanted
 from store.models import CheckState
 
 Verdict = Literal["holds", "violated", "conforms", "does_not_conform", "failed", "cancelled"]
 
 
-class ModelCheckIn(Schema):
+class ModelCheckIn(Wanted):
     """Either `spec`, with constants, or `connection`, on which TLC follows the steps of a controller."""
 
     spec: Annotated[str | None, Field(max_length=80, description="a specification of GET /v1/specs")] = None

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from api.bodies import Route
 from api.errors import problem
-from api.schemas import Schema
+from api.schemas import Schema, Wanted
 from api.security import Session, authenticate, cookie_name, refuse_other_origins
 from store.models import BrowserSession, Team, Token
 from store.tokens import new_token, token_hash
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/session", tags=["session"], route_class=Route)
 LASTS = timedelta(days=7)
 
 
-class SessionIn(Schema):
+class SessionIn(Wanted):
     token: Annotated[str, Field(max_length=200)]
     """A token of the team; spaces around it do not matter."""
 

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 
 from api.bodies import Route
 from api.errors import NotFound, Unprocessable
-from api.schemas import Schema
+from api.schemas import Schema, Wanted
 from api.security import Admin, Caller, Reader, Session
 from store.models import Team, Token
 from store.tokens import new_token, token_hash
@@ -39,7 +39,7 @@ def _only_read() -> list[Scope]:
     return ["read"]
 
 
-class TokenIn(Schema):
+class TokenIn(Wanted):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     scopes: list[Scope] = Field(default_factory=_only_read)
     expires_at: AwareDatetime | None = None

@@ -1,6 +1,6 @@
 /*
- * What anybody may tell a detector of up to eight paths, in any order, with times that go back and delays of any size:
- * sets have two members or more, and a state that goes with them. Then statistics of any size, grouped.
+ * Any events for a detector of up to eight paths, in any order, with times that go back and delays of any size. Invariants: sets
+ * have at least two members, and states that agree. Then groups flows by statistics of any size.
  */
 #include "bytes.h"
 #include "fuzz.h"
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(rw_hand_detector_open(&w, &CHOICES[which], &error) == RW_OK);
 	int64_t now_ns = 0;
 	while (rw_bytes_left(&b)) {
-		/* 3 bits of path, 3 of what happens, 2 of the time. */
+		/* 3 bits of path, 3 of the event, 2 of the time. */
 		uint8_t first = rw_bytes_u8(&b);
 		uint32_t path = first & 7, joined;
 		if (first >> 6 == 1)

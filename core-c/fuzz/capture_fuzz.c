@@ -1,14 +1,14 @@
 /*
- * Any bytes as a capture: read to the end alone, then twice as two captures of one observation; then the records of one
- * link type as a capture of their own.
+ * Any bytes as a capture: reads it to the end alone, then twice as two captures of one observation, then extracts the records of
+ * one link type as a capture of their own.
  */
 #include "capture.h"
 #include "fuzz.h"
 
-/* What both formats can say. */
+/* The range of times in both formats. */
 #define LATEST_NS ((int64_t)UINT32_MAX * 1000000000 + 999999999)
 
-/* Records, in whatever order and in theirs. */
+/* Digests of records, without and with their order. */
 struct records {
 	uint64_t count, sum, in_order;
 	int64_t latest_ns;
@@ -67,7 +67,7 @@ static void read_alone(const uint8_t *data, size_t size, struct records *all, ui
 		*link_type = record.link_type;
 	}
 	CHECK(got == 0);
-	CHECK(rw_capture_next(c, &record, &error) == 0); /* the end stays the end */
+	CHECK(rw_capture_next(c, &record, &error) == 0); /* after the end, every call returns the end */
 	check_oddities(&oddities, size, 1);
 	rw_capture_close(c);
 	struct rw_place end = {.offset = UINT64_MAX};
@@ -76,7 +76,7 @@ static void read_alone(const uint8_t *data, size_t size, struct records *all, ui
 	close(fd);
 }
 
-/* The same records, of each interface in the file's order; all in the file's order where that is the times'. */
+/* The same records; those of each interface in the file's order, and all in the file's order if that is the times' order. */
 static void read_merged(const uint8_t *data, size_t size, const struct records *alone)
 {
 	struct rw_oddity_counts oddities = {0};

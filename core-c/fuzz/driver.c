@@ -1,4 +1,4 @@
-/* Runs a target on files, and on the files of folders, without a fuzzer: what once broke it must not again. */
+/* Runs a target on files, and on the files of folders, without a fuzzer, as a regression test. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@ static int run_file(const char *path)
 	struct stat st;
 	if (!f || fstat(fileno(f), &st))
 		return 0;
-	/* Of its own length: the sanitizer sees a byte too many. */
+	/* A buffer of the exact length, so that the sanitizer sees a read beyond it. */
 	size_t size = (size_t)st.st_size;
 	uint8_t *bytes = malloc(size ? size : 1);
 	int good = bytes && fread(bytes, 1, size, f) == size;

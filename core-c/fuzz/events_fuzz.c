@@ -1,6 +1,6 @@
 /*
- * One flow's packets: data, retransmissions and ACKs with SACK blocks, each described by a few bytes relative to what was
- * sent and acknowledged before (`read_packet`). After each the scoreboard is counted again.
+ * One flow's packets: data, retransmissions and ACKs with SACK blocks. A few bytes describe each packet, relative to the data that
+ * was sent and acknowledged before (`read_packet`). After each packet the scoreboard is recounted.
  */
 #include "events.h"
 #include "fuzz.h"
@@ -11,14 +11,14 @@ enum {
 	PAYLOAD_MAX = 1 << 20,
 	TCP_HEADER = 32,
 	MSS_ETHERNET = 1460,
-	OTHERS_SEGMENTS = 100 /* of the shared budget: another sender's */
+	OTHERS_SEGMENTS = 100 /* another sender's share of the common budget */
 };
 
-/* What the two ends know. It follows the packets alone, so that an input means the same whatever the core does. */
+/* The state of the two ends. It depends on the packets alone, so that an input has the same meaning whatever the core does. */
 struct talk {
 	struct rw_bytes b;
 	int64_t now_ns;
-	uint32_t packets, unit; /* unit: what offsets count in */
+	uint32_t packets, unit; /* unit: of offsets */
 	uint32_t edge[4];       /* acknowledged; next to be sent; highest SACKed; where the last data packet began */
 };
 
@@ -29,7 +29,7 @@ struct header {
 	uint8_t vantage, send_times;
 	uint32_t segments_max;
 	uint64_t budget;
-	uint32_t isn, exhausted; /* after so many packets the work that they may cause is used up; 0: never */
+	uint32_t isn, exhausted; /* the number of packets after which their allowed work is used up; 0: never */
 	int64_t first_ns;
 };
 
@@ -145,7 +145,7 @@ static int read_packet(struct talk *t, struct rw_packet *p, int *acks)
 	return 1;
 }
 
-/* The survey comes first and knows the largest payload. */
+/* The survey comes first and finds the largest payload. */
 static uint32_t largest_payload(struct talk t)
 {
 	struct rw_packet p;
@@ -193,7 +193,7 @@ static void check_events(const struct rw_reconstruction *r, const struct rw_even
 		CHECK(e->state == (i ? events->event[i - 1].state_after : before->tcp.state));
 		CHECK(e->state_after <= RW_SENDER_LOSS);
 		CHECK(e->kind != RW_EVENT_SEND || e->segments ||
-		      e->reducing); /* none: a packet told of data never seen */
+		      e->reducing); /* none: a packet showed data that is not in the capture */
 		CHECK(i + 1 < events->count || e->state_after == s->state);
 		CHECK(e->kind != RW_EVENT_ACK || e->in_flight == rw_sender_in_flight(s));
 	}
@@ -263,7 +263,7 @@ static uint64_t fold_events(uint64_t sum, const struct rw_events *events)
 	return sum;
 }
 
-/* The sum of what is known at the end. */
+/* A digest of the results at the end. */
 static uint64_t check_end(struct rw_reconstruction *r)
 {
 	uint32_t median = rw_reconstruction_rtt_quantile_us(r, 50), p95 = rw_reconstruction_rtt_quantile_us(r, 95);

@@ -1,6 +1,6 @@
 /*
- * A few hosts and ports talk TCP and MPTCP: each packet is a handful of bytes (`read_packet`). Flows and connections
- * must come out dense, each in the other, and alike when the same packets come again.
+ * A few hosts and ports talk TCP and MPTCP; a few bytes describe each packet (`read_packet`). Invariants: flows and connections are
+ * numbered without gaps and refer to each other, and the same packets give the same result again.
  */
 #include "flow.h"
 #include "fuzz.h"
@@ -59,7 +59,7 @@ static int read_packet(struct talk *t, struct rw_packet *p)
 	p->time_ns = t->now_ns;
 	p->offset = t->packets;
 	p->family = tuple & 32 ? 6 : 4;
-	/* Hosts 0 and 0 are one host that talks to itself, on many ports. */
+	/* Hosts 0 and 0: one host that talks to itself, on many ports. */
 	uint8_t client = tuple & 1, server = tuple & 2;
 	uint16_t port = (uint16_t)(1000 + (tuple >> 2 & 3) + (client || server ? 0 : 4 * rw_bytes_u8(&t->b)));
 	p->source[3] = from_client ? client : server;
@@ -101,7 +101,7 @@ static int owns(const struct rw_flow *f, uint32_t token)
 	return 0;
 }
 
-/* A join is with who owns its token; where nobody does, with those that name the same. */
+/* A join belongs to the connection of its token's owner; without an owner, to that of other joins with the same token. */
 static void check_join(const struct rw_survey *s, const struct rw_flow *f)
 {
 	int owned = 0, with_owner = 0;
@@ -153,7 +153,8 @@ static void check_connections(const struct rw_survey *s)
 		CHECK(c->subflows == 1 || c->mptcp);
 		CHECK(!c->mptcp || !c->fallback || c->subflows == 1);
 		CHECK(c->mptcp || (c->version == -1 && !c->has_token && !c->has_idsn));
-		uint32_t founders = 0; /* which need not be the first: a join may come before its MP_CAPABLE */
+		uint32_t founders =
+		    0; /* a founder need not be the first flow, because a join may come before its MP_CAPABLE */
 		for (uint32_t k = 0; k < c->subflows; k++) {
 			CHECK(k == 0 || s->subflow[subflows + k] > s->subflow[subflows + k - 1]);
 			founders += !s->flow[s->subflow[subflows + k]].joined;
@@ -164,7 +165,7 @@ static void check_connections(const struct rw_survey *s)
 	CHECK(subflows == s->flows);
 }
 
-/* Returns how many packets there were. */
+/* Returns the number of packets. */
 static uint64_t survey(struct talk t, struct rw_survey *s)
 {
 	struct rw_noted n;
@@ -179,7 +180,7 @@ static uint64_t survey(struct talk t, struct rw_survey *s)
 	return packets;
 }
 
-/* What answers a packet is of the same flow, from the other side. */
+/* An answer to a packet belongs to the same flow and comes from the other side. */
 static void check_answer(const struct rw_survey *s, struct rw_flow_index *index, const struct rw_packet *p,
 			 uint64_t record, uint32_t flow, int from)
 {
@@ -193,7 +194,7 @@ static void check_answer(const struct rw_survey *s, struct rw_flow_index *index,
 	CHECK(rw_flow_index_find(index, s->flow, &answer, record, &side) == flow && side == (itself ? from : !from));
 }
 
-/* A later pass finds each packet's flow and side again: counted anew, they come to what the survey counted. */
+/* A later pass finds each packet's flow and side again, with the same counts as the survey. */
 static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index *index)
 {
 	uint64_t (*counted)[2] = calloc(s->flows + 1, sizeof *counted), beyond = 0;
@@ -209,7 +210,7 @@ static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index 
 		CHECK(flow < s->flows && side >> 1 == 0);
 		CHECK(s->flow[flow].first_record <= record);
 		CHECK(is_of_flow(&s->flow[flow], side, &p));
-		if (record % 8 == 7) /* seldom: it moves what the index remembers of the packet before */
+		if (record % 8 == 7) /* seldom, because it changes the index's memory of the packet before */
 			check_answer(s, index, &p, record, flow, side);
 		counted[flow][side]++;
 	}
@@ -221,7 +222,7 @@ static void find_again(struct talk t, struct rw_survey *s, struct rw_flow_index 
 	free(counted);
 }
 
-/* What the survey found, without where it keeps it. */
+/* A digest of the survey's result, without addresses of memory. */
 static uint64_t fold_survey(const struct rw_survey *s)
 {
 	uint64_t sum = 0;

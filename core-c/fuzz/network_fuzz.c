@@ -1,6 +1,6 @@
 /*
- * Any network: links of any settings, routes over them, changes, cross traffic, and packets at any times. No packet comes twice
- * or is forgotten, time does not go back, and a link that reorders nothing keeps the order.
+ * Any network: links of any settings, routes over them, changes, cross traffic, and packets at any times. Invariants: no packet
+ * arrives twice or is forgotten, time does not go back, and a link without reordering keeps the order.
  */
 #include <string.h>
 
@@ -78,7 +78,7 @@ static void advance(struct rw_network *n, struct watch *w, int64_t until_ns)
 		w->now_ns = until_ns;
 }
 
-/* Traffic of a bounded number of packets. */
+/* Traffic with a bounded number of packets. */
 static void add_source(struct rw_network *n, struct rw_bytes *b)
 {
 	struct rw_source_settings s = {.rate_bps = 1 + read_number(b, 40),
@@ -104,7 +104,7 @@ static void add_routes(struct rw_network *n, struct watch *w, const struct rw_li
 			w->ordered[r] &= !link[route[i]].reorder_q32;
 			for (uint32_t k = 0; k < i; k++)
 				if (route[k] == route[i])
-					w->ordered[r] = 0; /* two stays on one link mix */
+					w->ordered[r] = 0; /* packets that pass a link twice may mix */
 		}
 		CHECK(rw_network_add_route(n, route, count) == r);
 	}

@@ -148,7 +148,7 @@ typedef enum rw_transition_kind {
 	RW_TRANSITION_TIMEOUT,
 	RW_TRANSITION_UNDO,
 	RW_TRANSITION_RTT, /* a sample was smoothed in */
-	RW_TRANSITION_IDLE, /* restart after an idle period, or decay of a window that was not used */
+	RW_TRANSITION_IDLE, /* restart after an idle period */
 	RW_TRANSITION_MACHINERY, /* rate reduction, or the end of a recovery, in mode=kernel */
 	RW_TRANSITION_SETS, /* a detector changed its set or the state of that */
 	RW_TRANSITION_DELIVERED, /* segments arrived; of a controller with a beta only, which counts the marked ones */

@@ -6,26 +6,26 @@
  * `clang -target bpf`. Units are in the names: `_q16` is a fixed-point number with 16 fractional bits, windows
  * are in segments, times in nanoseconds.
  *
- * When a controller is called. Its caller keeps the fields of struct rw_path but `word`, and tells it of events:
+ * When a controller is called. Its caller keeps the fields of struct rw_path except `word`, and reports events by these calls:
  *
  *   a connection begins             open
  *   a subflow is established        begin, rtt (if the handshake gave a sample), join
  *   data is sent after a pause      idle
  *   a retransmission times out      timeout
- *   an ACK arrives                  1. grouped for each subflow whose set the ACK made the detector change, then regrouped
+ *   an ACK arrives                  1. grouped for each subflow whose set the detector changes at this ACK, then regrouped
  *                                   2. delivered, if it covers new segments
  *                                   3. rtt, if it has a sample
- *                                   4. undo, if it shows that a loss was none
+ *                                   4. undo, if it shows that the last reduction was spurious
  *                                   5. loss or ece, if it begins a recovery
- *                                   6. ack, if the window may grow; withheld, if the window was all but used
+ *                                   6. ack, if the window may grow; withheld, if one segment of the window was not in flight
  *                                   7. rate, if the controller has it, in place of 6
  *   a subflow is closed             grouped and regrouped, if its set dissolves; leave
  *
- * Steps 4 to 6 exclude one another but for an undo that is followed by a new loss. The window never grows in a recovery.
+ * Only one of the steps 4 to 6 happens, except that a new loss may follow an undo. The window never grows in a recovery.
  *
- * A controller that has `rate` is a rate-based one: it sets its window itself at every ACK, whatever the sender's state is. Only
- * for such a controller does the caller sample the rate at which the path delivers, and for it there is no growth gate, no
- * proportional rate reduction and no reduction after an idle time. Window-based controllers are as they would be without.
+ * A controller with `rate` is rate-based: it sets its window itself at every ACK, in every state of the sender. The caller samples
+ * the delivery rate only for such a controller, and runs no growth gate, no proportional rate reduction and no reduction after an
+ * idle time for it. None of this changes window-based controllers.
  */
 #ifndef RW_CONTROL_H
 #define RW_CONTROL_H
@@ -59,8 +59,8 @@ enum rw_phase {
 };
 
 /*
- * Where a subflow stands in its detector's decision; controllers couple a set only when it is final (SB-CC paper III.A).
- * Final without a set is a verdict too: the subflow shares its bottleneck with no other.
+ * The state of a detector's decision on a subflow. Controllers couple a set only when it is final (SB-CC paper III.A). Final
+ * without a set is the verdict that the subflow shares its bottleneck with no other.
  */
 enum rw_group_state { RW_GROUP_MONITOR = 0, RW_GROUP_JUDGEMENT = 1, RW_GROUP_FINAL = 2 };
 
@@ -73,7 +73,7 @@ struct rw_path {
 	uint64_t srtt_ns; /* RFC 6298 smoothing; 0 before the first sample */
 	uint64_t flight_max_q16; /* largest flight since the last reduction */
 	uint64_t flight_peak_q16; /* largest flight between the last two reductions; 0 before the first */
-	uint32_t cwnd_rem_q40; /* what cwnd_q16 cannot hold: the next 24 fractional bits */
+	uint32_t cwnd_rem_q40; /* the 24 fractional bits below cwnd_q16 */
 	uint32_t cwnd_cnt; /* Linux's additive-increase credit, segments */
 	uint8_t live; /* established and not closed */
 	uint8_t recovering; /* in fast recovery or CWR: its window counts as ssthresh */
@@ -92,11 +92,11 @@ struct rw_connection {
 	int64_t option[RW_MAX_OPTIONS]; /* values in the order of the controller's option table */
 	uint64_t word[RW_CONNECTION_WORDS]; /* the controller's own */
 	uint32_t mss_bytes; /* of the first subflow; turns byte thresholds into segments */
-	uint32_t paths; /* places that there are: at most RW_MAX_PATHS, often fewer */
+	uint32_t paths; /* number of places: at most RW_MAX_PATHS, often fewer */
 	struct rw_path path[RW_MAX_PATHS];
 };
 
-/* The bound of every loop over paths: a constant one, whatever the connection says. */
+/* The bound of every loop over paths, which the compiler sees to be at most RW_MAX_PATHS. */
 static inline __attribute__((always_inline, unused)) uint32_t rw_path_count(const struct rw_connection *c)
 {
 	return c->paths < RW_MAX_PATHS ? c->paths : RW_MAX_PATHS;
@@ -109,7 +109,7 @@ struct rw_ack {
 	uint64_t rtt_newest_ns; /* of the newest one */
 	int64_t time_ns;
 	uint32_t una, next; /* sequence numbers: acknowledged by it, and next to be sent */
-	uint32_t marked_segments; /* of those acknowledged, how many it reports as marked by ECN */
+	uint32_t marked_segments; /* how many of the acknowledged segments it reports as marked by ECN */
 };
 
 /* What the sender repairs. */
@@ -154,7 +154,7 @@ struct rw_option {
 	int64_t low_q16, high_q16; /* bounds of a number, inclusive */
 };
 
-/* State that a caller may read and set by name (`Controller`): a word of the connection or of each path. */
+/* Names a word of the connection or of each path, which a caller may read and set (`Controller`). */
 struct rw_word_name {
 	const char *name;
 	uint8_t of_path; /* 1: one value for each path */
@@ -162,8 +162,8 @@ struct rw_word_name {
 	uint8_t fraction_bits;
 	uint8_t is_signed;
 	uint8_t half; /* index counts 32-bit halves, which are not signed */
-	uint8_t modes; /* a bit for each enum rw_mode in which it means this; 0: in all */
-	uint8_t of_set; /* 1: of a path, and only while that is in a set */
+	uint8_t modes; /* a bit for each enum rw_mode in which it has this meaning; 0: all */
+	uint8_t of_set; /* 1: of a path, and valid only while the path is in a set */
 };
 
 struct rw_control {
@@ -172,7 +172,7 @@ struct rw_control {
 	const char *formula; /* one line, the field's notation */
 	const char *deviations; /* from the print, and why; "none" first where there are none */
 	uint8_t multipath;
-	/* that places its subflows in sets, unless another is chosen; null: it has no use for sets */
+	/* the default detector of its sets of subflows; null: it does not use sets */
 	const char *detector;
 	const struct rw_option *options; /* ends with a null name; the first is always `mode` */
 	const struct rw_word_name *words; /* ends with a null name */
@@ -182,11 +182,11 @@ struct rw_control {
 	 * ack: an ACK of new data, outside of a recovery, while the window limits the sender. Grows cwnd_q16.
 	 */
 	void (*ack)(struct rw_connection *c, const struct rw_ack *ack);
-	/* A recovery begins: sets ssthresh_q16 from cwnd_q16, which the caller then moves to it. cwnd_cnt is 0 already. The
-	   caller leaves the window of a rate-based controller alone. */
+	/* A recovery begins: sets ssthresh_q16 from cwnd_q16; the caller then moves cwnd_q16 to it. cwnd_cnt is 0 already. The
+	   caller does not move the window of a rate-based controller. */
 	void (*loss)(struct rw_connection *c, uint32_t path);
 	/*
-	 * Optional: null takes the default that is named.
+	 * Optional: null means the default, which each comment names.
 	 *
 	 * The first ECN echo of a window of data: as loss. Default: loss.
 	 */
@@ -194,39 +194,39 @@ struct rw_control {
 	/* The first retransmission timeout of an episode: as loss, but the caller then sets cwnd_q16 to 1. Default: loss. */
 	void (*timeout)(struct rw_connection *c, uint32_t path);
 	/*
-	 * The last loss, ece or timeout was none (Eifel, DSACK, F-RTO). cwnd_q16 and ssthresh_q16 have been given back: gives
-	 * back what else that call changed. Default: nothing.
+	 * The last loss, ece or timeout was spurious (Eifel, DSACK, F-RTO). The caller has restored cwnd_q16 and ssthresh_q16; this
+	 * restores everything else that the call changed. Default: nothing.
 	 */
 	void (*undo)(struct rw_connection *c, uint32_t path);
 	/* The connection begins, with its options and without paths; its words are 0. Default: nothing. */
 	void (*open)(struct rw_connection *c);
-	/* The path has taken its place; its words are 0, srtt_ns too. Sets what they begin with. Default: nothing. */
+	/* The path has taken its place; its words and srtt_ns are 0. Sets their initial values. Default: nothing. */
 	void (*begin)(struct rw_connection *c, uint32_t path);
 	/* The path has become live, after begin: it has its initial window. Default: nothing. */
 	void (*join)(struct rw_connection *c, uint32_t path);
 	/* The path is about to close: it still is live. Default: nothing. */
 	void (*leave)(struct rw_connection *c, uint32_t path);
-	/* The ACK covers new segments, whatever the sender's state is. Default: nothing. */
+	/* The ACK covers new segments, in any state of the sender. Default: nothing. */
 	void (*delivered)(struct rw_connection *c, const struct rw_ack *ack);
 	/* The ACK has a sample of the RTT, which is in srtt_ns already. Default: nothing. */
 	void (*rtt)(struct rw_connection *c, const struct rw_ack *ack);
-	/* In place of ack where the window may not grow since one segment of it was not in flight. Default: nothing. */
+	/* Instead of ack, where the window may not grow because one segment of it was not in flight. Default: nothing. */
 	void (*withheld)(struct rw_connection *c, const struct rw_ack *ack);
 	/* Data is sent after idle_ns without any; after a whole RTO the caller has reduced cwnd_q16. Default: nothing. */
 	void (*idle)(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns);
-	/* The path's group or group_state has changed. Others of the same decision may follow. Default: nothing. */
+	/* The path's group or group_state has changed. Further changes of the same decision may follow. Default: nothing. */
 	void (*grouped)(struct rw_connection *c, uint32_t path);
-	/* All paths of one decision have been told of by grouped. Default: nothing. */
+	/* grouped has been called for all changes of one decision. Default: nothing. */
 	void (*regrouped)(struct rw_connection *c);
 	/*
-	 * The recorded sender went on doubling where this controller ended slow start by a measurement that a capture shows
-	 * only roughly (HyStart's delays). Returns 1 and goes back to slow start if it was that close, else 0. Default: 0.
+	 * The recorded sender kept doubling its window after this controller ended slow start by a measurement that a capture shows
+	 * only roughly (HyStart's delays). Returns 1 and goes back to slow start if the decision was close, else 0. Default: 0.
 	 */
 	uint32_t (*resume)(struct rw_connection *c, uint32_t path);
 	/* Its enum rw_phase outside of a recovery. Default: slow start below ssthresh_q16, congestion avoidance from it on. */
 	uint32_t (*phase)(const struct rw_connection *c, uint32_t path);
-	/* How long a tick of the kernel's clock is, where the controller counts those; null: it does not. Ticks begin at
-	   multiples of it in rw_ack's time_ns, as far as their phase is known. */
+	/* The length of a tick of the kernel's clock, if the controller counts ticks; null: it does not. Ticks begin at multiples
+	   of it in rw_ack's time_ns, as far as their phase is known. */
 	uint64_t (*tick_ns)(const struct rw_connection *c);
 	/* Any ACK but one that is older than another. Sets cwnd_q16. Default: the controller is window-based. */
 	void (*rate)(struct rw_connection *c, const struct rw_rate *sample);

@@ -14,9 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Protocol
 
 from rewindow import confined
@@ -107,9 +105,8 @@ def launch(limits: Limits, capture: int, output: int, errors: int) -> subprocess
     path = installed()
     command = [path, "-r", "-", *OPTIONS, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a",
                *(word for name in FIELDS for word in ("-e", name))]  # fmt: skip
-    numbers = (limits.cpu_s, limits.memory_bytes, ERROR_BYTES_MAX)
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(Path(confined.__file__)), _walls(), *map(str, numbers), *command],
+        [*confined.command(_walls(), limits.cpu_s, limits.memory_bytes, ERROR_BYTES_MAX), *command],
         stdin=capture, stdout=output, stderr=errors, env=_environment(), cwd="/", start_new_session=True,
     )  # fmt: skip
 

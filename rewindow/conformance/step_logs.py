@@ -216,7 +216,7 @@ class Log:
         self.steps = []
 
     def _remember(self, step: Step) -> None:
-        """Remembers the values that an undo would restore, which the log does not have (current_ssthresh,
+        """Remembers the values that an undo would restore, which the log does not have (rw_window_kept_ssthresh,
         css_left_by_loss, css_exit)."""
         before = self.before.paths[step.path] if self.before else None
         if step.kind in ("loss", "ece", "timeout") and before:

@@ -15,11 +15,11 @@ def algorithms_markdown(
     shared = [o for o in algorithms[0].options if all(o in a.options for a in algorithms)]
     parts = [
         "# Algorithms",
-        "Written by `make docs` from the code (`rewindow algorithms --markdown`). I: what a window grows by for "
-        "each segment acknowledged, in congestion avoidance. D: what a loss or the first ECN echo of a window "
-        "takes from it. w: window in segments, R: round-trip time, x = w/R, of the subflow itself or, with an "
-        "index, of subflow k. Every algorithm that names nothing else has NewReno's slow start (w += acked up to "
-        "ssthresh), and halves at a timeout.",
+        "`make docs` writes this page from the code (`rewindow algorithms --markdown`). Notation: I is the increase of "
+        "a window for each acknowledged segment in congestion avoidance. D is its decrease at a loss or at the first "
+        "ECN echo of a window. w is the window in segments, R the round-trip time, x = w/R; without an index they are "
+        "the subflow's own, with an index those of subflow k. Unless an algorithm says otherwise it has NewReno's slow "
+        "start (w += acked up to ssthresh), and halves its window at a timeout.",
         "Options of every algorithm:",
         _options_table(shared),
     ]
@@ -31,16 +31,17 @@ def algorithms_markdown(
         parts.append(_options_table(own))
     parts += [
         "# Detectors of shared bottlenecks",
-        "What places the subflows of a connection in sets (`rewindow detectors`, `rewindow sets`); the option "
-        "`detector` of an algorithm that couples sets chooses one.",
+        "A detector finds which subflows of a connection share a bottleneck, and puts these in one set (`rewindow "
+        "detectors`, `rewindow sets`). An algorithm that couples sets has the option `detector`, which chooses one.",
     ]
     for d in detectors:
         parts += [f"## detector {d.name}", f"Source: {d.source}.", f"    {d.formula}"]
         parts += [f"Deviations from the print: {d.deviations}", _options_table(d.options)]
     parts += [
         "# Schedulers",
-        "Which subflow sends next, and which data. j: the subflow that is to send; r: one with a shorter round trip. A "
-        "subflow can send when it is established and not in loss state; backups are used when no other can.",
+        "A scheduler decides which subflow sends next, and which data. j is the subflow that would send, r one with a "
+        "shorter round trip. A subflow can send when it is established and not in loss state; backup subflows are used "
+        "when no other subflow can send.",
     ]
     for s in schedulers:
         parts += [f"## {s.name}", f"Source: {s.source}.", f"    {s.rule}", f"Deviations from the print: {s.deviations}"]

@@ -4,7 +4,7 @@
 (* Avoidance (TCCC, III.C, Algorithm 2, equations 6 and 8), after the      *)
 (* connection left coupled slow start.  The code is                        *)
 (* core-c/src/control/aggressive_avoidance.h, tccc.c, and rw_shadow_reduce *)
-(* in core-c/src/replay/shadow.c.                                          *)
+(* in core-c/src/shadow/shadow.c.                                          *)
 (*                                                                         *)
 (*   an ACK   w_r += acked / (R_r min R sum w_k/R_k^2)                     *)
 (*   a loss   same loss rate: w_r -= min R (sum w_k/R_k)^2                 *)

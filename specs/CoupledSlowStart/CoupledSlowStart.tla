@@ -4,7 +4,7 @@
 (* (2017), Algorithms 1 to 3, and TCCC, Algorithm 1, with the resolutions  *)
 (* of what print leaves open.  The code is                                 *)
 (* core-c/src/control/coupled_slow_start.h, used by css.c and tccc.c;      *)
-(* what every controller shares is core-c/src/replay/shadow.c.             *)
+(* what every controller shares is core-c/src/shadow/shadow.c.             *)
 (*                                                                         *)
 (* How to read this.  A state is an assignment of values to the VARIABLES. *)
 (* An action, such as Join, says what may happen next: its lines without a *)
@@ -12,10 +12,10 @@
 (* TLC walks through every state that some order of actions reaches, and   *)
 (* looks in each for a violation of the properties at the end.             *)
 (*                                                                         *)
-(* Windows are integers, so many to a segment (Segment).  What the code    *)
-(* computes with logarithms and fixed point enters as operators that the   *)
-(* model defines: each gives the set of results that are allowed, so that  *)
-(* a trace of real windows can be held against the same machine with       *)
+(* Windows are integers; a segment has Segment units.  Values that the     *)
+(* code computes with logarithms and fixed point enter as operators that   *)
+(* the model defines.  Each operator gives the set of allowed results, so  *)
+(* that a trace of real windows can be compared with the same machine, by  *)
 (* intervals.                                                              *)
 (***************************************************************************)
 EXTENDS Integers, FiniteSets
@@ -27,16 +27,16 @@ CONSTANTS
     ConSsthresh,  \* con_ssth of both papers, units
     OwnSsthresh,  \* the threshold that each subflow begins with (CSS Algorithm 1 line 18; C-15), units
     MinSsthresh,  \* floor of ssthresh, units
-    Cap,          \* L: what one ACK adds at most, units (C-2: 1 segment in TCCC, 2 in CSS)
+    Cap,          \* L: the most that one ACK adds, units (C-2: 1 segment in TCCC, 2 in CSS)
     WindowMax,    \* RW_CWND_MAX_Q16: no window grows beyond
     AlphaStart,   \* alpha0, in the model's measure of alpha
     AlphaOne,     \* alpha = 1 in that measure: no growth
-    Rtts,         \* round trips that there are, in some unit
-    FirstRtts,    \* what a handshake may tell of them; NoSample among them when it may tell nothing
+    Rtts,         \* possible round trips, in any unit
+    FirstRtts,    \* round trips that a handshake may measure; NoSample: it may measure none
     Acked,        \* segments that one ACK may acknowledge
     JoinWeighted, \* option join_weighted: windows at a join count as rates (C-9)
     Events,       \* which of {"loss", "timeout", "leave", "rtt", "idle", "undo", "verdict"} happen
-    RateSlack,    \* how far the sum of rates may be off, rounded as the model rounds; 0 where it is exact
+    RateSlack,    \* tolerance of the sum of rates, which the model rounds; 0 where it is exact
     Rate(_, _, _),       \* (window, RTT, smallest RTT): its rate, as a window at the smallest RTT, in 1/RateUnit units
     RateUnit,
     Growth(_, _, _, _),  \* (alpha, RTT, smallest RTT, segments): units that an ACK may add, before the cap
@@ -44,12 +44,12 @@ CONSTANTS
     Avoidance(_, _)      \* (window, units acknowledged): units that congestion avoidance may add
 
 VARIABLES
-    life,       \* "new", "live" or "gone": has it joined, has it closed    (rw_path.live)
+    life,       \* "new", "live" or "gone": before its join, after its close (rw_path.live)
     cwnd,       \* its window                                               (rw_path.cwnd_q16)
     ssthresh,   \* its threshold, NoSubflow before it joins                 (rw_path.ssthresh_q16)
     initial,    \* ini_SS_r: is it in the connection's initial slow start   (rw_path.initial)
     rtt,        \* its smoothed RTT, NoSample before the first              (word PATH_RTT_NS)
-    before,     \* what an undo gives back: window, threshold, coupling     (rw_shadow_path.prior_*, word PATH_LEFT)
+    before,     \* values that an undo restores: window, threshold, coupling (rw_shadow_path.prior_*, word PATH_LEFT)
     conInitial, \* ini_SS: is the connection in initial slow start          (WORD_INITIAL_SS)
     alpha       \* growth of a window in the smallest RTT                   (WORD_ALPHA_Q32)
 
@@ -58,12 +58,12 @@ vars == <<life, cwnd, ssthresh, initial, rtt, before, conInitial, alpha>>
 NoSubflow == 0
 NoSample  == 0
 Nothing   == <<0, 0, 0>>
-\* The last of the three: did the loss take it out of coupled slow start, and has the connection left since?
+\* Values of the third: the loss took the subflow out of coupled slow start; the connection has left since then.
 Uncoupled == 1
 LeftSince == 2
 
 ---------------------------------------------------------------------------
-(* What the actions are made of. *)
+(* Definitions for the actions. *)
 
 Min(a, b) == IF a < b THEN a ELSE b
 Max(a, b) == IF a > b THEN a ELSE b
@@ -88,19 +88,19 @@ RateNotExceeds == RateSum - RateSlack <= ConSsthresh * RateUnit
 Weighted(w, r, least) == IF JoinWeighted /\ r # NoSample THEN (w * least) \div r ELSE w
 TotalOf(S, least) == Sum([s \in Subflows |-> Weighted(cwnd[s], rtt[s], least)], S)
 
-\* css_exit: each subflow of S keeps its window as its threshold, at once; who may still come back is too late.
+\* css_exit: the window of each subflow of S becomes its threshold. An undo can no longer couple a subflow again.
 Exit(S, windows) ==
     /\ before' = [s \in Subflows |-> IF before[s][3] = Uncoupled THEN [before[s] EXCEPT ![3] = LeftSince] ELSE before[s]]
     /\ conInitial' = FALSE
     /\ ssthresh' = [s \in Subflows |-> IF s \in S THEN windows[s] ELSE ssthresh[s]]
     /\ initial' = [s \in Subflows |-> FALSE]
 
-\* css_leave_alone: this subflow alone leaves; the connection does when it was the last one.
+\* css_leave_alone: only this subflow leaves; the connection leaves when it was the last coupled one.
 LeavesAlone(s) ==
     /\ initial' = [initial EXCEPT ![s] = FALSE]
     /\ conInitial' = (Coupled \ {s} # {})
 
-\* What an undo would give back (shadow.c, current_ssthresh): the threshold, or three quarters of the window if that is more;
+\* The values that an undo restores (rw_window_kept_ssthresh): the threshold, or three quarters of the window if that is more;
 \* and whether the subflow was coupled (css_left_by_loss).
 Remember(s) ==
     before' = IF "undo" \in Events
@@ -190,7 +190,7 @@ ExitAck(s) ==
 
 (* An ACK on a subflow that is not coupled: ordinary slow start and congestion avoidance      *)
 (* (css_control_ack, tccc_ack). The exit test is made on every subflow's ACK (CSS Algorithm   *)
-(* 1 line 8, TCCC Algorithm 1 line 13; css_test_exit): on this one too, for those that are    *)
+(* 1 line 8, TCCC Algorithm 1 line 13; css_ack): on this one too, for those that are        *)
 (* coupled.                                                                                  *)
 OrdinaryAck(s, n) ==
     /\ s \in Live \ Coupled
@@ -222,7 +222,7 @@ Timeout(s) ==
     /\ Remember(s)
     /\ UNCHANGED <<life, rtt, alpha>>
 
-(* The loss turns out to be none (Eifel, DSACK, F-RTO): window and threshold come back, and   *)
+(* The loss proves spurious (Eifel, DSACK, F-RTO): window and threshold are restored, and     *)
 (* the coupling with the threshold that goes with it. If the connection has left meanwhile,   *)
 (* the subflow leaves as the others did. Not in print; rw_shadow_undo, css_undo.             *)
 Undo(s) ==
@@ -304,9 +304,9 @@ Next ==
     \/ Over
 
 (***************************************************************************)
-(* Fairness: what must happen sooner or later for anything to end.  A      *)
-(* coupled subflow that stays open is sent data, and its ACKs come; some   *)
-(* ACK brings an RTT sample.  Nothing is asked of losses, joins or closes. *)
+(* Fairness: steps that must happen sooner or later.  Data is sent on a    *)
+(* coupled subflow that stays open, and its ACKs arrive; some ACK has an   *)
+(* RTT sample.  Losses, joins and closes need not happen.                  *)
 (***************************************************************************)
 Fairness ==
     \A s \in Subflows :
@@ -339,7 +339,7 @@ AlphaInRange == Coupled # {} => AlphaOne < alpha /\ alpha <= AlphaStart
 \* A subflow is in initial slow start only while the connection is.
 InitialTogether == \A s \in Subflows : initial[s] => conInitial /\ s \in Live
 
-\* A coupled subflow has the threshold that it began with, or what an idle time made of it.
+\* A coupled subflow has its initial threshold, or the one that an idle time set.
 CoupledHasOwnThreshold == \A s \in Coupled : ssthresh[s] >= OwnSsthresh
 
 \* ... and no more than one step of one ACK above it: no path is so long that its subflow stays coupled for ever (C-15).
@@ -354,7 +354,7 @@ Joins  == {s \in Subflows : life[s] = "new" /\ life'[s] = "live"}
 Stays  == {s \in Subflows : life[s] = "live" /\ life'[s] = "live"}
 Exits  == conInitial /\ ~conInitial'
 Couples(s) == initial[s] /\ initial'[s]
-\* The rate, and whether it is above the expected one, written once more: a mistake in the machine's own is to be seen.
+\* The rate, and whether it is above the expected one, defined again, so that a mistake in the machine's definition shows.
 Least == IF \E s \in Live : rtt[s] # NoSample
          THEN CHOOSE m \in Rtts : /\ \E s \in Live : rtt[s] = m
                                   /\ \A s \in Live : rtt[s] # NoSample => m <= rtt[s]
@@ -364,37 +364,37 @@ Above == Sum([s \in Subflows |-> IF life[s] = "live" /\ rtt[s] # NoSample THEN R
 Filled(s) == \* a join that leaves no room below con_ssth
     LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
     IN TotalOf(Live, least) + Weighted(IW, rtt'[s], least) >= ConSsthresh
-\* The last coupled subflow left alone: it lost or timed out, passed its threshold, or was found to share with nobody.
+\* The last coupled subflow left alone: by a loss or timeout, above its threshold, or by a verdict that it shares with no other.
 LastAlone == \E s \in Stays :
     /\ Coupled = {s}
     /\ \/ ssthresh'[s] = Halved(s) /\ cwnd'[s] <= ssthresh'[s]
        \/ ssthresh'[s] = ssthresh[s] /\ cwnd[s] > ssthresh[s]
        \/ "verdict" \in Events /\ cwnd'[s] = cwnd[s] /\ ssthresh'[s] = ssthresh[s]
 
-\* Whose loss was taken back.
+\* The subflow whose loss was undone.
 Undone == {s \in Stays : before[s] # Nothing /\ before'[s] = Nothing}
 
-\* Initial slow start comes once, for the connection and for each subflow; but a loss that was none did not end it.
+\* Initial slow start happens once, for the connection and for each subflow; an undone loss does not end it.
 NoReentry == [][ /\ ~conInitial => ~conInitial' \/ \E s \in Undone : initial'[s]
                  /\ \A s \in Stays : ~initial[s] /\ initial'[s] => s \in Undone /\ before[s][3] = Uncoupled ]_vars
 
-\* A loss that was none leaves nothing behind: who was coupled is, or has the threshold that the others left with.
+\* An undone loss has no effect: the subflow is coupled again, or has its window as threshold if the others have left.
 UndoIsWhole ==
     [][ \A s \in Undone :
           /\ before[s][3] = Uncoupled => initial'[s] /\ ssthresh'[s] >= OwnSsthresh
           /\ before[s][3] = LeftSince => ssthresh'[s] = cwnd'[s]
           /\ cwnd'[s] >= before[s][1] ]_vars
 
-\* When the connection leaves as a whole, it does so for good: no loss that is taken back later brings it back.
+\* A connection that has left as a whole stays out: a later undo does not bring it back.
 ExitIsFinal == [][ Exits /\ ~LastAlone /\ Coupled # {} => \A s \in Subflows : before'[s][3] # Uncoupled ]_vars
 
-\* Once no subflow that is there is coupled, none that joins is.
+\* Once no live subflow is coupled, a subflow that joins is not coupled either.
 CouplingEnds == [][ Live # {} /\ Coupled = {} /\ Undone = {} => Coupled' = {} ]_vars
 
-\* L: what one ACK adds.
+\* L bounds the growth of one ACK.
 AckCapped == [][ \A s \in Stays : Couples(s) => cwnd'[s] - cwnd[s] <= Cap ]_vars
 
-\* Coupled windows never shrink, but after idle times.
+\* Coupled windows never shrink, except after idle times.
 CoupledNeverShrinks == [][ \A s \in Stays : Couples(s) /\ "idle" \notin Events => cwnd'[s] >= cwnd[s] ]_vars
 
 \* A coupled window grows by alpha^(R_r/min R) in its RTT, and no more.
@@ -418,7 +418,7 @@ AloneJustified ==
           \/ cwnd[s] > ssthresh[s] /\ ssthresh'[s] = ssthresh[s]
           \/ "verdict" \in Events /\ cwnd'[s] = cwnd[s] /\ ssthresh'[s] = ssthresh[s] ]_vars
 
-\* The connection leaves because of its rate, of a join that leaves no room, of the last coupled subflow, or of nobody.
+\* The connection leaves by its rate, by a join that leaves no room, with the last coupled subflow, or when no subflow is live.
 ExitJustified ==
     [][ Exits => Above \/ (\E s \in Joins : Filled(s)) \/ LastAlone \/ Coupled = {} ]_vars
 
@@ -437,7 +437,7 @@ LossIsPrivate ==
           /\ alpha' = alpha
           /\ \A t \in Subflows \ {s} : initial'[t] = initial[t] /\ cwnd'[t] = cwnd[t] /\ ssthresh'[t] = ssthresh[t] ]_vars
 
-\* A subflow whose window falls is not coupled any more: what lost no longer grows by alpha.
+\* A subflow whose window falls is no longer coupled, and does not grow by alpha.
 LossUncouples == [][ \A s \in Stays : cwnd'[s] < cwnd[s] /\ "idle" \notin Events => ~initial'[s] ]_vars
 
 \* A subflow begins with IW and its static threshold, and joins the coupling when there is one and room in it.
@@ -453,10 +453,10 @@ AlphaMoves == [][ /\ alpha' # alpha => Live' # Live
 \* The first subflow, and one that joins after all others closed, grows as a TCP would.
 FirstIsAlone == [][ Joins # {} /\ Live = {} => alpha' = AlphaStart ]_vars
 
-\* What is below the threshold of a join's total couples; what is not leaves at once.
+\* A join couples if the total stays below con_ssth; otherwise all subflows leave at once.
 JoinsWhileRoom == [][ \A s \in Joins : initial'[s] => Live = {} \/ ~Filled(s) ]_vars
 
-\* Beyond its threshold a window does not grow by what was acknowledged.
+\* Above its threshold a window does not grow by the acknowledged segments.
 NoSlowStartAboveThreshold ==
     [][ \A s \in Stays : ~initial'[s] /\ cwnd[s] >= ssthresh[s] /\ before'[s] = before[s] =>
           cwnd'[s] - cwnd[s] < Segment ]_vars

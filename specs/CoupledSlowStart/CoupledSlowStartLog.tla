@@ -56,14 +56,14 @@ LogAvoidance(w, left) == {Pick(cwnd'[Whose] - w)}
 LogRescale(a, total, after) == {Pick(alpha')}
 LogHalved(s) == Max(IF Low < 0 THEN cwnd[s] - cwnd[s] \div 2 ELSE Pick(ssthresh'[s]), MinSsthresh)
 
-\* Linux counts whole segments when it remembers three quarters of a window (shadow.c, current_ssthresh).
+\* Linux keeps three quarters of a window in whole segments (rw_window_kept_ssthresh).
 ThreeQuarters(w) == (w \div (2 * Segment) + w \div (4 * Segment)) * Segment
 Raised(s) == Max(ssthresh[s], ThreeQuarters(cwnd[s]))
 Taken(s) == <<cwnd[s], Raised(s), IF s \in Coupled THEN Uncoupled ELSE 0>>
 LogRemember(s) == before' = [before EXCEPT ![s] = Taken(s)]
 
-\* An idle sender's window is halved for each timeout that passed, or decays half the way to what it used; in whole
-\* segments, and never below IW or where it was (shadow.c, restart_after_idle and decay_unused).
+\* An idle sender's window is halved for each timeout that passed, in whole segments, and not below IW or its value before
+\* (restart_after_idle of shadow.c, rw_window_after_idle). The log does not have the number of timeouts.
 LogIdle(s) ==
     /\ s \in Live
     /\ LET least == Min(IW, cwnd[s])

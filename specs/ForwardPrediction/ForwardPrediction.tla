@@ -120,7 +120,7 @@ Floor(x) == x[1] \div x[2]
 Forward(v, j, faster) ==
     Floor(Sum([r \in faster |-> Predicted(v.t, v.w, j, r, Growth(v.t, v.w, v.open, r))], faster))
 
-(* All that depends on round trips, windows and who is there alone, worked out once: TLC keeps it (TLCEval).  *)
+(* Values that depend only on round trips, windows and live subflows; TLC evaluates them once (TLCEval).      *)
 Views == [t: Rtts, w: [Subflows -> 1..WindowMax],
           open: IF Troubles = 0 THEN {Subflows} ELSE SUBSET Subflows,
           use: IF Troubles = 0 THEN {Subflows \ Backup} ELSE SUBSET Subflows]
@@ -128,7 +128,7 @@ ForwardIn(v, j) == Forward(v, j, Faster(v.t, v.use, j))
 GrowthsIn(v, r) == Growth(v.t, v.w, v.open, r)
 Forwards == TLCEval([v \in Views |-> [j \in Subflows |-> ForwardIn(v, j)]])
 Growths == TLCEval([v \in Views |-> [r \in Subflows |-> GrowthsIn(v, r)]])
-\* Where there are few states, a configuration works out what they need instead of all (ForwardFor <- ForwardIn).
+\* A configuration with few states evaluates only the values that these need (ForwardFor <- ForwardIn).
 ForwardFor(v, j) == Forwards[v][j]
 GrowthFor(v, r) == Growths[v][r]
 
@@ -144,7 +144,7 @@ Gap(j) == IF "no_cap" \in Printed THEN ForwardFor(View, j) ELSE Smaller(ForwardF
 (* The decision: rw_forward_pick, rw_take. *)
 
 Carriers(s) == {r \in Subflows : s \in flight[r]}
-\* Written, and nobody is carrying it who can: what was on a subflow in loss state goes to the others too.
+\* Written, and no subflow in use carries it: data of a subflow in loss state goes to the others too.
 Queue == {s \in 1..written : s \notin acked /\ Carriers(s) \subseteq lost}
 
 \* The oldest segment that is not acknowledged; one past the last when all are.
@@ -152,10 +152,10 @@ Oldest == 1 + Cardinality({s \in Segments : 1..s \subseteq acked})
 WindowEnd == Oldest + ReceiveWindow                 \* the first segment that the receiver has no room for
 Space(j) == Larger(cwnd[j] - Cardinality(flight[j]), 0)
 
-\* rw_may_carry: a segment goes twice on one subflow only after it went on all.
+\* rw_may_carry: a segment goes on a subflow again only after it went on all others.
 MayCarry(j, s) == j \notin carried[s] \/ InUse \subseteq carried[s]
 
-\* What j would be given: from the first segment behind the gap on, in one piece, as far as the windows reach.
+\* The data for j: from the first segment after the gap on, in one piece, as far as the windows allow.
 \* {}: there is none, and j waits.
 Behind(queue, gap) ==
     IF "by_sequence" \in Printed THEN {s \in 1..written : s >= Least(queue) + gap /\ s \notin acked}
@@ -172,7 +172,7 @@ Taken(j) == IF Space(j) = 0 THEN {} ELSE TakenOf(j, Queue)
 Ready == {j \in InUse : Taken(j) # {}}
 Sooner(i, j) == rtt[i] < rtt[j] \/ (rtt[i] = rtt[j] /\ i <= j)
 
-\* The fastest that finds something.
+\* The fastest subflow that can take data.
 Give(j, segments) ==
     /\ flight' = [flight EXCEPT ![j] = @ \cup segments]
     /\ carried' = [s \in Segments |-> IF s \in segments THEN carried[s] \cup {j} ELSE carried[s]]
@@ -182,7 +182,7 @@ Send ==
     /\ UNCHANGED <<rtt, cwnd, written, acked, lost, closed, troubles>>
 
 -----------------------------------------------------------------------------
-(* What happens around it. *)
+(* Events around the scheduler. *)
 
 \* The application writes while the send buffer has room.
 Write ==
@@ -223,14 +223,14 @@ Repair(r) ==
     /\ flight' = [flight EXCEPT ![r] = {}]
     /\ UNCHANGED <<rtt, cwnd, written, carried, closed, troubles>>
 
-\* The subflow ends, as long as another remains; what it carried goes elsewhere.
+\* The subflow ends, if another one remains; its data goes to others.
 Close(r) ==
     /\ Trouble /\ r \notin closed /\ Cardinality(closed) + 1 < Cardinality(Subflows)
     /\ closed' = closed \cup {r} /\ lost' = lost \ {r}
     /\ flight' = [flight EXCEPT ![r] = {}]
     /\ UNCHANGED <<rtt, cwnd, written, carried, acked>>
 
-\* TCP below gives up what the subflow carries, and the subflow goes on: it may be given the same data again.
+\* The subflow's TCP gives up its data, and the subflow lives on: it may get the same data again.
 Abandon(r) ==
     /\ GivesUp /\ Trouble /\ r \in Able /\ flight[r] # {}
     /\ flight' = [flight EXCEPT ![r] = {}]
@@ -241,15 +241,15 @@ Measure ==
     /\ rtt' \in Rtts \ {rtt}
     /\ UNCHANGED <<cwnd, written, flight, carried, acked, lost, closed>>
 
-\* All has arrived: the only state in which the connection may stand still.
+\* All data has arrived: the only state in which the connection may stop.
 AtRest == acked = Segments /\ (\A r \in Subflows : flight[r] = {}) /\ lost = {} /\ UNCHANGED vars
 
 Next ==
     \/ Send \/ Write \/ Measure \/ AtRest
     \/ \E r \in Subflows : Ack(r) \/ Halve(r) \/ Timeout(r) \/ Repair(r) \/ Close(r) \/ Abandon(r)
 
-(* What may be relied on: the application writes on, the scheduler is asked whenever something has changed, segments     *)
-(* arrive, and a subflow in loss state is repaired or closed. Nothing is asked of troubles, but that they end.           *)
+(* Fairness: the application keeps writing, the scheduler is called after each change, segments arrive, and a subflow    *)
+(* in loss state is repaired or closed. Troubles need not happen; their number is limited.                               *)
 Fairness ==
     /\ ([]<>(Ready = {})) \/ ([]<><<Send>>_vars)    \* WF_vars(Send), said so that TLC need not find out when Send is enabled
     /\ WF_vars(Write)
@@ -268,12 +268,12 @@ TypeOK ==
 
 \* Every segment is scheduled once: two subflows that can send never carry the same one.
 Once == \A s \in Segments : Cardinality(Carriers(s) \ lost) <= 1
-\* And without trouble, it is never given a second time.
+\* Without trouble, no segment is given twice.
 OnceEver == troubles = Troubles => \A s \in Segments : Cardinality(carried[s]) <= 1
 
-(* What a right prediction is, from what the subflows do and not from the sum that eq. 8 makes of it: a subflow sends a   *)
-(* window in each round trip. Of a faster one, all that it sends in round trips that begin before j's segment arrives,    *)
-(* half a round trip of j from now, is to arrive before that segment.                                                     *)
+(* The right prediction, derived from the subflows' behaviour and not from the sum in eq. 8: a subflow sends a window in  *)
+(* each round trip. All segments that a faster one sends in round trips that begin before j's segment arrives, half a     *)
+(* round trip of j from now, arrive before that segment.                                                                  *)
 
 Usable(r) == r \notin lost /\ r \notin closed
 Used(r) == Usable(r) /\ (r \in Backup => \A s \in Subflows : s \in Backup \/ ~ Usable(s))
@@ -354,7 +354,7 @@ SumsRounds ==
     \A j, r \in InUse : rtt[r] < rtt[j] /\ rtt[j] % (2 * rtt[r]) = 0
                        => Predicted(rtt, cwnd, j, r, One) = <<Rounds(cwnd[r], rtt[j] \div (2 * rtt[r])), 1>>
 
-(* What is given, and to whom. *)
+(* Which data is given to which subflow. *)
 
 Missing == {s \in Segments : s \notin acked}
 Room == IF Missing = {} THEN Data + 1 + ReceiveWindow ELSE (CHOOSE s \in Missing : \A q \in Missing : s <= q) + ReceiveWindow
@@ -383,7 +383,7 @@ GivesAsPredicted ==
            /\ flight[j] \subseteq flight'[j]
            /\ UNCHANGED <<rtt, cwnd, written, acked, lost, closed, troubles>>]_vars
 
-(* What else happens, each told by what it changes. *)
+(* The other steps, by the variables that each changes. *)
 
 Emptied(r) == flight'[r] = {} /\ \A q \in Subflows : q # r => flight'[q] = flight[q]
 OnlyTroubled == troubles' + 1 = troubles
@@ -433,14 +433,14 @@ Possible ==
                               ENABLED Timeout(r) /\ (GivesUp => ENABLED Abandon(r)) /\ (cwnd[r] > 1 => ENABLED Halve(r))
                        /\ \A r \in Subflows : (\E q \in Subflows : q # r /\ q \notin closed) /\ r \notin closed => ENABLED Close(r)
 
-\* No starvation: everything arrives. A gap is filled, or no longer left.
+\* No starvation: all data arrives. A gap is filled, or no longer left.
 EverythingArrives == <>(acked = Segments)
-\* The same without liveness: where nothing is on its way and nothing can be written, somebody can send.
+\* The same without liveness: if no data is in flight and none can be written, some subflow can send.
 NeverStuck ==
     (acked # Segments /\ lost = {} /\ (\A r \in Subflows : flight[r] = {})) => (Ready # {} \/ (written < Data /\ written < Oldest - 1 + Buffer))
 
-(* What one might wish, and what the algorithm does not give: pinned as violated. *)
+(* Desirable properties that the algorithm does not have: pinned as violated. *)
 
-\* A slow subflow is used at all: not where M is never less than the send buffer holds.
+\* A slow subflow is used at some time; this fails where M is never below the size of the send buffer.
 SlowestIsUsed == <>(\E s \in Segments : \E j \in carried[s] : \A r \in Subflows : rtt[r] <= rtt[j])
 =============================================================================

@@ -1,6 +1,6 @@
 ---------------------------- MODULE JobLifecycle ----------------------------
 (***************************************************************************)
-(* How an upload becomes a result in our own service.                      *)
+(* How an upload becomes a result in rewindow's service.                   *)
 (*                                                                         *)
 (* The job's row in PostgreSQL is the truth; Redis only carries wake-ups   *)
 (* (docs/decisions/jobs.md). A wake-up names no job: jobs of other bytes,  *)
@@ -39,7 +39,7 @@ CONSTANTS
     Batches,       \* transactions that it takes to write the rows of one attempt; 0: rows are left out
     ClockMax,      \* 0: time is left out; else the last tick of the clock
     ResendAfter,   \* jobs.RESEND_AFTER, in ticks
-    Defects        \* what the service did wrong before this specification: {} is the service as it is
+    Defects        \* faults of the service that this specification found, by name; {}: the service as it is
 
 ASSUME /\ Kind \in {"capture", "replay"}
        /\ Uploads \subseteq 1..9 /\ AttemptsMax \in 1..9 /\ DeferralsMax \in 0..9 /\ Batches \in 0..9 /\ ClockMax \in 0..20 /\ ResendAfter \in 1..20
@@ -58,7 +58,7 @@ VARIABLES
     work,     \* each worker: how far it is, its job, its fencing number, which claim that was
     sweeper,  \* the sweeper: idle (0), or the job whose wake-up it is about to send
     clock,
-    seen      \* what nobody in the service knows, only this specification: see Seen
+    seen      \* variables of this specification that the service does not have: see Seen
 
 vars == <<cap, job, attempts, bytes, series, msgs, api, del, work, sweeper, clock, seen>>
 
@@ -189,7 +189,7 @@ Merge(u) ==
     /\ AnswerFound(u, api[u].of)
     /\ UNCHANGED <<attempts, series, msgs, del, work, sweeper, clock>>
 
-\* As it was: ON CONFLICT DO UPDATE locked the capture first, and then the job if there was one to begin anew.
+\* A defect: ON CONFLICT DO UPDATE locks the capture first, and then the job if it must begin anew.
 FindCapture(u, c) ==
     /\ Kind = "capture" /\ "lock_order" \in Defects
     /\ api[u].pc = "stored" /\ Present(c) /\ CapFree(c)
@@ -309,7 +309,7 @@ Begun(w) ==
     /\ work' = Worker(w, "running")
     /\ UNCHANGED <<attempts, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
-\* As it was: one transaction for both rows. A worker that dies before its commit has tried, and nobody counts it.
+\* A defect: one transaction for both rows. If a worker dies before its commit, nobody counts the attempt.
 LockToClaim(w, c) ==
     /\ "uncounted_claim" \in Defects
     /\ work[w].pc = "idle" /\ c \in msgs
@@ -569,7 +569,7 @@ Tick ==
 
 -----------------------------------------------------------------------------
 
-\* Nothing is left to do: the only state in which the service may stand still.
+\* No work is left: the only state in which the service may stop.
 AtRest ==
     /\ \A u \in Uploads : api[u].pc \in {"done", "dead"} \/ (Kind = "replay" /\ u \in seen.deleted)
     /\ \A w \in Workers : work[w].pc = "idle"
@@ -596,7 +596,7 @@ Next ==
     \/ Close \/ RemoveRows
     \/ AtRest
 
-(* What may be relied on, and why.                                                                        *)
+(* Fairness, and the reason for each assumption.                                                          *)
 (*  - A process that does not die goes on (WF on its steps; Celery's task_time_limit ends a worker           *)
 (*    that hangs; a broken connection ends a transaction and frees its locks).                             *)
 (*  - The sweeper's second thread comes round to each attempt that is to go.                              *)

@@ -23,11 +23,11 @@
 (* t + max srtt/2. An "ECE" is the first of a run of ECEs: RFC 3168's      *)
 (* receivers repeat the echo for a whole round trip.                       *)
 (*                                                                         *)
-(* How the network is told. Each subflow runs through one bottleneck.      *)
-(* Congest(b) marks: every live subflow of b is to get its event, and gets *)
-(* it within the observation windows; that is what the paper assumes.      *)
-(* Noise is every event without that cause: a queue elsewhere, a loss by   *)
-(* radio. It comes at any time, and ends at some time (NoiseMax).          *)
+(* The network. Each subflow runs through one bottleneck. After Congest(b) *)
+(* every live subflow of b gets an event, within the observation windows,  *)
+(* as the paper assumes. Noise is every event with another cause: a queue  *)
+(* elsewhere, a loss by radio. It may come at any time, and ends at some   *)
+(* time (NoiseMax).                                                        *)
 (*                                                                         *)
 (* Printed lists in which points the paper's text is taken literally; {}   *)
 (* is the machine as we run it.                                            *)
@@ -63,8 +63,8 @@ VARIABLES
     ofset,    \* the decision that waits on a set (sbcc.set)
     hit,      \* subflows that the present congestion has still to reach
     budget,   \* how many joins, closes and noises are left
-    passed,   \* sets that have been verified since they were made: only this specification knows
-    used      \* subflows whose recent event has already made a set: only this specification knows
+    passed,   \* sets that have been verified since they were made; not in the code
+    used      \* subflows whose recent event has already made a set; not in the code
 
 vars == <<live, state, members, recent, alone, ofset, hit, budget, passed, used>>
 
@@ -113,13 +113,13 @@ Cause(r) ==
 Arriving(r) == hit \cap Through(Bottleneck[r]) # {}
 
 -----------------------------------------------------------------------------
-(* Events: sbcc_congestion. First every decision that waits learns of it (note), then it may begin one. *)
+(* Events: sbcc_congestion. Every waiting decision first notes the event (note), then the event may begin one. *)
 
 Noted(j, r) == IF j.waits /\ j.trigger # r /\ r \in j.open THEN [j EXCEPT !.seen = @ \cup {r}] ELSE j
 NotedAlone(r) == [s \in Subflows |-> Noted(alone[s], r)]
 NotedSets(r) == [i \in Sets |-> Noted(ofset[i], r)]
 
-\* begin(): what the others' past halves hold is seen at once; the future halves of all are open.
+\* begin(): events in the others' past halves are seen at once; the future halves of all are open.
 Asked(r) == Beginning(r, (recent \cap live) \ {r}, IF "at_once" \in Printed THEN {} ELSE live \ {r})
 
 \* A run of ECEs begins on r.
@@ -136,7 +136,7 @@ Ece(r) ==
 \* A loss on r: seen, but nothing begins with it (trigger_loss=off).
 Loss(r) ==
     /\ r \in live
-    /\ r \in hit => recent \cap (Through(Bottleneck[r]) \ hit) # {}    \* somebody was marked before
+    /\ r \in hit => recent \cap (Through(Bottleneck[r]) \ hit) # {}    \* another subflow was marked before
     /\ Cause(r)
     /\ recent' = recent \cup {r} /\ used' = used \ {r}
     /\ alone' = NotedAlone(r)
@@ -219,7 +219,7 @@ Join(r) ==
     /\ live' = live \cup {r}
     /\ UNCHANGED <<state, members, recent, alone, ofset, hit, passed, used>>
 
-\* A decision that a closed subflow asked for is dropped; in the others it is no longer asked about.
+\* The decision of a closed subflow is dropped; other decisions no longer ask about the subflow.
 Forgotten(j, r) == IF j.trigger = r THEN Nothing ELSE [j EXCEPT !.seen = @ \ {r}, !.open = @ \ {r}]
 
 Leave(r) ==
@@ -243,9 +243,9 @@ Next ==
     \/ \E r, s \in Subflows : CloseAlone(s, r)
     \/ \E i \in Sets : JudgeSet(i) \/ \E r \in Subflows : CloseSet(i, r)
 
-(* What may be relied on: half round trips end (Fade, Close), the code decides what is due, a congestion reaches its      *)
-(* subflows, a bottleneck that is used is congested again and again, and of the events of a subflow some are marks.      *)
-(* Nothing is asked of joins, closes and noise.                                                                          *)
+(* Fairness: half round trips end (Fade, Close), the code takes due decisions, a congestion reaches its subflows, a      *)
+(* bottleneck in use is congested again and again, and some events of a subflow are marks. Joins, closes and noise       *)
+(* need not happen.                                                                                                      *)
 Fairness ==
     /\ \A r \in Subflows : /\ WF_vars(Fade(r)) /\ WF_vars(JudgeAlone(r))
                            /\ WF_vars(r \in hit /\ (Ece(r) \/ Loss(r)))
@@ -271,7 +271,7 @@ TypeOK ==
 \* A subflow is in one set at most.
 Disjoint == \A i, k \in Sets : i # k => members[i] \cap members[k] = {}
 
-\* The set table and the states say the same: in a set is who is past monitor, and all of one set are equally far.
+\* The set table and the states agree: a subflow is in a set if and only if it is past monitor, and members have equal states.
 TableAgrees ==
     /\ \A r \in Subflows : (SetsOf(r) = {}) = (state[r] = "monitor")
     /\ \A i \in Sets : \A r, s \in members[i] : state[r] = state[s]
@@ -280,26 +280,26 @@ TwoMembers == \A i \in Sets : Cardinality(members[i]) # 1
 
 ClosedInNone == \A r \in Subflows \ live : SetsOf(r) = {} /\ ~ Coupled(r) /\ ~ alone[r].waits
 
-\* Only a verified set is coupled, and with somebody.
+\* Only a verified set is coupled, and it has at least two members.
 CoupledVerified ==
     \A r \in Subflows : Coupled(r) => \E i \in passed : r \in members[i] /\ Cardinality(members[i] \cap live) >= 2
 
-\* Two stages: nobody is final who was not in judgement before.
+\* Two stages: a subflow is in judgement before it is final.
 TwoStages == [][\A r \in Subflows : state'[r] = "final" => state[r] # "monitor"]_vars
 
-\* A set ends with a verification that fails: some member had no event, or somebody outside had one.
+\* A set ends with a failed verification: a member had no event, or an outsider had one.
 Decided(i) == ofset[i].waits /\ ~ ofset'[i].waits /\ live' = live
 FailedGoes ==
     [][\A i \in Sets : (Decided(i) /\ ~ (members[i] \subseteq ofset[i].seen \cup {ofset[i].trigger}))
                        => members'[i] = {}]_vars
-\* And by nothing else than that, or a member that closes: no set loses or gains a member.
+\* Nothing else ends a set, except a member that closes: no set loses or gains a member.
 SetsWhole ==
     [][\A i \in Sets : members[i] # {} /\ members'[i] # members[i] /\ live' = live
                        => members'[i] = {} /\ Decided(i)]_vars
 
 -----------------------------------------------------------------------------
-(* What each step does, said of what is seen to change: an event, a half that ends, a decision, who comes and goes.       *)
-(* And when each must be possible. The words are those of III.A.1 and Fig. 2, not those of the actions above.             *)
+(* The effect of each step, by the variables that change: an event, a half that ends, a decision, a join, a close; and    *)
+(* when each step must be possible. The formulas follow III.A.1 and Fig. 2, not the actions above.                        *)
 
 Forgot(j) == j = [waits |-> FALSE, trigger |-> None, seen |-> {}, open |-> {}]
 Idle(j) == ~ j.waits
@@ -308,12 +308,12 @@ Ends(j, k) == j.waits /\ ~ k.waits
 Quiet(r) == \A q \in hit : q \notin live \/ Bottleneck[q] # Bottleneck[r]
 Left(what) == budget'[what] + 1 = budget[what] /\ \A other \in DOMAIN budget : other # what => budget'[other] = budget[other]
 
-\* A decision that waits sees an event of a subflow whose window is open, and nothing else changes of it.
+\* A waiting decision sees an event of a subflow whose window is open; nothing else about the decision changes.
 Sees(j, k, r) ==
     IF j.waits /\ r \in j.open /\ r # j.trigger
     THEN k.waits /\ k.trigger = j.trigger /\ k.open = j.open /\ k.seen = j.seen \cup {r}
     ELSE k = j
-\* One that begins has seen who had an event in the past half; everybody else may still have one.
+\* A decision that begins has seen the subflows with an event in the past half; all others may still have one.
 Begins(k, r) ==
     /\ k.waits /\ k.trigger = r /\ r \notin k.seen /\ r \notin k.open
     /\ \A s \in live : s # r => s \in k.open /\ (s \in k.seen <=> s \in recent)
@@ -336,7 +336,7 @@ EventOf(r) ==
     /\ MarkSeen(r) \/ (OnlySeen(r) /\ (r \in hit => \E q \in recent : Bottleneck[q] = Bottleneck[r] /\ q \notin hit))
     /\ UNCHANGED <<live, state, members, passed>>
 EventsAreSeen == [][Eventful => \E r \in live : EventOf(r)]_vars
-\* A mark asks wherever it may.
+\* A mark begins a decision wherever it may.
 MarksAsk == [][\A r \in Subflows : Ece(r) => MarkSeen(r)]_vars
 
 \* A congestion reaches all live subflows of one queue (but one, where one may be missed), and no queue twice at once.
@@ -399,7 +399,7 @@ SecondStage ==
            /\ \A k \in Sets : k # i => members'[k] = members[k] /\ ofset'[k] = ofset[k] /\ (k \in passed' <=> k \in passed)
            /\ UNCHANGED <<recent, alone, hit, budget, used>>]_vars
 
-\* Who closes is seen and asked about no more; a decision of its own is dropped; a pair without it is no set.
+\* No decision asks about a closed subflow, or has seen it; its own decision is dropped; its partner alone is no set.
 Without(j, k, r) ==
     IF j.waits /\ j.trigger # r
     THEN k.waits /\ k.trigger = j.trigger /\ k.seen = j.seen \ {r} /\ k.open = j.open \ {r}
@@ -453,18 +453,18 @@ Right ==
     /\ {members[i] : i \in Sets} \ {{}} = {t \in True : Cardinality(t) >= 2}
     /\ \A r \in live : (state[r] = "final") = (Cardinality(Through(Bottleneck[r])) >= 2)
 
-\* Whatever went before: when noise, joins and closes end, those who share are final together, and nobody else.
+\* From any state: after noise, joins and closes end, the subflows that share a bottleneck are final together, and no others.
 Settles == <>[]Right
 DecisionsEnd == \A r \in Subflows : alone[r].waits ~> ~ alone[r].waits
 
-(* What one might wish, and what the algorithm cannot give: pinned as violated. *)
+(* Desirable properties that the algorithm does not have: pinned as violated. *)
 
 \* Two coincidences are enough for a final set of subflows that share nothing.
 FinalTrue == \A i \in passed : \A r, s \in members[i] : Bottleneck[r] = Bottleneck[s]
 \* A true final set stays while nothing but its own and other bottlenecks' congestion happens.
 FinalStays ==
     [][\A i \in Sets : (i \in passed /\ members[i] \in True /\ live' = live) => members'[i] = members[i]]_vars
-\* The second stage rests on other events than the first.
+\* The second stage uses other events than the first.
 FreshEvidence ==
     [][\A i \in Sets : (~ ofset[i].waits /\ ofset'[i].waits /\ i \notin passed) => ofset'[i].seen \cap used = {}]_vars
 =============================================================================

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from api.supervisor import RESTART_S, STARTS_MAX
 from deploy.run import Services, stop_process, wait_for
 from tests.conftest import CAPTURES
 
@@ -150,6 +151,24 @@ def test_processes_end_with_the_first_one(services: Services, tmp_path: Path) ->
     wait_for("their end", lambda: not any(Path(f"/proc/{p}").exists() for p in children))
     with socket.create_server((own.host, own.port)):
         pass
+
+
+def test_processes_that_cannot_start_are_given_up(services: Services, tmp_path: Path) -> None:
+    """After pauses that grow, with the reason in the log, and an exit status for whoever has started them."""
+    own = Services(tmp_path)
+    own.environment = {
+        **services.environment, "REWINDOW_API_PROCESSES": "2", "REWINDOW_LOG_JSON": "true",
+        "REWINDOW_DASHBOARD_FOLDER": str(tmp_path / "missing"),
+    }  # fmt: skip
+    process = own.launch("api", "api", "--host", own.host, "--port", str(own.port))
+    assert process.wait(600) == 1
+    said = (own.logs / "api.log").read_text()
+    assert f"Directory '{tmp_path}/missing/assets' does not exist" in said
+    events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    pauses = [e["again_in_s"] for e in events if e["event"] == "api.process_ended"]
+    assert sorted(pauses)[:4] == [RESTART_S, RESTART_S, 2 * RESTART_S, 2 * RESTART_S]
+    assert len(pauses) >= 2 * STARTS_MAX, "none is given up before the others"
+    assert events[-1]["event"] == "api.cannot_start"
 
 
 HEAD = b"POST /v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"

@@ -28,7 +28,8 @@ def composed(**environment: str) -> dict[str, Any]:
     """The services as docker-compose reads them, with this environment."""
     done = subprocess.run(
         [BIN / "docker-compose", "-f", "docker-compose.yml", "config", "--format", "json"], cwd=CHECKOUT, check=True,
-        env={"PATH": os.environ["PATH"], "POSTGRES_PASSWORD": "x", "REDIS_PASSWORD": "y", **environment},
+        env={"PATH": os.environ["PATH"], "POSTGRES_PASSWORD": "x", "REDIS_PASSWORD": "y",
+             "REWINDOW_DATABASE_PASSWORD": "z", **environment},
         capture_output=True, text=True,
     )  # fmt: skip
     return dict(json.loads(done.stdout)["services"])
@@ -57,6 +58,17 @@ def test_a_store_without_tls_can_be_allowed() -> None:
     for name in OWN:
         assert composed()[name]["environment"]["AWS_ALLOW_HTTP"] == "false"
         assert composed(AWS_ALLOW_HTTP="true")[name]["environment"]["AWS_ALLOW_HTTP"] == "true"
+
+
+def test_only_the_migration_connects_as_the_owner_of_the_tables() -> None:
+    services = composed(POSTGRES_PASSWORD="owners", REWINDOW_DATABASE_PASSWORD="services")
+    assert {name for name, its in services.items() if "owners" in json.dumps(its)} == {"migrate", "postgres"}
+    for name in OWN:
+        address = services[name]["environment"]["REWINDOW_DATABASE_URL"]
+        assert address == "postgresql://rewindow_app:services@postgres:5432/rewindow"
+    its = services["migrate"]
+    assert its["command"] == ["python", "-m", "migrations"], "tests/service/test_role.py runs it"
+    assert its["environment"]["REWINDOW_OWNER_DATABASE_URL"] == "postgresql://rewindow:owners@postgres:5432/rewindow"
 
 
 def test_redis_asks_for_its_password(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from sqlalchemy import create_engine, text
 
 from deploy.run import Services, wait_for
@@ -60,6 +61,17 @@ def test_upload_by_command_line_and_curl(stack: Services, token: str) -> None:
     )  # fmt: skip
     assert wrong.returncode == 4
     assert "401" in wrong.stderr
+
+
+def test_no_process_connects_as_the_owner_of_the_tables(stack: Services, token: str) -> None:
+    assert stack.owner_address
+    until(lambda: get(stack, token, "/v1/captures")["items"] == [], "the API's session")
+    with psycopg.connect(stack.owner_address) as connection:
+        roles = connection.execute(
+            "SELECT DISTINCT usename FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        ).fetchall()
+    assert roles == [("rewindow_app",)]
 
 
 def test_upload_that_stops_halfway(stack: Services, token: str) -> None:

@@ -82,7 +82,7 @@ def addresses(local: Path) -> tuple[str, str]:
 
 def without_password(address: str) -> str:
     kind, _, rest = address.partition("://")
-    return f"{kind}://{'app@' if kind == 'postgresql' else ''}{rest.partition('@')[2]}"
+    return f"{kind}://{'rewindow_app@' if kind == 'postgresql' else ''}{rest.partition('@')[2]}"
 
 
 def test_nobody_else_on_the_host_comes_in(local: Path) -> None:
@@ -101,7 +101,7 @@ def test_nobody_else_on_the_host_comes_in(local: Path) -> None:
     }
     assert readable == set()
     secrets = [(local / "token").read_text().strip(), *(p.read_text() for p in (local / "passwords").iterdir())]
-    assert len(secrets) == 3
+    assert len(secrets) == 4
     commands = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     logs = "".join(p.read_text(errors="replace") for p in (local / "log").iterdir())
     for secret in secrets:
@@ -266,18 +266,17 @@ def test_data_of_a_version_that_trusted_everybody() -> None:
     services = Services(folder, durable=False)
     try:
         services._start_postgresql()
-        address = services.environment["REWINDOW_DATABASE_URL"]
-        with psycopg.connect(address) as connection:
+        with psycopg.connect(str(services.owner_address)) as connection:
             connection.execute("CREATE TABLE kept (x int); ALTER USER app PASSWORD NULL")
         services.stop()
         access = folder / "postgresql" / "data" / "pg_hba.conf"
         access.write_text(access.read_text().replace("scram-sha-256\n", "trust\n"))
         services._start_postgresql()
-        address = services.environment["REWINDOW_DATABASE_URL"]
+        address = str(services.owner_address)
         with psycopg.connect(address) as connection:
             assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
         with pytest.raises(psycopg.OperationalError, match="password"):
-            psycopg.connect(without_password(address))
+            psycopg.connect(address.partition("app:")[0] + "app@" + address.partition("@")[2])
     finally:
         services.stop()
         shutil.rmtree(folder)

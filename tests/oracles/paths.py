@@ -1,11 +1,10 @@
-"""What every oracle is made of: paths, sums over them, and the events that a connection has.
+"""The base of every oracle: paths, sums over them, and the events of a connection.
 
 Exact rationals; logarithms, powers and roots in 50 digits. Windows in segments, times in seconds.
 
-An algorithm's oracle is a class of `Oracle`. The events (`ack`, `loss`, `timeout`, ...) are the caller's, as
-core-c/include/rw_control.h has them. What an algorithm does in them is in the methods under "What an algorithm says",
-which are the callbacks of that contract. `Oracle.words` names what the algorithm keeps of each path, as the C file
-names it.
+An algorithm's oracle is a subclass of `Oracle`. The events (`ack`, `loss`, `timeout`, ...) are the caller's, as in
+core-c/include/rw_control.h. An algorithm overrides the methods under "The algorithm's part", which are the callbacks of
+that contract. `Oracle.words` lists the words that the algorithm keeps of each path, by their names in the C file.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ def smoothed(srtt: Fraction | None, sample: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Word:
-    """A value of the algorithm's own, by the name that the C file gives it, and where the oracle keeps it."""
+    """A word of the algorithm, by its name in the C file, and the oracle's attribute for it."""
 
     attribute: str
     least: int = 0
     most: int = 0
-    """Bounds of what a path may be given; both 0: it is not given, it follows from events."""
+    """Bounds of the values that a path may be given; both 0: it is not given and follows from events."""
     tolerance: Fraction = Fraction(0)
-    """By which the controller may differ after one event."""
+    """The allowed difference of the controller after one event."""
 
     @property
     def is_given(self) -> bool:
@@ -69,7 +68,8 @@ class Word:
 
 @dataclass(frozen=True)
 class Setting:
-    """An option that the oracle has: which attribute it sets, and to what, for some of its values."""
+    """An option of the oracle: the attribute that it sets, and the attribute's value for some of the option's
+    values."""
 
     attribute: str
     values: Mapping[str, Any]
@@ -135,29 +135,30 @@ FIRST_THRESHOLD = {"ssthresh": Setting("static", {"none": False, "static": True}
 
 @dataclass
 class Oracle:
-    """One connection. An algorithm says `increase`, for each acked segment of congestion avoidance, and `decrease`."""
+    """One connection. An algorithm defines `increase`, for each acked segment of congestion avoidance, and
+    `decrease`."""
 
     path_class: ClassVar[type[Path]] = Path
     words: ClassVar[Mapping[str, Word]] = {}
-    """Of a path: what the algorithm keeps, which tests give to paths and compare after each event."""
+    """The algorithm's words of a path, which tests give to paths and compare after each event."""
     connection_words: ClassVar[Mapping[str, Word]] = {}
-    """Of the connection; only compared."""
+    """The algorithm's words of the connection, which tests only compare."""
     results: ClassVar[frozenset[str]] = frozenset()
-    """Words of a path that only tell what the last step was made of: nothing depends on them."""
+    """Words of a path that only describe the last step; later steps do not depend on them."""
     settings: ClassVar[Mapping[str, Setting]] = {
         "min_ssthresh": Setting("floor", {"1": Fraction(1), "2": Fraction(2), "7.5": Fraction(15, 2)})
     }
     """Options that the oracle has; the first value of the registry is the attribute's default."""
 
     decided_elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Decisions as they are written, or the functions that make them, that another test compares: which one."""
+    """Decisions, by their text or by their function -> the test that compares them instead."""
 
     paths: list[Any] = field(default_factory=list)
     floor: Fraction = FLOOR
     static: bool = False
     """ssthresh=static: a subflow begins with 65535 bytes."""
     undecided: bool = field(default=False, init=False)
-    """A decision was so close that rounding makes it."""
+    """A decision was so close that rounding could change it."""
     prior: dict[int, tuple[Fraction, Fraction | None]] = field(default_factory=dict, init=False)
     """Window and ssthresh before the last reduction of a path, which may be undone."""
 
@@ -166,7 +167,7 @@ class Oracle:
         for r in range(len(self.paths)):
             self.begin_path(r)
 
-    # What an algorithm says: the contract's callbacks, with its defaults.
+    # The algorithm's part: the contract's callbacks, with their defaults.
 
     def members(self, r: int) -> list[Any]:
         """The paths that couple with r."""
@@ -232,11 +233,11 @@ class Oracle:
         return False
 
     def above(self, a: Fraction, b: Fraction, within: Fraction) -> bool:
-        """a > b, for what the controller rounds: where they are closer than `within` nobody knows."""
+        """a > b, for values that the controller rounds: undecided where they are closer than `within`."""
         self.undecided = self.undecided or abs(a - b) <= within
         return a > b
 
-    # What happens to a connection.
+    # Events of a connection.
 
     def begin_path(self, r: int) -> None:
         self.begin(r)

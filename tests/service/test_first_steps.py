@@ -80,6 +80,17 @@ def test_a_failed_replay_can_be_deleted(client: TestClient, other: TestClient, r
     run_jobs()
 
 
+def test_unknown_fields_of_a_body_are_refused(client: TestClient, replays: str) -> None:
+    """Most are typing errors: a token without its end would never expire."""
+    team = client.get("/v1/teams/me").json()["id"]
+    for url, body in (
+        (replays, {"algorithm": "tccc", "option": {"aca_md": "half"}}),
+        (f"/v1/teams/{team}/tokens", {"name": "x", "expires": "2030-01-01T00:00:00Z"}),
+        ("/v1/model-checks", {"spec": "Windows", "constant": {"Limit": 1}}),
+    ):
+        assert_problem(client.post(url, json=body), 422, f"body.{list(body)[1]}: Extra inputs are not permitted")
+
+
 def test_unknown_query_parameters_are_refused(client: TestClient, replays: str) -> None:
     assert_problem(client.get("/v1/captures?lmit=2"), 422, "unknown query parameter 'lmit'; there are: cursor, limit, ")
     assert_problem(client.get("/v1/algorithms?x"), 422, "unknown query parameter 'x'; this address takes none")

@@ -661,7 +661,8 @@ def no_packets() -> Finding:
 
 def new_database(services: Services) -> str:
     """Makes an empty database. Returns its address, for SQLAlchemy."""
-    base = services.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
+    assert services.owner_address
+    base = services.owner_address.replace("postgresql://", "postgresql+psycopg://")
     name = f"migrations_{uuid.uuid4().hex}"
     admin = create_engine(base, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:

@@ -133,6 +133,27 @@ def test_too_many_jobs(client: TestClient, other: TestClient, run_jobs: Run, mon
         assert request().status_code == 202
 
 
+def test_what_is_asked_for_again_counts(client: TestClient, run_jobs: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retry, and an upload of the same bytes, are refused where a new capture would be."""
+    failed = client.post("/v1/captures", content=b"no capture", headers=PCAP).json()["id"]
+    run_jobs()
+    assert client.get(f"/v1/captures/{failed}").json()["state"] == "failed"
+    monkeypatch.setattr(settings(), "team_jobs_max", 1)
+    waiting = client.post("/v1/captures", content=SOME, headers=PCAP)
+    assert waiting.status_code == 202
+    requests = {
+        "retry": lambda: client.post(f"/v1/captures/{failed}/retry"),
+        "upload": lambda: client.post("/v1/captures", content=b"no capture", headers=PCAP),
+    }
+    for request in requests.values():
+        assert refused(request(), "jobs that wait or run") == 10
+    assert client.get(f"/v1/captures/{failed}").json()["state"] == "failed"
+    for request in requests.values():
+        run_jobs()
+        assert request().status_code == 202
+        assert client.get(f"/v1/captures/{failed}").json()["state"] == "queued"
+
+
 def test_jobs_are_counted_while_uploads_end_together(application: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings(), "team_jobs_max", 3)
     caller = Caller(new_team(), uuid.uuid4(), frozenset())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import event, select, text, update
 
 from deploy.run import Services
 from store import jobs
@@ -70,9 +72,42 @@ def done(taken: Claim) -> None:
         jobs.finish(connection, taken)
 
 
-def test_ten_thousand_jobs_delay_another_team_by_none(team: Callable[[], Enqueue]) -> None:
+def rows_read(plan: dict[str, Any]) -> int:
+    """By a plan and those below it, also those that a filter left out."""
+    read = sum(plan.get(k, 0) for k in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck"))
+    return int(read * plan["Actual Loops"]) + sum(rows_read(below) for below in plan.get("Plans", ()))
+
+
+def rows_read_by_a_claim() -> int:
+    """By all statements of one claim, which is taken back."""
+    statements: list[tuple[str, Any]] = []
+
+    def keep(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(engine(), "before_cursor_execute", keep)
+    try:
+        with engine().connect() as connection:
+            assert jobs.claim_next(connection, QUEUE) is not None
+    finally:
+        event.remove(engine(), "before_cursor_execute", keep)
+    read = 0
+    with engine().connect() as connection:
+        for statement, parameters in statements:
+            if statement.startswith(("SELECT", "WITH", "UPDATE")):
+                explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
+                (found,) = connection.exec_driver_sql(explain, parameters).scalar_one()
+                read += rows_read(found["Plan"])
+    return read
+
+
+def test_ten_thousand_jobs_delay_another_team_by_none(services: Services, team: Callable[[], Enqueue]) -> None:
     first, second = team(), team()
     many = set(first(10_000))
+    assert services.owner_address
+    with psycopg.connect(services.owner_address, autocommit=True) as owner:
+        owner.execute("ANALYZE jobs")
+    assert rows_read_by_a_claim() < 100
     running = [take() for _ in range(4)]  # all workers are busy
     assert {t.job_id for t in running} <= many
     (single,) = second(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -156,7 +157,7 @@ def test_where_nothing_confines(prey: Prey, call: str, reason: str) -> None:
 
 
 def launcher(walls: str) -> list[str]:
-    return [sys.executable, "-I", "-S", confined.__file__, walls, "5", str(1 << 30), "65536"]
+    return confined.command(walls, cpu_s=5, memory_bytes=1 << 30, file_bytes=65536)
 
 
 @pytest.fixture
@@ -193,6 +194,62 @@ def test_it_ends_with_its_caller(waiting: subprocess.Popen[bytes]) -> None:
     assert waiting.stdout
     waiting.kill()
     assert waiting.stdout.read() == b""
+
+
+ORPHAN = """
+import os, signal, sys
+from rewindow import confined
+command = confined.command(sys.argv[1], cpu_s=5, memory_bytes=1 << 30, file_bytes=65536)
+child = os.fork()
+if child == 0:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os.execv(command[0], [*command, "/bin/echo", "begun"])
+os.waitpid(child, os.WUNTRACED)
+print(child, file=sys.stderr)
+"""
+"""Starts a program and ends before the program has begun; its number is written to standard error."""
+
+
+@pytest.mark.parametrize("walls", [confined.NETWORK, confined.ALL])
+def test_it_does_not_begin_when_its_caller_has_ended(walls: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", ORPHAN, walls], stdout=-1, stderr=-1) as caller:
+        assert caller.stdout
+        assert caller.stderr
+        child = int(caller.stderr.readline())
+        caller.wait()
+        os.kill(child, signal.SIGCONT)
+        assert caller.stdout.read() == b""
+
+
+HELD = """
+import os, signal, sys
+from rewindow import confined
+closerange = os.closerange
+def held(first, end):
+    if first == 3:  # the first act of the process that becomes the program
+        os.kill(os.getpid(), signal.SIGSTOP)
+    closerange(first, end)
+os.closerange = held
+confined.main([str(os.getppid()), confined.ALL, "5", str(1 << 30), "65536", "/bin/echo", "begun"])
+"""
+
+
+@pytest.mark.parametrize("refused", [(), ("unshare",)], ids=["all walls", "without namespaces"])
+def test_the_program_does_not_begin_when_what_waits_for_it_has_ended(refused: Sequence[str]) -> None:
+    with subprocess.Popen([*refusing(*refused), sys.executable, "-c", HELD], stdout=-1) as reaper:
+        assert reaper.stdout
+
+        def stopped() -> list[int]:
+            children = Path(f"/proc/{reaper.pid}/task/{reaper.pid}/children").read_text().split()
+            return [int(c) for c in children if Path(f"/proc/{c}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"]
+
+        wait_for("the program's process", lambda: stopped() != [], [reaper])
+        (program,) = stopped()
+        reaper.kill()
+        reaper.wait()
+        with contextlib.suppress(ProcessLookupError):  # it ends with its namespace
+            os.kill(program, signal.SIGCONT)
+        assert reaper.stdout.read() == b""
 
 
 def test_namespaces(waiting: subprocess.Popen[bytes]) -> None:

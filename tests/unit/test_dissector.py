@@ -444,7 +444,7 @@ def test_no_profile_is_read(sample: list[Record], tmp_path: Path) -> None:
 def confine(
     *command: str, walls: str = confined.NETWORK, cpu_s: int = 5, memory_bytes: int = 1 << 30
 ) -> subprocess.CompletedProcess[str]:
-    launcher = [sys.executable, "-I", "-S", confined.__file__, walls, str(cpu_s), str(memory_bytes), str(1 << 16)]
+    launcher = confined.command(walls, cpu_s, memory_bytes, file_bytes=1 << 16)
     return subprocess.run([*launcher, *command], capture_output=True, text=True, check=False)
 
 

@@ -507,6 +507,13 @@ def test_the_tables_of_violations_are_the_manifests():
     assert tabulated
 
 
+def test_every_mutant_changes_one_place_of_its_file():
+    """The full suite too, which runs seldom."""
+    for manifest in specs.manifests(specs.SPECS):
+        places = {m.name: (manifest.folder / m.file).read_text().count(m.text) for m in manifest.mutants}
+        assert {name: count for name, count in places.items() if count != 1} == {}, manifest.spec
+
+
 def test_every_configuration_is_in_a_manifest():
     for manifest in specs.manifests(specs.SPECS):
         used = {c.config for c in manifest.configurations} | {(manifest.picture or {}).get("config", "")}

@@ -21,7 +21,7 @@ enum { ACA_MD = COUPLED_OPTIONS, ACA_SAFE, SAME_LOSS_RATIO, ACA_PERIOD, P_EST };
 
 enum { ACA_MD_AUTO, ACA_MD_EQ8, ACA_MD_HALF };
 enum { P_EST_FLIGHT, P_EST_INTERVAL };
-/* When the steps were worked out last, and the step of each path; where they are kept. */
+/* The words for the time of the last update and for the step of each path. */
 enum { WORD_ACA_NS = WORD_CON_SSTHRESH_Q16 + 1 };
 enum { PATH_ACA_STEP_Q40 = PATH_LEFT + 1 };
 _Static_assert(PATH_ACA_STEP_Q40 < RW_PATH_WORDS, "the state fits");
@@ -88,7 +88,7 @@ RW_INLINE uint64_t aca_step_in_q40(const struct rw_connection *c, const struct r
 	return aca_step_q40(c, p, sets ? set : RW_ALL_GROUPS);
 }
 
-/* The same, worked out as often as aca_period says. */
+/* The same, updated at the interval of aca_period. */
 RW_INLINE uint64_t aca_current_step_q40(struct rw_connection *c, const struct rw_ack *ack, int sets)
 {
 	struct rw_path *own = &c->path[ack->path];
@@ -162,10 +162,10 @@ RW_INLINE void aca_timeout(struct rw_connection *c, uint32_t path)
 	css_halve(c, path);
 }
 
-/* Do the 95 % intervals of all loss rates have a point in common, once every subflow has had a loss? */
+/* Whether the 95 % intervals of all loss rates overlap, once every subflow has had a loss. */
 RW_INLINE int aca_same_intervals(const struct rw_connection *c, uint32_t group)
 {
-	/* Of the mean of a Poisson number that came out as 1 to 8, Q16. */
+	/* The 95 % intervals of the mean of a Poisson number that was 1 to 8, Q16. */
 	static const uint32_t lower_q16[LOSS_INTERVALS] = {1659, 15873, 40546, 71428, 106396, 144303, 184447, 226351};
 	static const uint32_t upper_q16[LOSS_INTERVALS] = {365143, 473477, 574577, 671196,
 							   764691, 855869, 945208, 1033062};

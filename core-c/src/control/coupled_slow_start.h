@@ -30,7 +30,7 @@ enum {
 };
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
 enum { PATH_RTT_NS, PATH_LEFT = RW_PATH_WORDS - 2 };
-/* word PATH_LEFT, of a subflow that is not initial: has a loss taken it out, and has the connection left since? */
+/* Values of the word PATH_LEFT of a subflow that is not initial: whether a loss took it out, and whether the connection left since. */
 enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                                 \
@@ -71,7 +71,7 @@ enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 	    {"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0},                        \
 	    RW_ESTIMATOR_PATH_WORDS
 
-/* C-6: what was set, or the estimate of the path of the smallest RTT, or the largest one. */
+/* C-6: the option's value, or the estimate of the path with the smallest RTT, or the largest estimate. */
 RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
 {
 	uint64_t least_ns = UINT64_MAX, nearest = 0, largest = 0;
@@ -219,7 +219,7 @@ RW_INLINE int css_ack(struct rw_connection *c, const struct rw_ack *ack)
 	int coupled = css_is_coupled(c, p);
 	if (css_rate_q27(c, rtt_min_ns) > css_con_ssthresh_q16(c) << 11) {
 		css_exit(c);
-		return coupled; /* whoever leaves by this ACK does not grow by it */
+		return coupled; /* a subflow that leaves with this ACK does not grow by it */
 	}
 	if (!coupled)
 		return 0;
@@ -298,7 +298,7 @@ RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 	uint64_t after = css_total_without_q16(c, path, rtt_min_ns);
 	uint64_t before = after + css_weighted_q16(c, &c->path[path], rtt_min_ns);
 	if (after == 0) {
-		c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16; /* whoever comes next is the first */
+		c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16; /* the next subflow is a first one again */
 		return;
 	}
 	if (before >= con)
@@ -335,7 +335,7 @@ RW_INLINE void css_undo(struct rw_connection *c, uint32_t path)
 	}
 }
 
-/* A loss that the avoidance has no rule of its own for, and every timeout. */
+/* Halves the window, for a loss without a rule in congestion avoidance, and for every timeout. */
 RW_INLINE void css_halve(struct rw_connection *c, uint32_t path)
 {
 	css_left_by_loss(c, path);

@@ -7,7 +7,7 @@
  *   loss, ECE  W_max = w, or w (1 + beta) / 2 when below the last one; ssthresh = beta w, beta = 717/1024
  *   timeout    the same ssthresh, then everything is forgotten
  *
- * One thing is not Linux's: its cube root is a table and one Newton step, 0.2 % off; here the root is exact.
+ * One thing differs from Linux: Linux's cube root is a table and one Newton step, 0.2 % off; here the root is exact.
  */
 #include "cubic_rfc9438.h"
 #include "fixed_point.h"
@@ -75,7 +75,7 @@ static const struct rw_word_name cubic_words[] = {
     {"t", .index = PAPER_T_Q40, .fraction_bits = 40, PAPER_WORD},
     {0}};
 
-/* Kernel and capture read their clocks that far apart. */
+/* The clocks of kernel and capture may differ by this. */
 enum { HYSTART_NARROW_US = 200 };
 enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410, HYSTART_SAMPLES = 8, HYSTART_LOW_WINDOW = 16 };
 #define HYSTART_TRAIN_NS 2000000
@@ -111,7 +111,7 @@ static void begin_round(struct rw_path *p, const struct rw_ack *ack)
 	p->half[SAMPLES] = 0;
 }
 
-/* How long a receiver may hold back what answers a burst. */
+/* How long a receiver may delay the ACKs of a burst. */
 static uint32_t ack_delay_us(const struct rw_connection *c, const struct rw_path *p)
 {
 	uint64_t twice_window_bytes = rw_max64((p->cwnd_q16 >> 16) * c->mss_bytes * 2, 1);
@@ -160,7 +160,7 @@ static void cubic_rtt(struct rw_connection *c, const struct rw_ack *ack)
 	struct rw_path *p = &c->path[ack->path];
 	if (ack->rtt_newest_ns == 0 || (is_paper(c) && p->word[PAPER_W_EPOCH_Q40]))
 		return;
-	/* The second after a reduction says nothing about the path. */
+	/* Delays within a second after a reduction do not count. */
 	if (p->word[EPOCH_NS] && ack->time_ns - (int64_t)p->word[EPOCH_NS] < SECOND_NS)
 		return;
 	uint32_t delay_us = (uint32_t)rw_max64(rw_min64(ack->rtt_newest_ns / 1000, UINT32_MAX), 1);
@@ -184,7 +184,7 @@ static void begin_epoch(struct rw_path *p, uint32_t cwnd, const struct rw_ack *a
 	}
 }
 
-/* The curve at t, in 1/1024 s: how many acked segments make one of window. */
+/* The curve at t, in 1/1024 s: acked segments for each segment of growth. */
 static uint32_t growth_divisor(const struct rw_path *p, uint32_t cwnd, uint64_t t_1024)
 {
 	uint64_t k = p->half[K_1024], offset = t_1024 < k ? k - t_1024 : t_1024 - k;
@@ -305,7 +305,7 @@ static void cubic_timeout(struct rw_connection *c, uint32_t path)
 		c->path[path].word[i] = 0;
 }
 
-/* An idle period is no time on the curve. */
+/* Idle time does not count on the curve. */
 static void cubic_idle(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns)
 {
 	if (is_paper(c)) {

@@ -252,7 +252,7 @@ RW_INLINE uint64_t rw_quad_q27(const struct rw_path *p, uint64_t rtt_min_ns)
 RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t group)
 {
 	struct rw_sums t = {0, 0, 0, 0, UINT64_MAX, 0};
-	/* The same in short: most flows are plain TCP. */
+	/* The short way: most flows are plain TCP. */
 	if (RW_SHORT_WAY(rw_path_count(c) == 1) && rw_counts_in(&c->path[0], group)) {
 		uint64_t w = rw_window_q16(&c->path[0]);
 		struct rw_sums alone = {w << 11, w << 11, w << 11, w, c->path[0].srtt_ns, 1};

@@ -29,7 +29,7 @@ enum { OLIA_BETWEEN_LOSSES, OLIA_SINCE_LOSS, OLIA_ALPHA_Q32, OLIA_PATH_WORDS };
 	 0}
 enum { OLIA_BEST_KERNEL, OLIA_BEST_DRAFT };
 
-/* Where the count of bytes stays. */
+/* Limit of the count of bytes. */
 #define OLIA_BYTES_MAX ((uint64_t)1 << 62)
 
 /* alpha_r = sign / denominator; 0 / 1 when it is nothing. */

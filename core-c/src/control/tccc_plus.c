@@ -31,7 +31,7 @@ static int shares_with_nobody(const struct rw_connection *c, uint32_t path)
 	return p->group_state == RW_GROUP_FINAL;
 }
 
-/* What joins it to a set later does not couple its slow start again, nor does an undo. */
+/* A later set does not couple its slow start again, and neither does an undo. */
 static void plus_regrouped(struct rw_connection *c)
 {
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {

@@ -83,7 +83,7 @@ static void reno(struct rw_path *p, const struct rw_ack *ack)
 		rw_additive_increase(p, (uint32_t)whole(p->cwnd_q16), (uint32_t)(acked_q16 >> 16));
 }
 
-/* Of the subflows that have a round trip to tell of in this round; 0: its rate is none that could be told. */
+/* This subflow's share of the rates of all subflows with a sample in this round; 0: no rate is known. */
 static uint64_t share_q16(const struct rw_connection *c, const struct rw_path *own)
 {
 	uint64_t total = 0;
@@ -178,7 +178,7 @@ static void wvegas_timeout(struct rw_connection *c, uint32_t path)
 	c->path[path].word[PATH_RATE] = 0;
 }
 
-/* What the path looked like before says nothing now. */
+/* Forgets the path's earlier measurements. */
 static void wvegas_idle(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns)
 {
 	(void)now_ns;

@@ -1,20 +1,20 @@
-/* What an ACK means to its sender: SACK, round trip, losses, recovery and its end, undo, F-RTO. */
+/* The effects of an ACK on its sender: SACK, round trip, losses, recovery and its end, undo, F-RTO. */
 #include "sender.h"
 
 #include <string.h>
 
-/* What one ACK changes; lives while it is processed. */
+/* The changes by one ACK, during its processing. */
 struct ack_work {
 	const struct rw_sender_ack *ack;
 	struct rw_sender_answer *answer;
 	uint32_t una_before;
-	uint32_t highest_before; /* SACKed before this ACK: what it SACKs itself is no sign of reordering */
-	uint32_t reordered_at;   /* the lowest segment that was delivered out of order, with `reordered` */
+	uint32_t highest_before; /* highest number SACKed before this ACK, whose own SACKs are no sign of reordering */
+	uint32_t reordered_at; /* the lowest segment that was delivered out of order, with `reordered` */
 	uint8_t reordered;
 	uint8_t data_sacked, dsack, dsack_probe;
-	uint8_t original_delivered;  /* of the episode, a segment that was sent once */
+	uint8_t original_delivered; /* a segment of the episode that was sent once was delivered */
 	uint8_t retransmission_lost;
-	uint8_t retransmitted_acked; /* a segment that was sent again was acknowledged */
+	uint8_t retransmitted_acked; /* a retransmitted segment was acknowledged */
 	/* When the first and the last segment were sent that were acknowledged, that were SACKed, of those that were sent once;
 	   0: none. */
 	int64_t first_acked_ns, last_acked_ns, first_sacked_ns, last_sacked_ns;
@@ -37,7 +37,7 @@ static void note_reordering(struct rw_sender *s, uint32_t low)
 	s->rack.reordering_seen = 1;
 }
 
-/* RFC 3522: did this ACK answer a packet that was sent before the one with timestamp ts? */
+/* RFC 3522: whether this ACK answers a packet that was sent before the one with timestamp ts. */
 static int echoes_before(const struct rw_sender_ack *ack, uint32_t ts)
 {
 	return ack->has_timestamp && ack->ts_echo && rw_seq_diff(ack->ts_echo, ts) < 0;
@@ -101,8 +101,8 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 }
 
 /*
- * Segments that lie within [start, end) are SACKed. Of a run that was SACKed before only the first segment is looked at: it
- * remembers how far the run goes.
+ * SACKs the segments within [start, end). Of a run that was SACKed before, only the first segment is visited; it has the end of
+ * the run.
  */
 static void sack_range(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
 {
@@ -123,7 +123,7 @@ static void sack_range(struct rw_sender *s, struct ack_work *w, uint32_t start, 
 	}
 }
 
-/* Only what the ACK before did not say already. */
+/* Only SACK blocks that the ACK before did not have. */
 static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t start, uint32_t end)
 {
 	for (uint8_t k = 0; k < s->seen_sacks; k++) {
@@ -145,7 +145,7 @@ static void sack_new_part(struct rw_sender *s, struct ack_work *w, uint32_t star
 	sack_range(s, w, start, end);
 }
 
-/* One retransmission fewer has to be spurious for the whole reduction to be. */
+/* One spurious retransmission fewer is missing for an undo of the reduction. */
 static void count_spurious(struct rw_undo *undo, uint32_t end, uint32_t segments)
 {
 	if (!undo->possible || undo->retransmits <= 0 || rw_seq_diff(end, undo->mark) <= 0)
@@ -154,7 +154,7 @@ static void count_spurious(struct rw_undo *undo, uint32_t end, uint32_t segments
 }
 
 /*
- * A DSACK. Where more segments came twice than were sent twice, the network made them: Linux heeds no such report from then on.
+ * A DSACK. If more segments arrived twice than were sent twice, the network duplicated them, and Linux ignores DSACKs from then on.
  */
 static void see_duplicate(struct rw_sender *s, struct ack_work *w, struct rw_range range)
 {
@@ -164,7 +164,7 @@ static void see_duplicate(struct rw_sender *s, struct ack_work *w, struct rw_ran
 		return;
 	s->spurious += segments;
 	w->dsack = 1;
-	w->answer->delivered += segments; /* it left the network, if in vain */
+	w->answer->delivered += segments; /* it left the network, though it was not needed */
 	w->dsack_probe = s->probe.outstanding && segments == 1 && range.end == s->probe.high;
 	if (rw_seq_diff(range.end, s->una) <= 0) {
 		count_spurious(&s->undo, range.end, segments);
@@ -227,7 +227,7 @@ static void read_sacks(struct rw_sender *s, struct ack_work *w)
  * The cumulative ACK
  */
 
-/* The counts no longer have segment g, which is acknowledged. */
+/* Removes the acknowledged segment g from the counts. */
 static void acknowledge_segment(struct rw_sender *s, struct ack_work *w, const struct rw_segment *g)
 {
 	w->answer->data_acked = 1;
@@ -248,7 +248,7 @@ static void acknowledge_segment(struct rw_sender *s, struct ack_work *w, const s
 	} else {
 		w->answer->delivered++;
 		see_delivered(w, g);
-		/* An answer to a packet before this retransmission says nothing of it (RFC 8985 6.2, step 2). */
+		/* An answer to a packet before this retransmission is no evidence about it (RFC 8985 6.2, step 2). */
 		if (!(g->bits & RW_SEGMENT_EVER && g->ts_value && echoes_before(w->ack, g->ts_value)))
 			rw_rack_delivered(s, g, w->ack->time_ns);
 	}
@@ -286,7 +286,7 @@ static void advance(struct rw_sender *s, struct ack_work *w)
 	} else {
 		drop_acknowledged(s, w, ack);
 	}
-	/* RFC 5682 2.1: without SACK, an ACK that covers a retransmission does not tell that originals arrived. */
+	/* RFC 5682 2.1: without SACK, an ACK that covers a retransmission does not show that originals arrived. */
 	if (!s->sack && w->retransmitted_acked)
 		w->original_delivered = 0;
 	s->una = ack;
@@ -295,8 +295,8 @@ static void advance(struct rw_sender *s, struct ack_work *w)
 }
 
 /*
- * RFC 6582: without SACK, each duplicate ACK stands for one segment that was delivered. At the end of an episode they do not: they
- * may answer what was sent again.
+ * RFC 6582: without SACK, each duplicate ACK stands for one delivered segment. At the end of an episode it does not, because it may
+ * answer a retransmission.
  */
 static void count_duplicate(struct rw_sender *s, struct ack_work *w)
 {
@@ -325,7 +325,7 @@ static void count_duplicate(struct rw_sender *s, struct ack_work *w)
 
 static uint64_t since(int64_t sent_ns, int64_t now_ns) { return now_ns > sent_ns ? (uint64_t)(now_ns - sent_ns) : 1; }
 
-/* RFC 6298 3 (Karn): no sample where a retransmission is among what is acknowledged. */
+/* RFC 6298 3 (Karn): no sample if the ACK covers a retransmission. */
 static void measure_round_trip(struct rw_sender *s, struct ack_work *w)
 {
 	struct rw_sender_answer *answer = w->answer;
@@ -336,7 +336,7 @@ static void measure_round_trip(struct rw_sender *s, struct ack_work *w)
 		answer->rtt_ns = since(oldest_ns, now_ns);
 	if (!s->untimed && newest_ns)
 		answer->rtt_newest_ns = since(newest_ns, now_ns);
-	/* Where all of it had been sent again, the echo tells which transmission arrived (RFC 7323 4.1). */
+	/* If all of it was retransmitted, the echoed timestamp names the transmission that arrived (RFC 7323 4.1). */
 	if (!answer->rtt_ns && answer->data_acked && w->ack->echo_rtt_ns) {
 		answer->rtt_ns = answer->rtt_newest_ns = w->ack->echo_rtt_ns;
 		answer->rtt_by_echo = 1;
@@ -368,7 +368,7 @@ static void undo(struct rw_sender *s, struct ack_work *w)
 	s->undo.possible = 0;
 }
 
-/* Nothing is marked lost any more: what is, RACK finds anew. */
+/* Clears all loss marks; RACK will find losses again. */
 static void find_lost(struct rw_sender *s, struct ack_work *w)
 {
 	int any = s->board.lost_out > 0;
@@ -442,14 +442,14 @@ static void recover(struct rw_sender *s, const struct ack_work *w)
 }
 
 /*
- * All that was sent before the episode is acknowledged, and nothing beyond. Without SACK duplicate ACKs may still come for what
- * was sent again: the sender waits for an ACK of newer data (RFC 6582 3.2). Returns whether it does.
+ * All data from before the episode is acknowledged, and nothing beyond. Without SACK, duplicate ACKs of retransmissions may still
+ * arrive, so the sender waits for an ACK of newer data (RFC 6582 3.2). Returns whether it waits.
  */
 static int waits_for_newer(struct rw_sender *s)
 {
 	if (s->sack || s->una != s->high)
 		return 0;
-	/* What is sent again from here on belongs to another loss: RFC 3522 compares with its timestamp. */
+	/* Retransmissions from here on belong to another loss, whose timestamp RFC 3522 uses. */
 	if (!s->board.retrans_out)
 		s->undo.has_retransmit_ts = 0;
 	return 1;
@@ -498,7 +498,7 @@ static int process_loss(struct rw_sender *s, struct ack_work *w)
 	return 1;
 }
 
-/* All that was outstanding when the episode began is acknowledged. Returns whether the sender must wait all the same. */
+/* All data that was outstanding when the episode began is acknowledged. Returns whether the sender must still wait. */
 static int end_episode(struct rw_sender *s, struct ack_work *w)
 {
 	if (s->state == RW_SENDER_CWR && s->una != s->high) {
@@ -537,7 +537,7 @@ static void process_recovery(struct rw_sender *s, struct ack_work *w)
 		recover(s, w);
 }
 
-/* An ACK that is dubious: what it says of the network, and which state it leads to. */
+/* Handles a dubious ACK: its evidence about the network, and the next state. */
 static void react(struct rw_sender *s, struct ack_work *w)
 {
 	int over = 1;
@@ -565,8 +565,8 @@ static void react(struct rw_sender *s, struct ack_work *w)
 }
 
 /*
- * RFC 6298 5.3. A SACK restarts the timer only with data that left no later than the head did last: SACKs of newer data would
- * put off for ever the timeout of a retransmission that was lost.
+ * RFC 6298 5.3. A SACK restarts the timer only if its data left no later than the last transmission of the head. SACKs of newer data
+ * would defer the timeout of a lost retransmission for ever.
  */
 static void restart_timer(struct rw_sender *s, const struct ack_work *w)
 {
@@ -578,7 +578,7 @@ static void restart_timer(struct rw_sender *s, const struct ack_work *w)
 		s->timer_ns = w->ack->time_ns;
 }
 
-/* Is the receiver's window another one? A duplicate ACK that offers less takes nothing back: it is older, or still a duplicate. */
+/* Whether the receiver's window has changed. A duplicate ACK with a smaller window does not change it. */
 static int takes_window(const struct rw_sender *s, const struct rw_sender_ack *ack)
 {
 	if (ack->window_bytes == s->window_bytes)

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* A larger scoreboard is recounted now and then. */
+/* A larger scoreboard is recounted only now and then. */
 enum { COUNTED_ALWAYS = 512, COUNTED_OF = 64 };
 
 void rw_sender_check(const struct rw_sender *s)

@@ -5,7 +5,7 @@
 
 enum { QUEUE_FIRST = 16 };
 
-/* Was (t1, end1) sent after (t2, end2)? Segments that were sent at the same time were sent in sequence order. */
+/* Whether (t1, end1) was sent after (t2, end2). Segments with the same send time were sent in sequence order. */
 static int sent_after(int64_t t1, uint32_t end1, int64_t t2, uint32_t end2)
 {
 	return t1 > t2 || (t1 == t2 && rw_seq_diff(end1, end2) > 0);
@@ -62,8 +62,8 @@ static enum rw_scoreboard_status append(struct rw_resent_queue *q, struct rw_res
 }
 
 /*
- * Is it in flight, as far as the sender knows? Linux judges each transmission once: what an undo gave back and was lost all the
- * same waits for a timeout.
+ * Whether it is in flight, as far as the sender knows. Linux judges each transmission once: a segment that an undo restored, and that
+ * was lost all the same, waits for a timeout.
  */
 static int may_be_lost(const struct rw_segment *g)
 {
@@ -103,7 +103,7 @@ enum rw_scoreboard_status rw_rack_restart(struct rw_sender *s)
 	return RW_SCOREBOARD_OK;
 }
 
-/* What was acknowledged or sent once more leaves the queue at its head only: beyond twice the window it is made anew. */
+/* Entries that were acknowledged or sent once more leave the queue only at its head, so it is rebuilt beyond twice the window. */
 enum rw_scoreboard_status rw_rack_resent(struct rw_sender *s, const struct rw_transmission *sent)
 {
 	struct rw_resent_queue *q = &s->rack.resent;
@@ -112,7 +112,7 @@ enum rw_scoreboard_status rw_rack_resent(struct rw_sender *s, const struct rw_tr
 	return append(q, (struct rw_resent){sent->start, sent->end, sent->sent_ns});
 }
 
-/* How much longer it takes until a segment that was sent then counts as lost; not above 0: it does. Linux's clock counts microseconds. */
+/* The time until a segment that was sent then counts as lost; 0 or less: it does now. Linux's clock counts microseconds. */
 static int64_t left_us(int64_t sent_ns, uint64_t wait_ns, int64_t now_ns)
 {
 	return (int64_t)(wait_ns / 1000) - (now_ns - sent_ns) / 1000;
@@ -123,7 +123,7 @@ static int sent_before_delivered(const struct rw_rack *rack, const struct rw_seg
 	return sent_after(rack->sent_ns, rack->end, g->sent_ns, g->end);
 }
 
-/* Segments that were sent once: up to the first one that may yet be delivered. */
+/* Marks segments that were sent once, up to the first one that may still be delivered. */
 static void lose_originals(struct rw_sender *s, uint64_t wait_ns, int64_t now_ns)
 {
 	struct rw_rack *rack = &s->rack;
@@ -142,7 +142,7 @@ static void lose_originals(struct rw_sender *s, uint64_t wait_ns, int64_t now_ns
 	}
 }
 
-/* Returns whether none of the segments that were sent again then may yet be delivered. */
+/* Returns whether none of the segments that were retransmitted then may still be delivered. */
 static int lose_resent(struct rw_sender *s, const struct rw_resent *resent)
 {
 	int done = 1;
@@ -164,7 +164,7 @@ static int lose_resent(struct rw_sender *s, const struct rw_resent *resent)
 	return done;
 }
 
-/* Segments that were sent again, the same way. Of those that left at the same time not all need have been sent before. */
+/* Marks retransmitted segments in the same way. Of segments with the same send time, some may have been sent later. */
 static void lose_all_resent(struct rw_sender *s, uint64_t wait_ns, int64_t now_ns)
 {
 	struct rw_resent_queue *q = &s->rack.resent;
@@ -183,9 +183,9 @@ static void lose_all_resent(struct rw_sender *s, uint64_t wait_ns, int64_t now_n
 }
 
 /*
- * A segment is lost when it was sent before one that was delivered, and the round trip of that one and the reordering window have
- * passed since. Segments are looked at in the order in which they were sent last, up to the first one that this does not hold for;
- * what is lost, or SACKed, is not looked at again. So the cost of an ACK does not depend on the window.
+ * A segment is lost when it was sent before a delivered one, and that one's round trip and the reordering window have passed since.
+ * Segments are visited in the order of their last transmission, up to the first one that is not lost; segments that are lost or
+ * SACKed are not visited again. So the cost of an ACK does not depend on the window.
  */
 void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns)
 {

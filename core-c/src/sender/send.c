@@ -1,4 +1,4 @@
-/* What leaves the sender: new data, retransmissions, probes; and the timers that let them go. */
+/* Packets that the sender sends: new data, retransmissions, probes; and the timers that release them. */
 #include "sender.h"
 
 #include <stdlib.h>
@@ -77,7 +77,7 @@ enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_tr
 	return RW_SCOREBOARD_OK;
 }
 
-/* Segments [start, end) are in flight again; returns how many. A probe asks for an answer: it adds nothing to what is in flight. */
+/* Marks segments [start, end) as in flight again; returns how many. A probe does not count as in flight. */
 static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmission *sent, int probe)
 {
 	struct rw_scoreboard *b = &s->board;
@@ -106,8 +106,8 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmis
 }
 
 /*
- * Segments leave again as long as they may be now: one that carries SACK blocks for the other direction is shorter than it was.
- * What is cut off goes with the next segment. Without room to cut, the segments stay as they were.
+ * Cuts retransmitted segments to their present length: a segment with SACK blocks for the other direction is shorter than before.
+ * The rest goes with the next segment. Without room for another segment, the segments stay as they were.
  */
 static RW_ASIDE void recut(struct rw_sender *s, uint32_t start, uint32_t end)
 {
@@ -139,7 +139,7 @@ static RW_ASIDE void recut(struct rw_sender *s, uint32_t start, uint32_t end)
 	}
 	while (run.at->end != end)
 		rw_scoreboard_join(b, run);
-	/* Duplicate ACKs are no more than the segments that they can stand for. */
+	/* Limits duplicate ACKs to the segments that they can stand for. */
 	if (!s->sack && b->sacked_out > b->count - b->lost_out)
 		b->sacked_out = b->count - b->lost_out;
 }
@@ -175,7 +175,7 @@ enum rw_scoreboard_status rw_sender_probe(struct rw_sender *s, const struct rw_t
 	return rw_rack_resent(s, sent);
 }
 
-/* From here on a reduction may prove unnecessary. */
+/* Begins a reduction that may prove unnecessary. */
 static void allow_undo(struct rw_sender *s)
 {
 	s->undo.possible = 1;
@@ -196,7 +196,7 @@ int rw_sender_enter_recovery(struct rw_sender *s)
 	return reduce;
 }
 
-/* The whole window is lost, but for what RACK says was sent too recently; never the head. */
+/* The whole window is lost, except segments that RACK counts as sent too recently. The head is always lost. */
 static void lose_at_timeout(struct rw_sender *s, int64_t now_ns)
 {
 	const struct rw_segment *head = rw_scoreboard_head(&s->board);
@@ -212,7 +212,7 @@ int rw_sender_time_out(struct rw_sender *s, int64_t now_ns)
 {
 	int undisturbed = s->state < RW_SENDER_RECOVERY;
 	if (!s->sack)
-		s->board.sacked_out = 0; /* what duplicate ACKs stood for is lost as well */
+		s->board.sacked_out = 0; /* the segments that duplicate ACKs stood for are lost, too */
 	int new_episode = s->state <= RW_SENDER_DISORDER || rw_seq_diff(s->high, s->una) <= 0 ||
 			  (s->state == RW_SENDER_LOSS && s->backoff == 0);
 	lose_at_timeout(s, now_ns);
@@ -242,7 +242,7 @@ uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns)
 	if (s->board.count || !s->last_send_ns)
 		return 0;
 	int64_t quiet = now_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
-	/* Linux compares whole ticks, the timeout rounded up; where within a tick the two times lie is not known. */
+	/* Linux compares whole ticks, with the timeout rounded up; the position of the two times within a tick is unknown. */
 	int64_t ticks = (rto + TICK_NS - 1) / TICK_NS;
 	if (quiet <= ticks * TICK_NS + TICK_NS / 2)
 		return 0;

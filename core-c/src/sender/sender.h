@@ -1,18 +1,18 @@
 /*
- * What Linux's TCP sender is: SACK scoreboard (RFC 6675, RFC 2883), RACK and tail loss probe (RFC 8985), retransmission timeout
+ * A model of Linux's TCP sender: SACK scoreboard (RFC 6675, RFC 2883), RACK and tail loss probe (RFC 8985), retransmission timeout
  * (RFC 6298) with F-RTO (RFC 5682), and the undo of a reduction by timestamps (RFC 3522) and DSACK (RFC 3708).
  *
- * It decides what an ACK or a timer means. It does not know its congestion window, nor where the news come from: a capture that
- * is followed (events/) or a simulator. The caller says, in the order of time, what was sent and what arrived:
+ * It decides the effect of an ACK or a timer. It has no congestion window, and does not know whether its caller follows a capture
+ * (events/) or simulates. The caller reports, in the order of time, the packets that were sent and that arrived:
  *
  *   rw_sender_send           new data left
  *   rw_sender_resend         data left again
- *   rw_sender_acknowledge    an ACK arrived; the answer says what it means for the windows
+ *   rw_sender_acknowledge    an ACK arrived; the answer has its effect on the windows
  *   rw_sender_time_out       the retransmission timer fired
  *   rw_sender_probe          a tail loss probe left
  *   rw_sender_detect_losses, rw_sender_enter_recovery   the reordering timer fired
  *
- * Times are nanoseconds on any clock that does not go back. What runs around a controller's window is in window.h.
+ * Times are nanoseconds on any clock that does not go back. The machinery around a controller's window is in window.h.
  */
 #ifndef RW_SENDER_H
 #define RW_SENDER_H
@@ -22,7 +22,7 @@
 #include "scoreboard.h"
 #include "sequence.h"
 
-/* What happens to the windows, in the order of the bits. */
+/* Effects on the windows, to be applied in the order of the bits. */
 enum rw_step {
 	RW_STEP_TAIL_LOSS = 1, /* reduce once, at once */
 	RW_STEP_UNDO = 2,
@@ -43,7 +43,7 @@ enum {
 	/* Reordering by more segments counts as this much. */
 	RW_REORDERING_MAX = 300
 };
-/* What lies further ahead is another connection's number. */
+/* A number further ahead belongs to another connection. */
 #define RW_SEQUENCE_JUMP_MAX (1 << 30)
 
 /* [start, end) was sent again at sent_ns, all of it or, if it was sent once more since, some of it. */
@@ -65,7 +65,7 @@ struct rw_rack {
 	uint32_t end;
 	/* segments: with so many SACKed above it one is lost, while reordering was not seen by RACK */
 	uint32_t reordering;
-	uint8_t advanced; /* something was delivered since losses were looked for */
+	uint8_t advanced; /* a segment was delivered since the last search for losses */
 	uint8_t reordering_seen;
 	/* 6.2.4: the reordering window in quarters of the shortest round trip, and for how many recoveries it stays. */
 	uint8_t window_steps, window_persist;
@@ -105,13 +105,13 @@ struct rw_sender {
 	uint32_t high; /* next when the episode (CWR, recovery, loss) began: it ends once this is acknowledged */
 	uint32_t highest_sack; /* the highest sequence number that was SACKed; una when that lies higher */
 	uint32_t segment_bytes; /* payload of a full segment */
-	uint32_t threshold; /* RW_DUPLICATE_ACKS, or what the host was seen to use */
+	uint32_t threshold; /* RW_DUPLICATE_ACKS, or the threshold that the host was observed to use */
 	uint32_t window_bytes; /* the receiver's; UINT32_MAX: not known */
 	int64_t timer_ns; /* since when the retransmission timer runs; 0: it does not */
 	int64_t last_send_ns;
 	uint8_t state; /* rw_sender_state */
 	uint8_t sack; /* both ends agreed on SACK */
-	uint8_t untimed; /* it is not known when segments were sent: ACKs give no round trip */
+	uint8_t untimed; /* send times are unknown, so ACKs give no round trip */
 	uint8_t f_rto, backoff; /* backoff: timeouts in turn */
 	uint8_t seen_sacks;
 	struct rw_range seen_sack[RW_SACK_BLOCKS_MAX]; /* of the last ACK */
@@ -129,7 +129,7 @@ struct rw_transmission {
 	int64_t sent_ns; /* when its burst began: round trips and RACK count from then on */
 	uint32_t ts_value; /* TCP's timestamp (RFC 7323) */
 	uint8_t has_timestamp;
-	uint8_t unseen; /* it is only taken to have left */
+	uint8_t unseen; /* the caller only assumes that it was sent */
 };
 
 struct rw_sender_ack {
@@ -150,7 +150,7 @@ struct rw_sender_answer {
 	uint8_t data_acked; /* a segment was taken off the scoreboard */
 	uint8_t duplicate; /* RFC 5681 */
 	uint8_t rtt_by_echo;
-	uint8_t no_memory; /* there was no memory for it: the sender can go on no more */
+	uint8_t no_memory; /* out of memory: the sender cannot continue */
 	uint32_t delivered; /* segments: newly acknowledged, SACKed or reported by a DSACK */
 	uint32_t newly_lost; /* segments */
 	/* segments that are SACKed and not acknowledged; without SACK, before this ACK is counted */
@@ -196,9 +196,9 @@ void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack,
 int rw_sender_time_out(struct rw_sender *s, int64_t now_ns);
 /* RACK looks for losses, whether an ACK brought news or not. */
 void rw_sender_detect_losses(struct rw_sender *s, int64_t now_ns);
-/* Returns whether windows are reduced for it: not when it began in CWR or recovery, where they were already. */
+/* Returns whether windows are reduced: not if the sender was in CWR or recovery, where they were reduced already. */
 int rw_sender_enter_recovery(struct rw_sender *s);
-/* A round trip that no ACK of data gave: the handshake's. */
+/* The handshake's round trip. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);
 
 /* How many retransmission timeouts the sender has been idle; 0 while something is outstanding. */
@@ -229,10 +229,10 @@ enum rw_scoreboard_status rw_rack_resent(struct rw_sender *s, const struct rw_tr
 enum rw_scoreboard_status rw_rack_restart(struct rw_sender *s);
 
 /*
- * The short way for what most packets are. Each does what the functions above do with such a packet, and no more.
+ * The short ways for the most frequent packets. Each has the effects of the functions above for such a packet.
  */
 
-/* May [next, next + bytes), one segment at most, be sent the short way? Others must be in flight, so that a timer runs. */
+/* Whether [next, next + bytes), at most one segment, may take the short way. Others must be in flight, so that a timer runs. */
 static inline int rw_sender_continues(const struct rw_sender *s, uint32_t bytes)
 {
 	const struct rw_scoreboard *b = &s->board;
@@ -254,8 +254,8 @@ static inline void rw_sender_continue(struct rw_sender *s, uint32_t bytes, int64
 }
 
 /*
- * Most ACKs cover whole segments that were sent once, of a sender that nothing has happened to. How many segments; 0: it is
- * another ACK. The ACK must have no SACK blocks and no ECE.
+ * Most ACKs cover whole segments that were sent once, of an undisturbed sender. Returns how many segments; 0: another ACK. The ACK
+ * must have no SACK blocks and no ECE.
  */
 static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint32_t ack)
 {
@@ -266,7 +266,7 @@ static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint3
 	if (s->state != RW_SENDER_OPEN || b->sacked_out | b->lost_out | b->retrans_out || s->probe.outstanding ||
 	    s->untimed)
 		return 0;
-	/* Each segment that is looked at here is taken off the scoreboard next. */
+	/* Each segment that is visited here leaves the scoreboard next. */
 	const struct rw_segment *g = b->first;
 	while (n < places && rw_seq_diff(g[n].end, ack) <= 0 && g[n].bits == 0 && g[n].more == 0)
 		n++;
@@ -278,10 +278,10 @@ struct rw_plain_answer {
 	int64_t newest_sent_ns;
 };
 
-/* What an ACK delivered, for the delivery rate. 0, or 1 when memory is used up. */
+/* Samples the delivery rate at an ACK. 0, or 1: out of memory. */
 int rw_sender_sample(struct rw_sender *s, const struct rw_delivered *delivered, struct rw_rate_sample *sample);
 
-/* segments: what rw_sender_plain_segments said. */
+/* segments: the result of rw_sender_plain_segments. */
 static inline struct rw_plain_answer rw_sender_acknowledge_plain(struct rw_sender *s, uint32_t ack, uint32_t segments,
 								 int64_t now_ns)
 {
@@ -305,7 +305,7 @@ static inline struct rw_plain_answer rw_sender_acknowledge_plain(struct rw_sende
 #ifdef NDEBUG
 static inline void rw_sender_check(const struct rw_sender *s) { (void)s; }
 #else
-/* Aborts unless the invariants hold: they stand in check.c. */
+/* Aborts unless the invariants in check.c hold. */
 void rw_sender_check(const struct rw_sender *s);
 #endif
 

@@ -1,6 +1,6 @@
 #include "window.h"
 
-/* After so many halvings no window is left. */
+/* After this many halvings no window is left. */
 enum { HALVINGS_MAX = 40 };
 
 uint64_t rw_prr_window(struct rw_prr *prr, uint32_t ssthresh, uint32_t prior, const struct rw_prr_ack *ack)
@@ -8,7 +8,7 @@ uint64_t rw_prr_window(struct rw_prr *prr, uint32_t ssthresh, uint32_t prior, co
 	int64_t flight = ack->in_flight, room = (int64_t)ssthresh - flight, send;
 	prr->delivered += ack->delivered;
 	if (room < 0) {
-		/* In proportion to what was delivered. */
+		/* In proportion to the delivered segments. */
 		send = prior ? ((int64_t)ssthresh * prr->delivered + prior - 1) / prior - prr->out : 0;
 	} else {
 		/* The flight is below the target: slow start's pace, bounded by it. */

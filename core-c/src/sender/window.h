@@ -1,6 +1,6 @@
 /*
- * What Linux runs around a controller's window: when it may grow, how it falls during a reduction (RFC 6937), what an idle time
- * leaves of it (RFC 2861), and what an undo restores. The controller says how it grows and to which ssthresh it falls.
+ * Linux's machinery around a controller's window: when it may grow, how it falls during a reduction (RFC 6937), how an idle time
+ * reduces it (RFC 2861), and how an undo restores it. The controller decides how it grows and to which ssthresh it falls.
  *
  * Windows are segments in Q16, as in rw_control.h; ssthresh is RW_SSTHRESH_UNSET in the initial slow start.
  */
@@ -18,10 +18,10 @@ static inline uint32_t rw_window_segments(uint64_t window_q16)
 	return window_q16 >> 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(window_q16 >> 16);
 }
 
-/* A window of n segments, and no more than any window may have. */
+/* A window of n segments, at most the largest window. */
 static inline uint64_t rw_window_of(uint64_t n) { return n < RW_CWND_MAX_Q16 >> 16 ? n << 16 : RW_CWND_MAX_Q16; }
 
-/* How much of the window the sender uses, looked at once in each round trip. */
+/* The sender's use of the window, evaluated once in each round trip. */
 struct rw_window_use {
 	uint32_t packets_out_max; /* most unacknowledged segments */
 	uint32_t until;           /* the round trip ends when this sequence number is acknowledged */
@@ -29,8 +29,8 @@ struct rw_window_use {
 };
 
 /*
- * After sending, at the next ACK. limited: the window let no more out. una, next: before that ACK. Within a round trip only
- * what shows a window in use more changes anything.
+ * Called after sending, at the next ACK. limited: the window limited the sender. una, next: before that ACK. Within a round trip
+ * only a larger use of the window changes the result.
  */
 static inline void rw_window_used(struct rw_window_use *use, int limited, uint32_t packets_out, uint32_t una,
 				  uint32_t next)
@@ -42,7 +42,7 @@ static inline void rw_window_used(struct rw_window_use *use, int limited, uint32
 	use->until = next;
 }
 
-/* May the window grow? In slow start up to twice what was in flight, else only while it is the limit. */
+/* Whether the window may grow: in slow start up to twice the flight, else only while it is the limit. */
 static inline int rw_window_may_grow(const struct rw_window_use *use, uint64_t cwnd_q16, uint64_t ssthresh_q16)
 {
 	if (use->limited)
@@ -62,13 +62,13 @@ struct rw_prr_ack {
 	uint8_t advanced;   /* una did */
 };
 
-/* The window in segments. ssthresh, prior: the window that is aimed at, the one before the reduction; ack->delivered: not 0. */
+/* The window in segments. ssthresh: the target; prior: the window before the reduction; ack->delivered must not be 0. */
 uint64_t rw_prr_window(struct rw_prr *prr, uint32_t ssthresh, uint32_t prior, const struct rw_prr_ack *ack);
 
-/* What an idle time of so many retransmission timeouts leaves: half of the window for each, but not below the initial one. */
+/* The window after an idle time of this many retransmission timeouts: half for each, but not below the initial one. */
 uint64_t rw_window_after_idle(uint64_t cwnd_q16, uint32_t initial_segments, uint32_t timeouts);
 
-/* The ssthresh that is kept across a reduction or an idle time: at least three quarters of the window. */
+/* The ssthresh after an undo or an idle time: at least three quarters of the window. */
 uint64_t rw_window_kept_ssthresh(uint64_t cwnd_q16, uint64_t ssthresh_q16);
 
 #endif

@@ -25,15 +25,15 @@ rw_status rw_unknown_control(const char *name, rw_error *error)
 /* Options of the shadow. They follow the controller's own options. */
 static const struct rw_option shadow_options[] = {
     {"gate", "auto|own|observed", "auto",
-     "what lets a window grow: own, this window having limited the flight; observed, the "
-     "recorded sender limited by neither application nor receiver; auto, own with mode=kernel",
+     "when a window may grow. own: when this window limited the flight; observed: when neither application nor receiver "
+     "limited the recorded sender; auto: own with mode=kernel, observed with mode=paper",
      RW_OPTION_CHOICE, 0, 0},
     {"losses", "recorded|reached", "recorded",
-     "which recorded losses and marks reduce the window: every one, or those at a "
-     "flight that this window reached too",
+     "which recorded losses and marks reduce the window. recorded: all; reached: those at a flight that this window "
+     "reached, too",
      RW_OPTION_CHOICE, 0, 0},
     {"detector", "none|sbcc|dwc|sbd", NULL,
-     "what places subflows in sets that share a bottleneck; none couples nothing", RW_OPTION_CHOICE, 0, 0},
+     "the detector that finds which subflows share a bottleneck; none: there are no sets", RW_OPTION_CHOICE, 0, 0},
     {0}};
 enum { SHADOW_GATE, SHADOW_LOSSES, SHADOW_DETECTOR, SHADOW_OPTIONS };
 
