@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate lab corpus bench bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab queues corpus bench bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -41,6 +41,10 @@ fuzz: ## search for inputs that break the core; SECONDS= for each target, TARGET
 lab: ## run the suite of networks on real kernels, as root; then `make validate CORPUS=build/lab` judges the runs; OPTIONS="--only 'ecn-*'"
 	@deploy/setup.sh lab
 	@.venv/bin/rewindow-lab suite $(OPTIONS)
+
+queues: ## compare RED and CoDel of the emulator with those of ns-3; needs libns3-dev (Debian)
+	@deploy/setup.sh lab
+	@$(PYTHON) -m bench.queues
 
 validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs, OPTIONS=--write
 	@deploy/setup.sh build

@@ -33,8 +33,12 @@ build Release Release all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LTO
 build Release LTO rewindow
 build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LAB=ON -DREWINDOW_SANITIZE=ON
 build Debug Threads replay_fuzz -DREWINDOW_TESTS=ON -DREWINDOW_SANITIZE_THREADS=ON
+# The longest C test runs beside the others.
+build/Debug/tests/replay_test >build/replay_test.log 2>&1 &
+replay_test=$!
 for test in build/Debug/tests/*_test; do
-	step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
+	[ "${test##*/}" = replay_test ] ||
+		step "${test##*/}, under sanitizers" sh -c "'$test' >build/test.log 2>&1 || { cat build/test.log; exit 1; }"
 done
 
 # The fuzz targets without a fuzzer: what it once found, and what it begins with.
@@ -56,6 +60,9 @@ for source in core-c/src/control/*.c core-c/src/bottleneck/*.c core-c/src/schedu
 		-Icore-c/include -Icore-c/src/control -c '$source' -o build/bpf.o &&
 		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|detector|scheduler)_'"
 done
+
+wait $replay_test
+step "replay_test, under sanitizers" sh -c "[ $? = 0 ] || { cat build/replay_test.log; exit 1; }"
 
 # Two lanes, one for each core. In one, tests of the library; in the other, specifications, services, which mostly wait, and
 # the longest file of the library's tests.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -46,6 +47,8 @@ SECONDS_MAX = 600
 ERRORS_MAX = 40
 SHORT_STATES = 30_000
 """A run with fewer distinct states ends before optimised compilation pays."""
+ARCHIVE_RUNS_MIN = 20
+"""From so many runs on, an archive of TLC's classes saves more time than it costs."""
 OUTPUT_BYTES_MAX = 64 << 20
 """Limit of TLC's output, because a specification may print without end."""
 
@@ -995,6 +998,7 @@ def run_configuration(
     constants: dict[str, int] | None = None,
     disk_bytes_max: int | None = None,
     confinement: Sequence[str] = (),
+    java_options: Sequence[str] = (),
     stop: threading.Event | None = None,
     on_progress: Callable[[Outcome], bool] | None = None,
 ) -> Outcome:
@@ -1025,6 +1029,7 @@ def run_configuration(
             disk_bytes_max=disk_bytes_max,
             confinement=confinement,
             short=not texts and expected.is_short,
+            java_options=java_options,
             stop=stop,
             on_progress=on_progress,
         )
@@ -1033,9 +1038,13 @@ def run_configuration(
 
 
 def check_configuration(
-    manifest: Manifest, expected: Expected, tlc: Path, stop: threading.Event | None = None
+    manifest: Manifest,
+    expected: Expected,
+    tlc: Path,
+    stop: threading.Event | None = None,
+    java_options: Sequence[str] = (),
 ) -> Result:
-    outcome = run_configuration(manifest, expected, tlc, stop=stop)
+    outcome = run_configuration(manifest, expected, tlc, java_options=java_options, stop=stop)
     differences = differences_of(expected, outcome)
     if differences:
         differences += outcome.errors
@@ -1079,7 +1088,13 @@ def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
     return differences
 
 
-def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.Event | None = None) -> Result:
+def check_mutant(
+    manifest: Manifest,
+    mutant: Mutant,
+    tlc: Path,
+    stop: threading.Event | None = None,
+    java_options: Sequence[str] = (),
+) -> Result:
     """Whether the mutant's property, checked alone, kills it."""
     expected = manifest.configuration(mutant.configuration)
     config = manifest.config(expected)
@@ -1103,6 +1118,8 @@ def check_mutant(manifest: Manifest, mutant: Mutant, tlc: Path, stop: threading.
             memory_mb=expected.memory_mb,
             seconds_max=expected.seconds_max,
             short=mutant.killed_by is not None or expected.is_short,
+            coverage=False,
+            java_options=java_options,
             stop=stop,
         )
     if outcome.violated == "":
@@ -1151,23 +1168,55 @@ def check_manifest(manifest: Manifest) -> Result:
     return Result(manifest.spec, "manifest", wanted, "incomplete" if differences else wanted, differences, Outcome())
 
 
+_EVERYTHING_USED = """---- MODULE Loaded ----
+EXTENDS Naturals, Sequences, FiniteSets, TLC
+VARIABLE x
+Init == x = 0
+Next == x' = (x + 1) % 3
+Spec == Init /\\ [][Next]_x /\\ WF_x(Next)
+Holds == x \\in 0..2 /\\ Cardinality({x}) = Len(<<x>>)
+ComesBack == []<>(x = 0)
+====
+"""
+
+
+def archived_classes(folder: Path, tlc: Path, stop: threading.Event | None = None) -> list[str]:
+    """Writes an archive of TLC's loaded classes into `folder`; returns the Java options that make TLC start from it.
+
+    Returns no options if Java cannot write the archive. A Java that cannot use the archive ignores it.
+    """
+    archive = folder / "classes.jsa"
+    (folder / "Loaded.tla").write_text(_EVERYTHING_USED, encoding="utf-8")
+    (folder / "Loaded.cfg").write_text("SPECIFICATION Spec\nINVARIANT Holds\nPROPERTY ComesBack\n", encoding="utf-8")
+    options = [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable"]
+    run_tlc(folder, "Loaded.tla", "Loaded.cfg", tlc=tlc, short=True, java_options=options, stop=stop)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.exists() else []
+
+
 def check(
     found: Sequence[Manifest], tlc: Path, suite: str = "quick", on_result: Callable[[Result], None] | None = None
 ) -> list[Result]:
     """Checks specifications, two processes at a time, the long ones first; results in the manifests' order."""
     stop = threading.Event()
+    options: list[str] = []
     tasks: list[tuple[int, int, Callable[[], Result]]] = []
     for m in found:
         if not m.is_plain:
-            tasks.append((0, len(tasks), lambda m=m: check_manifest(m)))  # type: ignore[misc]
+            tasks.append((0, len(tasks), functools.partial(check_manifest, m)))
         for c in m.configurations:
             if suite == "full" or c.suite == "quick":
-                tasks.append((c.distinct or 0, len(tasks), lambda m=m, c=c: check_configuration(m, c, tlc, stop)))  # type: ignore[misc]
+                run = functools.partial(check_configuration, m, c, tlc, stop, options)
+                tasks.append((c.distinct or 0, len(tasks), run))
         for mutant in m.mutants:
             if suite == "full" or mutant.suite == "quick":
-                tasks.append((0, len(tasks), lambda m=m, u=mutant: check_mutant(m, u, tlc, stop)))  # type: ignore[misc]
+                tasks.append((0, len(tasks), functools.partial(check_mutant, m, mutant, tlc, stop, options)))
     results: dict[int, Result] = {}
-    with concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary,
+        concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool,
+    ):
+        if len(tasks) >= ARCHIVE_RUNS_MIN:
+            options += archived_classes(Path(temporary), tlc, stop)
         running = {pool.submit(task): place for _, place, task in sorted(tasks, key=lambda t: (-t[0], t[1]))}
         try:
             for future in concurrent.futures.as_completed(running):

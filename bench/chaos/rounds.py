@@ -58,6 +58,8 @@ class Report:
         rows = ["| fault | times | uploads accepted | refused | well again after, s | longest, s | broken promises |"]
         rows.append("|---|--:|--:|--:|--:|--:|---|")
         for name, s in self.seen.items():
+            if not s.times:  # the time was over before its turn
+                continue
             times = s.recovered_s or [float("nan")]
             rows.append(
                 f"| {name} | {s.times} | {s.accepted} | {s.refused} |"

@@ -230,7 +230,7 @@ static uint64_t fold_events(uint64_t sum, const struct rw_events *events)
 					 e->new_episode,
 					 e->una_advanced,
 					 e->whole_before,
-					 e->starved,
+					 e->waiting,
 					 e->bursts,
 					 e->flags,
 					 e->steps,

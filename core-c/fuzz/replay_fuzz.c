@@ -1,6 +1,7 @@
 /*
  * A whole capture through everything, in small batches from the survey's journal and in large ones from the file again, in the
- * short ways and in the long way, by one thread and by several: what comes out may not depend on any of these. Of every other capture the monitor checks each step.
+ * short ways and in the long way, by one thread and by several: what comes out may not depend on any of these. The size of a capture
+ * decides whether the monitor checks each step, whether all segments have a bound, and which detectors run.
  */
 #include "fuzz.h"
 #include "rewindow.h"
@@ -163,12 +164,12 @@ static uint64_t replay(const uint8_t *data, size_t size, uint32_t jobs, uint32_t
 			    .flows_max = FLOWS_MAX,
 			    .window_segments = 1 << 15,
 			    .total_segments = size & 2 ? 0 : 1 << 16,
-			    .detectors = DETECTOR_COUNT,
+			    .detectors = size & 4 ? 0 : DETECTOR_COUNT,
 			    .detector = DETECTORS,
 			    .journal_kib = journal_kib,
 			    .monitor = size & 1,
 			    .jobs = jobs,
-			    .shared_bottlenecks = &DETECTORS[2]};
+			    .shared_bottlenecks = size & 8 ? NULL : &DETECTORS[2]};
 	rw_error error;
 	rw_replay *r;
 	rw_batch batch;

@@ -89,6 +89,26 @@ static void an_impossible_record_ends_the_capture(void **state)
 	rw_capture_close(c);
 }
 
+/* Some tools write too small a length on the wire: nothing is longer than its packet. */
+static void a_packet_is_as_long_as_what_was_captured_of_it(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	pcap_header(&f, 0xa1b2c3d4, 101, 0);
+	for (uint32_t i = 0; i < 5; i++)
+		pcap_record(&f, i, 1000, PAYLOAD, 8, i == 3 ? 5 : 8 + i, 0);
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_int_equal(rw_capture_next(c, &r, &error), 1);
+		assert_int_equal(r.captured_bytes, 8);
+		assert_int_equal(r.wire_bytes, i == 3 ? 8 : 8 + i);
+	}
+	rw_capture_close(c);
+}
+
 static void version_2_2_has_its_lengths_reversed(void **state)
 {
 	(void)state;
@@ -682,6 +702,7 @@ int main(void)
 	    cmocka_unit_test(pcap_in_both_orders_and_resolutions),
 	    cmocka_unit_test(cut_anywhere_keeps_what_came_before),
 	    cmocka_unit_test(an_impossible_record_ends_the_capture),
+	    cmocka_unit_test(a_packet_is_as_long_as_what_was_captured_of_it),
 	    cmocka_unit_test(version_2_2_has_its_lengths_reversed),
 	    cmocka_unit_test(captures_put_one_behind_the_other),
 	    cmocka_unit_test(headers_without_end),

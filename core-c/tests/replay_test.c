@@ -597,6 +597,96 @@ static void flows_are_limited(void **state)
 	close(fd);
 }
 
+/* A record that is later than the first and earlier than the one before it goes back in time, and ends nothing. */
+static void a_time_that_goes_back(void **state)
+{
+	(void)state;
+	static const int64_t times_ns[] = {1000, 5000, 3000, 4000};
+	static struct file f;
+	uint8_t packet[100];
+	struct segment s = {.from_client = 1, .flags = 2};
+	size_t n = ipv4_tcp(packet, &s);
+	f.n = 0;
+	pcap_header(&f, 0xa1b23c4d, 101, 0);
+	for (size_t i = 0; i < sizeof times_ns / sizeof *times_ns; i++)
+		pcap_record(&f, times_ns[i], 1, packet, (uint32_t)n, (uint32_t)n, 0);
+	int fd = file_descriptor(&f);
+	rw_replay *r;
+	rw_error error;
+	rw_batch batch;
+	rw_summary summary;
+	assert_int_equal(rw_replay_open(&r, &fd, 1, NULL, 0, NULL, &error), RW_OK);
+	assert_int_equal(rw_replay_next(r, &batch, &error), RW_OK);
+	rw_replay_summary(r, &summary);
+	assert_int_equal(summary.first_ns, 1000);
+	assert_int_equal(summary.last_ns, 5000);
+	assert_int_equal(summary.oddity[RW_ODDITY_BACKWARD_TIMESTAMP], 1);
+	assert_int_equal(summary.oddity_record[RW_ODDITY_BACKWARD_TIMESTAMP], 3);
+	rw_replay_close(r);
+	close(fd);
+}
+
+enum { TRIPS = 40, SET_BACK = 10, SET_BACK_AGAIN = 25, DAY_S = 86400, ROUND_TRIP_NS = 20000000, PAUSE_NS = 100000 };
+
+/*
+ * A flow of one segment in flight, captured beside its sender, whose clock is set back twice by so many seconds; every fourth
+ * segment and every second ACK has met congestion.
+ */
+static void write_set_back(struct file *f, int64_t back_s)
+{
+	int64_t now_ns = 3 * (int64_t)DAY_S * 1000000000;
+	f->n = 0;
+	pcap_header(f, 0xa1b23c4d, 101, 0);
+	for (int i = 0; i < 3 + 2 * TRIPS; i++) {
+		uint8_t packet[100];
+		int trip = (i - 3) / 2, from_client = i < 3 ? i != 1 : i % 2;
+		uint32_t sent = 1 + 100 * (uint32_t)(i < 3 ? 0 : trip + (i % 2 == 0));
+		struct segment s = {.from_client = from_client, .flags = i == 0 ? 2 : i == 1 ? 18 : 16};
+		s.sequence = i == 0 ? 0 : from_client ? sent : i > 1;
+		s.ack = i == 0 ? 0 : from_client ? 1 : sent;
+		s.payload = i >= 3 && from_client ? 100 : 0;
+		now_ns += from_client ? PAUSE_NS : ROUND_TRIP_NS;
+		if (i == 3 + 2 * SET_BACK || i == 3 + 2 * SET_BACK_AGAIN)
+			now_ns -= back_s * 1000000000;
+		size_t n = ipv4_tcp(packet, &s);
+		packet[1] = i >= 3 && trip % (from_client ? 4 : 2) == 0 ? 3 : 2;
+		packet[4] = (uint8_t)from_client;
+		packet[5] = (uint8_t)i;
+		pcap_record(f, now_ns, 1, packet, (uint32_t)n, (uint32_t)n + s.payload, 0);
+	}
+}
+
+/* A clock that was set back counts on from there, once, and up to a day in all: then the flow's time stands still. */
+static void a_clock_that_is_set_back_counts_on(void **state)
+{
+	(void)state;
+	static struct file f;
+	for (int twice = 0; twice < 2; twice++) {
+		write_set_back(&f, twice ? DAY_S / 3 : 2 * DAY_S / 3);
+		int fd = file_descriptor(&f);
+		rw_choice choice = {"newreno", NULL, 0};
+		rw_limits limits = {.batch_rows = 2 * TRIPS};
+		rw_replay *r;
+		rw_error error;
+		rw_batch batch;
+		rw_subflow_row subflow;
+		assert_int_equal(rw_replay_open(&r, &fd, 1, &choice, 1, &limits, &error), RW_OK);
+		assert_int_equal(rw_replay_next(r, &batch, &error), RW_OK);
+		assert_int_equal(batch.rows, TRIPS);
+		for (int i = 1; i < TRIPS; i++) {
+			/* A packet whose time was set back is as late as the one before. */
+			int64_t expected_ns = ROUND_TRIP_NS + (i == SET_BACK || i == SET_BACK_AGAIN ? 0 : PAUSE_NS);
+			if (!twice && i >= SET_BACK_AGAIN)
+				expected_ns = 0;
+			assert_int_equal(batch.time_ns[i] - batch.time_ns[i - 1], expected_ns);
+		}
+		rw_replay_subflow(r, 0, &subflow);
+		assert_int_equal(subflow.ce_packets, TRIPS / 4);
+		rw_replay_close(r);
+		close(fd);
+	}
+}
+
 /* A capture beside a copy of it that was decoded elsewhere: each record counts once, TCP comes from where it can be read. */
 static void copies_count_once(void **state)
 {
@@ -643,6 +733,8 @@ int main(void)
 	    cmocka_unit_test(nothing_and_no_tcp),
 	    cmocka_unit_test(unknown_names_and_options),
 	    cmocka_unit_test(flows_are_limited),
+	    cmocka_unit_test(a_time_that_goes_back),
+	    cmocka_unit_test(a_clock_that_is_set_back_counts_on),
 	    cmocka_unit_test(copies_count_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

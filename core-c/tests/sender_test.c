@@ -396,6 +396,46 @@ static void dsacks_undo_a_reduction(void **state)
 	assert_int_equal(t.sender.state, RW_SENDER_OPEN);
 }
 
+/* What was sent twice before the episode says nothing of the episode's own retransmissions. */
+static void a_dsack_from_before_the_episode_undoes_nothing(void **state)
+{
+	(void)state;
+	begin(1);
+	t.sender.retransmitted = 1; /* segment 9, before it was acknowledged */
+	sacked(10, 11, 14);
+	resend(10);
+	t.now_ns += MS;
+	struct rw_sender_ack ack = ack_of(14, 9, 10);
+	struct rw_sender_answer answer = take(&ack);
+	assert_int_equal(answer.steps & RW_STEP_UNDO, 0);
+	assert_int_equal(t.sender.spurious, 1);
+	assert_int_equal(t.sender.state, RW_SENDER_RECOVERY);
+	ack = ack_of(14, 10, 11);
+	answer = take(&ack);
+	assert_int_equal(answer.steps & RW_STEP_UNDO, RW_STEP_UNDO);
+}
+
+/* The second half of one segment and the first half of the next, which was SACKed, leave as one: only the first is in flight. */
+static void a_retransmission_across_a_sacked_segment(void **state)
+{
+	(void)state;
+	begin(1);
+	sacked(10, 11, 12);
+	struct rw_transmission sent = again(10);
+	sent.start += MSS / 2;
+	sent.end += MSS / 2;
+	uint32_t segments;
+	assert_int_equal(rw_sender_resend(&t.sender, &sent, &segments), RW_SCOREBOARD_OK);
+	assert_int_equal(segments, 2);
+	assert_int_equal(t.sender.board.retrans_out, 1);
+	const struct rw_segment *first = rw_scoreboard_find(&t.sender.board, sent.start).at,
+				*second = rw_scoreboard_find(&t.sender.board, at(11)).at;
+	assert_int_equal(first->end, at(11));
+	assert_int_equal(first->bits & RW_SEGMENT_SACKED, 0);
+	assert_int_equal(second->end, sent.end);
+	assert_int_equal(second->bits & RW_SEGMENT_SACKED, RW_SEGMENT_SACKED);
+}
+
 /* RFC 3522: the ACK echoes a timestamp from before the retransmission. */
 static void timestamps_undo_a_reduction(void **state)
 {
@@ -640,6 +680,8 @@ int main(void)
 	    cmocka_unit_test(rack_finds_a_lost_retransmission),
 	    cmocka_unit_test(a_reordering_path_waits),
 	    cmocka_unit_test(dsacks_undo_a_reduction),
+	    cmocka_unit_test(a_dsack_from_before_the_episode_undoes_nothing),
+	    cmocka_unit_test(a_retransmission_across_a_sacked_segment),
 	    cmocka_unit_test(timestamps_undo_a_reduction),
 	    cmocka_unit_test(a_tail_loss_probe),
 	    cmocka_unit_test(a_timeout),

@@ -149,7 +149,7 @@ Store(u) ==
 
 Queued(c, fence) ==
     [job EXCEPT ![c] = [state |-> "queued", attempts |-> 0, deferrals |-> 0, fence |-> fence, lease |-> "none", pause |-> "none",
-                        made |-> IF fence = 0 /\ ~ Present(c) THEN clock ELSE @.made,
+                        made |-> IF Present(c) THEN @.made ELSE clock,
                         queued |-> clock, sent |-> clock]]
 
 \* Nobody has these bytes yet: capture and job in one transaction. The wake-up comes after the commit.
@@ -496,7 +496,8 @@ Max(a, b) == IF a > b THEN a ELSE b
 Patience(c) ==
     Max(ResendAfter, job[c].sent - (IF "old_patience" \in Defects THEN job[c].made ELSE job[c].queued))
 
-Unheard(c) == job[c].state = "queued" /\ job[c].pause = "none" /\ (ClockMax = 0 \/ job[c].sent + Patience(c) < clock \/ clock = ClockMax)
+\* At the last tick everything that could be waited for is over; without time, that is always.
+Unheard(c) == job[c].state = "queued" /\ job[c].pause = "none" /\ (job[c].sent + Patience(c) < clock \/ clock = ClockMax)
 Expired(c) == job[c].state = "running" /\ job[c].lease = "expired"
 PauseOver(c) == job[c].state = "queued" /\ job[c].pause = "over"
 \* From now on it waits for a worker: the patience with its wake-up counts from here.

@@ -9,6 +9,9 @@ Look ==
       [] OTHER -> [job |-> job[1].state]
 Drawn(step) == drawn' = <<IF Look' = Look THEN "another" ELSE step, Look'>>
 
+\* After two claims of job 1, the one that is drawn, there is nothing new to be seen.
+FewClaims == job[1].fence <= 2 /\ ~ Present(2)
+
 PictureInit == Init /\ drawn = <<"", Look>>
 PictureNext ==
     \/ (\E u \in Uploads : Insert(u)) /\ Drawn("Insert")

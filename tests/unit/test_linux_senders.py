@@ -415,33 +415,120 @@ def test_a_receiver_with_no_more_room_is_the_limit_itself(
     assert (seen[0], seen[-1]) == (6.0, grown)
 
 
-@pytest.mark.parametrize(("left", "grown"), [(2 * MSS, 7.0), (MSS // 2, 6.0), (0, 6.0)])
-def test_a_subflow_with_less_than_a_segment_to_send_does_not_wait_for_room(
+MAPPED = MSS - 16
+"""What a segment carries beside a mapping."""
+
+
+def mapped(
+    trace: Trace, time: float, first: int, count: int, left: int = 0, *, before: int = 0, part: int = 0, pieces: int = 1
+) -> None:
+    """Of a mapping: segments sent before, `count` and a part of one that are sent now, and bytes that are left."""
+    start, begin = 1 + first * MAPPED, 1 + (first - before) * MAPPED
+    mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, begin, begin, (before + count) * MAPPED + part + left)
+    for k in range(0, count, pieces):  # segments of one packet
+        size = min(pieces, count - k) * MAPPED
+        trace.packet(time + k * 1e-6, True, start + k * MAPPED, 1001, payload=size, options=mapping)
+    if part:
+        trace.packet(time + count * 1e-6, True, start + count * MAPPED, 1001, payload=part, options=mapping)
+
+
+def mapped_ack(trace: Trace, time: float, segments: int, options: bytes = b"") -> None:
+    trace.packet(time, False, 1001, 1 + segments * MAPPED, options=options)
+
+
+def recovered_subflow(flight: int = 10) -> Trace:
+    """Of a slow start's flight of 10 or 20 segments the first was lost. At 1.504 s the window is half of it and one."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    mapped(trace, 1.2, 0, 10)
+    first = flight - 10
+    if first:
+        mapped_ack(trace, 1.3, 10)
+        mapped(trace, 1.3001, 10, 20)
+    for n in (1, 2, 3):
+        blocks = sack((1 + (first + 1) * MAPPED, 1 + (first + 1 + n) * MAPPED))
+        mapped_ack(trace, 1.4 + n * 1e-3, first, blocks)
+    mapped(trace, 1.4031, first, 1)
+    mapped_ack(trace, 1.504, first + flight)
+    return trace
+
+
+@pytest.mark.parametrize(("left", "grown"), [(2 * MSS, 7.0), (MSS, 6.0), (MSS // 2, 6.0), (0, 6.0)])
+def test_a_subflow_with_less_than_two_segments_to_send_does_not_wait_for_room(
     left: int, grown: float, tmp_path: Path
 ) -> None:
-    """As above, for MPTCP: what is left of a pair's mapping is a small segment, held back while others fly."""
-    size, trace = MSS - 16, Trace()  # beside the option
-
-    def mapped(time: float, first: int, count: int) -> None:
-        mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1 + first, 1 + first * size, count * size + left)
-        for k in range(count):
-            trace.packet(time + k * 1e-6, True, 1 + (first + k) * size, 1001, payload=size, options=mapping)
-
-    def answer(time: float, segments: int, options: bytes = b"") -> None:
-        trace.packet(time, False, 1001, 1 + segments * size, options=options)
-
-    trace.handshake(1.0, RTT)
-    mapped(1.2, 0, 10)
-    for n in (1, 2, 3):
-        answer(1.3 + n * 1e-3, 0, sack((1 + size, 1 + (1 + n) * size)))
-    mapped(1.3031, 0, 1)
-    answer(1.404, 10)
-    mapped(1.41, 10, 5)
+    """As above, for MPTCP: what is left of a pair's mapping is less than the pair that a sender waits to send."""
+    trace = recovered_subflow()
+    mapped(trace, 1.51, 10, 5, left)
     for turn in range(10):
-        answer(1.52 + turn * 0.03, 12 + 2 * turn)
-        mapped(1.5201 + turn * 0.03, 15 + 2 * turn, 2)
+        mapped_ack(trace, 1.62 + turn * 0.03, 12 + 2 * turn)
+        mapped(trace, 1.6201 + turn * 0.03, 15 + 2 * turn, 2, left)
     seen = windows(replayed(trace, tmp_path))[-10:]
     assert (seen[0], seen[-1]) == (6.0, grown)
+
+
+@pytest.mark.parametrize(("left", "grown"), [(2 * MSS, 7.0), (MSS, 6.0)])
+def test_a_subflow_that_waits_to_send_two_is_limited_also_when_it_was_not_before(
+    left: int, grown: float, tmp_path: Path
+) -> None:
+    """Five segments of a window of six, twice, from nothing in flight."""
+    trace = recovered_subflow()
+    mapped(trace, 1.51, 10, 1)
+    mapped_ack(trace, 1.62, 11)
+    for turn in (0, 1):
+        mapped(trace, 1.63 + turn * 0.12, 11 + 5 * turn, 5, left)
+        mapped_ack(trace, 1.74 + turn * 0.12, 16 + 5 * turn)
+    assert windows(replayed(trace, tmp_path))[-1] == grown
+
+
+@pytest.mark.parametrize(("left", "grown"), [(0, 10.0), (2 * MSS, 11.0)])
+def test_a_window_that_fell_below_the_flight_is_no_limit_for_a_subflow_with_nothing_to_send(
+    left: int, grown: float, tmp_path: Path
+) -> None:
+    """A probe brought back a lost tail, which halves the window while more is in flight (RFC 8985 7.4)."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    mapped(trace, 1.2, 0, 10)
+    mapped_ack(trace, 1.3, 10)
+    mapped(trace, 1.31, 10, 2)
+    mapped_ack(trace, 1.41, 11)
+    mapped(trace, 1.7, 11, 1)
+    mapped(trace, 1.71, 12, 17, left, part=MAPPED // 2)
+    for n in range(12, 29):
+        mapped_ack(trace, 1.8 + n * 1e-3, n)
+    seen = windows(replayed(trace, tmp_path))
+    assert (seen[-16], seen[-1]) == (10.0, grown)
+
+
+@pytest.mark.parametrize(("gap", "grown"), [(1e-6, 7.0), (1e-3, 6.0)])
+def test_a_sender_looks_at_an_ack_when_it_has_sent_its_burst(gap: float, grown: float, tmp_path: Path) -> None:
+    """Three segments on top of three fill the window of six, though an ACK is captured before the last of them."""
+    trace = recovered_subflow()
+    mapped(trace, 1.51, 10, 3)
+    for turn in range(4):
+        time, sent = 1.62 + turn * 0.03, 13 + 3 * turn
+        mapped(trace, time, sent, 2, MAPPED)
+        mapped_ack(trace, time + 2e-6, sent - 2)
+        mapped(trace, time + 2e-6 + gap, sent + 2, 1, before=2)
+        mapped_ack(trace, time + 0.01, sent)
+    assert windows(replayed(trace, tmp_path))[-1] == grown
+
+
+@pytest.mark.parametrize(("gap", "grown"), [(2e-6, 11.0), (1e-3, 13.0)])
+def test_with_offload_an_ack_amid_a_burst_does_not_tell_that_the_sender_waits(
+    gap: float, grown: float, tmp_path: Path
+) -> None:
+    """Eight segments of a window of eleven are in flight when the ACK is captured; one more is all there is to send."""
+    trace = recovered_subflow(20)
+    mapped(trace, 1.51, 30, 3, pieces=3)
+    for turn in range(8):
+        time, sent = 1.62 + turn * 0.03, 33 + 6 * turn
+        mapped(trace, time, sent, 5, MAPPED, pieces=5)
+        mapped_ack(trace, time + gap, sent - 2)
+        mapped(trace, time + gap + 1e-6, sent + 5, 1, before=5)
+        mapped_ack(trace, time + 0.01, sent + 3)
+    seen = windows(replayed(trace, tmp_path))
+    assert (seen[-17], seen[-1]) == (11.0, grown)
 
 
 def test_without_sack_an_ack_of_a_retransmission_does_not_tell_that_the_timeout_was_spurious(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e,
 {
 	int beside =
 	    r->vantage <= RW_VANTAGE_SENDER && !r->corrected; /* an unknown capture point counts as the sender */
-	int more = !e->starved && e->room,
+	int more = !rw_event_starved(e) && e->room,
 	    all = e->whole_before && more && e->state == RW_SENDER_OPEN && still_sacked == 0;
 	uint8_t flight = r->flight;
 	r->flight = RW_FLIGHT_NONE;
@@ -106,6 +106,16 @@ static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e,
 	}
 }
 
+static enum rw_waiting waiting(const struct rw_reconstruction *r)
+{
+	if (!r->mapped || r->maps_packets)
+		return RW_WAITING_UNKNOWN;
+	int32_t bytes = rw_seq_diff(r->mapping_end, r->tcp.next), segment = (int32_t)r->tcp.segment_bytes;
+	if (bytes < segment)
+		return bytes > 0 ? RW_WAITING_PART : RW_WAITING_NOTHING;
+	return bytes - segment < segment ? RW_WAITING_ONE : RW_WAITING_MORE;
+}
+
 /* Makes the event of an ACK, with the evidence about the time before. */
 static struct rw_event *begin_ack(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out)
 {
@@ -119,7 +129,9 @@ static struct rw_event *begin_ack(struct rw_reconstruction *r, const struct rw_p
 	e->whole_before = r->whole && !r->corrected;
 	uint64_t flight_bytes = (uint64_t)e->in_flight_before * s->segment_bytes;
 	uint32_t span = s->next - s->una;
-	e->starved = r->mapped && !r->maps_packets && rw_seq_diff(r->mapping_end, s->next) < (int32_t)s->segment_bytes;
+	e->waiting = (uint8_t)waiting(r);
+	e->amid_burst = r->beside && p->time_ns - s->last_send_ns < RW_BURST_GAP_NS;
+	e->acked_amid_burst = r->acked_amid_burst;
 	e->room = span + s->segment_bytes <= s->window_bytes;
 	if (r->bursts && e->room)
 		e->room = (s->window_bytes - span) / s->segment_bytes;
@@ -131,7 +143,15 @@ static struct rw_event *begin_ack(struct rw_reconstruction *r, const struct rw_p
 	r->last_ack_ns = p->time_ns;
 	r->sent_since = 0;
 	r->retransmitted_since = 0;
+	r->acked_amid_burst = r->acked_amid_data = 0;
 	return e;
+}
+
+/* The capture shows an ACK when it arrives. A sender that is handing over a burst looks at the ACK after the burst. */
+static void see_amid_burst(struct rw_reconstruction *r, const struct rw_event *e)
+{
+	if (e->amid_burst && e->sent_before)
+		r->acked_amid_data = e->acked_amid_burst + e->delivered;
 }
 
 static void count_advance(struct rw_reconstruction *r, int64_t now_ns)
@@ -179,6 +199,7 @@ static int acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, u
 	e->steps = RW_STEP_RAISE;
 	e->flags |= RW_ACK_RAISES;
 	e->in_flight = s->board.count;
+	see_amid_burst(r, e);
 	count_advance(r, p->time_ns);
 	e->state_after = s->state;
 	if (!r->steady)
@@ -260,6 +281,7 @@ static RW_ASIDE int acked_otherwise(struct rw_reconstruction *r, const struct rw
 	describe_answer(e, s, &answer);
 	if (answer.ignored)
 		return 0;
+	see_amid_burst(r, e);
 	if (e->una == r->first_sequence && (answer.advanced || !r->handshake))
 		see_flight(r, e, answer.delivered, answer.still_sacked);
 	/* The receiver repeats the flag until it is answered, so all segments that such an ACK covers count as marked. */

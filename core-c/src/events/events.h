@@ -40,6 +40,15 @@ struct rw_event_rate {
 	int64_t burst_ns;        /* and when */
 };
 
+/* MPTCP: how much of the data that this subflow was given is not sent yet. */
+enum rw_waiting {
+	RW_WAITING_UNKNOWN, /* always so without MPTCP */
+	RW_WAITING_NOTHING,
+	RW_WAITING_PART, /* less than a segment */
+	RW_WAITING_ONE,  /* one segment, and less than two */
+	RW_WAITING_MORE
+};
+
 struct rw_event {
 	int64_t time_ns;
 	/* when a millisecond of the sender's clock began; 0: unknown, or the capture point is not next to the sender */
@@ -50,7 +59,8 @@ struct rw_event {
 	uint8_t new_episode; /* TIMEOUT: the first of an episode */
 	uint8_t una_advanced;
 	uint8_t whole_before; /* the last of the new segments before this ACK was a full one */
-	uint8_t starved; /* MPTCP: less than a segment of this subflow's data was left to send */
+	uint8_t waiting; /* rw_waiting, before this ACK */
+	uint8_t amid_burst; /* data left less than RW_BURST_GAP_NS before this ACK: the burst may go on */
 	uint8_t bursts; /* segmentation offload: one packet in the capture may be many segments */
 	uint16_t flags; /* rw_ack_flag */
 	uint16_t steps; /* rw_step */
@@ -63,6 +73,8 @@ struct rw_event {
 	uint32_t in_flight; /* segments, after */
 	uint32_t in_flight_before, packets_out_before, in_flight_bytes_before;
 	uint32_t sent_before; /* new segments since the ACK before */
+	/* segments that ACKs delivered amid the last burst, before the sender looked at these ACKs */
+	uint32_t acked_amid_burst;
 	uint32_t room; /* how many more segments fit into the receiver's window; without bursts: at most one */
 	uint32_t next_before; /* the sender's next sequence number before this ACK */
 	uint32_t segments; /* SEND: how many */
@@ -74,6 +86,12 @@ struct rw_event {
 	    rate; /* ACK, for rate-based controllers: valid until the next packet; null: an old ACK, or none is replayed */
 	uint8_t first_flight_full; /* the window ended the flight: there was more to send, and the receiver had room */
 };
+
+/* MPTCP: less than a segment of this subflow's data was left to send. */
+static inline int rw_event_starved(const struct rw_event *e)
+{
+	return e->waiting == RW_WAITING_NOTHING || e->waiting == RW_WAITING_PART;
+}
 
 /* One packet leads to at most three events. */
 struct rw_events {
@@ -139,6 +157,8 @@ struct rw_reconstruction {
 	    waited_for; /* segments that were SACKed when the last recovery retransmitted late; 0: it was not late */
 	/* Since the ACK before */
 	uint32_t sent_since;
+	uint32_t acked_amid_burst; /* as in struct rw_event */
+	uint32_t acked_amid_data; /* the same, if the next data belongs to the burst before the last ACK */
 	uint32_t initial,
 	    first_acked; /* segments of the initial flight, and how many of them its first ACK delivered */
 	uint8_t flight; /* rw_flight: the flight that began at first_sequence */

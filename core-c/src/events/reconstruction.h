@@ -6,6 +6,8 @@
 
 /* A host answers an ACK with data sooner than this. */
 #define RW_PROMPT_NS 200000
+/* Packets of one burst follow each other faster. */
+#define RW_BURST_GAP_NS 50000
 
 /* Sets the beginning of the sender's data by the first packet. */
 void rw_reconstruction_start(struct rw_reconstruction *r, uint32_t sequence);

@@ -6,8 +6,6 @@
 /* A hole that is filled sooner was reordered before the capture point, not retransmitted. */
 #define CAPTURE_REORDER_NS (3 * MS)
 #define GAP_SEGMENTS_FREE 4096
-/* Packets of one burst follow each other faster. */
-#define BURST_GAP_NS (MS / 20)
 /* A packet that follows later was not released by the same ACK. */
 #define LATE_NS (2 * MS)
 /* MPTCP hands a subflow up to this many bytes before the first packet leaves. */
@@ -182,10 +180,14 @@ static enum rw_scoreboard_status fill_holes(struct rw_reconstruction *r, const s
 static void see_burst(struct rw_reconstruction *r, const struct rw_packet *p)
 {
 	int64_t last_send_ns = r->tcp.last_send_ns;
-	int more = last_send_ns > r->last_ack_ns && p->time_ns - last_send_ns < BURST_GAP_NS &&
+	int more = last_send_ns > r->last_ack_ns && p->time_ns - last_send_ns < RW_BURST_GAP_NS &&
 		   r->burst_ns - r->last_ack_ns < RW_PROMPT_NS;
 	if (!r->beside || !more)
 		r->burst_ns = p->time_ns;
+	if (r->acked_amid_data) {
+		r->acked_amid_burst = p->time_ns - r->last_ack_ns < RW_BURST_GAP_NS ? r->acked_amid_data : 0;
+		r->acked_amid_data = 0;
+	}
 }
 
 /* Avoids the division for the most frequent size. */

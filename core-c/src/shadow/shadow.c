@@ -407,6 +407,27 @@ static RW_ASIDE void see_larger(struct rw_shadow *s, uint32_t path, const struct
 	}
 }
 
+/* How many segments a sender may hold back to send them later in a larger burst, although its window allows them. */
+static uint64_t held_back(const struct rw_shadow_path *h, const struct rw_event *e, uint64_t cwnd)
+{
+	/* With segmentation offload it is up to a third of the window. Amid a burst the sender holds nothing back. */
+	if (e->bursts)
+		return e->amid_burst ? 0 : cwnd / 3;
+	if (!e->whole_before || e->sent_before < 2)
+		return 0;
+	/* A sender with two segments to send waits until the window allows both. */
+	return e->waiting == RW_WAITING_UNKNOWN ? h->use.limited : e->waiting == RW_WAITING_MORE;
+}
+
+/* Whether the flight filled the window. A window that fell below the flight does not limit a sender without data to send. */
+static int is_limit(const struct rw_event *e, uint64_t cwnd)
+{
+	if (e->in_flight_before >= cwnd)
+		return e->sent_before || e->waiting != RW_WAITING_NOTHING || e->whole_before;
+	/* At the end of its burst the sender had not yet looked at the ACKs that arrived amid the burst. */
+	return e->acked_amid_burst && e->in_flight_before + e->acked_amid_burst == cwnd;
+}
+
 /* Whether the sends since the ACK before show that the window was the limit. */
 static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
 {
@@ -416,21 +437,18 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	uint32_t flight = e->in_flight_before;
 	if (h->restart_segments && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
 		cwnd = check_later_flight(s, path, e);
-	int limited = flight >= cwnd;
+	int limited = is_limit(e, cwnd);
 	if (h->adrift) {
 		if (e->state < RW_SENDER_CWR)
 			follow_flight(s, path, flight);
 		return;
 	}
-	/* With segmentation offload a sender waits for a larger burst, so a window counts as full when two thirds are in use. */
-	if (!limited && e->sent_before && !e->starved && cwnd - flight <= e->room)
-		limited = cwnd - flight <= (e->bursts                                                 ? cwnd / 3
-					    : e->whole_before && e->sent_before > 1 && h->use.limited ? 1
-												      : 0);
+	if (!limited && e->sent_before && !rw_event_starved(e) && cwnd - flight <= e->room)
+		limited = cwnd - flight <= held_back(h, e, cwnd);
 	else if (flight > cwnd + 1 && e->steps & RW_STEP_RAISE && !h->prior_cwnd_q16)
 		see_larger(s, path, e);
-	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before && !e->starved &&
-	    e->room && !e->bursts && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
+	if (!limited && p->cwnd_q16 < p->ssthresh_q16 && e->steps & RW_STEP_RAISE && e->whole_before &&
+	    !rw_event_starved(e) && e->room && !e->bursts && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
 		limited = see_doubling(s, path, e);
 	if (e->sent_before || limited)
 		rw_window_used(&h->use, limited, e->packets_out_before, e->una, e->next_before);

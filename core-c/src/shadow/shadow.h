@@ -113,8 +113,8 @@ void rw_shadow_grow(struct rw_shadow *s, const struct rw_event *e, const struct 
    ended the flight. */
 static inline uint32_t rw_event_fills_window(const struct rw_event *e)
 {
-	return e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns && e->room && !e->starved &&
-	       !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
+	return e->state == RW_SENDER_OPEN && e->sent_before && e->srtt_ns && e->room && !rw_event_starved(e) &&
+	       !(e->bursts && e->amid_burst) && !(e->flags & (RW_ACK_APP_LIMITED | RW_ACK_RWND_LIMITED));
 }
 
 static inline struct rw_ack rw_shadow_ack_of(uint32_t path, const struct rw_event *e)
