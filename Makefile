@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate lab queues corpus bench bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate lab queues corpus bench bench-kernel bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -61,6 +61,10 @@ bench: ## measure speed and memory, also of other programs; OPTIONS="--write --c
 bench-storing: ## measure time and memory to store a capture in the service, and those of the command line; OPTIONS="--runs 1"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.storing $(OPTIONS)
+
+bench-kernel: ## what controllers cost in this machine's kernel, beside its reno and cubic, as root; OPTIONS="--seconds 10"
+	@deploy/setup.sh kernel
+	@$(PYTHON) -m bench.kernel $(OPTIONS)
 
 bench-load: ## measure how fast the API answers with and without 200 open event streams; OPTIONS="--rounds 1"
 	@deploy/setup.sh bench

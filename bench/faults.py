@@ -73,7 +73,7 @@ RECURRENCES = (
     Fault("coupled RTT begins with half a sample", _CSS, "/ 2 : ack->rtt_ns;", "/ 2 : ack->rtt_ns / 2;"),
     Fault("a closed subflow has the smallest RTT", _CSS, "		if (c->path[i].live && c->path[i].word[PATH_RTT_NS])\n			least", "		if (c->path[i].word[PATH_RTT_NS])\n			least"),
     Fault("a closed subflow's window counts", _CSS, "		if (i != path && c->path[i].live)\n			total", "		if (i != path)\n			total"),
-    Fault("the last close keeps alpha", _CSS, "		c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16; /* whoever comes next is the first */\n", ""),
+    Fault("the last close keeps alpha", _CSS, "		c->word[WORD_ALPHA_Q32] = (uint64_t)c->option[ALPHA0] << 16; /* the next subflow is a first one again */\n", ""),
     Fault("an undo does not couple again", _CSS, "		p->initial = 1;\n		c->word[WORD_INITIAL_SS] = 1;\n", ""),
     Fault("an undo couples again after the exit", _CSS, "			p->word[PATH_LEFT] = LEFT_BEFORE_EXIT;\n", "			(void)p;\n"),
     Fault("an undo leaves the others' exit out", _CSS, "	} else if (left == LEFT_BEFORE_EXIT) {\n		p->ssthresh_q16 = p->cwnd_q16;\n	}", "	}"),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import rewindow
-from bench import bottlenecks
+from bench import bottlenecks, controllers
 from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.replays.replay import Result
 
@@ -199,12 +199,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     senders = judged(chosen.corpus)
     short = [f"{j.run} {j.endpoint}" for j in senders if falls_short(j.told, j.trusted, j.score)]
+    folders = sorted(p.parent for p in chosen.corpus.glob("*/truth.csv.gz"))
+    ours = [c for folder in folders for c in controllers.compare(folder, truth_rows(folder / "truth.csv.gz"))]
+    short += [f"{c.run} {c.endpoint} ({c.algorithm} in the kernel)" for c in ours if c.falls_short]
     more: list[str] = []
     if chosen.networks:
         parts = {"networks": "\n".join(networks_table(senders))}
     else:
         found, more = bottlenecks.report(chosen.corpus)
         parts = {"windows": "\n".join(windows_table(senders)), "bottlenecks": found}
+    if ours:
+        parts["controllers"] = "\n".join(controllers.table(ours))
     print(*parts.values(), sep="\n\n")
     for name, text in parts.items() if chosen.write else ():
         write(name, text)

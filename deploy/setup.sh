@@ -6,6 +6,7 @@
 #   setup.sh fuzz    the build tools, and clang with its fuzzer
 #   setup.sh test    as run, and the linters and the programs that only tests need
 #   setup.sh lab     as build, and the programs for scenarios on real kernels, with the link emulator
+#   setup.sh kernel  as build, and what compiles controllers for eBPF and loads them
 #   setup.sh bench   as build, and the programs that `make bench` compares rewindow with
 #   setup.sh corpus  as build, and the programs that `make corpus` compares rewindow with
 #   setup.sh specs   as build, and Java with TLC, which checks the specifications
@@ -27,6 +28,8 @@ if [ "$what" = test ]; then
 	if command -v chromium >/dev/null || ! grep -qi ubuntu /etc/os-release; then packages="$packages chromium"; fi
 fi
 case $what in test | lab) packages="$packages iproute2 tcpdump wireshark-common" ;; esac
+# The version is pinned: the kernel refuses the type information of clang 14.
+case $what in test | lab | kernel) packages="$packages clang-19 libbpf-dev" ;; esac
 if [ "$what" = bench ]; then packages="$packages libpcap-dev tcptrace tshark libseccomp2 valgrind"; fi
 case $what in
 run | test | specs | pictures | tlc)

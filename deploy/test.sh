@@ -85,10 +85,10 @@ failed=$((failed + ${counted#* }))
 
 real_kernels=""
 if [ "$(id -u)" != 0 ]; then
-	echo "left out: tests/lab, runs on real kernels, as root only"
-	real_kernels="--ignore=tests/lab"
+	echo "left out: tests/lab and tests/kernel, runs on real kernels, as root only"
+	real_kernels="--ignore=tests/lab --ignore=tests/kernel"
 fi
-# shellcheck disable=SC2086 # one word or none
+# shellcheck disable=SC2086 # two words or none
 python -m pytest --ignore=tests/unit $real_kernels "$@" 2>&1 | tee build/pytest-services.log
 python -m pytest $longest "$@" 2>&1 | tee build/pytest-longest.log
 wait $unit

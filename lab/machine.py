@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import tracing
+from lab import controllers, tracing
 from lab.errors import LabFailed, LabUnavailable
 from lab.programs import run
 from rewindow.scenarios import Scenario
@@ -48,7 +48,10 @@ def check(scenario: Scenario | None = None) -> None:
     if scenario is not None:
         if any(t.protocol == "mptcp" for t in scenario.transfers) and not Path("/proc/sys/net/mptcp").is_dir():
             missing.append("MPTCP in the kernel (CONFIG_MPTCP)")
-        for name in sorted({t.congestion_control for t in scenario.transfers if t.congestion_control}):
+        if lacking := controllers.missing(scenario):
+            missing.append(lacking)
+        ours = {c.kernel_name for c in controllers.of_scenario(scenario)}
+        for name in sorted({t.congestion_control for t in scenario.transfers if t.congestion_control} - ours):
             if not has_congestion_control(name):
                 missing.append(f"the congestion control {name} in the kernel")
     if missing:
@@ -85,6 +88,7 @@ class Left:
     def __init__(self) -> None:
         self.folders: list[str] = []
         self.processes: list[tuple[int, str]] = []
+        self.controllers: list[str] = []
 
     def folder(self, path: Path) -> None:
         self.folders.append(str(path))
@@ -96,10 +100,15 @@ class Left:
             self.processes.append((pid, since))
             self.note()
 
+    def controller(self, kernel_name: str) -> None:
+        self.controllers.append(kernel_name)
+        self.note()
+
     def note(self) -> None:
         """Writes the note for the next start."""
         partial = self.FILE.with_suffix(".partial")
-        partial.write_text(json.dumps({"folders": self.folders, "processes": self.processes}))
+        left = {"folders": self.folders, "processes": self.processes, "controllers": self.controllers}
+        partial.write_text(json.dumps(left))
         partial.replace(self.FILE)
 
     @classmethod
@@ -109,6 +118,7 @@ class Left:
             stored = json.loads(cls.FILE.read_text())
             found.folders = [str(f) for f in stored["folders"]]
             found.processes = [(int(pid), str(since)) for pid, since in stored["processes"]]
+            found.controllers = [str(name) for name in stored["controllers"]]
         return found
 
 
@@ -158,6 +168,8 @@ def clean() -> None:
         if device["ifname"].startswith(DEVICE):
             run(["ip", "link", "delete", device["ifname"]])
     tracing.remove()
+    for name in left.controllers:
+        controllers.unload(name)
     for folder in left.folders:
         shutil.rmtree(folder, ignore_errors=True)
     Left.FILE.unlink(missing_ok=True)

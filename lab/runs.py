@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import machine, namespaces
+from lab import controllers, machine, namespaces
 from lab.capturing import Capturing
 from lab.emulation import Emulator, configuration, devices, lateness_bound_ns
 from lab.errors import RunInvalid
@@ -60,7 +60,10 @@ def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS)
             left.folder(partial)
             partial.mkdir()
             try:
-                result = _measure(described.scenario, seed, partial, left)
+                for chosen in controllers.of_scenario(described.scenario):
+                    left.controller(chosen.kernel_name)
+                with controllers.in_the_kernel(described.scenario):
+                    result = _measure(described.scenario, seed, partial, left)
                 result["invalid_attempts"] = invalid
                 _finish(described, partial, target, result)
                 return Run(name, seed, target, tuple(invalid), result)

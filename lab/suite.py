@@ -71,8 +71,27 @@ def _grid() -> Iterator[Network]:
         yield N(f"{kind}-v6-8m-25ms", (8,), (25,), shared=shared, ipv6=True)
 
 
+def _controllers() -> Iterator[Network]:
+    """The project's own, loaded into the kernel."""
+    for name in ("css", "tccc", "tccc_plus", "lia", "olia", "balia", "enmcc"):
+        kind, cc = f"kernel-{name.replace('_', '-')}", f"rw_{name}"
+        yield N(f"{kind}-disjoint", (5, 3), (20, 35), congestion_control=cc)
+        yield N(f"{kind}-shared", (6,), (25,), shared=True, congestion_control=cc, rival=cc)
+        yield N(f"{kind}-four-paths", (3,), (20,), paths=4, congestion_control=cc)
+        yield N(
+            f"{kind}-ecn",
+            (5,),
+            (30,),
+            limit_packets=100,
+            congestion_control=cc,
+            hosts="ecn = true",
+            link='discipline = { kind = "ecn_threshold", threshold = 20 }',
+        )
+
+
 NETWORKS: tuple[Network, ...] = (
     *_grid(),
+    *_controllers(),
     # One path.
     N("tcp-reno-5m", paths=1, protocol="tcp", rival=""),
     N("tcp-cubic-20m", (20,), (40,), paths=1, protocol="tcp", congestion_control="cubic", rival=""),

@@ -265,10 +265,35 @@ def _run_fluid(args: argparse.Namespace, suffix: str) -> int:
     return DONE if solution.equilibria else NEGATIVE
 
 
+def _judged_steps(args: argparse.Namespace) -> list[Verdict]:
+    """Of logs of steps, each of one algorithm."""
+    from rewindow import specs
+    from rewindow.conformance import checks, step_files
+    from rewindow.controllers.steps import Step
+
+    tlc = specs.jar(args.jar)
+    verdicts: list[Verdict] = []
+    for name in args.captures:
+        told = step_files.read(Path(name))
+        choice = next(told)
+        assert isinstance(choice, Choice)
+        with checks.Checker([choice], tlc, in_kernel=True) as checker:
+            for step in told:
+                assert isinstance(step, Step)
+                if args.connection in (None, step.connection):
+                    checker.add(step)
+            verdicts += checker.verdicts()
+    return verdicts
+
+
 def _judged(args: argparse.Namespace) -> list[Verdict]:
     from rewindow import specs
     from rewindow.conformance import checks, step_logs
 
+    if args.steps:
+        if args.algorithm:
+            raise _Usage("--algorithm: a log of steps is of the algorithm that it names")
+        return _judged_steps(args)
     choices = [Choice(name) for name in dict.fromkeys(args.algorithm or step_logs.SPECIFIED)]
     tlc = specs.jar(args.jar)
     with (
@@ -391,6 +416,7 @@ def _add_specs_commands(p: argparse.ArgumentParser) -> None:
         help="may be given several times; default: all that have a specification",
     )
     p.add_argument("--connection", type=_number, metavar="N", help="number in the output of `analyze`; default: all")
+    p.add_argument("--steps", action="store_true", help="logs of steps that `rewindow-kernel trace` wrote, no captures")
     p.add_argument(
         "--jar", metavar="FILE", help="TLC; default: REWINDOW_TLA_JAR, or the jar that deploy/setup.sh fetched"
     )

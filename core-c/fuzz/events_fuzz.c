@@ -231,6 +231,8 @@ static uint64_t fold_events(uint64_t sum, const struct rw_events *events)
 					 e->una_advanced,
 					 e->whole_before,
 					 e->waiting,
+					 e->amid_burst,
+					 e->acked_amid_burst,
 					 e->bursts,
 					 e->flags,
 					 e->steps,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * rewindow: replays captures of TCP and Multipath TCP and computes, at every ACK, the window that each congestion
  * controller would have chosen.
@@ -486,6 +487,11 @@ void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info);
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info);
 /* The names of the contract's callbacks (rw_control.h) that the controller has, in the contract's order; null after the last. */
 const char *rw_algorithm_callback(uint32_t index, uint32_t callback);
+/*
+ * The numbers that a controller's own options stand for, in the order of its description; the rest is 0. Options that are the
+ * replay's (gate, losses, detector) are unknown here.
+ */
+rw_status rw_algorithm_values(const rw_choice *choice, int64_t values[16], rw_error *error);
 
 /* Detectors of shared bottlenecks, described in the same form as controllers. */
 uint32_t rw_detector_count(void);
@@ -602,6 +608,7 @@ typedef struct rw_word_info {
 	uint8_t fraction_bits;
 	uint8_t is_signed;
 	uint8_t of_set; /* of a path, and only while that is in a set */
+	uint8_t place; /* among the words of the connection, or of each path, as rw_control.h has them */
 } rw_word_info;
 
 /* index counts from 0; the name is null after the last. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * The contract that one shared-bottleneck detector implements: which subflows of a connection share a queue.
  *

@@ -81,8 +81,8 @@ def _said(outcome: specs.Outcome) -> Iterator[tuple[str, int, list[Any]]]:
 class _Tlc:
     """Runs TLC on pieces. on_states is called now and then with the number of states that a run has found."""
 
-    def __init__(self, jar: Path, runs: Runs, watched: bool = False) -> None:
-        self.jar, self.runs, self.watched = jar, runs, watched
+    def __init__(self, jar: Path, runs: Runs, watched: bool = False, in_kernel: bool = False) -> None:
+        self.jar, self.runs, self.watched, self.in_kernel = jar, runs, watched, in_kernel
         self.stop = threading.Event()
 
     def run(
@@ -94,7 +94,8 @@ class _Tlc:
         explaining: bool = False,
         on_states: Callable[[int], None] = lambda distinct: None,
     ) -> specs.Outcome:
-        writer = coupled_slow_start.Writer(Arithmetic(rules), shift, max(p.used for p in pieces) or 1)
+        subflows = max(p.used for p in pieces) or 1
+        writer = coupled_slow_start.Writer(Arithmetic(rules), shift, subflows, self.in_kernel)
         return self.run_module(
             "CoupledSlowStartLog",
             lambda folder: coupled_slow_start.write(folder, self.runs.folder, writer, pieces, explaining),
@@ -226,6 +227,7 @@ class Checker:
 
     Memory is bounded by BATCH_STEPS steps and the input of two runs of TLC, however long the logs are.
     on_progress is called about once a second while TLC runs; an exception that it raises ends all runs.
+    in_kernel: a real kernel took the steps, which sets windows of its own after timeouts.
     Raises CheckFailed, specs.CheckerMissing.
     """
 
@@ -236,11 +238,12 @@ class Checker:
         *,
         runs: Runs | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        in_kernel: bool = False,
     ) -> None:
         self._names = [c.name for c in choices]
         self._rules = [rules(c) for c in choices]
         self._runs = runs or Runs()
-        self._tlc = _Tlc(tlc, self._runs, watched=on_progress is not None)
+        self._tlc = _Tlc(tlc, self._runs, watched=on_progress is not None, in_kernel=in_kernel)
         self._on_progress = on_progress
         self._logs: dict[tuple[int, int], Log | shared_bottleneck.DetectionLog] = {}
         self._held = 0

@@ -44,8 +44,8 @@ def _alpha(alpha_q32: int) -> int:
 class Writer:
     """Writes pieces with windows in Q16, or in units of 2^shift of that where they do not fit in 32 bits."""
 
-    def __init__(self, arithmetic: Arithmetic, shift: int, subflows: int) -> None:
-        self.arithmetic, self.shift, self.subflows = arithmetic, shift, subflows
+    def __init__(self, arithmetic: Arithmetic, shift: int, subflows: int, in_kernel: bool = False) -> None:
+        self.arithmetic, self.shift, self.subflows, self.in_kernel = arithmetic, shift, subflows, in_kernel
 
     def window(self, q16: int) -> int:
         return 0 if q16 == UNSET else _fit(q16 >> self.shift)
@@ -252,7 +252,7 @@ def write(folder: Path, source: Path, writer: Writer, pieces: Sequence[Piece], e
         for n, piece in enumerate(pieces, 1):
             out.write(writer.piece(f"P{n}", piece))
         out.write(f"Pieces == <<{','.join(f'P{n}' for n in range(1, len(pieces) + 1))}>>\n")
-        out.write(f"Explaining == {_bool(explaining)}\n====\n")
+        out.write(f"Explaining == {_bool(explaining)}\nInKernel == {_bool(writer.in_kernel)}\n====\n")
     (folder / "CoupledSlowStartLog.cfg").write_text(
         _CONFIG.format(
             segment=ONE >> shift,

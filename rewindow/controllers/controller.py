@@ -35,6 +35,8 @@ class Word:
     is_signed: bool
     of_set: bool
     """Whether it has a meaning only while its path is in a set."""
+    place: int
+    """Among the words of the connection, or of each path (rw_control.h)."""
 
 
 def _q16(segments: float) -> int:
@@ -160,7 +162,7 @@ class Controller:
                 return words
             name = ffi.string(info.name).decode()
             words[name] = Word(
-                len(words), bool(info.of_path), info.fraction_bits, bool(info.is_signed), bool(info.of_set)
+                len(words), bool(info.of_path), info.fraction_bits, bool(info.is_signed), bool(info.of_set), info.place
             )
 
     def _set(self, key: str, path: int, value: Any) -> None:

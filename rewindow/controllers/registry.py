@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rewindow.core import ffi, lib
+from rewindow.core import Choice, check, choices_for, ffi, lib
 
 
 @dataclass(frozen=True)
@@ -108,3 +108,14 @@ def algorithms() -> list[Algorithm]:
 def detectors() -> list[Algorithm]:
     """Every detector of shared bottlenecks, in the registry's order."""
     return _described(lib.rw_detector_count(), lib.rw_detector_describe, lib.rw_detector_option, lambda _: ())
+
+
+def option_numbers(choice: Choice) -> tuple[int, ...]:
+    """What the controller keeps of its options, with defaults: one integer for each of the 16 places of its table.
+
+    BadOption for a value that is out of range, and for the replay's own options (gate, losses, detector).
+    """
+    values, error = ffi.new("int64_t[16]"), ffi.new("rw_error *")
+    array, _keep = choices_for([choice])
+    check(lib.rw_algorithm_values(array, values, error), error)
+    return tuple(values)

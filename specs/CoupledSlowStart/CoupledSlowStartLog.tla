@@ -22,6 +22,7 @@ EXTENDS CoupledSlowStart, TraceCoupledSlowStart, Sequences, TLC
 (*   Pieces      a sequence of [first, start, steps, wide, next]           *)
 (*   Explaining  each piece is one step: print what the specification      *)
 (*               allows in its place                                       *)
+(*   InKernel    a real kernel took the steps, not a replay                *)
 
 VARIABLES
     piece,  \* which one
@@ -78,12 +79,19 @@ LogIdle(s) ==
 (* The actions that an entry of each kind may be. *)
 
 \* Not in the specification: a recovery begins or ends, which changes nothing in mode=paper; a second timeout before
-\* the first was recovered from, which makes the window one segment again; and a sender that began with more than IW, which
-\* shows when its first ACK comes (shadow.c, begin_larger).
+\* the first was recovered from, which makes the window one segment again; that a kernel has a window of what is in flight and
+\* one segment more after that (kernel/tracing.py tells it as a step of its own); and a sender that began with more than IW,
+\* which shows when its first ACK comes (shadow.c, begin_larger).
 Machinery(s) ==
     \/ UNCHANGED vars
     \/ /\ s \in Live
        /\ cwnd' = [cwnd EXCEPT ![s] = Segment]
+       /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
+    \/ /\ s \in Live
+       /\ InKernel /\ ~Explaining
+       /\ cwnd[s] = Segment
+       /\ cwnd'[s] > Segment /\ cwnd'[s] % Segment = 0
+       /\ cwnd' = [cwnd EXCEPT ![s] = cwnd'[s]]
        /\ UNCHANGED <<life, ssthresh, initial, rtt, before, conInitial, alpha>>
     \/ /\ s \in Live
        /\ ~Explaining

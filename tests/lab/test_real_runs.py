@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 import rewindow
+from bench import controllers
 from bench.validate import our_rows, score, truth_rows
+from kernel import loaded
 from lab import machine, tracing
 from lab.programs import run
 
@@ -156,6 +158,36 @@ def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_pa
 
     again = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
     assert again.stdout.splitlines()[0] == "small-3: is there already"
+
+
+def test_a_run_loads_our_controller_and_takes_it_away(tmp_path: Path) -> None:
+    """What was replayed is what runs: the kernel's window under the C file is the replay's."""
+    scenario, out = tmp_path / "small.toml", tmp_path / "out"
+    scenario.write_text(SCENARIO.replace('"reno"', '"rw_tccc"').replace('"cubic"', '"rw_css"'))
+    words = [*PROGRAM, "run", str(scenario), "--output", str(out), "--attempts", "10"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folder = out / "small-3"
+    transfers = json.loads((folder / "result.json").read_text())["transfers"]
+    assert [{f["congestion_control"] for f in t["subflows"]} for t in transfers] == [{"rw_tccc"}, {"rw_css"}]
+    assert [t["complete"] for t in transfers] == [True, True]
+    found = controllers.compare(folder, truth_rows(folder / "truth.csv.gz"))
+    compared = [c for c in found if c.endpoint.startswith("10.")]  # the other one is in another capture
+    assert [c.algorithm for c in compared] == ["tccc", "tccc"]
+    acks = sum(c.acks for c in compared)
+    assert acks > 20
+    assert sum(c.equal for c in compared) >= 0.9 * acks
+    assert sum(c.within_one for c in compared) >= 0.95 * acks
+    with machine.locked():
+        assert loaded.names_loaded() == []
+        assert left_on_the_machine() == []
+
+
+def test_a_controller_that_there_is_not_is_told(tmp_path: Path) -> None:
+    scenario = tmp_path / "small.toml"
+    scenario.write_text(SCENARIO.replace('"reno"', '"rw_nothing"'))
+    done = subprocess.run([*PROGRAM, "run", str(scenario), "--output", str(tmp_path)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.startswith("unknown algorithm 'rw_nothing'")) == (4, True)
 
 
 def under_way(scenario: Path, out: Path) -> tuple[subprocess.Popen[bytes], Path, list[int]]:

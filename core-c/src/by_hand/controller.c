@@ -455,7 +455,7 @@ void rw_controller_word_describe(const rw_controller *c, uint32_t index, rw_word
 	const struct rw_word_name *w = word_at(c, index);
 	memset(info, 0, sizeof *info);
 	if (w)
-		*info = (rw_word_info){w->name, w->of_path, w->fraction_bits, w->is_signed, w->of_set};
+		*info = (rw_word_info){w->name, w->of_path, w->fraction_bits, w->is_signed, w->of_set, w->index};
 }
 
 rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t path, uint64_t *value, rw_error *error)

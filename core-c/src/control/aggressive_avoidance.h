@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Aggressive Congestion Avoidance (TCCC paper, Algorithm 2, eq. 6 and 8), over all subflows or over one set of them.
  *
@@ -68,7 +69,8 @@ _Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 	     0,                                                                                                        \
 	     0}
 
-RW_INLINE uint64_t aca_step_q40(const struct rw_connection *c, const struct rw_path *p, uint32_t group)
+RW_CALL uint64_t aca_step_q40(const struct rw_connection *c RW_NEVER_NULL, const struct rw_path *p RW_NEVER_NULL,
+			      uint32_t group)
 {
 	if (!rw_counts(p))
 		return rw_reno_step_q40(p->cwnd_q16);
@@ -163,7 +165,7 @@ RW_INLINE void aca_timeout(struct rw_connection *c, uint32_t path)
 }
 
 /* Whether the 95 % intervals of all loss rates overlap, once every subflow has had a loss. */
-RW_INLINE int aca_same_intervals(const struct rw_connection *c, uint32_t group)
+RW_CALL int aca_same_intervals(const struct rw_connection *c RW_NEVER_NULL, uint32_t group)
 {
 	/* The 95 % intervals of the mean of a Poisson number that was 1 to 8, Q16. */
 	static const uint32_t lower_q16[LOSS_INTERVALS] = {1659, 15873, 40546, 71428, 106396, 144303, 184447, 226351};
@@ -188,7 +190,7 @@ RW_INLINE int aca_same_intervals(const struct rw_connection *c, uint32_t group)
 }
 
 /* max p <= ratio min p with p = 2/m^2, once every subflow has had a reduction. */
-RW_INLINE int aca_same_loss_rate(const struct rw_connection *c, uint32_t group)
+RW_CALL int aca_same_loss_rate(const struct rw_connection *c RW_NEVER_NULL, uint32_t group)
 {
 	uint64_t least = UINT64_MAX, most = 0;
 	if (c->option[P_EST] == P_EST_INTERVAL)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * BALIA: balanced linked adaptation (Peng et al. 2016, draft-walid-mptcp-congestion-control).
  *

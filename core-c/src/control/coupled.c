@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Two algorithms share the name Coupled; this is the one that the papers compare with (Kelly and Voice 2005, Han et al.
  * 2006). Wischik's is coupled_full.c.

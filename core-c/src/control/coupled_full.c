@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * The fully coupled algorithm (Wischik et al. 2011), which is called Coupled, too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Coupled slow start: CSS (2017) Algorithms 1-3 and TCCC Algorithm 1, as docs/paper-notes.md resolves them (C-1 to C-24).
  *
@@ -72,7 +73,7 @@ enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 	    RW_ESTIMATOR_PATH_WORDS
 
 /* C-6: the option's value, or the estimate of the path with the smallest RTT, or the largest estimate. */
-RW_INLINE uint64_t css_con_ssthresh_q16(const struct rw_connection *c)
+RW_CALL uint64_t css_con_ssthresh_q16(const struct rw_connection *c RW_NEVER_NULL)
 {
 	uint64_t least_ns = UINT64_MAX, nearest = 0, largest = 0;
 	if (c->word[WORD_CON_SSTHRESH_Q16] != 0)
@@ -129,7 +130,7 @@ RW_INLINE void css_delivered(struct rw_connection *c, const struct rw_ack *ack)
 		rw_estimator_delivered(&c->path[ack->path], c->option[SSTHRESH], ack);
 }
 
-RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)
+RW_CALL uint64_t css_rtt_min_ns(const struct rw_connection *c RW_NEVER_NULL)
 {
 	uint64_t least = UINT64_MAX;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
@@ -139,7 +140,7 @@ RW_INLINE uint64_t css_rtt_min_ns(const struct rw_connection *c)
 }
 
 /* sum w_k / rho_k, Q27: the connection's rate as a window at the smallest RTT. */
-RW_INLINE uint64_t css_rate_q27(const struct rw_connection *c, uint64_t rtt_min_ns)
+RW_CALL uint64_t css_rate_q27(const struct rw_connection *c RW_NEVER_NULL, uint64_t rtt_min_ns)
 {
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
@@ -194,7 +195,8 @@ RW_INLINE void css_exit(struct rw_connection *c)
 }
 
 /* alpha^(R_r/min R) - 1, Q32. */
-RW_INLINE uint64_t css_growth_q32(const struct rw_connection *c, const struct rw_path *p, uint64_t rtt_min_ns)
+RW_CALL uint64_t css_growth_q32(const struct rw_connection *c RW_NEVER_NULL, const struct rw_path *p RW_NEVER_NULL,
+				uint64_t rtt_min_ns)
 {
 	uint64_t alpha = c->word[WORD_ALPHA_Q32], one = (uint64_t)1 << 32;
 	uint64_t rtt = p->word[PATH_RTT_NS];
@@ -238,7 +240,7 @@ RW_INLINE int css_ack(struct rw_connection *c, const struct rw_ack *ack)
 }
 
 /* alpha^(log(con/after) / log(con/before)), Q32; before and after below con. */
-RW_INLINE uint64_t css_rescale_q32(uint64_t alpha_q32, uint64_t con_q16, uint64_t before_q16, uint64_t after_q16)
+RW_CALL uint64_t css_rescale_q32(uint64_t alpha_q32, uint64_t con_q16, uint64_t before_q16, uint64_t after_q16)
 {
 	uint64_t log_before = rw_log2_q32(rw_multiply_divide(con_q16, (uint64_t)1 << 32, before_q16));
 	uint64_t log_after = rw_log2_q32(rw_multiply_divide(con_q16, (uint64_t)1 << 32, after_q16));
@@ -254,7 +256,7 @@ RW_INLINE uint64_t css_weighted_q16(const struct rw_connection *c, const struct 
 	return rw_multiply_divide(w, RW_Q16_ONE, rw_rho_q16(p->word[PATH_RTT_NS], rtt_min_ns));
 }
 
-RW_INLINE uint64_t css_total_without_q16(const struct rw_connection *c, uint32_t path, uint64_t rtt_min_ns)
+RW_CALL uint64_t css_total_without_q16(const struct rw_connection *c RW_NEVER_NULL, uint32_t path, uint64_t rtt_min_ns)
 {
 	uint64_t total = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * CSS: Coupled Slow-Start (Wang et al., 2017), with LIA (RFC 6356) in congestion avoidance as in the paper.
  *

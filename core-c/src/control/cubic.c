@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * CUBIC. mode=paper is RFC 9438: cubic_rfc9438.h. mode=kernel, here, is the form that Linux runs: integer
  * windows, K in 1/1024 s, the smallest delay in the look-ahead, the Reno-friendly window by credit. HyStart
@@ -14,6 +15,7 @@
 #include "options.h"
 
 enum { HYSTART = COMMON_OPTIONS, HZ };
+enum { HZ_250, HZ_1000, HZ_100 };
 
 static const struct rw_option cubic_options[] = {
     {"mode", "kernel|paper", "kernel",
@@ -87,19 +89,22 @@ static int is_paper(const struct rw_connection *c) { return c->option[MODE] == R
 
 static uint64_t tick_ns(const struct rw_connection *c)
 {
-	static const uint32_t ticks[] = {4000000, 1000000, 10000000};
-	return ticks[(uint64_t)c->option[HZ] % 3];
+	return c->option[HZ] == HZ_1000 ? 1000000 : c->option[HZ] == HZ_100 ? 10000000 : 4000000;
+}
+
+/* The root, with the bit where the cube of that is not above a. */
+RW_CALL uint64_t cube_root_bit(uint64_t root, uint32_t bit, uint64_t a)
+{
+	uint64_t trial = root | (uint64_t)1 << (bit & 63);
+	return trial * trial * trial <= a ? trial : root;
 }
 
 /* floor(cube root), bit by bit. */
 static uint32_t cube_root(uint64_t a)
 {
 	uint64_t root = 0;
-	for (int bit = 20; bit >= 0; bit--) {
-		uint64_t trial = root | (uint64_t)1 << bit;
-		if (trial * trial * trial <= a)
-			root = trial;
-	}
+	for (int bit = 20; bit >= 0; bit--)
+		root = cube_root_bit(root, (uint32_t)bit, a);
 	return (uint32_t)root;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * CUBIC as RFC 9438 has it (sections 4.1 to 4.7), which mode=paper runs.
  *
@@ -38,18 +39,22 @@ enum {
 
 RW_INLINE uint64_t rfc9438_cwnd_q40(const struct rw_path *p) { return (p->cwnd_q16 << 24) + p->cwnd_rem_q40; }
 
+/* The root, with the bit where the cube of that is not above the number of two words. */
+RW_CALL uint64_t rfc9438_root_bit(uint64_t root, uint32_t bit, uint64_t high, uint64_t low)
+{
+	uint64_t trial = root | (uint64_t)1 << (bit & 63);
+	struct rw_u128 square = rw_multiply_wide(trial, trial), cube = rw_multiply_wide(square.low, trial);
+	cube.high += square.high * trial;
+	return cube.high < high || (cube.high == high && cube.low <= low) ? trial : root;
+}
+
 /* cbrt(d / 0.4) in Q32 seconds, rounded down, bit by bit; d in Q40 segments, at most 2^20 of them. */
 RW_INLINE uint64_t rfc9438_k_q32(uint64_t d_q40)
 {
 	/* K^3 in Q96 */
 	uint64_t d5 = rw_min64(d_q40, (uint64_t)1 << 60) * 5, high = d5 >> 9, low = d5 << 55, k = 0;
-	for (int bit = 39; bit >= 0; bit--) {
-		uint64_t trial = k | (uint64_t)1 << bit;
-		struct rw_u128 square = rw_multiply_wide(trial, trial), cube = rw_multiply_wide(square.low, trial);
-		cube.high += square.high * trial;
-		if (cube.high < high || (cube.high == high && cube.low <= low))
-			k = trial;
-	}
+	for (int bit = 39; bit >= 0; bit--)
+		k = rfc9438_root_bit(k, (uint32_t)bit, high, low);
 	return k;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * DWC: dynamic window coupling (Hassayoun et al. 2011, as far as the SB-CC paper, I-II, restates it).
  * A detector groups subflows that lost, or whose delay rose, in the same period.
@@ -19,16 +20,23 @@ static void dwc_begin(struct rw_connection *c, uint32_t path)
 	rw_begin_with_ssthresh(c, path, c->option[SSTHRESH] != 0, 0);
 }
 
+/* The windows of a group together; of one path alone where it is in none. */
+RW_CALL uint64_t dwc_window_q16(const struct rw_connection *c RW_NEVER_NULL, uint32_t path, uint32_t group)
+{
+	uint64_t total = 0;
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
+		if (c->path[i].live && (i == path || (group && rw_final_group(&c->path[i]) == group)))
+			total += rw_window_q16(&c->path[i]);
+	return total;
+}
+
 static void dwc_ack(struct rw_connection *c, const struct rw_ack *ack)
 {
 	struct rw_path *p = &c->path[ack->path];
-	uint64_t acked_q16 = rw_after_slow_start(p, ack), total = 0;
-	uint32_t group = rw_final_group(p);
+	uint64_t acked_q16 = rw_after_slow_start(p, ack);
 	if (acked_q16 == 0)
 		return;
-	for (uint32_t i = 0; i < rw_path_count(c); i++)
-		if (c->path[i].live && (&c->path[i] == p || (group && rw_final_group(&c->path[i]) == group)))
-			total += rw_window_q16(&c->path[i]);
+	uint64_t total = dwc_window_q16(c, ack->path, rw_final_group(p));
 	uint64_t step = rw_multiply_divide((uint64_t)1 << 40, RW_Q16_ONE, rw_max64(total, p->cwnd_q16));
 	rw_congestion_avoidance_q40(p, step, acked_q16);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * e-NMCC (e-NMCC paper IV, VIII, Algorithm 1): NMCC's increase, and a decrease for a loss that only one subflow met.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * e-NMCC+: NMCC's slow start (nmcc.h), then each subflow is NewReno (TCCC paper, V.B).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * EWTCP: equally weighted TCP (Honda et al. 2009, in the form of TCCC's Table II).
  *
@@ -33,7 +34,7 @@ static uint64_t weight_q32(const struct rw_connection *c)
 		n += c->path[i].live;
 	if (n < 2)
 		return (uint64_t)1 << 32;
-	return c->option[EWTCP_A] ? inverse_root_q32[n] : ((uint64_t)1 << 32) / (n * n);
+	return c->option[EWTCP_A] ? inverse_root_q32[rw_min64(n, RW_MAX_PATHS)] : ((uint64_t)1 << 32) / (n * n);
 }
 
 static void ewtcp_ack(struct rw_connection *c, const struct rw_ack *ack)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Integer arithmetic for controllers: bounded, without 128-bit types, so that it also compiles for BPF. */
 #ifndef RW_FIXED_POINT_H
 #define RW_FIXED_POINT_H
@@ -6,6 +7,14 @@
 #include "rw_ways.h"
 
 #define RW_INLINE static inline __attribute__((always_inline, unused))
+/*
+ * What the kernel's verifier should walk once, and not at each of its places: kernel/bpf makes it a function that is called. Its
+ * pointers are RW_NEVER_NULL, its indices bounded where they are used, and it returns an integer.
+ */
+#ifndef RW_CALL
+#define RW_CALL RW_INLINE
+#define RW_NEVER_NULL
+#endif
 
 RW_INLINE uint64_t rw_min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RW_INLINE uint64_t rw_max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -80,7 +89,7 @@ RW_INLINE uint64_t rw_multiply_divide_in_words(uint64_t a, uint64_t b, uint64_t 
 }
 
 /* floor(a * b / c) with the full product; saturates. c must not be 0. */
-RW_INLINE uint64_t rw_multiply_divide(uint64_t a, uint64_t b, uint64_t c)
+RW_CALL uint64_t rw_multiply_divide(uint64_t a, uint64_t b, uint64_t c)
 {
 #if defined(__SIZEOF_INT128__) && !defined(__bpf__)
 	unsigned __int128 p = (unsigned __int128)a * b;
@@ -249,14 +258,17 @@ RW_INLINE uint64_t rw_quad_q27(const struct rw_path *p, uint64_t rtt_min_ns)
 	return rw_over_rho(rw_rate_at_q27(p, rho_q16), rho_q16);
 }
 
-RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t group)
+/* Returns how many paths there are in the sums. */
+RW_CALL uint32_t rw_add_up(const struct rw_connection *c RW_NEVER_NULL, uint32_t group,
+			   struct rw_sums *sums RW_NEVER_NULL)
 {
 	struct rw_sums t = {0, 0, 0, 0, UINT64_MAX, 0};
 	/* The short way: most flows are plain TCP. */
 	if (RW_SHORT_WAY(rw_path_count(c) == 1) && rw_counts_in(&c->path[0], group)) {
 		uint64_t w = rw_window_q16(&c->path[0]);
 		struct rw_sums alone = {w << 11, w << 11, w << 11, w, c->path[0].srtt_ns, 1};
-		return alone;
+		*sums = alone;
+		return 1;
 	}
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
 		if (rw_counts_in(&c->path[i], group))
@@ -273,6 +285,14 @@ RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t gr
 		t.total_q16 += rw_window_q16(p);
 		t.paths++;
 	}
+	*sums = t;
+	return t.paths;
+}
+
+RW_INLINE struct rw_sums rw_sum_group(const struct rw_connection *c, uint32_t group)
+{
+	struct rw_sums t = {0, 0, 0, 0, 0, 0};
+	rw_add_up(c, group, &t);
 	return t;
 }
 
@@ -286,7 +306,7 @@ RW_INLINE uint64_t rw_coupled_step_q40(const struct rw_sums *t, const struct rw_
 }
 
 /* log2(x) for x >= 1 in Q32, by repeated squaring: each square yields one bit. */
-RW_INLINE uint64_t rw_log2_q32(uint64_t x_q32)
+RW_CALL uint64_t rw_log2_q32(uint64_t x_q32)
 {
 	int top = 63 - rw_leading_zeros(x_q32);
 	uint64_t result = (uint64_t)(top - 32) << 32;
@@ -304,7 +324,7 @@ RW_INLINE uint64_t rw_log2_q32(uint64_t x_q32)
 }
 
 /* 2^x - 1 in Q32 for x in Q32; saturates at 2^20 - 1. */
-RW_INLINE uint64_t rw_exp2_minus_one_q32(uint64_t x_q32)
+RW_CALL uint64_t rw_exp2_minus_one_q32(uint64_t x_q32)
 {
 	/* 2^(2^-i) in Q62 for i = 1..32 */
 	static const uint64_t root[32] = {

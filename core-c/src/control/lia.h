@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * LIA's linked increase (RFC 6356), which other controllers use for a part of theirs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * LISA: linked slow start (Barik et al. 2016, draft-barik-mptcp-lisa, whose texts were not at hand: the rule follows what
  * the CSS and TCCC papers say of it), then LIA.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The registry: a controller is listed once, here. */
 #include "rw_control.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * MPTCP-SBD (Ferlin et al. 2016): subflows that RFC 8382's detector finds behind one bottleneck are coupled by OLIA or
  * LIA, each group by itself; any other is NewReno.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * NewReno (RFC 5681, RFC 6582), and `uncoupled`: the same on each subflow, which is what Linux MPTCP runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* NMCC (e-NMCC paper III): nmcc.h's increase; loss, ECE, timeout: ssthresh = w / 2. */
 #include "nmcc.h"
 #include "options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * NMCC's increase, in slow start too (e-NMCC paper III).
  *

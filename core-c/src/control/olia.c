@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * OLIA: opportunistic linked increases (Khalili et al. 2013, draft-khalili-mptcp-congestion-control); olia.h has the rule.
  *
@@ -25,6 +26,21 @@ static uint64_t module_window(const struct rw_path *p, const struct rw_path *own
 	return (p == own ? p->cwnd_q16 : rw_window_q16(p)) >> 16;
 }
 
+/* 1 + sum floor(2^10 w_k R_r/R_k); the path has a round trip. */
+RW_CALL uint64_t module_sum(const struct rw_connection *c RW_NEVER_NULL, uint32_t path)
+{
+	const struct rw_path *own = &c->path[path % RW_MAX_PATHS];
+	uint64_t sum = 1;
+	for (uint32_t i = 0; i < rw_path_count(c); i++) {
+		const struct rw_path *k = &c->path[i];
+		if (rw_counts(k))
+			sum += rw_min64(
+			    rw_multiply_divide(module_window(k, own) << MODULE_SCALE, own->srtt_ns, k->srtt_ns),
+			    (uint64_t)1 << 60);
+	}
+	return sum;
+}
+
 /*
  * 2^10 (e S + d W) / (d w S), towards zero, with alpha = e/d, S = (1 + sum floor(2^10 w_k R_r/R_k))^2, W = (2^10 w)^2.
  * Where the squares would not fit, both roots lose the same number of bits.
@@ -32,23 +48,19 @@ static uint64_t module_window(const struct rw_path *p, const struct rw_path *own
 static int32_t module_step(const struct rw_connection *c, uint32_t path)
 {
 	const struct rw_path *p = &c->path[path];
-	uint64_t w = rw_max64(p->cwnd_q16 >> 16, 1), own = w << MODULE_SCALE, sum = 1;
+	uint64_t w = rw_max64(p->cwnd_q16 >> 16, 1), own = w << MODULE_SCALE;
 	if (!rw_counts(p))
 		return (int32_t)((1 << MODULE_SCALE) / w);
-	for (uint32_t i = 0; i < rw_path_count(c); i++) {
-		const struct rw_path *k = &c->path[i];
-		if (rw_counts(k))
-			sum += rw_min64(rw_multiply_divide(module_window(k, p) << MODULE_SCALE, p->srtt_ns, k->srtt_ns),
-					(uint64_t)1 << 60);
-	}
+	uint64_t sum = module_sum(c, path);
 	int bits = 64 - rw_leading_zeros(sum), excess = bits > MODULE_SUM_BITS ? bits - MODULE_SUM_BITS : 0;
 	sum >>= excess;
 	own >>= excess;
-	struct rw_olia_alpha alpha = rw_olia_alpha(c, path, RW_ALL_GROUPS, c->option[BEST], 1);
-	uint64_t s = sum * sum, linked = alpha.denominator * own * own, shift = alpha.sign ? s : 0;
-	int down = alpha.sign < 0 && linked < shift;
-	uint64_t size = alpha.sign >= 0 ? linked + shift : down ? shift - linked : linked - shift;
-	uint64_t step = rw_multiply_divide(size, 1 << MODULE_SCALE, alpha.denominator * s) / w;
+	int32_t inverse = rw_olia_inverse_alpha(c, path, RW_ALL_GROUPS, c->option[BEST], 1);
+	uint64_t s = sum * sum, d = inverse < 0 ? (uint64_t)-inverse : inverse ? (uint64_t)inverse : 1;
+	uint64_t linked = d * own * own, shift = inverse ? s : 0;
+	int down = inverse < 0 && linked < shift;
+	uint64_t size = inverse >= 0 ? linked + shift : down ? shift - linked : linked - shift;
+	uint64_t step = rw_multiply_divide(size, 1 << MODULE_SCALE, d * s) / w;
 	return down ? -(int32_t)step : (int32_t)step;
 }
 

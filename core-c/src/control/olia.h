@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * OLIA's increase (Khalili et al. 2013), over all subflows or over one set of them.
  *
@@ -32,12 +33,6 @@ enum { OLIA_BEST_KERNEL, OLIA_BEST_DRAFT };
 /* Limit of the count of bytes. */
 #define OLIA_BYTES_MAX ((uint64_t)1 << 62)
 
-/* alpha_r = sign / denominator; 0 / 1 when it is nothing. */
-struct rw_olia_alpha {
-	int sign;
-	uint32_t denominator;
-};
-
 RW_INLINE void rw_olia_delivered(struct rw_connection *c, const struct rw_ack *ack)
 {
 	uint64_t *since = &c->path[ack->path].word[OLIA_SINCE_LOSS];
@@ -60,7 +55,7 @@ RW_INLINE uint64_t rw_olia_length(const struct rw_path *p)
 }
 
 /* a's l/R^2 or l^2/R against b's: -1, 0, 1. Exact, but that l^2 keeps 32 bits of the longer l. */
-RW_INLINE int rw_olia_compare(const struct rw_path *a, const struct rw_path *b, int64_t rule)
+RW_CALL int rw_olia_compare(const struct rw_path *a RW_NEVER_NULL, const struct rw_path *b RW_NEVER_NULL, int64_t rule)
 {
 	uint64_t la = rw_olia_length(a), lb = rw_olia_length(b);
 	/* Units of 4 ns: 17 s fit 32 bits. */
@@ -82,43 +77,56 @@ RW_INLINE int rw_olia_compare(const struct rw_path *a, const struct rw_path *b, 
 	return x.low == y.low ? 0 : x.low > y.low ? 1 : -1;
 }
 
-/* whole: windows are compared in whole segments. */
-RW_INLINE struct rw_olia_alpha rw_olia_alpha(const struct rw_connection *c, uint32_t path, uint32_t group, int64_t rule,
-					     int whole)
+/* The first path of the best; RW_MAX_PATHS: none takes part. */
+RW_CALL uint32_t rw_olia_best(const struct rw_connection *c RW_NEVER_NULL, uint32_t group, int64_t rule)
 {
-	uint64_t mask = whole ? ~(RW_Q16_ONE - 1) : ~(uint64_t)0, most = 0;
-	uint32_t best = RW_MAX_PATHS, n = 0, largest = 0, collected = 0;
-	int in_largest = 0, in_collected = 0;
-	for (uint32_t i = 0; i < rw_path_count(c); i++) {
-		const struct rw_path *p = &c->path[i];
-		if (!rw_counts_in(p, group))
-			continue;
-		n++;
-		most = rw_max64(most, rw_window_q16(p) & mask);
-		if (best == RW_MAX_PATHS || rw_olia_compare(p, &c->path[best % RW_MAX_PATHS], rule) > 0)
+	uint32_t best = RW_MAX_PATHS;
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
+		if (rw_counts_in(&c->path[i], group) &&
+		    (best == RW_MAX_PATHS || rw_olia_compare(&c->path[i], &c->path[best % RW_MAX_PATHS], rule) > 0))
 			best = i;
-	}
+	return best;
+}
+
+/* Windows are compared with the bits of the mask. */
+RW_CALL uint64_t rw_olia_largest_q16(const struct rw_connection *c RW_NEVER_NULL, uint32_t group, uint64_t mask)
+{
+	uint64_t most = 0;
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
+		if (rw_counts_in(&c->path[i], group))
+			most = rw_max64(most, rw_window_q16(&c->path[i]) & mask);
+	return most;
+}
+
+enum { OLIA_IN_LARGEST = 1, OLIA_IN_COLLECTED = 2 }; /* M, B\M */
+
+RW_CALL uint32_t rw_olia_standing(const struct rw_path *p RW_NEVER_NULL, const struct rw_path *best RW_NEVER_NULL,
+				  int64_t rule, uint64_t most_q16, uint64_t mask)
+{
+	if ((rw_window_q16(p) & mask) == most_q16)
+		return OLIA_IN_LARGEST;
+	return rw_olia_compare(p, best, rule) == 0 ? OLIA_IN_COLLECTED : 0;
+}
+
+/* 1/alpha_r, which has its sign; 0 where alpha_r is 0. whole: windows are compared in whole segments. */
+RW_CALL int32_t rw_olia_inverse_alpha(const struct rw_connection *c RW_NEVER_NULL, uint32_t path, uint32_t group,
+				      int64_t rule, int whole)
+{
+	uint64_t mask = whole ? ~(RW_Q16_ONE - 1) : ~(uint64_t)0, most = rw_olia_largest_q16(c, group, mask);
+	const struct rw_path *best = &c->path[rw_olia_best(c, group, rule) % RW_MAX_PATHS];
+	uint32_t n = 0, largest = 0, collected = 0, own = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
-		const struct rw_path *p = &c->path[i];
-		if (!rw_counts_in(p, group))
+		if (!rw_counts_in(&c->path[i], group))
 			continue;
-		if ((rw_window_q16(p) & mask) == most) {
-			largest++;
-			in_largest |= i == path;
-		} else if (rw_olia_compare(p, &c->path[best % RW_MAX_PATHS], rule) == 0) {
-			collected++;
-			in_collected |= i == path;
-		}
+		uint32_t standing = rw_olia_standing(&c->path[i], best, rule, most, mask);
+		n++;
+		largest += standing & OLIA_IN_LARGEST;
+		collected += standing / OLIA_IN_COLLECTED;
+		own = i == path ? standing : own;
 	}
-	struct rw_olia_alpha alpha = {0, 1};
-	if (collected && in_collected) {
-		alpha.sign = 1;
-		alpha.denominator = n * collected;
-	} else if (collected && in_largest) {
-		alpha.sign = -1;
-		alpha.denominator = n * largest;
-	}
-	return alpha;
+	if (collected == 0 || own == 0)
+		return 0;
+	return own == OLIA_IN_COLLECTED ? (int32_t)(n * collected) : -(int32_t)(n * largest);
 }
 
 RW_INLINE void rw_olia_avoid(struct rw_connection *c, uint32_t path, uint32_t group, int64_t rule, uint64_t acked_q16)
@@ -131,19 +139,16 @@ RW_INLINE void rw_olia_avoid(struct rw_connection *c, uint32_t path, uint32_t gr
 		rw_congestion_avoidance_q40(p, reno, acked_q16);
 		return;
 	}
-	struct rw_olia_alpha alpha = rw_olia_alpha(c, path, group, rule, 0);
-	uint64_t linked = rw_coupled_step_q40(&t, p), shift = reno / alpha.denominator;
-	uint64_t alpha_q32 = ((uint64_t)1 << 32) / alpha.denominator;
-	if (alpha.sign >= 0) {
-		p->word[OLIA_ALPHA_Q32] = alpha.sign ? alpha_q32 : 0;
-		rw_congestion_avoidance_q40(p, alpha.sign ? linked + shift : linked, acked_q16);
-	} else if (linked >= shift) {
-		p->word[OLIA_ALPHA_Q32] = (uint64_t)0 - alpha_q32;
+	int32_t inverse = rw_olia_inverse_alpha(c, path, group, rule, 0);
+	uint64_t linked = rw_coupled_step_q40(&t, p), size = inverse < 0 ? (uint64_t)-inverse : (uint64_t)inverse;
+	uint64_t shift = inverse ? reno / size : 0, alpha_q32 = inverse ? ((uint64_t)1 << 32) / size : 0;
+	p->word[OLIA_ALPHA_Q32] = inverse < 0 ? (uint64_t)0 - alpha_q32 : alpha_q32;
+	if (inverse >= 0)
+		rw_congestion_avoidance_q40(p, linked + shift, acked_q16);
+	else if (linked >= shift)
 		rw_congestion_avoidance_q40(p, linked - shift, acked_q16);
-	} else {
-		p->word[OLIA_ALPHA_Q32] = (uint64_t)0 - alpha_q32;
+	else
 		rw_shrink_q40(p, rw_multiply_divide(shift - linked, acked_q16, RW_Q16_ONE));
-	}
 }
 
 #endif

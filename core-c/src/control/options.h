@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Options that several controllers have, in the places they have in all of them: `mode` first, then the floor. */
 #ifndef RW_OPTIONS_H
 #define RW_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * SB-CC: congestion control by shared bottlenecks (SB-CC paper III.A, Algorithm 2; docs/paper-notes.md, S). A detector places
  * subflows in sets; only those of a final set are coupled.

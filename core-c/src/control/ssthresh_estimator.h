@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Estimates of a slow-start threshold, one for each path in its first slow start.
  *
@@ -28,7 +29,7 @@ struct __attribute__((may_alias)) rw_hoe {
 	uint32_t acked_segments[HOE_POINTS];  /* since the first point */
 	uint32_t estimate_segments[HOE_ESTIMATES];
 	uint32_t rtt_min_us;
-	uint8_t points, estimates;
+	uint8_t points, estimates, next; /* how many there are; the place of the next estimate */
 };
 _Static_assert(sizeof(struct rw_hoe) <= (RW_PATH_WORDS - PATH_ESTIMATOR) * sizeof(uint64_t), "the state fits");
 
@@ -86,25 +87,31 @@ RW_INLINE void hoe_delivered(struct rw_path *p, const struct rw_ack *ack)
 	struct rw_hoe *h = (struct rw_hoe *)&p->word[PATH_ESTIMATOR];
 	if (h->rtt_min_us == 0)
 		return;
-	uint32_t so_far = h->points ? h->acked_segments[h->points - 1] + ack->acked_segments : 0;
 	uint64_t gap_most_ns = (uint64_t)h->rtt_min_us * 500;
-	if (h->points && (ack->time_ns < h->time_ns[h->points - 1] ||
-			  (uint64_t)(ack->time_ns - h->time_ns[h->points - 1]) > gap_most_ns))
-		h->points = 0; /* not closely spaced */
-	uint32_t i = h->points % HOE_POINTS;
-	h->time_ns[i] = ack->time_ns;
-	h->acked_segments[i] = h->points ? so_far : 0;
-	if (++h->points < HOE_POINTS)
+	uint32_t last = h->points - 1u, place = 0, so_far = 0;
+	/* Not closely spaced, or going back: this point is the first of the next three. */
+	if (last < HOE_POINTS - 1 && ack->time_ns >= h->time_ns[last] &&
+	    (uint64_t)(ack->time_ns - h->time_ns[last]) <= gap_most_ns) {
+		place = last + 1;
+		so_far = h->acked_segments[last] + ack->acked_segments;
+	}
+	h->time_ns[place] = ack->time_ns;
+	h->acked_segments[place] = so_far;
+	h->points = (uint8_t)(place + 1);
+	if (h->points < HOE_POINTS)
 		return;
 	h->points = 0;
 	uint32_t estimate = hoe_estimate(h);
 	if (estimate == 0)
 		return;
-	h->estimate_segments[h->estimates % HOE_ESTIMATES] = estimate;
-	h->estimates = (uint8_t)(h->estimates < 2 * HOE_ESTIMATES - 1 ? h->estimates + 1 : HOE_ESTIMATES);
+	place = h->next < HOE_ESTIMATES ? h->next : 0;
+	h->estimate_segments[place] = estimate;
+	h->next = (uint8_t)(place + 1);
+	if (h->estimates < HOE_ESTIMATES)
+		h->estimates++;
 	if (h->estimates == 1)
 		p->word[PATH_ESTIMATE_Q16] = (uint64_t)estimate << 16;
-	else if (h->estimates >= HOE_ESTIMATES)
+	else if (h->estimates == HOE_ESTIMATES)
 		p->word[PATH_ESTIMATE_Q16] = (uint64_t)median_of_five(h->estimate_segments) << 16;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * TCCC: coupled slow start with L = 1 (Algorithm 1, coupled_slow_start.h), then Aggressive Congestion Avoidance
  * (Algorithm 2, aggressive_avoidance.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * TCCC+: TCCC's coupled slow start, then NewReno on each subflow (TCCC paper, V.B, where detection has ended by then).
  * With a detector, the subflows of one final set avoid congestion aggressively among themselves; a subflow that the

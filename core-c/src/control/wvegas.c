@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * wVegas: weighted Vegas (Cao et al. 2012), in the form of the out-of-tree Linux module: integers.
  *

@@ -187,6 +187,24 @@ uint32_t rw_detector_find(const char *name)
 	return RW_DETECTORS_MAX;
 }
 
+/* A table's defaults, then what was chosen from it. */
+static rw_status read_options(const char *owner, const struct rw_option *table, const rw_choice *choice,
+			      int64_t *option, rw_error *error)
+{
+	memset(option, 0, RW_MAX_OPTIONS * sizeof *option);
+	rw_status status = read_defaults(owner, table, option, error);
+	for (uint32_t k = 0; k < choice->option_count && status == RW_OK; k++) {
+		const char *text = choice->options[k], *value = value_in(owner, text, error);
+		if (!value)
+			return RW_ERROR_BAD_VALUE;
+		size_t n = (size_t)(value - 1 - text);
+		int place = rw_option_find(table, text, n);
+		status = place < 0 ? rw_no_such_option(owner, table, text, n, error)
+				   : rw_option_read(owner, &table[place], value, &option[place], error);
+	}
+	return status;
+}
+
 rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t *option, rw_error *error)
 {
 	*which = rw_detector_find(choice->name);
@@ -196,20 +214,16 @@ rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t 
 			rw_error_add_name(error, i, rw_detector_list[i]->name);
 		return RW_ERROR_UNKNOWN_ALGORITHM;
 	}
-	const struct rw_detector *detector = rw_detector_list[*which];
-	memset(option, 0, RW_MAX_OPTIONS * sizeof *option);
-	rw_status status = read_defaults(detector->name, detector->options, option, error);
-	for (uint32_t k = 0; k < choice->option_count && status == RW_OK; k++) {
-		const char *text = choice->options[k], *value = value_in(detector->name, text, error);
-		if (!value)
-			return RW_ERROR_BAD_VALUE;
-		size_t n = (size_t)(value - 1 - text);
-		int place = rw_option_find(detector->options, text, n);
-		status = place < 0
-			     ? rw_no_such_option(detector->name, detector->options, text, n, error)
-			     : rw_option_read(detector->name, &detector->options[place], value, &option[place], error);
-	}
-	return status;
+	return read_options(rw_detector_list[*which]->name, rw_detector_list[*which]->options, choice, option, error);
+}
+
+rw_status rw_algorithm_values(const rw_choice *choice, int64_t values[16], rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	const struct rw_control *control = rw_control_find(choice->name);
+	if (!control)
+		return rw_unknown_control(choice->name, error);
+	return read_options(control->name, control->options, choice, values, error);
 }
 
 /* The contract's callbacks, in its order. */

@@ -1,0 +1,119 @@
+"""Our own controllers in a real kernel beside their replay: whole segments, at each ACK.
+
+A run of the lab names in `result.json` what each socket ran: rw_NAME is a controller of the registry, which the kernel
+ran with its defaults. Its replay has mode=kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rewindow
+from kernel import toolchain
+from rewindow import Choice
+
+RECOVERING = {"recovery", "loss", "cwr"}
+GOALS = {False: (0.99, 1.0), True: (0.95, 0.98)}
+"""Of a network with ECN: shares of the ACKs outside of recovery where the windows are equal, and within one segment."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One subflow."""
+
+    run: str
+    algorithm: str
+    endpoint: str
+    ecn: bool
+    acks: int
+    """Outside of recovery."""
+    equal: int
+    within_one: int
+
+    @property
+    def falls_short(self) -> bool:
+        equal, within_one = GOALS[self.ecn]
+        return self.equal < equal * self.acks or self.within_one < within_one * self.acks
+
+
+def senders(folder: Path) -> dict[tuple[str, int], str]:
+    """Address and port of each subflow that ran one of ours, with its name in the registry."""
+    try:
+        transfers: list[dict[str, Any]] = json.loads((folder / "result.json").read_text()).get("transfers", [])
+    except FileNotFoundError:
+        return {}
+    names = {c.kernel_name: c.name for c in toolchain.controllers()}
+    found = {}
+    for flow in (f for t in transfers for f in t["subflows"]):
+        address, _, port = flow["local"].rpartition(":")
+        if flow["congestion_control"] in names:
+            found[address.strip("[]"), int(port)] = names[flow["congestion_control"]]
+    return found
+
+
+def compare(folder: Path, truth: dict[tuple[str, int], list[tuple[int, float, int]]]) -> Iterator[Compared]:
+    """truth: by address and port, (una, cwnd, srtt) of each ACK that reached the sender, before it was processed."""
+    ours = senders(folder)
+    if not ours:
+        return
+    ecn = "ecn = true" in (folder / "scenario.toml").read_text()
+    names = sorted(set(ours.values()))
+    with rewindow.open(next(folder.glob("capture.pcap*"))) as capture:
+        result = capture.replay([Choice(name, {"mode": "kernel"}) for name in names])
+    ends = {(c.id, s.id): (s.src, s.sport) for c in result.connections for s in c.subflows}
+    columns = {name: result.acks[name].to_pylist() for name in ("connection", "subflow", "una")}
+    for (address, port), name in sorted(ours.items()):
+        rows = [
+            (una, cwnd, phase)
+            for c, s, una, cwnd, phase in zip(
+                columns["connection"], columns["subflow"], columns["una"],
+                result.acks[f"{name}.cwnd_before"].to_pylist(), result.acks[f"{name}.phase"].to_pylist(), strict=True,
+            )
+            if ends[c, s] == (address, port)
+        ]  # fmt: skip
+        acks = equal = within_one = 0
+        for (_, cwnd, phase), (_, kernel, _) in _paired(rows, truth.get((address, port), [])):
+            if phase not in RECOVERING:
+                error = abs(math.floor(cwnd + 1e-9) - kernel)
+                acks, equal, within_one = acks + 1, equal + (error == 0), within_one + (error <= 1)
+        yield Compared(folder.name, name, f"{address}:{port}", ecn, acks, equal, within_one)
+
+
+def _paired(ours: Sequence[Any], truth: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Rows of the same cumulative acknowledgment, in order."""
+    i = j = 0
+    while i < len(ours) and j < len(truth):
+        if ours[i][0] == truth[j][0]:
+            yield ours[i], truth[j]
+            i, j = i + 1, j + 1
+        elif (ours[i][0] - truth[j][0]) & 0xFFFFFFFF > 0x7FFFFFFF:
+            i += 1
+        else:
+            j += 1
+
+
+def table(found: Sequence[Compared]) -> list[str]:
+    """Markdown lines, one for each subflow, then one for each algorithm."""
+    lines = [
+        "| run | algorithm | subflow | ACKs outside recovery | equal | within one |",
+        "|---|---|---|---:|---:|---:|",
+    ]
+    for c in found:
+        acks = max(c.acks, 1)
+        lines.append(
+            f"| {c.run} | {c.algorithm} | {c.endpoint} | {c.acks} | {c.equal / acks:.2%} | {c.within_one / acks:.2%} |"
+        )
+    for name in dict.fromkeys(c.algorithm for c in found):
+        of = [c for c in found if c.algorithm == name]
+        acks = max(sum(c.acks for c in of), 1)
+        equal, within_one = sum(c.equal for c in of) / acks, sum(c.within_one for c in of) / acks
+        good = sum(not c.falls_short for c in of)
+        lines.append(
+            f"| **all** | {name} | {good} of {len(of)} reach the goal | {acks} | {equal:.2%} | {within_one:.2%} |"
+        )
+    return lines

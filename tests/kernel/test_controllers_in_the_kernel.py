@@ -1,0 +1,235 @@
+"""Controllers loaded into this machine's kernel, as root: its verifier is the judge.
+
+They fail where the kernel lacks what they need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rewindow
+from kernel import cli, libbpf, loaded, toolchain
+from kernel.errors import LoadFailed, NotLoaded
+from lab import machine
+from rewindow.conformance import step_files
+from rewindow.controllers.steps import Step
+
+NAMES = [c.name for c in toolchain.controllers()]
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+WAIT_S = 60
+MPTCP = 262
+BLOCK = bytes(1 << 16)
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    """Another test run on this machine loads nothing meanwhile, and this one leaves nothing."""
+    with machine.locked():
+        yield
+        for chosen in loaded.names_loaded():
+            loaded.unload(chosen)
+        assert not loaded.PINNED.exists()
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def connected(kernel_name: str, protocol: int = socket.IPPROTO_TCP) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A sender under the congestion control, and its receiver, over the loopback device."""
+    with contextlib.ExitStack() as stack:
+        listener, sender = (
+            stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)) for _ in range(2)
+        )
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, kernel_name.encode())
+        sender.connect(listener.getsockname())
+        yield sender, stack.enter_context(listener.accept()[0])
+
+
+def carry(sender: socket.socket, receiver: socket.socket, blocks: int) -> int:
+    """How many bytes arrive."""
+
+    def send() -> None:
+        for _ in range(blocks):
+            sender.sendall(BLOCK)
+        sender.shutdown(socket.SHUT_WR)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    arrived = 0
+    while data := receiver.recv(1 << 20):
+        arrived += len(data)
+    sending.join()
+    return arrived
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_verifier_accepts_it_and_it_carries_data(name: str) -> None:
+    chosen = toolchain.controller(name)
+    loaded.load(chosen, {})
+    assert chosen.kernel_name in AVAILABLE.read_text().split()
+    for protocol in (socket.IPPROTO_TCP, MPTCP):
+        with connected(chosen.kernel_name, protocol) as (sender, receiver):
+            used = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+            assert used == chosen.kernel_name
+            assert loaded.status(chosen).connections == 1
+            assert carry(sender, receiver, 64) == 64 * len(BLOCK)
+        wait_for(lambda: loaded.status(chosen).connections == 0)
+    counts = loaded.status(chosen).counts
+    assert (counts.joined, counts.left, counts.refused) == (2, 2, 0)
+    assert loaded.unload(chosen) == 0
+    assert chosen.kernel_name not in AVAILABLE.read_text().split()
+    with pytest.raises(NotLoaded):
+        loaded.status(chosen)
+
+
+def test_options_are_those_of_the_replay() -> None:
+    css = toolchain.controller("css")
+    for options in ({"gate": "own"}, {"L": "5000"}, {"alpha0": "x"}, {"mode": "paper"}):
+        with pytest.raises(rewindow.BadOption):
+            loaded.load(css, options)
+    assert not loaded.PINNED.exists()
+    loaded.load(css, {"L": "0.5", "ssthresh": "hystart++"})
+    found = loaded.status(css).options()
+    assert found == {
+        "mode": "kernel", "min_ssthresh": "2", "alpha0": "1.5", "L": "0.5", "L_scale": "off", "alpha_form": "exponent",
+        "join_weighted": "off", "con_ssthresh": "0", "ssthresh": "hystart++",
+    }  # fmt: skip
+
+
+def ssthresh(sender: socket.socket) -> int:
+    """Of a plain TCP socket, segments: tcpi_snd_ssthresh of linux/tcp.h."""
+    told = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 80)
+    return int.from_bytes(told[76:80], sys.byteorder)
+
+
+@pytest.mark.parametrize("segments", [100, 2000])
+def test_an_option_reaches_the_controller(segments: int) -> None:
+    """A subflow of coupled slow start begins with con_ssthresh, where that is more than 65535 bytes."""
+    css = toolchain.controller("css")
+    loaded.load(css, {"con_ssthresh": str(segments)})
+    with connected(css.kernel_name) as (sender, _):
+        assert ssthresh(sender) == segments
+
+
+def test_sockets_without_a_place_run_the_kernels_reno() -> None:
+    tccc = toolchain.controller("tccc")
+    loaded.load(tccc, {}, connections=1)
+    with connected(tccc.kernel_name), connected(tccc.kernel_name) as (sender, receiver):
+        assert carry(sender, receiver, 16) == 16 * len(BLOCK)
+        found = loaded.status(tccc)
+        assert (found.connections, found.counts.joined, found.counts.refused) == (1, 1, 1)
+    wait_for(lambda: loaded.status(tccc).connections == 0)
+    with connected(tccc.kernel_name) as (sender, receiver):
+        assert carry(sender, receiver, 16) == 16 * len(BLOCK)
+    assert loaded.status(tccc).counts.joined == 2  # the place was free again
+
+
+def test_a_socket_keeps_its_controller_after_the_unload() -> None:
+    lia = toolchain.controller("lia")
+    loaded.load(lia, {})
+    with connected(lia.kernel_name) as (sender, receiver):
+        assert loaded.unload(lia) == 1
+        assert carry(sender, receiver, 16) == 16 * len(BLOCK)
+    with pytest.raises(FileNotFoundError), connected(lia.kernel_name):
+        pass
+
+
+def test_one_of_a_name_at_a_time_and_an_interrupted_load_is_cleaned() -> None:
+    dwc = toolchain.controller("dwc")
+    with pytest.raises(NotLoaded):
+        loaded.unload(dwc)
+    loaded.load(dwc, {})
+    with pytest.raises(LoadFailed, match="loaded already"):
+        loaded.load(dwc, {})
+    loaded.unload(dwc)
+    os.makedirs(loaded.PINNED / dwc.kernel_name)
+    with pytest.raises(LoadFailed, match="interrupted"):
+        loaded.status(dwc)
+    assert loaded.unload(dwc) == 0
+
+
+def test_what_the_verifier_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller with an unbounded access."""
+    text = (toolchain.CONTROLLERS / "ewtcp.c").read_text()
+    broken = text.replace("inverse_root_q32[rw_min64(n, RW_MAX_PATHS)]", "inverse_root_q32[c->mss_bytes]")
+    assert broken != text
+    for path in toolchain.CONTROLLERS.glob("*.h"):
+        (tmp_path / path.name).symlink_to(path)
+    for path in toolchain.CONTROLLERS.glob("*.c"):
+        (tmp_path / path.name).write_text(broken if path.name == "ewtcp.c" else path.read_text())
+    monkeypatch.setattr(toolchain, "CONTROLLERS", tmp_path)
+    with pytest.raises(LoadFailed, match="the kernel refuses it"):
+        loaded.load(toolchain.controller("ewtcp"), {})
+    assert not loaded.PINNED.exists()
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["load", "tccc+", "--option", "aca_md=half"]) == 0
+    assert cli.main(["status"]) == 0
+    told = capsys.readouterr().out
+    assert "rw_tccc_plus is loaded" in told
+    assert "rw_tccc_plus: 0 connections" in told
+    assert "aca_md=half" in told
+    assert cli.main(["load", "tccc+"]) == 4
+    assert cli.main(["load", "tccc", "--option", "aca_md"]) == 2
+    assert cli.main(["load", "nothing"]) == 2
+    assert cli.main(["unload"]) == 0
+    assert cli.main(["unload", "tccc+"]) == 4
+    assert "rw_tccc_plus is not loaded" in capsys.readouterr().err
+
+
+def test_nobody_but_root_may_load() -> None:
+    program = "import os, sys; from kernel import cli; os.setuid(65534); sys.exit(cli.main(['status']))"
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=machine.CHECKOUT)
+    assert (done.returncode, done.stderr.strip()) == (4, "loading a controller into the kernel needs root")
+
+
+def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
+    """Steps of connections that begin meanwhile, from the join to the leave; nobody's after it."""
+    tccc, path = toolchain.controller("tccc"), tmp_path / "tccc.steps"
+    loaded.load(tccc, {"con_ssthresh": "1000"})
+    with connected(tccc.kernel_name) as (sender, receiver):
+        tracing = subprocess.Popen(
+            [sys.executable, "-m", "kernel.cli", "trace", "tccc", "--seconds", "600", "--output", str(path)],
+            cwd=machine.CHECKOUT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            switch = loaded.PINNED / tccc.kernel_name / "tracing"
+            with libbpf.Map.pinned(switch) as until:
+                wait_for(lambda: until.read(bytes(4), 8) != bytes(8))
+            with connected(tccc.kernel_name, MPTCP) as (second, its_receiver):
+                assert carry(second, its_receiver, 64) == 64 * len(BLOCK)
+            wait_for(lambda: loaded.status(tccc).connections == 1)
+            assert carry(sender, receiver, 16) == 16 * len(BLOCK)
+        finally:
+            tracing.send_signal(signal.SIGINT)
+            said, _ = tracing.communicate(timeout=WAIT_S)
+    choice, *steps = step_files.read(path)
+    assert isinstance(choice, rewindow.Choice)
+    assert (choice.name, choice.options["con_ssthresh"]) == ("tccc", "1000")
+    kinds = [s.kind for s in steps if isinstance(s, Step)]
+    assert (kinds[0], kinds[-1]) == ("join", "leave")
+    assert kinds.count("ack") > 5
+    assert "of 1 connections" in said
+    assert "0 steps of connections" not in said
