@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 seconds=${SECONDS_EACH:-60}
 jobs=${JOBS:-1}
-targets=${TARGET:-capture packet flow events bottleneck shadow replay network}
+targets=${TARGET:-capture packet flow events bottleneck shadow replay network simulator}
 build=build/Fuzz
 mkdir -p $build
 

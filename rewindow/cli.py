@@ -23,6 +23,7 @@ from rewindow.errors import (
     DependencyFailed,
     NetworkUnreadable,
     RewindowError,
+    ScenarioUnreadable,
     UnknownAlgorithm,
 )
 from rewindow.findings.fairness import METHODS
@@ -213,6 +214,41 @@ def _sets(args: argparse.Namespace) -> int:
         _output(args.output) as out,
     ):
         exports.write_sets(out, suffix, _progress(replay))
+    return DONE
+
+
+def _chosen(words: Sequence[str], options: dict[str, object], transfers: Sequence[str]) -> dict[str, Choice]:
+    """By a transfer's name: `NAME` is for all transfers, `TRANSFER=NAME` for one."""
+    chosen: dict[str, Choice] = {}
+    for word in words:
+        transfer, equals, name = word.rpartition("=")
+        if equals and transfer not in transfers:
+            raise _Usage(f"--algorithm {word}: the scenario has no transfer {transfer}, but {', '.join(transfers)}")
+        chosen |= dict.fromkeys([transfer] if equals else transfers, Choice(name, options))
+    return chosen
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    from rewindow import simulator
+    from rewindow.reports import simulations
+    from rewindow.scenarios import load
+
+    if args.option and not args.algorithm:
+        raise _Usage("--option: it is an option of --algorithm, which is missing")
+    if args.pcapng and args.runs > 1:
+        raise _Usage("--pcapng: a capture has one run, and --runs asks for several")
+    scenario = load(args.scenario)
+    chosen = _chosen(args.algorithm, _options(args.option), [t.name for t in scenario.transfers])
+    first = scenario.seed if args.seed is None else args.seed
+    with contextlib.ExitStack() as stack:
+        capture = None
+        if args.pcapng:
+            capture = stack.enter_context(open(stack.enter_context(_whole_file(args.pcapng)), "wb", 0)).fileno()
+        runs = [
+            simulator.simulate(scenario, first + i, chosen, capture=capture, beside_receivers=args.beside == "receiver")
+            for i in range(args.runs)
+        ]
+    print(json.dumps(simulations.document(runs)) if args.json else simulations.text(runs))
     return DONE
 
 
@@ -431,6 +467,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number from 0 to 2^63 - 1")
+    return int(text)
+
+
 def _add_jobs(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--jobs",
@@ -497,6 +539,23 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("--output", default="-", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
     p.set_defaults(run=_sets)
 
+    p = commands.add_parser("simulate", help="run a scenario with simulated senders: what would have come of it")
+    p.add_argument("scenario", metavar="SCENARIO.toml", help="the lab's format: docs/scenarios.md")
+    p.add_argument(
+        "--algorithm",
+        action="append",
+        default=[],
+        metavar="[TRANSFER=]NAME",
+        help="in place of the scenario's congestion control, for all transfers or for one; may be given several times",
+    )
+    p.add_argument("--option", action="append", default=[], metavar="K=V", help="option of the algorithms given")
+    p.add_argument("--seed", type=_seed, help="of the first run; default: the scenario's")
+    p.add_argument("--runs", type=_count, default=1, help="with consecutive seeds; default: 1")
+    p.add_argument("--pcapng", metavar="FILE", help="write the headers of all packets")
+    p.add_argument("--beside", choices=["sender", "receiver"], default="sender", help="where --pcapng captures")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_simulate)
+
     p = commands.add_parser("fluid", help="print equilibria of a network in the fluid model, and the papers' orders")
     p.add_argument("network", nargs="?", metavar="NETWORK.toml", help="links, users and routes; - is standard input")
     p.add_argument("--orders", action="store_true", help="print where the orders of TCCC's eq. 17 to 20 hold, instead")
@@ -529,7 +588,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (_Usage, UnknownAlgorithm, BadOption) as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return USAGE
-    except (CaptureUnreadable, NetworkUnreadable) as e:
+    except (CaptureUnreadable, NetworkUnreadable, ScenarioUnreadable) as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return UNREADABLE
     except BrokenPipeError:

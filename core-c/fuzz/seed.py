@@ -540,12 +540,18 @@ def whole_captures(folder: Path) -> None:
         (folder / f"plain-{path.name}").write_bytes(pcap(frames, nano=False, link=1))
 
 
+def simulator_seeds() -> Iterator[bytes]:
+    """Scenarios drawn from a hash: every byte of an input means something."""
+    for i in range(12):
+        yield b"".join(hashlib.sha256(bytes([i, k])).digest() for k in range(8))
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     whole_captures(folder / "captures")
     seeds = {"capture": capture_seeds, "packet": packet_seeds, "flow": flow_seeds, "events": events_seeds,
              "bottleneck": bottleneck_seeds, "shadow": shadow_seeds, "replay": replay_seeds,
-             "network": network_seeds}  # fmt: skip
+             "network": network_seeds, "simulator": simulator_seeds}  # fmt: skip
     for target, make in seeds.items():
         place = folder / target
         place.mkdir(parents=True, exist_ok=True)

@@ -731,6 +731,123 @@ rw_status rw_scheduling_pick(const rw_scheduling *scheduling, const rw_sending_v
 rw_status rw_scheduling_forward(const rw_scheduling *scheduling, const rw_sending_view *view, uint32_t subflow,
 				rw_forward_row *each, uint64_t *skipped, rw_error *error);
 
+/*
+ * Simulation: TCP and MPTCP senders as Linux has them, driven by the controllers, over a network of links in virtual time.
+ * Links, changes, traffic and transfers are added before it runs. Times are nanoseconds from its begin; shares are times 2^32.
+ */
+typedef struct rw_simulation rw_simulation;
+
+typedef enum rw_discipline_kind {
+	RW_DROPS_TAIL,
+	RW_MARKS_FROM_THRESHOLD,
+	RW_DROPS_BY_RED,
+	RW_DROPS_BY_CODEL
+} rw_discipline_kind;
+
+/* One direction of a link. 0: no limit, no delay, no loss. */
+typedef struct rw_link_values {
+	uint64_t rate_bps, delay_ns, jitter_ns;
+	uint64_t limit_packets, limit_bytes;
+	uint32_t discipline; /* rw_discipline_kind */
+	uint32_t threshold_packets;
+	uint32_t red_min_packets, red_max_packets, red_weight_shift, red_gentle;
+	uint64_t red_probability_q32;
+	int64_t codel_target_ns, codel_interval_ns;
+	uint32_t ecn; /* RED and CoDel mark what can be marked */
+	uint64_t loss_q32;
+	uint64_t good_to_bad_q32, bad_to_good_q32, loss_good_q32,
+	    loss_bad_q32; /* Gilbert-Elliott, in place of loss_q32 */
+	uint64_t reorder_q32, reorder_ns;
+} rw_link_values;
+
+/* Of a link, from a time on; only the values with their bit in `has` change. */
+typedef enum rw_link_has { RW_HAS_RATE = 1, RW_HAS_DELAY = 2, RW_HAS_LOSS = 4, RW_HAS_DOWN = 8 } rw_link_has;
+typedef struct rw_link_change_values {
+	int64_t at_ns;
+	uint32_t has, down;
+	uint64_t rate_bps, delay_ns, loss_q32;
+} rw_link_change_values;
+
+/* Packets of a constant or (on_ns, off_ns: means) an on-off source. */
+typedef struct rw_traffic_values {
+	uint64_t rate_bps;
+	uint32_t packet_bytes;
+	int64_t from_ns, to_ns;
+	uint64_t on_ns, off_ns;
+} rw_traffic_values;
+
+/* A connection whose opener sends data. */
+typedef struct rw_transfer_settings {
+	uint64_t bytes; /* 0: until stop_ns */
+	int64_t start_ns, stop_ns;
+	uint64_t write_bytes, pause_ns;
+	uint64_t send_buffer_bytes, receive_buffer_bytes; /* what the tuning of the buffers may reach */
+	uint32_t sack, timestamps, ecn;
+	uint32_t multipath; /* MPTCP, with one path or more; else TCP, with one */
+} rw_transfer_settings;
+
+/* Interfaces between which a path lies, the sender's first. */
+typedef struct rw_path_ends {
+	uint32_t mtu_bytes;
+	uint32_t family; /* 4 or 6: so many bytes of an address count, 4 or 16 */
+	uint8_t from[16], to[16];
+	uint16_t from_port, to_port;
+} rw_path_ends;
+
+typedef struct rw_transfer_row {
+	uint64_t bytes; /* acknowledged */
+	uint32_t complete;
+	int64_t first_data_ns, last_acked_ns; /* -1: none */
+} rw_transfer_row;
+
+typedef struct rw_simulated_row {
+	uint64_t bytes, segments, retransmitted, timeouts, fast_retransmits, spurious;
+	uint64_t cwnd_q16, ssthresh_q16, srtt_ns;
+	int64_t established_ns; /* -1: never */
+} rw_simulated_row;
+
+typedef struct rw_link_counts_row {
+	uint64_t forwarded, bytes, dropped_full, dropped_early, dropped_loss, dropped_down, marked, reordered;
+	uint64_t queue_packets_max, queue_bytes_max;
+} rw_link_counts_row;
+
+/* After an ACK. */
+typedef struct rw_simulation_row {
+	int64_t time_ns;
+	uint64_t cwnd_q16, ssthresh_q16, srtt_ns;
+	uint32_t subflow, in_flight, una, next;
+} rw_simulation_row;
+
+/* tick_ns: of the senders' kernels, 1 to 10 ms. rows: 1: the window after each ACK is kept. */
+rw_status rw_simulation_open(rw_simulation **simulation, uint64_t seed, uint64_t tick_ns, uint32_t rows,
+			     rw_error *error);
+void rw_simulation_close(rw_simulation *simulation);
+rw_status rw_simulation_add_link(rw_simulation *simulation, const rw_link_values *values, uint32_t *link,
+				 rw_error *error);
+/* Changes of a link are added in order of time. */
+rw_status rw_simulation_add_change(rw_simulation *simulation, uint32_t link, const rw_link_change_values *change,
+				   rw_error *error);
+rw_status rw_simulation_add_traffic(rw_simulation *simulation, uint32_t link, const rw_traffic_values *values,
+				    rw_error *error);
+rw_status rw_simulation_add_transfer(rw_simulation *simulation, const rw_transfer_settings *settings,
+				     const rw_choice *controller, uint32_t *transfer, rw_error *error);
+/* A path of the transfer that was added last, there and back. */
+rw_status rw_simulation_add_path(rw_simulation *simulation, const uint32_t *links, uint32_t count, const uint32_t *back,
+				 uint32_t back_count, const rw_path_ends *ends, rw_error *error);
+/* Before it runs: headers of all packets beside the senders of data, or beside their receivers, go to a file as pcapng. */
+rw_status rw_simulation_capture(rw_simulation *simulation, int fd, uint32_t receivers, rw_error *error);
+/* Writes the capture's last packets. Fails where any of it could not be written. */
+rw_status rw_simulation_finish_capture(rw_simulation *simulation, rw_error *error);
+/* Until every transfer is complete, or until_ns. May be called again with a later time. */
+rw_status rw_simulation_run(rw_simulation *simulation, int64_t until_ns, rw_error *error);
+int64_t rw_simulation_now_ns(const rw_simulation *simulation);
+void rw_simulation_transfer(const rw_simulation *simulation, uint32_t transfer, rw_transfer_row *row);
+/* Subflows in the order of their paths. */
+void rw_simulation_subflow(const rw_simulation *simulation, uint32_t subflow, rw_simulated_row *row);
+void rw_simulation_link(const rw_simulation *simulation, uint32_t link, rw_link_counts_row *row);
+/* Valid until the simulation runs on or is closed. */
+const rw_simulation_row *rw_simulation_rows(const rw_simulation *simulation, uint64_t *count);
+
 #pragma GCC visibility pop
 
 #endif

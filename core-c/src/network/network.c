@@ -1,11 +1,13 @@
 #include "network.h"
 
+#include "agenda.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define NO_ROUTE UINT16_MAX /* of cross traffic */
 
-enum { ENTITIES_MAX = RW_NETWORK_LINKS_MAX + RW_NETWORK_SOURCES_MAX, FIRST_SOURCE = RW_NETWORK_LINKS_MAX, ARITY = 4 };
+enum { ENTITIES_MAX = RW_NETWORK_LINKS_MAX + RW_NETWORK_SOURCES_MAX, FIRST_SOURCE = RW_NETWORK_LINKS_MAX };
 
 struct route {
 	uint32_t count, link[RW_ROUTE_LINKS_MAX];
@@ -26,14 +28,16 @@ struct rw_network {
 	struct route *route;
 	struct source *source;
 	uint32_t links, routes, sources;
-	/* A heap of all entities by the time of the next event, then by number. */
-	uint32_t entities, heap[ENTITIES_MAX], place[ENTITIES_MAX];
-	int64_t due_ns[ENTITIES_MAX];
+	struct rw_agenda agenda;
 };
 
 struct rw_network *rw_network_open(uint64_t seed)
 {
 	struct rw_network *n = calloc(1, sizeof *n);
+	if (n && rw_agenda_open(&n->agenda, ENTITIES_MAX)) {
+		rw_network_close(n);
+		return NULL;
+	}
 	if (n)
 		n->seed = seed;
 	return n;
@@ -48,49 +52,11 @@ void rw_network_close(struct rw_network *n)
 	free(n->link);
 	free(n->route);
 	free(n->source);
+	rw_agenda_close(&n->agenda);
 	free(n);
 }
 
-static int is_before(const struct rw_network *n, uint32_t a, uint32_t b)
-{
-	return n->due_ns[a] != n->due_ns[b] ? n->due_ns[a] < n->due_ns[b] : a < b;
-}
-
-static void put_at(struct rw_network *n, uint32_t place, uint32_t entity)
-{
-	n->heap[place] = entity;
-	n->place[entity] = place;
-}
-
-/* Moves the entity to the place of its new time. */
-static void set_due(struct rw_network *n, uint32_t entity, int64_t due_ns)
-{
-	uint32_t at = n->place[entity];
-	n->due_ns[entity] = due_ns;
-	for (uint32_t parent; at && is_before(n, entity, n->heap[parent = (at - 1) / ARITY]); at = parent)
-		put_at(n, at, n->heap[parent]);
-	for (;;) {
-		uint32_t first = ARITY * at + 1, least = entity, least_at = at;
-		for (uint32_t child = first; child < n->entities && child < first + ARITY; child++)
-			if (is_before(n, n->heap[child], least)) {
-				least = n->heap[child];
-				least_at = child;
-			}
-		if (least == entity)
-			break;
-		put_at(n, at, least);
-		at = least_at;
-	}
-	put_at(n, at, entity);
-}
-
-static void add_entity(struct rw_network *n, uint32_t entity, int64_t due_ns)
-{
-	put_at(n, n->entities++, entity);
-	set_due(n, entity, due_ns);
-}
-
-/* Makes room for one more element in an array, which doubles at powers of two. Null: out of memory. */
+/* One more place in an array that grows as its length passes powers of two. Null: out of memory. */
 static void *one_more(void *array, uint32_t length, size_t bytes)
 {
 	if (length & (length - 1))
@@ -105,7 +71,7 @@ int rw_network_add_link(struct rw_network *n, const struct rw_link_settings *set
 		return -1;
 	n->link = grown;
 	rw_link_open(&n->link[n->links], settings, n->seed, n->links);
-	add_entity(n, n->links, RW_NEVER);
+	rw_agenda_add(&n->agenda, n->links, RW_NEVER);
 	return (int)n->links++;
 }
 
@@ -131,7 +97,7 @@ int rw_network_add_change(struct rw_network *n, uint32_t link, const struct rw_l
 	if (!l || (l->changes && l->change[l->changes - 1].at_ns > change->at_ns) ||
 	    rw_link_add_change(&n->link[link], change))
 		return -1;
-	set_due(n, link, rw_link_next_ns(&n->link[link]));
+	rw_agenda_set(&n->agenda, link, rw_link_next_ns(&n->link[link]));
 	return 0;
 }
 
@@ -169,14 +135,14 @@ int rw_network_add_source(struct rw_network *n, uint32_t link, const struct rw_s
 	s->random.entity = FIRST_SOURCE + n->sources;
 	s->on_until_ns = rw_later(settings->from_ns, period_ns(s, settings->on_ns));
 	plan_packet(s, settings->from_ns, 0);
-	add_entity(n, FIRST_SOURCE + n->sources, s->next_ns);
+	rw_agenda_add(&n->agenda, FIRST_SOURCE + n->sources, s->next_ns);
 	return (int)n->sources++;
 }
 
 static enum rw_link_outcome put(struct rw_network *n, uint32_t link, const struct rw_parcel *parcel, int64_t now_ns)
 {
 	enum rw_link_outcome outcome = rw_link_put(&n->link[link], parcel, now_ns);
-	set_due(n, link, rw_link_next_ns(&n->link[link]));
+	rw_agenda_set(&n->agenda, link, rw_link_next_ns(&n->link[link]));
 	return outcome;
 }
 
@@ -194,7 +160,10 @@ enum rw_network_outcome rw_network_send(struct rw_network *n, int64_t now_ns, ui
 	}
 }
 
-int64_t rw_network_next_ns(const struct rw_network *n) { return n->entities ? n->due_ns[n->heap[0]] : RW_NEVER; }
+int64_t rw_network_next_ns(const struct rw_network *n)
+{
+	return n->agenda.entities ? n->agenda.due_ns[rw_agenda_first(&n->agenda)] : RW_NEVER;
+}
 
 /* Drops of cross traffic are not reported. */
 static enum rw_link_outcome send_traffic(struct rw_network *n, uint32_t source)
@@ -205,7 +174,7 @@ static enum rw_link_outcome send_traffic(struct rw_network *n, uint32_t source)
 	    rw_max64(rw_multiply_divide(8 * (uint64_t)parcel.bytes, 1000000000, s->settings.rate_bps), 1);
 	int64_t now = s->next_ns;
 	plan_packet(s, now, packet_ns);
-	set_due(n, FIRST_SOURCE + source, s->next_ns);
+	rw_agenda_set(&n->agenda, FIRST_SOURCE + source, s->next_ns);
 	return put(n, s->link, &parcel, now) == RW_LINK_FAILED ? RW_LINK_FAILED : RW_LINK_NOTHING;
 }
 
@@ -224,7 +193,7 @@ static enum rw_link_outcome go_on(struct rw_network *n, struct rw_parcel *parcel
 static enum rw_link_outcome step_link(struct rw_network *n, uint32_t link, struct rw_parcel *parcel, int64_t now_ns)
 {
 	enum rw_link_outcome outcome = rw_link_step(&n->link[link], parcel);
-	set_due(n, link, rw_link_next_ns(&n->link[link]));
+	rw_agenda_set(&n->agenda, link, rw_link_next_ns(&n->link[link]));
 	if (outcome == RW_LINK_LEAVES)
 		return go_on(n, parcel, now_ns);
 	return outcome == RW_LINK_DROPPED && parcel->route == NO_ROUTE ? RW_LINK_NOTHING : outcome;
@@ -234,7 +203,7 @@ enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_n
 {
 	for (int64_t now; (now = rw_network_next_ns(n)) <= until_ns && now != RW_NEVER;) {
 		struct rw_parcel parcel;
-		uint32_t entity = n->heap[0];
+		uint32_t entity = rw_agenda_first(&n->agenda);
 		enum rw_link_outcome outcome = entity >= FIRST_SOURCE ? send_traffic(n, entity - FIRST_SOURCE)
 								      : step_link(n, entity, &parcel, now);
 		if (outcome == RW_LINK_FAILED)

@@ -484,6 +484,7 @@ static int process_loss(struct rw_sender *s, struct ack_work *w)
 				s->f_rto = 0;
 		} else if (w->answer->advanced && !recovered) {
 			s->high = s->next;
+			w->answer->asks_for_new = 1;
 			return 0;
 		}
 	}

@@ -197,6 +197,34 @@ void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns)
 	lose_all_resent(s, wait_ns, now_ns);
 }
 
+uint64_t rw_sender_reordering_wait_ns(const struct rw_sender *s, int64_t now_ns)
+{
+	const struct rw_rack *rack = &s->rack;
+	const struct rw_scoreboard *b = &s->board;
+	uint64_t wait_ns = rack->rtt_ns + reordering_window_ns(s);
+	int64_t longest_us = 0, left;
+	uint32_t from = rw_seq_diff(rack->originals, s->una) < 0 ? s->una : rack->originals;
+	for (struct rw_cursor c = rw_scoreboard_find(b, from); c.at; c = rw_cursor_next(b, c)) {
+		if (c.at->bits & RW_SEGMENT_EVER || !may_be_lost(c.at))
+			continue;
+		if (!sent_before_delivered(rack, c.at))
+			break;
+		if ((left = left_us(c.at->sent_ns, wait_ns, now_ns)) > longest_us)
+			longest_us = left;
+	}
+	for (uint32_t i = 0; i < rack->resent.count; i++) {
+		const struct rw_resent *resent = resent_at(&rack->resent, i);
+		struct rw_cursor c = rw_scoreboard_find(b, resent->start);
+		if (resent->sent_ns > rack->sent_ns)
+			break;
+		if (c.at && c.at->sent_ns == resent->sent_ns && may_be_lost(c.at) &&
+		    sent_before_delivered(rack, c.at) &&
+		    (left = left_us(resent->sent_ns, wait_ns, now_ns)) > longest_us)
+			longest_us = left;
+	}
+	return (uint64_t)longest_us * 1000;
+}
+
 void rw_sender_detect_losses(struct rw_sender *s, int64_t now_ns)
 {
 	s->rack.advanced = 1;

@@ -175,6 +175,14 @@ enum rw_scoreboard_status rw_sender_probe(struct rw_sender *s, const struct rw_t
 	return rw_rack_resent(s, sent);
 }
 
+void rw_sender_probed_with_new(struct rw_sender *s)
+{
+	s->probe.outstanding = 1;
+	s->probe.retransmitted = 0;
+	s->probe.high = s->next;
+	s->timer_ns = s->last_send_ns;
+}
+
 /* Begins a reduction that may prove unnecessary. */
 static void allow_undo(struct rw_sender *s)
 {

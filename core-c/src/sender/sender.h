@@ -151,6 +151,8 @@ struct rw_sender_answer {
 	uint8_t duplicate; /* RFC 5681 */
 	uint8_t rtt_by_echo;
 	uint8_t no_memory; /* out of memory: the sender cannot continue */
+	uint8_t
+	    asks_for_new; /* F-RTO: new data is to be sent if there is some, and not what may be lost (RFC 5682 2.1, 2b) */
 	uint32_t delivered; /* segments: newly acknowledged, SACKed or reported by a DSACK */
 	uint32_t newly_lost; /* segments */
 	/* segments that are SACKed and not acknowledged; without SACK, before this ACK is counted */
@@ -191,6 +193,8 @@ enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_tr
 enum rw_scoreboard_status rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments);
 /* The newest segments [start, end) leave again as a tail loss probe, which only asks for an answer. */
 enum rw_scoreboard_status rw_sender_probe(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments);
+/* The data that was sent last is a tail loss probe: there was new data to send (RFC 8985 7.3). */
+void rw_sender_probed_with_new(struct rw_sender *s);
 void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack, struct rw_sender_answer *answer);
 /* Returns whether a loss episode begins, so that windows are reduced. */
 int rw_sender_time_out(struct rw_sender *s, int64_t now_ns);
@@ -213,6 +217,11 @@ static inline uint64_t rw_sender_rto_ns(const struct rw_sender *s)
 
 /* RFC 8985 7.2: when a tail loss probe leaves after the last ACK or new data. */
 uint64_t rw_sender_probe_timeout_ns(const struct rw_sender *s);
+/*
+ * RFC 8985 6.3: segments were sent before one that was delivered, and are not lost yet. So long until all of them are, by
+ * rw_sender_detect_losses; 0: there are none.
+ */
+uint64_t rw_sender_reordering_wait_ns(const struct rw_sender *s, int64_t now_ns);
 
 static inline int rw_sender_reducing(const struct rw_sender *s)
 {

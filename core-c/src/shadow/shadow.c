@@ -650,21 +650,20 @@ static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, co
 	row->ssthresh_q16 = p->ssthresh_q16;
 }
 
-void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
-		   struct rw_shadow_row *row)
+void rw_shadow_used(struct rw_shadow *s, uint32_t path, const struct rw_window_spending *sent)
+{
+	rw_window_used(&s->path[path].use, sent->limited, sent->packets_out, sent->una, sent->next);
+}
+
+/* What an ACK changes once it is known how the window was used. */
+static inline void respond(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+			   struct rw_shadow_row *row)
 {
 	uint32_t path = ack->path;
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	struct rw_ack shifted;
-	if (rate_based(s)) {
-		tell_rate(s, e, ack, srtt_ns, row);
-		return;
-	}
 	const struct rw_ack *told = on_clock(s, ack, &shifted);
-	if (e->first_flight)
-		see_first_flight(s, path, e);
-	validate(s, path, e);
 	row->cwnd_before_q16 = p->cwnd_q16;
 	row->phase = (uint8_t)rw_shadow_phase(s, path, e->state);
 	if (ack->acked_segments)
@@ -679,6 +678,25 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 		learn_ticks(s, e, ack, srtt_ns, row);
 	else
 		grow(s, e, told, row);
+}
+
+void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+		   struct rw_shadow_row *row)
+{
+	if (rate_based(s)) {
+		tell_rate(s, e, ack, srtt_ns, row);
+		return;
+	}
+	if (e->first_flight)
+		see_first_flight(s, ack->path, e);
+	validate(s, ack->path, e);
+	respond(s, e, ack, srtt_ns, row);
+}
+
+void rw_shadow_respond(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+		       struct rw_shadow_row *row)
+{
+	respond(s, e, ack, srtt_ns, row);
 }
 
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,

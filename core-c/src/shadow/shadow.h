@@ -106,6 +106,20 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		   struct rw_shadow_row *row);
 
+/*
+ * The same where nothing has to be inferred from a flight, as in a simulation: the caller has said with rw_shadow_used how its
+ * sender used the window.
+ */
+void rw_shadow_respond(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
+		       struct rw_shadow_row *row);
+/* The sender has sent all that it could. limited: its window, and nothing else, let no more out. */
+struct rw_window_spending {
+	int limited;
+	uint32_t packets_out; /* unacknowledged segments */
+	uint32_t una, next;
+};
+void rw_shadow_used(struct rw_shadow *s, uint32_t path, const struct rw_window_spending *sent);
+
 /* The last step of an ACK: the growth of the window, if any. Fills the rest of the row. */
 void rw_shadow_grow(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, struct rw_shadow_row *row);
 

@@ -1,0 +1,320 @@
+#include "receiver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixed_point.h"
+#include "kernel.h"
+#include "link.h"
+
+#define MS 1000000ull
+/* Delayed ACKs: ip-sysctl(7) and RFC 5681 4.2; so many at once when a connection begins or goes on after a pause. */
+#define DELAY_MIN_NS (40 * MS)
+#define DELAY_MAX_NS (200 * MS)
+#define HELD_MAX_NS MS /* tcp_comp_sack_delay_ns */
+/* Of the buffer so much is offered as a window; the rest is the kernel's accounting for each segment. */
+#define WINDOW_SHARE(bytes) ((bytes) * 37 / 64)
+#define WINDOW_UNIT 1024
+#define WINDOW_FIRST 65535 /* what the first segment that it sends can say (RFC 7323 2.2) */
+enum { QUICK_ACKS = 16, QUICK_ACKS_CE = 2, HELD_ACKS_MAX = 44 /* tcp_comp_sack_nr */, HELDS_FIRST = 8 };
+
+void rw_receiver_open(struct rw_receiver *r, const struct rw_receiver_settings *settings,
+		      const struct rw_kernel *kernel)
+{
+	memset(r, 0, sizeof *r);
+	r->settings = *settings;
+	r->kernel = kernel;
+	r->ack_due_ns = r->held_due_ns = RW_NEVER;
+	r->clamp = WINDOW_SHARE(settings->buffer_first);
+	r->threshold = r->clamp < WINDOW_FIRST ? r->clamp : WINDOW_FIRST;
+	r->space = 10 * (uint64_t)settings->mss;
+}
+
+void rw_receiver_close(struct rw_receiver *r)
+{
+	free(r->held);
+	r->held = NULL;
+	r->helds = r->held_room = 0;
+}
+
+/*
+ * Data beyond the next
+ */
+
+static int grow_helds(struct rw_receiver *r)
+{
+	uint32_t room = r->held_room ? 2 * r->held_room : HELDS_FIRST;
+	struct rw_range *grown = realloc(r->held, room * sizeof *grown);
+	if (!grown)
+		return 1;
+	r->held = grown;
+	r->held_room = room;
+	return 0;
+}
+
+/* The block becomes the newest; those within it are no longer blocks of their own. */
+static void report_first(struct rw_receiver *r, struct rw_range block)
+{
+	struct rw_range kept[RW_SACK_BLOCKS_MAX] = {block};
+	uint8_t n = 1;
+	for (uint8_t i = 0; i < r->recents && n < RW_SACK_BLOCKS_MAX; i++) {
+		struct rw_range old = r->recent[i];
+		if (rw_seq_diff(old.start, block.start) < 0 || rw_seq_diff(old.end, block.end) > 0)
+			kept[n++] = old;
+	}
+	memcpy(r->recent, kept, sizeof kept);
+	r->recents = n;
+}
+
+/* Keeps [start, end) beyond a hole. Returns 0: all of it was there. */
+static int hold(struct rw_receiver *r, uint32_t start, uint32_t end)
+{
+	uint32_t at = r->helds;
+	while (at && rw_seq_diff(r->held[at - 1].end, start) >= 0)
+		at--;
+	uint32_t behind = at;
+	struct rw_range joined = {start, end};
+	while (behind < r->helds && rw_seq_diff(r->held[behind].start, end) <= 0) {
+		struct rw_range old = r->held[behind++];
+		if (rw_seq_diff(old.start, start) <= 0 && rw_seq_diff(old.end, end) >= 0)
+			return 0;
+		if (rw_seq_diff(old.start, joined.start) < 0)
+			joined.start = old.start;
+		if (rw_seq_diff(old.end, joined.end) > 0)
+			joined.end = old.end;
+	}
+	if (behind == at && r->helds == r->held_room && grow_helds(r)) {
+		r->failed = 1;
+		return 1;
+	}
+	memmove(&r->held[at + 1], &r->held[behind], (r->helds - behind) * sizeof *r->held);
+	r->helds = r->helds - (behind - at) + 1;
+	r->held[at] = joined;
+	report_first(r, joined);
+	return 1;
+}
+
+/* What was held and is next now. */
+static void join_held(struct rw_receiver *r)
+{
+	uint32_t n = 0;
+	while (n < r->helds && rw_seq_diff(r->held[n].start, r->next) <= 0) {
+		if (rw_seq_diff(r->held[n].end, r->next) > 0)
+			r->next = r->held[n].end;
+		n++;
+	}
+	if (n == 0)
+		return;
+	memmove(r->held, &r->held[n], (r->helds - n) * sizeof *r->held);
+	r->helds -= n;
+	uint8_t left = 0;
+	for (uint8_t i = 0; i < r->recents; i++)
+		if (rw_seq_diff(r->recent[i].start, r->next) > 0)
+			r->recent[left++] = r->recent[i];
+	r->recents = left;
+}
+
+/*
+ * When it acknowledges
+ */
+
+static void acknowledge_quickly(struct rw_receiver *r, uint32_t most)
+{
+	uint32_t window = r->right - r->next, n = window / (2 * r->settings.mss);
+	n = n < 2 ? 2 : n;
+	n = n < most ? n : most;
+	if (n > r->quick)
+		r->quick = n;
+}
+
+/* The delay follows how far apart segments come. */
+static void follow_pace(struct rw_receiver *r, int64_t now_ns)
+{
+	uint64_t apart = (uint64_t)(now_ns - r->last_data_ns);
+	if (!r->delay_ns) {
+		acknowledge_quickly(r, QUICK_ACKS);
+		r->delay_ns = DELAY_MIN_NS;
+	} else if (apart <= DELAY_MIN_NS / 2) {
+		r->delay_ns = r->delay_ns / 2 + DELAY_MIN_NS / 2;
+	} else if (apart < r->delay_ns) {
+		r->delay_ns = r->delay_ns / 2 + apart;
+	} else if (apart > 200 * MS) {
+		acknowledge_quickly(r, QUICK_ACKS);
+	}
+	if (r->delay_ns > DELAY_MAX_NS)
+		r->delay_ns = DELAY_MAX_NS;
+	r->last_data_ns = now_ns;
+}
+
+/* While there is a hole the first three ACKs leave at once; more are held back a little, so that one tells of several segments. */
+static int hold_ack(struct rw_receiver *r, int64_t now_ns)
+{
+	if (!r->settings.sack || r->held_acks >= HELD_ACKS_MAX)
+		return 0;
+	if (r->held_next != r->next) {
+		r->held_next = r->next;
+		r->duplicates = 0;
+	}
+	if (r->duplicates < RW_DUPLICATE_ACKS) {
+		r->duplicates++;
+		return 0;
+	}
+	r->held_acks++;
+	if (r->held_due_ns == RW_NEVER) {
+		uint64_t most = r->rtt_ns / 3;
+		r->held_due_ns = now_ns + (int64_t)(most < HELD_MAX_NS ? most : HELD_MAX_NS);
+	}
+	return 1;
+}
+
+/*
+ * Data came: is an ACK sent at once? Otherwise a timer runs. The application has read everything at once, so that a pushed segment
+ * without a hole before it is acknowledged.
+ */
+static int decide(struct rw_receiver *r, int pushed, int64_t now_ns)
+{
+	if (r->must_ack || (pushed && !r->helds) || rw_seq_diff(r->next, r->acked) > (int32_t)r->settings.mss ||
+	    r->quick)
+		return 1;
+	if (r->helds)
+		return !hold_ack(r, now_ns);
+	if (r->ack_due_ns == RW_NEVER)
+		r->ack_due_ns = rw_kernel_fires_ns(r->kernel, now_ns, r->delay_ns);
+	return 0;
+}
+
+/*
+ * The window
+ */
+
+static void see_round_trip(struct rw_receiver *r, uint64_t sample_ns)
+{
+	if (!r->rtt_ns || sample_ns < r->rtt_ns)
+		r->rtt_ns = sample_ns;
+}
+
+/* Without timestamps a window's worth of data takes a round trip, at least. */
+static void measure_round_trip(struct rw_receiver *r, const struct rw_arrival *a)
+{
+	if (a->echo_rtt_ns) {
+		see_round_trip(r, a->echo_rtt_ns);
+		return;
+	}
+	if (r->rtt_since_ns && rw_seq_diff(r->next, r->rtt_end) < 0)
+		return;
+	if (r->rtt_since_ns)
+		see_round_trip(r, (uint64_t)(a->time_ns - r->rtt_since_ns));
+	r->rtt_since_ns = a->time_ns;
+	r->rtt_end = r->right;
+}
+
+/* The buffer is to hold twice what came in a round trip, and more where that grows. */
+static void enlarge(struct rw_receiver *r, int64_t now_ns)
+{
+	if (!r->space_since_ns) {
+		r->space_since_ns = now_ns;
+		r->space_from = r->next;
+		return;
+	}
+	if (!r->rtt_ns || (uint64_t)(now_ns - r->space_since_ns) < r->rtt_ns)
+		return;
+	uint64_t came = r->next - r->space_from;
+	if (came > r->space) {
+		uint64_t wanted = 2 * came + 16 * (uint64_t)r->settings.mss;
+		wanted += 2 * (wanted * (came - r->space) / r->space);
+		if (wanted > WINDOW_SHARE(r->settings.buffer_most))
+			wanted = WINDOW_SHARE(r->settings.buffer_most);
+		if (wanted > r->clamp)
+			r->clamp = wanted;
+		r->space = came;
+	}
+	r->space_since_ns = now_ns;
+	r->space_from = r->next;
+}
+
+int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *a)
+{
+	uint32_t start = a->sequence, end = start + a->bytes;
+	if (a->reduced)
+		r->echo_ce = 0;
+	if (a->marked && r->settings.ecn) {
+		if (!r->echo_ce)
+			acknowledge_quickly(r, QUICK_ACKS_CE);
+		r->echo_ce = 1;
+	}
+	if (rw_seq_diff(end, r->next) <= 0) {
+		/* Nothing new: RFC 2883 tells the sender so; a probe of a closed window is answered, too. */
+		if (a->bytes && r->settings.sack) {
+			r->duplicate = (struct rw_range){start, end};
+			r->has_duplicate = 1;
+		}
+		acknowledge_quickly(r, QUICK_ACKS);
+		r->delay_ns = DELAY_MIN_NS;
+		return 1;
+	}
+	if (rw_seq_diff(end, r->right) > 0)
+		return 1; /* beyond the window: not taken */
+	/* RFC 7323 4.3: of the segment that is next in what was acknowledged. */
+	if (rw_seq_diff(start, r->acked) <= 0)
+		r->ts_recent = a->ts_value;
+	if (rw_seq_diff(start, r->next) > 0) {
+		if (!hold(r, start, end) && r->settings.sack) {
+			r->duplicate = (struct rw_range){start, end};
+			r->has_duplicate = 1;
+			r->must_ack = 1;
+		}
+		follow_pace(r, a->time_ns);
+		return decide(r, a->pushed, a->time_ns);
+	}
+	int hole = r->helds > 0;
+	r->next = end;
+	join_held(r);
+	if (hole && !r->helds)
+		r->must_ack = 1;
+	follow_pace(r, a->time_ns);
+	measure_round_trip(r, a);
+	enlarge(r, a->time_ns);
+	if (r->threshold < r->clamp) {
+		r->threshold += 2 * (uint64_t)r->settings.mss;
+		r->threshold = r->threshold < r->clamp ? r->threshold : r->clamp;
+	}
+	return decide(r, a->pushed, a->time_ns);
+}
+
+int64_t rw_receiver_next_ns(const struct rw_receiver *r)
+{
+	return r->ack_due_ns < r->held_due_ns ? r->ack_due_ns : r->held_due_ns;
+}
+
+int rw_receiver_due(struct rw_receiver *r, int64_t now_ns)
+{
+	int due = r->ack_due_ns <= now_ns || r->held_due_ns <= now_ns;
+	if (r->ack_due_ns <= now_ns) {
+		/* The delay was in vain: a longer one is tried. */
+		r->delay_ns = 2 * r->delay_ns < DELAY_MAX_NS ? 2 * r->delay_ns : DELAY_MAX_NS;
+		r->ack_due_ns = RW_NEVER;
+	}
+	if (r->held_due_ns <= now_ns)
+		r->held_due_ns = RW_NEVER;
+	return due;
+}
+
+void rw_receiver_acknowledge(struct rw_receiver *r, struct rw_acknowledgment *ack)
+{
+	uint64_t window = rw_max64(rw_min64(r->threshold, r->clamp), r->right - r->next);
+	/* The window scale option (RFC 7323 2) tells multiples. */
+	window = (window + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
+	r->right = r->next + (uint32_t)window;
+	*ack = (struct rw_acknowledgment){
+	    .ack = r->next, .window_bytes = r->right - r->next, .ts_echo = r->ts_recent, .echo_ce = r->echo_ce};
+	uint32_t most = (uint32_t)rw_min64(r->settings.blocks_max, RW_SACK_BLOCKS_MAX);
+	if (r->has_duplicate)
+		ack->sack[ack->sacks++] = r->duplicate;
+	for (uint8_t i = 0; r->settings.sack && i < r->recents && ack->sacks < most; i++)
+		ack->sack[ack->sacks++] = r->recent[i];
+	r->has_duplicate = r->must_ack = 0;
+	r->acked = r->next;
+	r->quick -= r->quick > 0;
+	r->ack_due_ns = r->held_due_ns = RW_NEVER;
+	r->held_acks = 0;
+}

@@ -1,0 +1,88 @@
+/*
+ * Linux's TCP receiver: reassembly, SACK (RFC 2018) and DSACK (RFC 2883) blocks, delayed acknowledgments with quick-ACK mode, ACKs
+ * that are held back while there is a hole, ECN echo (RFC 3168), and the receive window that grows with what arrives.
+ *
+ * It decides what is acknowledged and when; the simulation makes the segment and sends it.
+ */
+#ifndef RW_RECEIVER_H
+#define RW_RECEIVER_H
+
+#include <stdint.h>
+
+#include "scoreboard.h"
+#include "sender.h"
+
+struct rw_kernel;
+
+struct rw_receiver_settings {
+	uint32_t mss;          /* what the other end's segments carry at most */
+	uint64_t buffer_first, buffer_most; /* bytes; the kernel's tuning enlarges it from the one to the other */
+	uint32_t blocks_max; /* SACK blocks for which an ACK has room */
+	uint8_t sack, timestamps, ecn;
+};
+
+struct rw_receiver {
+	struct rw_receiver_settings settings;
+	const struct rw_kernel *kernel;
+	uint32_t next;     /* expected */
+	uint32_t acked;    /* `next` in the last ACK */
+	uint32_t right;    /* the right edge of the window that was offered; it never moves left */
+	uint64_t clamp;    /* the window that the buffer allows now */
+	uint64_t threshold; /* the window is no larger than that, which grows with each segment */
+	/* Ranges beyond `next`, in sequence order. */
+	struct rw_range *held;
+	uint32_t helds, held_room;
+	struct rw_range recent[RW_SACK_BLOCKS_MAX]; /* those that changed last, newest first */
+	uint8_t recents, has_duplicate;
+	struct rw_range duplicate; /* to be reported by the next ACK */
+	/* ACKs */
+	uint32_t quick; /* so many more ACKs are sent at once */
+	uint64_t delay_ns; /* of a delayed ACK; 0: there was no data yet */
+	int64_t last_data_ns;
+	int64_t ack_due_ns;  /* a delayed ACK, or RW_NEVER */
+	int64_t held_due_ns; /* an ACK that is held back while there is a hole, or RW_NEVER */
+	uint32_t duplicates, held_next, held_acks;
+	uint8_t must_ack; /* before anything else happens */
+	uint8_t echo_ce; /* until the sender says that it has reduced its window */
+	uint64_t rtt_ns; /* the shortest of the receiver's own; 0: not known */
+	int64_t rtt_since_ns; /* without timestamps: since when it waits for data up to rtt_end */
+	uint32_t rtt_end;
+	/* How much came in the last round trip, and in which that the window was enlarged for. */
+	uint64_t space;
+	int64_t space_since_ns;
+	uint32_t space_from;
+	uint32_t ts_recent; /* the timestamp that the next ACK echoes */
+	int failed;         /* out of memory */
+};
+
+struct rw_arrival {
+	int64_t time_ns;
+	uint32_t sequence, bytes;
+	uint32_t ts_value;
+	uint64_t echo_rtt_ns; /* by the timestamp that it echoes; 0: it echoes none */
+	uint8_t marked; /* congestion experienced */
+	uint8_t reduced; /* RFC 3168's CWR */
+	uint8_t pushed;  /* PSH */
+};
+
+void rw_receiver_open(struct rw_receiver *r, const struct rw_receiver_settings *settings,
+		      const struct rw_kernel *kernel);
+void rw_receiver_close(struct rw_receiver *r);
+
+/* Data arrives. Returns 1 if an ACK is to be sent at once. How much more lies in order: `next`. */
+int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *arrival);
+/* A timer of the receiver is due: returns 1 if an ACK is to be sent. */
+int rw_receiver_due(struct rw_receiver *r, int64_t now_ns);
+/* When the next of its timers is due, or RW_NEVER. */
+int64_t rw_receiver_next_ns(const struct rw_receiver *r);
+
+struct rw_acknowledgment {
+	uint32_t ack, window_bytes, ts_echo;
+	uint8_t sacks, echo_ce;
+	struct rw_range sack[RW_SACK_BLOCKS_MAX];
+};
+
+/* The ACK that is sent now. The application reads at once, and data beyond a hole lies within the window: neither narrows it. */
+void rw_receiver_acknowledge(struct rw_receiver *r, struct rw_acknowledgment *ack);
+
+#endif

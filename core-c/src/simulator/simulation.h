@@ -1,0 +1,90 @@
+/*
+ * A simulation: hosts' connections over a network (network/), in virtual time. One thread; nothing but its settings and its seed
+ * decides what comes of it, on every machine.
+ */
+#ifndef RW_SIMULATION_H
+#define RW_SIMULATION_H
+
+#include "network.h"
+#include "receiver.h"
+#include "rewindow.h"
+#include "stream.h"
+#include "trace.h"
+#include "transmitter.h"
+
+enum { RW_FLAG_SYN = 1, RW_FLAG_ACK = 2, RW_FLAG_ECE = 4, RW_FLAG_CWR = 8, RW_FLAG_PSH = 16 };
+
+/* A TCP segment under way. */
+struct rw_wire {
+	uint32_t subflow;
+	uint32_t sequence, bytes, ack, window_bytes;
+	uint32_t ts_value, ts_echo;
+	uint64_t data_ack; /* MPTCP's, and data sequence numbers count from 0 */
+	struct rw_mapping mapping;
+	uint8_t flags, sacks, marked;
+	uint8_t back; /* from the receiver of data to its sender */
+	struct rw_range sack[RW_SACK_BLOCKS_MAX];
+	uint32_t free_next;
+};
+
+/* RFC 8684 3.2: a subflow that joins carries no data before the receiver has answered its third packet. */
+enum rw_subflow_state { RW_SUBFLOW_WAITS, RW_SUBFLOW_SYN_SENT, RW_SUBFLOW_JOINS, RW_SUBFLOW_ESTABLISHED };
+
+struct rw_simulated_subflow {
+	struct rw_transmitter tx;
+	struct rw_receiver rx;
+	uint32_t connection;
+	uint16_t route, route_back;
+	uint8_t state; /* rw_subflow_state */
+	uint32_t syns;
+	int64_t syn_ns, syn_due_ns;
+	uint32_t mss, header_bytes; /* IP and TCP with the options of every segment */
+	int64_t established_ns;
+	uint32_t ts_recent; /* of the receiver, which data echoes */
+	struct rw_trace_ends ends;
+	uint32_t window_max; /* the largest congestion window so far, segments */
+	/* MPTCP's scheduler: the mean rate at which it was given data, bytes/s; 0: it was not yet */
+	uint64_t rate_bytes;
+};
+
+struct rw_simulated_connection {
+	rw_transfer_settings settings;
+	struct rw_settings control_settings;
+	const struct rw_control *control;
+	struct rw_shadow *shadow;
+	struct rw_detect *detect; /* null: one subflow, or a controller that has no use for sets */
+	struct rw_transmitter_owner owner;
+	uint32_t first, subflows; /* its subflows lie side by side */
+	struct rw_stream *stream; /* null: plain TCP */
+	uint64_t key[2];          /* MPTCP's, of the sender and of the receiver */
+	int64_t reinject_ns;      /* when data goes once more on another subflow, or RW_NEVER */
+	uint32_t carrier,
+	    burst;  /* MPTCP's scheduler: the subflow that is given data now, and how much more, in bytes */
+	/* The application */
+	uint64_t written, acked;
+	uint64_t chunk; /* of the write under way: so much is not in the buffer yet */
+	int64_t write_ns; /* when it may write next, or RW_NEVER */
+	uint8_t blocked; /* until enough of the buffer is free */
+	uint8_t complete;
+	int64_t first_data_ns, last_acked_ns;
+};
+
+struct rw_simulation {
+	uint64_t seed;
+	struct rw_network *network;
+	struct rw_agenda *agenda;
+	struct rw_kernel kernel;
+	struct rw_wire *wire;
+	uint32_t wires, wires_free, wires_room;
+	struct rw_simulated_connection *connection;
+	struct rw_simulated_subflow *subflow;
+	uint32_t connections, subflows, incomplete;
+	int64_t now_ns;
+	uint8_t begun, failed, keeps_rows;
+	struct rw_trace *trace; /* null: no capture is written */
+	uint8_t traced_side;    /* beside the senders of data: 0; beside their receivers: 1 */
+	rw_simulation_row *row;
+	uint64_t rows, rows_room;
+};
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * Linux's TCP sender in a closed loop: sender/ says what ACKs and timers mean, shadow/ runs the window around a controller, and
+ * here is decided what leaves when: retransmissions, new data up to the window, tail loss probes, timeouts, probes of a closed
+ * window (RFC 9293 3.8.6.1).
+ */
+#ifndef RW_TRANSMITTER_H
+#define RW_TRANSMITTER_H
+
+#include <stdint.h>
+
+#include "detect.h"
+#include "kernel.h"
+#include "sender.h"
+#include "shadow.h"
+
+struct rw_departing {
+	uint32_t start, end; /* start = end: a probe of a closed window, which asks for an ACK */
+	uint8_t again;       /* not for the first time */
+	uint8_t reduced;     /* RFC 3168's CWR */
+	uint8_t pushed;      /* PSH: the end of a burst of several segments, or of the data */
+};
+
+struct rw_transmitter;
+
+/* Who owns it. */
+struct rw_transmitter_owner {
+	/* A segment leaves. 0, or 1: out of memory. */
+	int (*leave)(void *to, struct rw_transmitter *t, const struct rw_departing *segment, int64_t now_ns);
+	/* How far a segment that begins here may reach; null: to the end of the data. */
+	uint32_t (*reach)(void *to, const struct rw_transmitter *t, uint32_t start);
+	/* Is told of each ACK's window; null: nobody asks. */
+	void (*row)(void *to, const struct rw_transmitter *t, const struct rw_event *e,
+		    const struct rw_shadow_row *row);
+	void *to;
+};
+
+enum rw_timer { RW_TIMER_NONE, RW_TIMER_RETRANSMISSION, RW_TIMER_PROBE, RW_TIMER_REORDERING, RW_TIMER_CLOSED_WINDOW };
+
+struct rw_transmitter {
+	struct rw_sender tcp;
+	struct rw_shadow *shadow;
+	struct rw_detect *detect; /* of the connection; null: its controller has no use for sets */
+	const struct rw_kernel *kernel;
+	const struct rw_transmitter_owner *owner;
+	uint32_t path; /* in the shadow */
+	uint32_t end;  /* data up to here may be sent */
+	int64_t due_ns; /* of the timer, or RW_NEVER */
+	uint8_t timer;  /* rw_timer */
+	uint8_t ecn, must_say_reduced;
+	uint8_t failed;
+	uint32_t resend_from, losses_seen; /* below it nothing waits to be sent again, while board.losses is this */
+	uint32_t closed_backoff;
+	uint64_t segments; /* new ones, that left */
+};
+
+void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_owner *owner,
+			 const struct rw_kernel *kernel, struct rw_shadow *shadow, uint32_t path, uint32_t mss,
+			 int sack, struct rw_budget *budget);
+void rw_transmitter_close(struct rw_transmitter *t);
+/* The handshake is over; it took rtt_ns, or 0: not known. */
+void rw_transmitter_establish(struct rw_transmitter *t, uint32_t sequence, uint32_t window_bytes, uint64_t rtt_ns,
+			      int64_t now_ns);
+
+/* An ACK arrives. Then whatever may leave, leaves. */
+void rw_transmitter_acknowledge(struct rw_transmitter *t, const struct rw_sender_ack *ack);
+/* There is more data (`end`). */
+void rw_transmitter_push(struct rw_transmitter *t, int64_t now_ns);
+/* The timer is due. */
+void rw_transmitter_due(struct rw_transmitter *t, int64_t now_ns);
+
+/*
+ * The rate at which Linux would pace, in bytes per second, whether it does or not: twice the window in a round trip below half of
+ * ssthresh, else 1.2 times (ip-sysctl(7): tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
+ */
+uint64_t rw_transmitter_pace(const struct rw_transmitter *t);
+
+static inline uint32_t rw_transmitter_window(const struct rw_transmitter *t)
+{
+	uint32_t cwnd = rw_window_segments(t->shadow->connection->path[t->path].cwnd_q16);
+	return cwnd ? cwnd : 1;
+}
+
+#endif

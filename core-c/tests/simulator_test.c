@@ -1,0 +1,175 @@
+/* The parts of the simulator, one by one: the host's clock, the receiver's ACKs, MPTCP's data, what a run allocates. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "kernel.h"
+#include "link.h"
+#include "receiver.h"
+#include "stream.h"
+
+enum { MSS = 1000, MS = 1000000, FIRST = 1 };
+
+static const struct rw_kernel kernel = {.tick_ns = 4 * MS, .phase_ns = 1 * MS, .ts_first = 100};
+
+/* Never early, and up to one place of the wheel late: of the next level beyond 63 ticks. */
+static void test_timers_fire_at_ticks(void **state)
+{
+	(void)state;
+	for (int64_t now = 0; now < 20 * MS; now += MS / 3)
+		for (uint64_t ticks = 0; ticks < 2000; ticks += 7) {
+			uint64_t delay = ticks * kernel.tick_ns;
+			int64_t late = rw_kernel_fires_ns(&kernel, now, delay) - now - (int64_t)delay;
+			uint64_t place = ticks < 63 ? 1 : ticks < 504 ? 8 : 64;
+			assert_true(late >= 0 && late <= (int64_t)((place + 1) * kernel.tick_ns));
+		}
+	assert_int_equal(rw_kernel_fires_ns(&kernel, 0, 40 * MS), 4 * MS * 11 - MS);
+	assert_int_equal(rw_kernel_timestamp(&kernel, 5 * MS), 105);
+}
+
+static void open_receiver(struct rw_receiver *r, int timestamps)
+{
+	struct rw_receiver_settings settings = {.mss = MSS,
+						.buffer_first = 131072,
+						.buffer_most = 1 << 22,
+						.blocks_max = timestamps ? 3 : 4,
+						.sack = 1,
+						.timestamps = (uint8_t)timestamps};
+	rw_receiver_open(r, &settings, &kernel);
+	r->next = r->acked = FIRST;
+	r->right = FIRST + (uint32_t)r->threshold;
+}
+
+/* Segment n arrives. Returns whether an ACK leaves at once, which it then does. */
+static int arrives(struct rw_receiver *r, uint32_t n, int pushed, int64_t now_ns, struct rw_acknowledgment *ack)
+{
+	struct rw_arrival a = {.time_ns = now_ns, .sequence = FIRST + n * MSS, .bytes = MSS, .pushed = (uint8_t)pushed};
+	int acknowledges = rw_receiver_take(r, &a);
+	if (acknowledges)
+		rw_receiver_acknowledge(r, ack);
+	return acknowledges;
+}
+
+/* Sixteen ACKs at once when a connection begins; then one for two segments, or when the timer is due; PSH is answered at once. */
+static void test_delayed_acknowledgments(void **state)
+{
+	struct rw_receiver r;
+	struct rw_acknowledgment ack;
+	uint32_t n = 0, at_once = 0;
+	int64_t now = 0;
+	(void)state;
+	open_receiver(&r, 1);
+	while (n < 16)
+		at_once += (uint32_t)arrives(&r, n++, 0, now += MS, &ack);
+	assert_int_equal(at_once, 16);
+	assert_int_equal(arrives(&r, n++, 0, now += MS, &ack), 0);
+	assert_int_equal(arrives(&r, n++, 0, now += MS, &ack), 1);
+	assert_int_equal(arrives(&r, n++, 1, now += MS, &ack), 1);
+	assert_int_equal(arrives(&r, n++, 0, now += MS, &ack), 0);
+	int64_t due = rw_receiver_next_ns(&r);
+	assert_in_range(due - now, 40 * MS, 48 * MS);
+	assert_int_equal(rw_receiver_due(&r, due - 1), 0);
+	assert_int_equal(rw_receiver_due(&r, due), 1);
+	rw_receiver_acknowledge(&r, &ack);
+	assert_int_equal(ack.ack, FIRST + n * MSS);
+	assert_true(rw_receiver_next_ns(&r) == RW_NEVER);
+	rw_receiver_close(&r);
+}
+
+/* RFC 2018 4: the block that changed last comes first. Three ACKs leave at once, then one is held back for a millisecond at most. */
+static void test_acknowledgments_around_a_hole(void **state)
+{
+	struct rw_receiver r;
+	struct rw_acknowledgment ack;
+	int64_t now = 0;
+	uint32_t n = 0;
+	(void)state;
+	open_receiver(&r, 1);
+	while (n < 20)
+		if (!arrives(&r, n++, 0, now += MS, &ack) && n > 16)
+			rw_receiver_acknowledge(&r, &ack);
+	r.quick = 0;
+	assert_int_equal(arrives(&r, 21, 0, now += MS, &ack), 1);
+	assert_int_equal(arrives(&r, 23, 0, now += MS, &ack), 1);
+	assert_int_equal(ack.ack, FIRST + 20 * MSS);
+	assert_int_equal(ack.sacks, 2);
+	assert_int_equal(ack.sack[0].start, FIRST + 23 * MSS);
+	assert_int_equal(ack.sack[1].start, FIRST + 21 * MSS);
+	assert_int_equal(arrives(&r, 22, 0, now += MS, &ack), 1);
+	assert_int_equal(ack.sacks, 1);
+	assert_int_equal(ack.sack[0].start, FIRST + 21 * MSS);
+	assert_int_equal(ack.sack[0].end, FIRST + 24 * MSS);
+	assert_int_equal(arrives(&r, 24, 0, now += MS, &ack), 0);
+	assert_in_range(rw_receiver_next_ns(&r) - now, 0, MS);
+	/* The hole is filled: at once. */
+	assert_int_equal(arrives(&r, 20, 0, now += MS / 2, &ack), 1);
+	assert_int_equal(ack.ack, FIRST + 25 * MSS);
+	assert_int_equal(ack.sacks, 0);
+	/* RFC 2883: the same again is told. */
+	assert_int_equal(arrives(&r, 20, 0, now += MS, &ack), 1);
+	assert_int_equal(ack.sacks, 1);
+	assert_int_equal(ack.sack[0].start, FIRST + 20 * MSS);
+	rw_receiver_close(&r);
+}
+
+/* RFC 9293 3.8.6: the window's right edge never moves left. It grows with what arrives. */
+static void test_the_window_grows_and_never_shrinks(void **state)
+{
+	struct rw_receiver r;
+	struct rw_acknowledgment ack;
+	uint32_t right = 0, first = 0;
+	(void)state;
+	open_receiver(&r, 0);
+	for (uint32_t n = 0; n < 2000; n++) {
+		int64_t round = n / 50, now = round * 20 * MS + n % 50 * 10000 + 1;
+		if (!arrives(&r, n, 0, now, &ack))
+			continue;
+		first = first ? first : ack.window_bytes;
+		assert_true(!right || rw_seq_diff(ack.ack + ack.window_bytes, right) >= 0);
+		assert_int_equal(ack.window_bytes % 1024, 0);
+		right = ack.ack + ack.window_bytes;
+	}
+	assert_in_range(first, 60000, 70000);
+	assert_true(ack.window_bytes > 2 * first);
+	rw_receiver_close(&r);
+}
+
+/* Data over three subflows in pieces of any size, each of which delivers when it will: all of it comes in order, each byte once. */
+static void test_data_over_subflows_comes_in_order(void **state)
+{
+	struct rw_stream s;
+	uint32_t end[3] = {FIRST, FIRST, FIRST}, got[3] = {FIRST, FIRST, FIRST};
+	(void)state;
+	memset(&s, 0, sizeof s);
+	srand(1);
+	uint64_t given = 0;
+	for (int round = 0; round < 5000; round++) {
+		uint32_t i = (uint32_t)rand() % 3, bytes = 1 + (uint32_t)rand() % 5000;
+		assert_int_equal(rw_stream_give(&s, i, got[i], end[i], given, bytes), 0);
+		struct rw_mapping m = rw_stream_mapping(&s, i, end[i]);
+		assert_true(m.data + (end[i] - m.start) == given);
+		end[i] += bytes;
+		given += bytes;
+		assert_true(rw_seq_diff(rw_stream_reach(&s, i, end[i] - 1), end[i]) == 0);
+		uint32_t k = (uint32_t)rand() % 3, waits = end[k] - got[k];
+		got[k] += waits ? (uint32_t)rand() % waits : 0;
+		uint64_t before = s.next;
+		assert_int_equal(rw_stream_receive(&s, k, got[k]), 0);
+		assert_true(s.next >= before && s.next <= given);
+	}
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(rw_stream_receive(&s, k, end[k]), 0);
+	assert_true(s.next == given);
+	assert_int_equal(s.helds, 0);
+	rw_stream_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_timers_fire_at_ticks),
+					   cmocka_unit_test(test_delayed_acknowledgments),
+					   cmocka_unit_test(test_acknowledgments_around_a_hole),
+					   cmocka_unit_test(test_the_window_grows_and_never_shrinks),
+					   cmocka_unit_test(test_data_over_subflows_comes_in_order)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

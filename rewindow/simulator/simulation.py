@@ -1,0 +1,342 @@
+"""Runs a scenario in the core's simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rewindow.core import Choice, check, choices_for, ffi, lib
+from rewindow.scenarios import (
+    Bernoulli,
+    Change,
+    CoDel,
+    Direction,
+    EcnThreshold,
+    Path,
+    Red,
+    Scenario,
+    Traffic,
+    Transfer,
+)
+
+KERNEL_NAMES = {"reno": "newreno"}
+"""What Linux calls its congestion control, where the registry has another name for it."""
+TICK_NS = 4_000_000
+FIRST_PORT = 40_000
+SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 4 << 20, 6 << 20
+"""Linux's tcp_wmem and tcp_rmem: what the tuning of buffers may reach."""
+
+HOST_JITTER_NS = 40_000
+"""The mean time that a host needs to hand a packet on: no two hosts stay in step for long."""
+
+ROW = np.dtype(
+    [("time_ns", "i8"), ("cwnd_q16", "u8"), ("ssthresh_q16", "u8"), ("srtt_ns", "u8"), ("subflow", "u4"),
+     ("in_flight", "u4"), ("una", "u4"), ("next", "u4")]
+)  # fmt: skip
+
+
+def q32(share: float) -> int:
+    """A probability times 2^32; one is a little less than one."""
+    return min(round(share * 2**32), 2**32 - 1)
+
+
+@dataclass(frozen=True)
+class SimulatedSubflow:
+    """One subflow at the end. cwnd in segments; ssthresh None: never set; established_s None: never."""
+
+    path: str
+    bytes: int
+    segments: int
+    retransmitted: int
+    timeouts: int
+    fast_retransmits: int
+    cwnd: float
+    ssthresh: float | None
+    srtt_s: float
+    established_s: float | None
+
+
+@dataclass(frozen=True)
+class SimulatedTransfer:
+    """goodput_bps: acknowledged bytes over the time from the first data to its last acknowledgement; None: no data."""
+
+    name: str
+    algorithm: str
+    bytes: int
+    complete: bool
+    first_data_s: float | None
+    last_acked_s: float | None
+    subflows: tuple[SimulatedSubflow, ...]
+
+    @property
+    def completion_s(self) -> float | None:
+        """Between the first data and its last acknowledgement; None where not all arrived."""
+        if not self.complete or self.first_data_s is None or self.last_acked_s is None:
+            return None
+        return self.last_acked_s - self.first_data_s
+
+    @property
+    def goodput_bps(self) -> float | None:
+        if self.first_data_s is None or self.last_acked_s is None or self.last_acked_s <= self.first_data_s:
+            return None
+        return 8 * self.bytes / (self.last_acked_s - self.first_data_s)
+
+    @property
+    def retransmitted(self) -> int:
+        return sum(subflow.retransmitted for subflow in self.subflows)
+
+
+@dataclass(frozen=True)
+class LinkCounts:
+    """Packets of one direction of a link: sent, and dropped by the full queue, its discipline, loss, and while down."""
+
+    name: str
+    forwarded: int
+    bytes: int
+    dropped_full: int
+    dropped_early: int
+    dropped_loss: int
+    dropped_down: int
+    marked: int
+    reordered: int
+    queue_packets_max: int
+    queue_bytes_max: int
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What came of one run. rows: the window after each ACK (the fields of ROW), or None where nobody asked."""
+
+    scenario: str
+    seed: int
+    seconds: float
+    transfers: tuple[SimulatedTransfer, ...]
+    links: tuple[LinkCounts, ...]
+    rows: npt.NDArray[Any] | None
+
+
+class _Core:
+    """The core's simulation; closed at the end of a `with`."""
+
+    def __init__(self, seed: int, rows: bool) -> None:
+        self.error = ffi.new("rw_error *")
+        handle = ffi.new("rw_simulation **")
+        check(lib.rw_simulation_open(handle, seed, TICK_NS, int(rows), self.error), self.error)
+        self.handle = handle[0]
+
+    def __enter__(self) -> _Core:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        lib.rw_simulation_close(self.handle)
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        check(function(self.handle, *arguments, self.error), self.error)
+
+
+def _link_values(link: Direction) -> dict[str, int]:
+    values = {
+        "rate_bps": link.rate_bps or 0,
+        "delay_ns": link.delay_ns,
+        "jitter_ns": link.jitter_ns,
+        "limit_packets": link.limit_packets or 0,
+        "limit_bytes": link.limit_bytes or 0,
+        "reorder_q32": q32(link.reordering.share),
+        "reorder_ns": link.reordering.delay_ns,
+    }
+    match link.discipline:
+        case EcnThreshold(packets):
+            values |= {"discipline": lib.RW_MARKS_FROM_THRESHOLD, "threshold_packets": packets}
+        case Red() as red:
+            values |= {
+                "discipline": lib.RW_DROPS_BY_RED, "red_min_packets": red.min_packets,
+                "red_max_packets": red.max_packets, "red_probability_q32": q32(red.probability),
+                "red_weight_shift": red.weight_shift, "red_gentle": int(red.gentle), "ecn": int(red.ecn),
+            }  # fmt: skip
+        case CoDel() as codel:
+            values |= {
+                "discipline": lib.RW_DROPS_BY_CODEL, "codel_target_ns": codel.target_ns,
+                "codel_interval_ns": codel.interval_ns, "ecn": int(codel.ecn),
+            }  # fmt: skip
+    if isinstance(link.loss, Bernoulli):
+        values["loss_q32"] = q32(link.loss.share)
+    else:
+        values |= {
+            "good_to_bad_q32": q32(link.loss.good_to_bad), "bad_to_good_q32": q32(link.loss.bad_to_good),
+            "loss_good_q32": q32(link.loss.good_loss), "loss_bad_q32": q32(link.loss.bad_loss),
+        }  # fmt: skip
+    return values
+
+
+def _change_values(change: Change) -> dict[str, int]:
+    values = {"at_ns": change.at_ns, "has": 0}
+    for name, value, bit in (
+        ("rate_bps", change.rate_bps, lib.RW_HAS_RATE),
+        ("delay_ns", change.delay_ns, lib.RW_HAS_DELAY),
+        ("loss_q32", None if change.loss is None else q32(change.loss), lib.RW_HAS_LOSS),
+        ("down", None if change.down is None else int(change.down), lib.RW_HAS_DOWN),
+    ):
+        if value is not None:
+            values[name] = value
+            values["has"] |= bit
+    return values
+
+
+def _traffic_values(traffic: Traffic) -> dict[str, int]:
+    return {
+        "rate_bps": traffic.rate_bps, "packet_bytes": traffic.packet_bytes, "from_ns": traffic.start_ns,
+        "to_ns": traffic.end_ns, "on_ns": traffic.on_ns or 0, "off_ns": traffic.off_ns or 0,
+    }  # fmt: skip
+
+
+def _transfer_values(scenario: Scenario, transfer: Transfer) -> dict[str, int]:
+    sender, receiver = scenario.host(transfer.sender), scenario.host(transfer.receiver)
+    stop_ns = scenario.duration_ns
+    if transfer.duration_ns is not None:
+        stop_ns = min(stop_ns, transfer.start_ns + transfer.duration_ns)
+    return {
+        "bytes": transfer.bytes or 0,
+        "start_ns": transfer.start_ns,
+        "stop_ns": stop_ns,
+        "write_bytes": transfer.write_bytes,
+        "pause_ns": transfer.pause_ns,
+        "send_buffer_bytes": transfer.send_buffer_bytes or sender.send_buffer_bytes or SEND_BUFFER_BYTES,
+        "receive_buffer_bytes": transfer.receive_buffer_bytes or receiver.receive_buffer_bytes or RECEIVE_BUFFER_BYTES,
+        "sack": int(sender.sack and receiver.sack),
+        "timestamps": int(sender.timestamps and receiver.timestamps),
+        "ecn": int(sender.ecn and receiver.ecn),
+        "multipath": int(transfer.protocol == "mptcp"),
+    }
+
+
+def choice_of(transfer: Transfer) -> Choice:
+    """The controller that stands for a transfer's congestion control; Linux's default is CUBIC."""
+    name = transfer.congestion_control or "cubic"
+    return Choice(KERNEL_NAMES.get(name, name))
+
+
+def _host(core: _Core, number: Any) -> int:
+    """What a host needs to send a packet is a link of its own, whose times vary."""
+    core.call(lib.rw_simulation_add_link, ffi.new("rw_link_values *", {"jitter_ns": HOST_JITTER_NS}), number)
+    return int(number[0])
+
+
+def _ends(path: Path, from_port: int, to_port: int) -> dict[str, Any]:
+    return {
+        "mtu_bytes": min(path.start.mtu_bytes, path.end.mtu_bytes), "family": path.start.address.version,
+        "from": path.start.address.packed, "to": path.end.address.packed, "from_port": from_port, "to_port": to_port,
+    }  # fmt: skip
+
+
+def _build(core: _Core, scenario: Scenario, choices: dict[str, Choice]) -> None:
+    numbers: dict[str, int] = {}
+    subflows = 0
+    number = ffi.new("uint32_t *")
+    for link in scenario.links:
+        core.call(lib.rw_simulation_add_link, ffi.new("rw_link_values *", _link_values(link)), number)
+        numbers[link.name] = number[0]
+        for change in link.changes:
+            core.call(
+                lib.rw_simulation_add_change, number[0], ffi.new("rw_link_change_values *", _change_values(change))
+            )
+    for traffic in scenario.traffic:
+        values = ffi.new("rw_traffic_values *", _traffic_values(traffic))
+        core.call(lib.rw_simulation_add_traffic, numbers[traffic.link.name], values)
+    for transfer in scenario.transfers:
+        array, keep = choices_for([choices[transfer.name]])
+        settings = ffi.new("rw_transfer_settings *", _transfer_values(scenario, transfer))
+        core.call(lib.rw_simulation_add_transfer, settings, array, number)
+        del keep
+        for path in transfer.paths:
+            forward = [_host(core, number), *(numbers[link.name] for link in path.links)]
+            back = [_host(core, number), *(numbers[link.name] for link in path.links_back)]
+            subflows += 1
+            ends = ffi.new("rw_path_ends *", _ends(path, FIRST_PORT + subflows, transfer.port))
+            core.call(lib.rw_simulation_add_path, forward, len(forward), back, len(back), ends)
+
+
+def _seconds(time_ns: int) -> float | None:
+    return None if time_ns < 0 else time_ns / 1e9
+
+
+def _subflow(core: _Core, number: int, path: str) -> SimulatedSubflow:
+    row = ffi.new("rw_simulated_row *")
+    lib.rw_simulation_subflow(core.handle, number, row)
+    return SimulatedSubflow(
+        path=path, bytes=row.bytes, segments=row.segments, retransmitted=row.retransmitted, timeouts=row.timeouts,
+        fast_retransmits=row.fast_retransmits, cwnd=row.cwnd_q16 / 65536,
+        ssthresh=None if row.ssthresh_q16 == 2**64 - 1 else row.ssthresh_q16 / 65536, srtt_s=row.srtt_ns / 1e9,
+        established_s=_seconds(row.established_ns),
+    )  # fmt: skip
+
+
+def _transfers(core: _Core, scenario: Scenario, choices: dict[str, Choice]) -> list[SimulatedTransfer]:
+    found, first, row = [], 0, ffi.new("rw_transfer_row *")
+    for number, transfer in enumerate(scenario.transfers):
+        lib.rw_simulation_transfer(core.handle, number, row)
+        subflows = tuple(_subflow(core, first + i, path.name) for i, path in enumerate(transfer.paths))
+        first += len(subflows)
+        found.append(
+            SimulatedTransfer(
+                name=transfer.name,
+                algorithm=choices[transfer.name].name,
+                bytes=row.bytes,
+                complete=bool(row.complete),
+                first_data_s=_seconds(row.first_data_ns),
+                last_acked_s=_seconds(row.last_acked_ns),
+                subflows=subflows,
+            )
+        )
+    return found
+
+
+def _links(core: _Core, scenario: Scenario) -> list[LinkCounts]:
+    row, found = ffi.new("rw_link_counts_row *"), []
+    for number, link in enumerate(scenario.links):
+        lib.rw_simulation_link(core.handle, number, row)
+        fields = [name for name in LinkCounts.__dataclass_fields__ if name != "name"]
+        found.append(LinkCounts(link.name, *(getattr(row, field) for field in fields)))
+    return found
+
+
+def simulate(
+    scenario: Scenario,
+    seed: int | None = None,
+    algorithms: dict[str, Choice] | None = None,
+    rows: bool = False,
+    capture: int | None = None,
+    beside_receivers: bool = False,
+) -> Simulation:
+    """One run. seed None: the scenario's. algorithms: by a transfer's name, in place of its congestion control.
+
+    capture: a file descriptor that packets are written to as pcapng, as seen beside the senders of data, or beside
+    their receivers.
+
+    The same scenario, seed and algorithms give the same result on every machine.
+    """
+    chosen = {t.name: choice_of(t) for t in scenario.transfers} | (algorithms or {})
+    # Linux's machinery around the window is what is simulated; mode=paper has none.
+    choices = {name: Choice(c.name, {**c.options, "mode": "kernel"}) for name, c in chosen.items()}
+    seed = scenario.seed if seed is None else seed
+    with _Core(seed, rows) as core:
+        _build(core, scenario, choices)
+        if capture is not None:
+            core.call(lib.rw_simulation_capture, capture, int(beside_receivers))
+        core.call(lib.rw_simulation_run, scenario.duration_ns + scenario.grace_ns)
+        core.call(lib.rw_simulation_finish_capture)
+        kept = None
+        if rows:
+            count = ffi.new("uint64_t *")
+            at = lib.rw_simulation_rows(core.handle, count)
+            kept = (
+                np.frombuffer(ffi.buffer(at, count[0] * ROW.itemsize), dtype=ROW).copy()
+                if count[0]
+                else np.empty(0, ROW)
+            )
+        return Simulation(
+            scenario=scenario.name, seed=seed, seconds=lib.rw_simulation_now_ns(core.handle) / 1e9,
+            transfers=tuple(_transfers(core, scenario, choices)), links=tuple(_links(core, scenario)), rows=kept,
+        )  # fmt: skip

@@ -1,0 +1,332 @@
+"""The simulator: what it promises of itself. How close it comes to the kernel is measured by bench/simulation.py."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rewindow
+from rewindow.core import Choice
+from rewindow.errors import BadOption
+from rewindow.scenarios import Scenario, parse
+from rewindow.simulator import Simulation, simulate
+from rewindow.simulator.simulation import FIRST_PORT
+
+TWO_PATHS = """
+name = "two-paths"
+seconds = 4
+
+[hosts.client]
+ecn = {ecn}
+interfaces.a = {{ address = "10.0.1.1", mtu = 1400 }}
+interfaces.b = {{ address = "10.0.2.1", mtu = 1400 }}
+[hosts.server]
+ecn = {ecn}
+interfaces.a = {{ address = "10.0.1.2", mtu = 1400 }}
+interfaces.b = {{ address = "10.0.2.2", mtu = 1400 }}
+[hosts.rival]
+interfaces.a = {{ address = "10.0.3.1", mtu = 1400 }}
+[hosts.peer]
+interfaces.a = {{ address = "10.0.3.2", mtu = 1400 }}
+
+[links.wide]
+rate = "4M"
+delay = "20ms"
+limit = 25
+{wide}
+[links.narrow]
+rate = "2M"
+delay = "40ms"
+limit = 20
+
+[[paths]]
+name = "first"
+from = "client.a"
+to = "server.a"
+links = ["wide"]
+[[paths]]
+name = "second"
+from = "client.b"
+to = "server.b"
+links = ["narrow"]
+[[paths]]
+name = "beside"
+from = "rival.a"
+to = "peer.a"
+links = ["wide"]
+
+[[transfers]]
+name = "client"
+protocol = "mptcp"
+from = "client"
+to = "server"
+paths = ["first", "second"]
+congestion_control = "reno"
+[[transfers]]
+name = "rival"
+protocol = "tcp"
+from = "rival"
+to = "peer"
+congestion_control = "reno"
+"""
+
+ONE_PATH = """
+name = "one-path"
+seconds = {seconds}
+[hosts.client]
+{client}
+interfaces.a = {{ address = "10.0.1.1", mtu = 1500 }}
+[hosts.server]
+{server}
+interfaces.a = {{ address = "10.0.1.2", mtu = 1500 }}
+[links.line]
+{line}
+[[paths]]
+name = "path"
+from = "client.a"
+to = "server.a"
+links = ["line"]
+[[transfers]]
+name = "client"
+protocol = "{protocol}"
+from = "client"
+to = "server"
+congestion_control = "reno"
+{transfer}
+"""
+
+
+def two_paths(wide: str = "", ecn: str = "false") -> Scenario:
+    return parse(TWO_PATHS.format(wide=wide, ecn=ecn), "two-paths.toml")
+
+
+def one_path(line: str, transfer: str = "", seconds: int = 10, protocol: str = "tcp", **hosts: str) -> Scenario:
+    text = ONE_PATH.format(
+        line=line, transfer=transfer, seconds=seconds, protocol=protocol, client=hosts.get("client", ""),
+        server=hosts.get("server", ""),
+    )  # fmt: skip
+    return parse(text, "one-path.toml")
+
+
+def captured(scenario: Scenario, path: Path, algorithm: str | None = None, seed: int = 1) -> Simulation:
+    chosen = {t.name: Choice(algorithm) for t in scenario.transfers} if algorithm else None
+    with open(path, "wb", 0) as file:
+        return simulate(scenario, seed, chosen, rows=True, capture=file.fileno())
+
+
+def equal_and_within_one(run: Simulation, path: Path, algorithm: str) -> tuple[float, float]:
+    """The shares of simulated windows that the replay of their capture repeats within 0.01 and 1 segment."""
+    with rewindow.open(str(path)) as capture:
+        replay = capture.replay([Choice(algorithm, {"mode": "kernel"})])
+    acks, ports = replay.acks, {(c.id, s.id): s.sport for c in replay.connections for s in c.subflows}
+    whose = zip(acks["connection"].to_pylist(), acks["subflow"].to_pylist(), strict=True)
+    port, time_ns = np.array([ports[pair] for pair in whose]), acks["time_ns"].to_numpy()
+    cwnd = acks[f"{algorithm}.cwnd"].to_numpy()
+    assert run.rows is not None
+    difference = []
+    for subflow in np.unique(run.rows["subflow"]):
+        mine, theirs = run.rows[run.rows["subflow"] == subflow], port == FIRST_PORT + 1 + subflow
+        assert np.array_equal(mine["time_ns"] + 10**18, time_ns[theirs])
+        difference.append(np.abs(mine["cwnd_q16"] / 65536 - cwnd[theirs]))
+    all_of_them = np.concatenate(difference)
+    return float(np.mean(all_of_them < 0.01)), float(np.mean(all_of_them < 1.001))
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    scenario = two_paths(wide='loss = "1%"')
+    one, same, other = (simulate(scenario, seed, rows=True) for seed in (1, 1, 2))
+    assert one.transfers == same.transfers
+    assert one.links == same.links
+    assert one.rows is not None
+    assert same.rows is not None
+    assert other.rows is not None
+    assert np.array_equal(one.rows, same.rows)
+    assert one.transfers != other.transfers
+
+
+@pytest.mark.parametrize("algorithm", [a.name for a in rewindow.algorithms() if not a.is_rate_based])
+def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algorithm: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.pcapng"
+    run = captured(two_paths(), path, algorithm)
+    equal, within_one = equal_and_within_one(run, path, algorithm)
+    # CUBIC counts ticks of the sender's clock, whose phase a capture does not show.
+    assert within_one == 1
+    assert equal >= (0.99 if algorithm == "cubic" else 1)
+    assert {t.algorithm for t in run.transfers} == {algorithm}
+
+
+def test_a_rate_based_algorithm_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="do not pace"):
+        captured(two_paths(), tmp_path / "run.pcapng", "bbr")
+
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        'loss = "2%"',
+        "loss = { good_to_bad = 0.005, bad_to_good = 0.2, good_loss = 0, bad_loss = 0.5 }",
+        'discipline = { kind = "codel", ecn = true }',
+        'discipline = { kind = "ecn_threshold", threshold = 10 }',
+        'discipline = { kind = "red", min = 5, max = 15, ecn = true }',
+        'changes = [{ at = 1, rate = "1M" }, { at = 2, loss = 0.02 }]',
+        "changes = [{ at = 1, down = true }, { at = 2.5, down = false }]",
+    ],
+)
+def test_the_replay_agrees_under_losses_and_marks(wide: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.pcapng"
+    run = captured(two_paths(wide=wide, ecn="true"), path)
+    equal, within_one = equal_and_within_one(run, path, "newreno")
+    assert within_one == 1
+    assert equal >= 0.99
+
+
+def test_the_sender_is_named_from_a_simulated_capture(tmp_path: Path) -> None:
+    path = tmp_path / "run.pcapng"
+    captured(one_path('rate = "5M"\ndelay = "30ms"\nlimit = 31'), path)
+    with rewindow.open(str(path)) as capture:
+        [connection] = capture.replay().connections
+    assert connection.subflows[0].sender_algorithm.name == "newreno"
+
+
+def test_bytes_are_conserved() -> None:
+    run = simulate(two_paths(wide='loss = "1%"'))
+    links = {link.name: link for link in run.links}
+    for transfer in run.transfers:
+        assert transfer.complete
+        assert sum(s.bytes for s in transfer.subflows) >= transfer.bytes > 0
+    data = sum(s.segments + s.retransmitted for t in run.transfers for s in t.subflows)
+    seen = sum(link.forwarded + link.dropped_full + link.dropped_loss for n, link in links.items() if "forward" in n)
+    # SYNs, and the third packet of each handshake.
+    assert seen == data + 2 * 3
+
+
+def test_a_line_that_nothing_limits_is_filled_to_its_rate() -> None:
+    """Goodput of one flow on a queue that never overflows: the payload's share of the rate, after slow start."""
+    run = simulate(one_path('rate = "10M"\ndelay = "10ms"\nlimit = "3000 packets"', seconds=20))
+    [transfer] = run.transfers
+    assert transfer.goodput_bps == pytest.approx(10e6 * 1448 / 1500, rel=0.01)
+    assert transfer.retransmitted == 0
+
+
+def test_a_short_transfer_takes_the_round_trips_of_slow_start() -> None:
+    """30 segments: 10, then 20 when these are acknowledged. The handshake's round trip comes before the first data."""
+    [transfer] = simulate(one_path('rate = "1G"\ndelay = "50ms"', f"bytes = {30 * 1448}")).transfers
+    assert transfer.complete
+    assert transfer.completion_s == pytest.approx(0.2, abs=0.002)
+
+
+def test_loss_of_the_last_segment_is_repaired_by_a_probe_not_a_timeout() -> None:
+    """RFC 8985 7: the link is down while the last segments leave, and up when the probe does."""
+    scenario = one_path(
+        'rate = "100M"\ndelay = "20ms"\nchanges = [{ at = 0.078, down = true }, { at = 0.085, down = false }]',
+        f"bytes = {20 * 1448}",
+    )
+    [transfer] = simulate(scenario).transfers
+    assert transfer.complete
+    assert transfer.retransmitted > 0
+    assert transfer.subflows[0].timeouts == 0
+
+
+def test_a_dead_path_is_left_for_the_other_one() -> None:
+    run = simulate(two_paths(wide="changes = [{ at = 1, down = true }]"))
+    client = run.transfers[0]
+    assert client.complete
+    assert client.bytes > 300_000
+    dead, alive = client.subflows
+    assert dead.timeouts > 0
+    assert alive.bytes > dead.bytes
+
+
+def test_without_sack_and_timestamps_a_transfer_completes() -> None:
+    options = {"client": "sack = false\ntimestamps = false", "server": ""}
+    run = simulate(one_path('rate = "5M"\ndelay = "20ms"\nlimit = 20\nloss = "1%"', "bytes = 1000000", 30, **options))
+    [transfer] = run.transfers
+    assert transfer.complete
+    assert transfer.bytes == 1_000_000
+
+
+def test_a_receive_buffer_limits_the_flight(tmp_path: Path) -> None:
+    run = simulate(
+        one_path('rate = "100M"\ndelay = "50ms"', "bytes = 2000000", 30, server='receive_buffer = "64KiB"'), rows=True
+    )
+    assert run.rows is not None
+    assert 20_000 < int((run.rows["next"] - run.rows["una"]).max()) <= 65_536
+
+
+def test_a_sender_that_pauses_sends_what_it_wrote() -> None:
+    run = simulate(one_path('rate = "10M"\ndelay = "20ms"', 'write = 20000\npause = "500ms"', seconds=5))
+    [transfer] = run.transfers
+    assert transfer.complete
+    assert 9 * 20_000 <= transfer.bytes <= 11 * 20_000
+
+
+def test_paper_mode_and_unknown_options_are_no_surprise() -> None:
+    scenario = two_paths()
+    run = simulate(scenario, algorithms={"client": Choice("tccc", {"mode": "paper"})})
+    assert run.transfers == simulate(scenario, algorithms={"client": Choice("tccc")}).transfers
+    with pytest.raises(BadOption, match="nothing"):
+        simulate(scenario, algorithms={"client": Choice("tccc", {"nothing": "1"})})
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rewindow.cli", "simulate", *words], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def scenario_file(tmp_path: Path) -> str:
+    path = tmp_path / "two-paths.toml"
+    path.write_text(TWO_PATHS.format(wide="", ecn="false"))
+    return str(path)
+
+
+def test_the_command_prints_what_the_library_says(scenario_file: str) -> None:
+    told = command(scenario_file, "--runs", "2", "--algorithm", "client=tccc", "--json")
+    assert told.returncode == 0, told.stderr
+    runs = json.loads(told.stdout)["runs"]
+    assert [run["seed"] for run in runs] == [1, 2]
+    mine = simulate(two_paths(), 2, {"client": Choice("tccc")})
+    assert runs[1]["transfers"][0]["goodput_bps"] == mine.transfers[0].goodput_bps
+    assert [t["algorithm"] for t in runs[1]["transfers"]] == ["tccc", "newreno"]
+    text = command(scenario_file, "--runs", "2", "--algorithm", "client=tccc").stdout
+    assert "2 runs, seed 1 to 2" in text
+    assert "wide.forward" in text
+
+
+def test_the_command_writes_a_capture(scenario_file: str, tmp_path: Path) -> None:
+    for side in ("sender", "receiver"):
+        path = tmp_path / f"{side}.pcapng"
+        assert command(scenario_file, "--pcapng", str(path), "--beside", side).returncode == 0
+        with rewindow.open(str(path)) as capture:
+            found = capture.replay().connections
+        assert sorted(c.kind for c in found) == ["mptcp", "tcp"]
+        assert {s.vantage for c in found for s in c.subflows} == {side}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--algorithm", "nobody=tccc"], 2, "no transfer nobody"),
+        (["--algorithm", "nothing"], 2, "unknown algorithm 'nothing'"),
+        (["--option", "alpha0=1"], 2, "--algorithm, which is missing"),
+        (["--runs", "2", "--pcapng", "x.pcapng"], 2, "--runs asks for several"),
+        (["--pcapng", os.path.join("no", "such", "folder.pcapng")], 2, "cannot be written"),
+    ],
+)
+def test_usage_errors(scenario_file: str, words: list[str], status: int, said: str) -> None:
+    told = command(scenario_file, *words)
+    assert told.returncode == status, told.stderr
+    assert said in told.stderr
+
+
+def test_a_scenario_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("name = 1")
+    told = command(str(path))
+    assert told.returncode == 3
+    assert "bad.toml" in told.stderr
