@@ -35,7 +35,7 @@
 
 #define RW_MAX_PATHS 8
 #define RW_MAX_OPTIONS 16
-#define RW_PATH_WORDS 12
+#define RW_PATH_WORDS 11
 #define RW_CONNECTION_WORDS 4
 
 #define RW_Q16_ONE ((uint64_t)1 << 16)

@@ -59,10 +59,11 @@ struct bbr {
 	uint16_t extra_acked[2]; /* segments beyond what the bandwidth explains, in each half of the filter */
 	uint32_t epoch_us; /* since when ACKs are counted for it, */
 	uint32_t epoch_acked; /* and how many segments they covered */
-	uint32_t limited_from, limited_until; /* delivered: what left in between left during ProbeRTT */
+	uint32_t limited_from; /* delivered: what left from here on, for so many more segments, left during ProbeRTT */
 	uint32_t policed_bw_q24; /* of the last interval that a policer seemed to limit; 0: none */
-	uint32_t policed_delivered, policed_lost,
-	    policed_ms; /* since this interval began: until when delivered, how many lost */
+	uint32_t policed_delivered, policed_ms; /* when this interval began */
+	uint16_t policed_lost; /* segments since then; it stops at its largest value, as the next one does */
+	uint16_t limited_segments;
 	uint32_t state : 2;
 	uint32_t repair : 2;
 	uint32_t full_rounds : 2;
@@ -80,7 +81,7 @@ struct bbr {
 	uint32_t has_probe_rtt_end : 1;
 	uint32_t probe_rtt_round_done : 1;
 	uint32_t probed : 1; /* the recorded sender was seen to send faster in this first phase */
-	uint32_t limits : 1; /* limited_from and limited_until hold */
+	uint32_t limits : 1; /* limited_from and limited_segments hold */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct bbr) <= sizeof(((struct rw_path *)0)->word), "the state fits");
 
@@ -293,7 +294,7 @@ static void filter_bandwidth(struct bbr *b, uint32_t bw_q24)
 static int limited_by_probe(const struct bbr *b, const struct rw_rate *r)
 {
 	uint32_t prior = (uint32_t)r->prior_delivered;
-	return b->limits && !after(b->limited_from, prior) && !after(prior, b->limited_until);
+	return b->limits && !after(b->limited_from, prior) && !after(prior, b->limited_from + b->limited_segments);
 }
 
 static int app_limited(const struct bbr *b, const struct rw_rate *r)
@@ -364,7 +365,7 @@ static int look_for_policer(const struct rw_connection *c, struct bbr *b, const 
 		begin_policed_interval(b, r);
 		b->policed_sampling = 1;
 	} else {
-		b->policed_lost += r->lost_segments;
+		b->policed_lost = (uint16_t)rw_min64((uint64_t)b->policed_lost + r->lost_segments, UINT16_MAX);
 	}
 	b->policed_rounds += b->round_start;
 	if (limited || b->policed_rounds > POLICED_ROUNDS_MAX) {
@@ -518,7 +519,8 @@ static void check_probe_rtt_end(const struct rw_connection *c, struct bbr *b, st
 /* BBRHandleProbeRTT. */
 static void probe_rtt(const struct rw_connection *c, struct bbr *b, struct rw_path *p, const struct rw_rate *r)
 {
-	b->limited_until = (uint32_t)r->delivered + r->in_flight;
+	uint32_t until = (uint32_t)r->delivered + r->in_flight;
+	b->limited_segments = (uint16_t)rw_min64(until - b->limited_from, UINT16_MAX);
 	if (!b->has_probe_rtt_end) {
 		if (r->in_flight > PIPE_SEGMENTS)
 			return;
