@@ -42,7 +42,7 @@ _DEFINITION = re.compile(r'^const struct rw_control rw_control_(\w+) = \{\s*\.na
 
 
 def controllers() -> list[Controller]:
-    """Each of the registry, in its order."""
+    """Each window-based one of the registry, in its order. The glue gives a controller no delivery rates."""
     defined = {
         name: (path, plain)
         for path in sorted(CONTROLLERS.glob("*.c"))
@@ -50,6 +50,8 @@ def controllers() -> list[Controller]:
     }
     found = []
     for algorithm in rewindow.algorithms():
+        if algorithm.is_rate_based:
+            continue
         path, plain = defined[algorithm.name]
         symbol = f"rw_control_{plain}"
         found.append(Controller(algorithm.name, f"rw_{plain}", path, symbol, "ece" in algorithm.callbacks))

@@ -259,6 +259,9 @@ typedef struct rw_batch {
 	const uint64_t *const *cwnd_q16;
 	const uint64_t *const *ssthresh_q16;
 	const uint8_t *const *phase; /* rw_phase of rw_control.h, before this packet */
+	/* After this packet, of a rate-based controller: segments each microsecond, Q24. Null for a window-based one. */
+	const uint64_t *const *bandwidth_q24;
+	const uint64_t *const *pacing_q24;
 	uint64_t marks;
 	const int64_t *mark_time_ns;
 	const uint64_t *mark_row; /* rows of the whole replay before which, or at which, it happened */
@@ -343,6 +346,8 @@ typedef struct rw_window_row {
 	/* the first of the larger ones: from 1 on; 0: packets are not the records of one file in turn */
 	uint64_t first_exceeded_record;
 	int64_t first_exceeded_ns;
+	/* Of a rate-based controller: ACKs before which data left on a timer, and at how many of these at this controller's pace. */
+	uint64_t paced_rows, paced_matched;
 } rw_window_row;
 
 typedef struct rw_summary {
@@ -539,8 +544,28 @@ typedef struct rw_hand_ack {
 	uint8_t growth; /* rw_growth */
 } rw_hand_ack;
 
-/* RW_ERROR_BAD_VALUE too for a path that is recovering and would grow. */
+/* RW_ERROR_BAD_VALUE too for a path that is recovering and would grow. A rate-based controller takes a whole window to be delivered
+   in the round trip of the ACK. */
 rw_status rw_controller_ack(rw_controller *controller, const rw_hand_ack *ack, rw_error *error);
+/* An ACK as a rate-based controller is told of it: struct rw_rate of rw_control.h, of which this has the fields. */
+typedef struct rw_hand_rate {
+	uint32_t path;
+	uint32_t acked_segments, lost_segments; /* newly */
+	uint32_t in_flight_before, in_flight; /* segments, before and after the ACK */
+	uint8_t repair; /* 0: none, 1: fast recovery, 2: after a timeout */
+	uint8_t app_limited;
+	uint64_t rtt_ns; /* 0: no sample */
+	uint64_t delivered,
+	    prior_delivered; /* segments since the beginning: now, and when the newest packet was sent */
+	uint64_t interval_ns; /* in which the difference was delivered; 0: no sample */
+	uint64_t held_ns; /* until the next packet may leave */
+	uint32_t paced_segments; /* that left on a timer since the ACK before */
+	uint64_t paced_ns; /* in this time */
+	int64_t time_ns;
+} rw_hand_rate;
+
+/* RW_ERROR_BAD_VALUE too where the controller is not rate-based. */
+rw_status rw_controller_rate(rw_controller *controller, const rw_hand_rate *rate, rw_error *error);
 /* Data is sent on the path after idle_ns without any. The window stays: by hand there is no retransmission timer. */
 rw_status rw_controller_idle(rw_controller *controller, uint32_t path, uint64_t idle_ns, int64_t time_ns,
 			     rw_error *error);

@@ -19,9 +19,14 @@
  *                                   4. undo, if it shows that the last reduction was spurious
  *                                   5. loss or ece, if it begins a recovery
  *                                   6. ack, if the window may grow; withheld, if one segment of the window was not in flight
+ *                                   7. rate, if the controller has it, in place of 6
  *   a subflow is closed             grouped and regrouped, if its set dissolves; leave
  *
  * Only one of the steps 4 to 6 happens, except that a new loss may follow an undo. The window never grows in a recovery.
+ *
+ * A controller with `rate` is rate-based: it sets its window itself at every ACK, in every state of the sender. The caller samples
+ * the delivery rate only for such a controller, and runs no growth gate, no proportional rate reduction and no reduction after an
+ * idle time for it. None of this changes window-based controllers.
  */
 #ifndef RW_CONTROL_H
 #define RW_CONTROL_H
@@ -46,7 +51,12 @@ enum rw_phase {
 	RW_PHASE_CONGESTION_AVOIDANCE = 2,
 	RW_PHASE_RECOVERY = 3,
 	RW_PHASE_LOSS = 4,
-	RW_PHASE_CWR = 5
+	RW_PHASE_CWR = 5,
+	/* Of rate-based controllers (BBR). */
+	RW_PHASE_STARTUP = 6,
+	RW_PHASE_DRAIN = 7,
+	RW_PHASE_PROBE_BW = 8,
+	RW_PHASE_PROBE_RTT = 9
 };
 
 /*
@@ -103,6 +113,37 @@ struct rw_ack {
 	uint32_t marked_segments; /* how many of the acknowledged segments it reports as marked by ECN */
 };
 
+/* What the sender repairs. */
+enum rw_repair { RW_REPAIR_NONE = 0, RW_REPAIR_RECOVERY = 1, RW_REPAIR_TIMEOUT = 2 };
+
+/*
+ * What one ACK tells a rate-based controller: a delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation 3) of the newest
+ * packet that the ACK covers, and what is in flight. `delivered` counts segments from the connection's beginning.
+ */
+struct rw_rate {
+	uint32_t path;
+	uint32_t acked_segments, lost_segments; /* newly, by this ACK */
+	uint32_t in_flight_before, in_flight; /* segments; before and after the ACK */
+	uint8_t repair; /* enum rw_repair, after the ACK */
+	uint8_t app_limited; /* the packet was sent while the application had no more to send */
+	uint64_t held_ns; /* until the pace lets the next packet go; 0: it may leave now */
+	/* What the recorded sender let go by a timer since the ACK before, and in what time; 0: nothing, or not known. */
+	uint32_t paced_segments;
+	uint64_t paced_ns;
+	int64_t time_ns;
+	uint64_t rtt_ns; /* of the newest packet that was sent once; 0: no sample */
+	uint64_t delivered; /* with this ACK's */
+	uint64_t prior_delivered; /* when the packet was sent */
+	uint64_t interval_ns; /* in which delivered - prior_delivered segments were delivered; 0: no sample */
+};
+
+/* What a rate-based controller takes a path to be. Rates are segments each microsecond, Q24. */
+struct rw_model {
+	uint64_t bandwidth_q24; /* 0: not known yet */
+	uint64_t pacing_q24; /* how fast it may send */
+	uint64_t min_rtt_ns; /* 0: not known yet */
+};
+
 enum rw_option_kind { RW_OPTION_CHOICE = 0, RW_OPTION_Q16 = 1 };
 
 struct rw_option {
@@ -137,12 +178,13 @@ struct rw_control {
 	const struct rw_option *options; /* ends with a null name; the first is always `mode` */
 	const struct rw_word_name *words; /* ends with a null name */
 	/*
-	 * Required.
+	 * Required, but for ack in a rate-based controller.
 	 *
 	 * ack: an ACK of new data, outside of a recovery, while the window limits the sender. Grows cwnd_q16.
 	 */
 	void (*ack)(struct rw_connection *c, const struct rw_ack *ack);
-	/* A recovery begins: sets ssthresh_q16 from cwnd_q16; the caller then moves cwnd_q16 to it. cwnd_cnt is 0 already. */
+	/* A recovery begins: sets ssthresh_q16 from cwnd_q16; the caller then moves cwnd_q16 to it. cwnd_cnt is 0 already. The
+	   caller does not move the window of a rate-based controller. */
 	void (*loss)(struct rw_connection *c, uint32_t path);
 	/*
 	 * Optional: null means the default, which each comment names.
@@ -187,6 +229,10 @@ struct rw_control {
 	/* The length of a tick of the kernel's clock, if the controller counts ticks; null: it does not. Ticks begin at multiples
 	   of it in rw_ack's time_ns, as far as their phase is known. */
 	uint64_t (*tick_ns)(const struct rw_connection *c);
+	/* Any ACK but one that is older than another. Sets cwnd_q16. Default: the controller is window-based. */
+	void (*rate)(struct rw_connection *c, const struct rw_rate *sample);
+	/* What a rate-based controller takes the path to be; required of one. */
+	void (*model)(const struct rw_connection *c, uint32_t path, struct rw_model *model);
 };
 
 /* The registry (list.c): every controller once, ended by a null. */

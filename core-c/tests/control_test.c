@@ -63,7 +63,16 @@ static struct rw_path beside(const struct rw_control *control, int mode, int rec
 		struct rw_ack ack = {.path = 0, .acked_segments = 2, .una = 2 * i, .next = 2 * i + 40};
 		if (control->delivered)
 			control->delivered(&c, &ack);
-		control->ack(&c, &ack);
+		struct rw_rate rate = {.acked_segments = 2,
+				       .delivered = 2 * i + 40,
+				       .prior_delivered = 2 * i,
+				       .in_flight = 40,
+				       .interval_ns = 100000000,
+				       .time_ns = i * 5000000ll};
+		if (control->rate)
+			control->rate(&c, &rate);
+		else
+			control->ack(&c, &ack);
 	}
 	control->loss(&c, 0);
 	return c.path[0];

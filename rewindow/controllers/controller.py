@@ -19,6 +19,7 @@ _SET_STATES = {"monitor": 0, "judgement": 1, "final": 2}
 _TIME_UNKNOWN = -(1 << 63)
 
 
+_REPAIRS = ("none", "recovery", "timeout")
 _GROWTH = {"allowed": 0, "withheld": 1, "none": 2}
 
 
@@ -276,6 +277,42 @@ class Controller:
             },
         )
         check(lib.rw_controller_ack(self._handle, ack, error), error)
+
+    def sample(
+        self, path: int = 0, *, delivered: int, prior_delivered: int, interval: float, time: float, acked: int = 1,
+        lost: int = 0, in_flight_before: int = 0, in_flight: int = 0, repair: str = "none", app_limited: bool = False,
+        rtt: float | None = None, held: float = 0.0, paced: tuple[int, float] = (0, 0.0),
+    ) -> None:  # fmt: skip
+        """An ACK as a rate-based controller is told of it: a delivery-rate sample of the newest packet that it covers.
+
+        delivered, prior_delivered: segments since the beginning, now and when that packet was sent; interval: the
+        seconds in which the difference was delivered, 0 for no sample; acked, lost: segments newly; in_flight_before,
+        in_flight: segments; repair: none, recovery or timeout; rtt: of that packet, seconds; held: seconds until the
+        pace lets the next packet go; paced: segments that left on a timer since the ACK before, and in what time."""
+        if repair not in _REPAIRS:
+            raise ValueError(f"repair is one of {', '.join(_REPAIRS)}")
+        error = ffi.new("rw_error *")
+        rate = ffi.new(
+            "rw_hand_rate *",
+            {
+                "path": self._place(path),
+                "acked_segments": acked,
+                "lost_segments": lost,
+                "in_flight_before": in_flight_before,
+                "in_flight": in_flight,
+                "repair": _REPAIRS.index(repair),
+                "app_limited": app_limited,
+                "rtt_ns": round((rtt or 0) * 1e9),
+                "delivered": delivered,
+                "prior_delivered": prior_delivered,
+                "interval_ns": round(interval * 1e9),
+                "held_ns": round(held * 1e9),
+                "paced_segments": paced[0],
+                "paced_ns": round(paced[1] * 1e9),
+                "time_ns": _ns(time),
+            },
+        )
+        check(lib.rw_controller_rate(self._handle, rate, error), error)
 
     def _event(self, function: Any, path: int, *values: Any) -> None:
         error = ffi.new("rw_error *")

@@ -34,6 +34,11 @@ class Algorithm:
     callbacks: tuple[str, ...]
     """The callbacks of the contract (rw_control.h) that the controller has."""
 
+    @property
+    def is_rate_based(self) -> bool:
+        """Whether it follows the delivery rate, and paces."""
+        return "rate" in self.callbacks
+
     def as_json(self) -> dict[str, Any]:
         """All fields but the callbacks, which do not matter to a user."""
         return {name: value for name, value in asdict(self).items() if name != "callbacks"}

@@ -1,4 +1,8 @@
-"""Names the algorithm that a sender most likely ran: the one whose window equalled the flight most often."""
+"""Names the algorithm that a sender most likely ran: the one whose window equalled the flight most often.
+
+A sender that paces seldom fills its window. It is named by its pace: between two bursts passes the time that its rate
+takes for the first, and that rate follows the bandwidth which the algorithm finds in the same ACKs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SENDER_CANDIDATES = ("newreno", "cubic")
+SENDER_CANDIDATES = ("newreno", "cubic", "bbr")
 FULL_ROWS_MIN = 30
 """ACKs before which the window was full. With fewer of them, no sender is named."""
 _MATCH_MIN = 0.5
@@ -21,6 +25,11 @@ at which the next candidate's window did not."""
 _EXCEEDED_MOST = 0.05
 """Share of the full windows. Some are exceeded because the flight after a recovery is not known exactly."""
 _MATCH_LEAST = 0.55
+PACED_SENDERS = frozenset({"bbr"})
+PACED_ROWS_MIN = 50
+"""ACKs before which data left on a timer: with fewer of them no paced sender is named."""
+_PACED_SHARE, _PACE_MIN = 0.1, 0.6
+"""Of all ACKs, and of those how many at the algorithm's pace."""
 _WHOLE_WINDOWS = ("newreno",)
 """Senders whose windows are known exactly; CUBIC's are within a segment."""
 
@@ -28,7 +37,8 @@ _WHOLE_WINDOWS = ("newreno",)
 @dataclass(frozen=True)
 class SenderAlgorithm:
     """match: the share of ACKs at which the window equalled the flight, of those before which the window was full; None
-    when the capture has too few of them.
+    when the capture has too few of them. For a sender that paces: the share of ACKs at which its data left at this
+    algorithm's pace, of those after data that a timer released.
 
     exceeded: how many of these flights were larger than the window by more than a segment, which a sender of this
     algorithm does not allow. first_exceeded_ns, first_exceeded_packet: time of the first of them, and its record in the
@@ -57,6 +67,27 @@ UNKNOWN = SenderAlgorithm("unknown", None)
 
 def judged(windows: Mapping[str, Any]) -> SenderAlgorithm:
     """windows: replayed candidate -> the core's rw_window_row of the subflow."""
+    by_window = _by_window({name: row for name, row in windows.items() if name not in PACED_SENDERS})
+    if by_window.name == "unknown":
+        for name in PACED_SENDERS & windows.keys():
+            row = windows[name]
+            if _is_at_pace(row):
+                return SenderAlgorithm(
+                    name,
+                    row["paced_matched"] / row["paced_rows"],
+                    row["exceeded"] / row["full_rows"] if row["full_rows"] else None,
+                    row["first_exceeded_ns"] or None,
+                    row["first_exceeded_record"] or None,
+                )
+    return by_window
+
+
+def _is_at_pace(row: Mapping[str, int]) -> bool:
+    paced = row["paced_rows"]
+    return paced >= PACED_ROWS_MIN and paced >= _PACED_SHARE * row["rows"] and row["paced_matched"] >= _PACE_MIN * paced
+
+
+def _by_window(windows: Mapping[str, Any]) -> SenderAlgorithm:
     found = {name: row for name, row in windows.items() if row["full_rows"] >= FULL_ROWS_MIN}
     if not found:
         return UNKNOWN

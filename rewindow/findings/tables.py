@@ -17,7 +17,7 @@ import numpy.typing as npt
 from rewindow.core import ffi, lib, name_of
 from rewindow.findings.connections import Connection, Subflow
 from rewindow.findings.quality import POOR_UNSEEN, VERDICTS, ConnectionQuality, of_subflow, unreliable
-from rewindow.findings.senders import FULL_ROWS_MIN, UNKNOWN, judged
+from rewindow.findings.senders import FULL_ROWS_MIN, PACED_ROWS_MIN, UNKNOWN, judged
 from rewindow.findings.windows import Window
 
 Array = npt.NDArray[Any]
@@ -175,7 +175,7 @@ class Senders:
         self.exceeded, self.unmatched = np.zeros(count, bool), np.zeros(count, bool)
         enough = np.zeros(count, bool)
         for rows in windows.values():
-            enough |= rows["full_rows"] >= FULL_ROWS_MIN
+            enough |= (rows["full_rows"] >= FULL_ROWS_MIN) | (rows["paced_rows"] >= PACED_ROWS_MIN)
         for place in np.flatnonzero(enough).tolist():
             sender = judged({name: _plain(rows[place]) for name, rows in windows.items()})
             self.codes[place] = len(self.found)

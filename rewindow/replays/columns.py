@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,11 @@ def _segments(pointer: Any, n: int) -> npt.NDArray[np.float64]:
     return segments
 
 
+def _per_second(pointer: Any, n: int) -> npt.NDArray[np.float64]:
+    rates: npt.NDArray[np.float64] = _column(pointer, "uint64_t", np.uint64, n) * (1e6 / (1 << 24))
+    return rates
+
+
 def _phase_column(codes: npt.NDArray[np.uint8]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int8)), pa.array(PHASES))
 
@@ -65,13 +70,22 @@ def flags_column(flags: npt.NDArray[np.uint16]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array((flags & 63).astype(np.int8)), _FLAG_TEXTS)
 
 
-def acks_schema(labels: Sequence[str]) -> pa.Schema:
-    """Event columns, then cwnd_before, cwnd, ssthresh and phase of each algorithm, prefixed by its label."""
+RATE_COLUMNS = (("bandwidth_segments_s", "bandwidth_q24"), ("pacing_segments_s", "pacing_q24"))
+"""Of a rate-based algorithm: the bandwidth that it takes the path to have, and how fast it may send."""
+
+
+def acks_schema(labels: Sequence[str], rate_based: Container[str] = ()) -> pa.Schema:
+    """Event columns, then cwnd_before, cwnd, ssthresh and phase of each algorithm, prefixed by its label.
+
+    rate_based: labels that have RATE_COLUMNS, too.
+    """
     fields = [(name, pa.from_numpy_dtype(dtype)) for name, _, dtype in EVENT_COLUMNS if name != "flags"]
     fields += [("flags", pa.dictionary(pa.int8(), pa.string())), ("raises", pa.bool_())]
     for label in labels:
         fields += [(f"{label}.{c}", pa.float64()) for c in ("cwnd_before", "cwnd", "ssthresh")]
         fields.append((f"{label}.phase", pa.dictionary(pa.int8(), pa.string())))
+        if label in rate_based:
+            fields += [(f"{label}.{c}", pa.float64()) for c, _ in RATE_COLUMNS]
     return pa.schema(fields)
 
 
@@ -117,6 +131,8 @@ def acks(batch: Any, schema: pa.Schema, places: Sequence[int]) -> pa.RecordBatch
             pa.array(_segments(getattr(batch, c)[k], n)) for c in ("cwnd_before_q16", "cwnd_q16", "ssthresh_q16")
         ]
         columns.append(_phase_column(_column(batch.phase[k], "uint8_t", np.uint8, n)))
+        if batch.bandwidth_q24[k] != ffi.NULL:
+            columns += [pa.array(_per_second(getattr(batch, c)[k], n)) for _, c in RATE_COLUMNS]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rewindow.controllers.registry import algorithms
 from rewindow.controllers.steps import Step, step_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
@@ -192,7 +193,9 @@ class Replay:
     def schema(self) -> pa.Schema:
         from rewindow.replays.columns import acks_schema
 
-        return acks_schema([self.choices[place].label for place in self._shown])
+        shown = [self.choices[place] for place in self._shown]
+        rate_based = {a.name for a in algorithms() if a.is_rate_based}
+        return acks_schema([c.label for c in shown], {c.label for c in shown if c.name in rate_based})
 
     def _draw(self) -> Iterator[Any]:
         """The core's batches: each is valid until the next one."""

@@ -10,6 +10,7 @@ from tests.outcomes import watch
 
 watch(__name__)  # the modules below note what they decide
 
+from tests.oracles.bbr import Bbr, KernelBbr
 from tests.oracles.coupled import Balia, Coupled, CoupledFull, Lia, Olia
 from tests.oracles.cubic import LinuxCubic, Rfc9438
 from tests.oracles.linux import KernelBalia, KernelLia, KernelOlia, KernelReno, KernelWvegas
@@ -51,7 +52,7 @@ KERNEL: dict[str, type[KernelReno]] = {
 }
 """Whole windows: equal to the last bit."""
 
-OTHER = {"cubic": (LinuxCubic, Rfc9438)}
+OTHER = {"cubic": (LinuxCubic, Rfc9438), "bbr": (Bbr, KernelBbr)}
 """With a test of their own."""
 
-__all__ = ["KERNEL", "OTHER", "PAPER", "LinuxCubic", "Oracle", "Path", "Rfc9438"]
+__all__ = ["KERNEL", "OTHER", "PAPER", "Bbr", "KernelBbr", "LinuxCubic", "Oracle", "Path", "Rfc9438"]

@@ -180,7 +180,7 @@ def registry_options(name: str) -> st.SearchStrategy[dict[str, str]]:
     return drawn.map(lambda d: d | {"detector": "none"}) if uses_sets(name) else drawn
 
 
-REQUIRED = {"ack", "loss"}
+REQUIRED = {"ack", "loss", "rate", "model"}
 SHOWN_ELSEWHERE = {
     "cubic": {
         "resume": "test_hystart_that_hangs_on_the_clocks_is_overruled_by_the_flight",

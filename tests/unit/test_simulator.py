@@ -148,7 +148,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert one.transfers != other.transfers
 
 
-@pytest.mark.parametrize("algorithm", [a.name for a in rewindow.algorithms()])
+@pytest.mark.parametrize("algorithm", [a.name for a in rewindow.algorithms() if not a.is_rate_based])
 def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algorithm: str, tmp_path: Path) -> None:
     path = tmp_path / "run.pcapng"
     run = captured(two_paths(), path, algorithm)
@@ -157,6 +157,11 @@ def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algor
     assert within_one == 1
     assert equal >= (0.99 if algorithm == "cubic" else 1)
     assert {t.algorithm for t in run.transfers} == {algorithm}
+
+
+def test_a_rate_based_algorithm_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="do not pace"):
+        captured(two_paths(), tmp_path / "run.pcapng", "bbr")
 
 
 @pytest.mark.parametrize(

@@ -232,12 +232,64 @@ rw_status rw_controller_leave(rw_controller *c, uint32_t path, rw_error *error)
 
 static int64_t time_of(int64_t time_ns) { return time_ns == RW_TIME_UNKNOWN ? 0 : time_ns; }
 
+static const uint32_t SEGMENTS_MAX = 1 << 20;
+
+rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *error)
+{
+	if (!c->shadow->control->rate)
+		return rw_bad_value(error, "the algorithm does not follow the delivery rate");
+	if (!is_live(c, r->path))
+		return rw_bad_value(error, "no such path");
+	if (r->acked_segments > SEGMENTS_MAX || r->lost_segments > SEGMENTS_MAX || r->in_flight_before > SEGMENTS_MAX ||
+	    r->in_flight > SEGMENTS_MAX || r->paced_segments > SEGMENTS_MAX)
+		return rw_bad_value(error, "acked, lost, in flight and paced must be 0 to 1048576 segments");
+	if (r->repair > RW_REPAIR_TIMEOUT || r->prior_delivered > r->delivered)
+		return rw_bad_value(error,
+				    "a repair is none, recovery or timeout, and no more was delivered before than now");
+	struct rw_rate sample = {.path = r->path,
+				 .acked_segments = r->acked_segments,
+				 .lost_segments = r->lost_segments,
+				 .in_flight_before = r->in_flight_before,
+				 .in_flight = r->in_flight,
+				 .repair = r->repair,
+				 .app_limited = r->app_limited != 0,
+				 .time_ns = time_of(r->time_ns),
+				 .rtt_ns = r->rtt_ns,
+				 .delivered = r->delivered,
+				 .prior_delivered = r->prior_delivered,
+				 .interval_ns = r->interval_ns,
+				 .held_ns = r->held_ns,
+				 .paced_segments = r->paced_segments,
+				 .paced_ns = r->paced_ns};
+	rw_controller_advance(c, r->time_ns);
+	rw_shadow_rate(c->shadow, &sample);
+	return RW_OK;
+}
+
+/* A whole window is in flight, and is delivered in the round trip of this ACK. */
+static struct rw_rate whole_window(const rw_controller *c, const struct rw_ack *ack)
+{
+	const struct rw_path *p = &c->shadow->connection->path[ack->path];
+	uint32_t window = (uint32_t)(p->cwnd_q16 >> 16), delivered = c->acked[ack->path];
+	uint64_t rtt_ns = ack->rtt_newest_ns ? ack->rtt_newest_ns : ack->rtt_ns;
+	return (struct rw_rate){.path = ack->path,
+				.acked_segments = ack->acked_segments,
+				.in_flight_before = window,
+				.in_flight = window > ack->acked_segments ? window - ack->acked_segments : 0,
+				.repair = p->recovering ? RW_REPAIR_RECOVERY : RW_REPAIR_NONE,
+				.time_ns = ack->time_ns,
+				.rtt_ns = rtt_ns,
+				.delivered = (uint64_t)delivered + 1,
+				.prior_delivered = delivered > window ? (uint64_t)delivered - window + 1 : 0,
+				.interval_ns = ack->acked_segments ? rtt_ns : 0};
+}
+
 rw_status rw_controller_ack(rw_controller *c, const rw_hand_ack *a, rw_error *error)
 {
 	if (!is_live(c, a->path))
 		return rw_bad_value(error, "no such path");
 	struct rw_path *p = &c->shadow->connection->path[a->path];
-	if (a->acked_segments > 1 << 20)
+	if (a->acked_segments > SEGMENTS_MAX)
 		return rw_bad_value(error, "acked must be 0 to 1048576 segments");
 	if (a->marked_segments > a->acked_segments)
 		return rw_bad_value(error, "more segments marked than acked");
@@ -268,6 +320,11 @@ rw_status rw_controller_ack(rw_controller *c, const rw_hand_ack *a, rw_error *er
 		rw_shadow_delivered(c->shadow, &ack);
 	if (a->rtt_ns | a->rtt_newest_ns)
 		rw_shadow_rtt(c->shadow, &ack, srtt);
+	if (c->shadow->control->rate) {
+		struct rw_rate sample = whole_window(c, &ack);
+		rw_shadow_rate(c->shadow, &sample);
+		return RW_OK;
+	}
 	if (a->growth == RW_GROWTH_ALLOWED)
 		rw_shadow_raise(c->shadow, &ack);
 	else if (a->growth == RW_GROWTH_WITHHELD)
@@ -320,7 +377,8 @@ static rw_status reduce(rw_controller *c, uint32_t path, int marked, int64_t tim
 	tell_congestion(c, path, marked ? RW_CONGESTION_ECE : RW_CONGESTION_LOSS, time_ns);
 	rw_shadow_reduce(c->shadow, path, marked);
 	/* By hand there is no recovery to pass through: the window is where recovery would leave it. */
-	if (c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
+	if (!c->shadow->control->rate &&
+	    c->shadow->connection->path[path].cwnd_q16 != c->shadow->connection->path[path].ssthresh_q16) {
 		c->shadow->connection->path[path].cwnd_q16 = c->shadow->connection->path[path].ssthresh_q16;
 		rw_shadow_stepped(c->shadow, RW_TRANSITION_MACHINERY, path);
 	}

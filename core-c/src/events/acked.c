@@ -168,9 +168,20 @@ static inline uint32_t whole_segments_acked(const struct rw_reconstruction *r, c
 									 : rw_sender_plain_segments(&r->tcp, p->ack);
 }
 
-/* The short way: the effects that acked_otherwise() has for such an ACK. */
-static void acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments,
-			struct rw_events *out)
+/* The delivery rate, of a plain ACK. 0, or 1 when memory is used up. */
+static RW_ASIDE int tell_plain_rate(struct rw_reconstruction *r, struct rw_event *e,
+				    const struct rw_plain_answer *answer)
+{
+	struct rw_delivered delivered = {e->time_ns, answer->newest_sent_ns, e->rtt_newest_ns, e->delivered};
+	struct rw_rate_sample sample;
+	if (rw_sender_sample(&r->tcp, &delivered, &sample))
+		return 1;
+	rw_rates_tell(r, e, &sample);
+	return 0;
+}
+
+/* The short way: the effects that acked_otherwise() has for such an ACK. 0, or 1: out of memory. */
+static int acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, uint32_t segments, struct rw_events *out)
 {
 	struct rw_sender *s = &r->tcp;
 	struct rw_event *e = begin_ack(r, p, out);
@@ -193,6 +204,7 @@ static void acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, 
 	e->state_after = s->state;
 	if (!r->steady)
 		rw_settle(r);
+	return r->rates && tell_plain_rate(r, e, &answer);
 }
 
 static struct rw_sender_ack ack_of(const struct rw_reconstruction *r, const struct rw_packet *p, uint8_t marks)
@@ -278,6 +290,8 @@ static RW_ASIDE int acked_otherwise(struct rw_reconstruction *r, const struct rw
 	if (s->fast_retransmits != recoveries)
 		r->recovery_ns = p->time_ns;
 	follow_answer(r, p, e, &answer, oddities);
+	if (r->rates)
+		rw_rates_tell(r, e, &answer.rate);
 	return answer.no_memory;
 }
 
@@ -289,10 +303,8 @@ int rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet 
 	if (rw_reconstruction_too_much_work(r))
 		rw_reconstruction_give_up(r, p, r->tcp.next, oddities);
 	uint32_t segments = whole_segments_acked(r, p);
-	if (RW_SHORT_WAY(segments)) {
-		acked_plain(r, p, segments, out);
-		return 0;
-	}
+	if (RW_SHORT_WAY(segments))
+		return acked_plain(r, p, segments, out);
 	int failed = acked_otherwise(r, p, out, oddities);
 	rw_settle_events(r, out);
 	return failed;

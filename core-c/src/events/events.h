@@ -10,6 +10,7 @@
 #define RW_EVENTS_H
 
 #include "flow.h"
+#include "rw_control.h"
 #include "sender.h"
 #include "tick_clock.h"
 
@@ -27,6 +28,16 @@ enum rw_flight {
 	RW_FLIGHT_SECOND,    /* the segments after the first ACK of data, with the rest of the initial flight */
 	RW_FLIGHT_RESTARTED, /* the first one after an idle time */
 	RW_FLIGHT_UNSEEN     /* it began before the capture */
+};
+
+/* What rate-based controllers are told of an ACK, and what a shadow infers from before. */
+struct rw_event_rate {
+	struct rw_rate sample; /* without the path */
+	/* The longest pause between two bursts since the ACK before, and how much left in the first of them. */
+	uint64_t waited_ns;
+	uint32_t waited_segments;
+	uint32_t burst_segments; /* what left last */
+	int64_t burst_ns;        /* and when */
 };
 
 /* MPTCP: how much of the data that this subflow was given is not sent yet. */
@@ -71,6 +82,8 @@ struct rw_event {
 	uint32_t idle_restarts; /* how often it reduces the window */
 	uint32_t first_flight; /* the first ACK of a flight that shows the window: the flight's segments; else 0 */
 	uint8_t first_flight_is; /* rw_flight */
+	const struct rw_event_rate *
+	    rate; /* ACK, for rate-based controllers: valid until the next packet; null: an old ACK, or none is replayed */
 	uint8_t first_flight_full; /* the window ended the flight: there was more to send, and the receiver had room */
 };
 
@@ -112,8 +125,19 @@ struct rw_identification {
 	uint64_t holes; /* segments whose first transmission is not in the capture */
 };
 
+/* For rate-based controllers. */
+struct rw_rates {
+	struct rw_delivery_rate path;
+	struct rw_event_rate told; /* of the last ACK */
+	/* Packets that leave at once are a burst: the last one, and what left on a timer since the ACK before, in what time. */
+	int64_t burst_ns, last_ns;
+	uint32_t burst_bytes, paced_bytes, waited_bytes;
+	uint64_t paced_ns, waited_ns;
+};
+
 struct rw_reconstruction {
 	struct rw_sender tcp;
+	struct rw_rates *rates; /* null: no controller is rate-based */
 	/* From the survey. */
 	uint32_t peer_mss; /* 0: not known */
 	uint32_t payload_max;
@@ -163,6 +187,8 @@ struct rw_reconstruction {
 
 void rw_reconstruction_open(struct rw_reconstruction *r, const struct rw_flow *flow, uint8_t vantage, int corrected,
 			    uint32_t segments_max, struct rw_budget *budget);
+/* ACKs sample the delivery rate from now on. Call it before the first packet. 0, or 1: out of memory. */
+int rw_reconstruction_sample_rates(struct rw_reconstruction *r);
 /* The flow has ended: keeps the metrics and frees the rest. No packet may follow. */
 void rw_reconstruction_retire(struct rw_reconstruction *r);
 void rw_reconstruction_close(struct rw_reconstruction *r);

@@ -47,6 +47,16 @@ void rw_reconstruction_open(struct rw_reconstruction *r, const struct rw_flow *f
 	r->ce_counter = CE_COUNTER_START;
 }
 
+int rw_reconstruction_sample_rates(struct rw_reconstruction *r)
+{
+	r->rates = calloc(1, sizeof *r->rates);
+	if (!r->rates)
+		return 1;
+	rw_delivery_rate_open(&r->rates->path);
+	rw_sender_sample_rate(&r->tcp, &r->rates->path);
+	return 0;
+}
+
 void rw_reconstruction_start(struct rw_reconstruction *r, uint32_t sequence)
 {
 	rw_sender_start(&r->tcp, sequence);
@@ -124,6 +134,9 @@ void rw_reconstruction_retire(struct rw_reconstruction *r)
 void rw_reconstruction_close(struct rw_reconstruction *r)
 {
 	rw_sender_close(&r->tcp);
+	free(r->rates);
+	r->rates = NULL;
+	r->tcp.rate = NULL;
 	free(r->rtt_samples.histogram);
 	r->rtt_samples.histogram = NULL;
 	r->rtt_samples.octaves = 0;

@@ -31,6 +31,11 @@ static inline void rw_settle(struct rw_reconstruction *r)
 /* The same after all events of a packet; fills in the state that each event led to. */
 void rw_settle_events(struct rw_reconstruction *r, struct rw_events *out);
 
+/* A packet with data leaves: at which pace? Only where r->rates is not null. */
+void rw_rates_see_packet(struct rw_reconstruction *r, const struct rw_packet *p);
+/* What the delivery rate's answer to an ACK, and the pace before it, tell rate-based controllers. */
+void rw_rates_tell(struct rw_reconstruction *r, struct rw_event *e, const struct rw_rate_sample *sample);
+
 void rw_rtt_samples_add(struct rw_rtt_samples *samples, uint64_t rtt_ns);
 /* least_us: lower bound of the sample. */
 uint32_t rw_rtt_samples_quantile_us(const struct rw_rtt_samples *samples, uint32_t percent, uint64_t least_us);

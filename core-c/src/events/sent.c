@@ -416,6 +416,8 @@ static int sent(struct rw_reconstruction *r, const struct rw_packet *p, struct r
 			r->first_data_ns = p->time_ns;
 	}
 	see_pace(r, p);
+	if (r->rates)
+		rw_rates_see_packet(r, p);
 	see_burst(r, p);
 	echo_sample(r, p);
 	return sent_data(r, p, start, start + bytes, out, oddities);
@@ -435,6 +437,8 @@ static inline void send_next(struct rw_reconstruction *r, const struct rw_packet
 {
 	uint32_t start = r->tcp.next;
 	see_pace(r, p);
+	if (r->rates)
+		rw_rates_see_packet(r, p);
 	see_burst(r, p);
 	echo_sample(r, p);
 	r->bytes += p->payload_bytes;

@@ -3,7 +3,7 @@
 
 #include "state.h"
 
-int rw_columns_allocate(struct columns *c, uint32_t rows, uint32_t choices)
+int rw_columns_allocate(struct columns *c, uint32_t rows, const struct choice *choice, uint32_t choices)
 {
 	int failed = 0;
 #define COLUMN(field, n) failed |= !(c->field = calloc((n), sizeof *c->field))
@@ -22,11 +22,17 @@ int rw_columns_allocate(struct columns *c, uint32_t rows, uint32_t choices)
 	COLUMN(cwnd_q16, choices + 1);
 	COLUMN(ssthresh_q16, choices + 1);
 	COLUMN(phase, choices + 1);
+	COLUMN(bandwidth_q24, choices + 1);
+	COLUMN(pacing_q24, choices + 1);
 	for (uint32_t k = 0; !failed && k < choices; k++) {
 		COLUMN(cwnd_before_q16[k], rows);
 		COLUMN(cwnd_q16[k], rows);
 		COLUMN(ssthresh_q16[k], rows);
 		COLUMN(phase[k], rows);
+		if (choice[k].control->rate) {
+			COLUMN(bandwidth_q24[k], rows);
+			COLUMN(pacing_q24[k], rows);
+		}
 	}
 #undef COLUMN
 	return failed;
@@ -39,6 +45,8 @@ void rw_columns_free(struct columns *c, uint32_t choices)
 		free(c->cwnd_q16 ? c->cwnd_q16[k] : NULL);
 		free(c->ssthresh_q16 ? c->ssthresh_q16[k] : NULL);
 		free(c->phase ? c->phase[k] : NULL);
+		free(c->bandwidth_q24 ? c->bandwidth_q24[k] : NULL);
+		free(c->pacing_q24 ? c->pacing_q24[k] : NULL);
 	}
 	void *all[] = {c->time_ns,
 		       c->connection,
@@ -68,7 +76,9 @@ void rw_columns_free(struct columns *c, uint32_t choices)
 		       c->cwnd_before_q16,
 		       c->cwnd_q16,
 		       c->ssthresh_q16,
-		       c->phase};
+		       c->phase,
+		       c->bandwidth_q24,
+		       c->pacing_q24};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]);
 }
@@ -205,6 +215,10 @@ void rw_take_rows(rw_replay *r, const struct columns *from, const uint32_t *plac
 		TAKE(cwnd_q16[k]);
 		TAKE(ssthresh_q16[k]);
 		TAKE(phase[k]);
+		if (c->bandwidth_q24[k]) {
+			TAKE(bandwidth_q24[k]);
+			TAKE(pacing_q24[k]);
+		}
 	}
 #undef TAKE
 }

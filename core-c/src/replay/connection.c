@@ -202,9 +202,10 @@ void rw_connection_release(const rw_replay *r, uint32_t connection)
 
 /*
  * Makes a connection's shadows when the first event needs them, because most flows of a large capture never acknowledge data. No
- * window has changed until then, so the present subflows can join now, in their order.
+ * window has changed until then, so the present subflows can join now, in their order. Each has the round
+ * trip from before this event: srtt_ns is that of the event's subflow.
  */
-RW_ASIDE int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
+RW_ASIDE int rw_connection_need_shadows(rw_replay *r, uint32_t connection, uint32_t slot, uint64_t srtt_ns)
 {
 	struct live_connection *lc = &r->live_connection[connection];
 	const struct rw_flow_connection *c = &r->survey.connection[connection];
@@ -233,9 +234,9 @@ RW_ASIDE int rw_connection_need_shadows(rw_replay *r, uint32_t connection)
 		return 1;
 	for (uint32_t k = 0; k < r->choices; k++) {
 		struct rw_shadow *shadow = rw_connection_shadow(r, connection, k);
-		for (uint8_t slot = 0; slot < RW_MAX_PATHS; slot++)
-			if (in_slot[slot])
-				rw_shadow_join(shadow, slot, in_slot[slot]->sender.tcp.rtt.srtt_ns);
+		for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+			if (in_slot[i])
+				rw_shadow_join(shadow, i, i == slot ? srtt_ns : in_slot[i]->sender.tcp.rtt.srtt_ns);
 	}
 	return 0;
 }

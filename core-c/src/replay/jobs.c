@@ -183,7 +183,8 @@ static rw_status open_slices(struct rw_jobs *j, struct worker *w)
 		struct rw_slice *s = &w->slice[i];
 		s->record = calloc(j->slice_records, sizeof *s->record);
 		s->place = calloc(j->slice_records, sizeof *s->place);
-		if (!s->record || !s->place || rw_columns_allocate(&s->columns, j->slice_records, w->view.choices))
+		if (!s->record || !s->place ||
+		    rw_columns_allocate(&s->columns, j->slice_records, w->view.choice, w->view.choices))
 			return RW_ERROR_MEMORY;
 	}
 	return RW_OK;

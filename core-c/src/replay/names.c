@@ -55,6 +55,10 @@ const char *rw_phase_name(uint32_t phase)
 	    [RW_PHASE_RECOVERY] = "recovery",
 	    [RW_PHASE_LOSS] = "loss",
 	    [RW_PHASE_CWR] = "cwr",
+	    [RW_PHASE_STARTUP] = "startup",
+	    [RW_PHASE_DRAIN] = "drain",
+	    [RW_PHASE_PROBE_BW] = "probe_bw",
+	    [RW_PHASE_PROBE_RTT] = "probe_rtt",
 	};
 	return NAME_OF(names, phase);
 }

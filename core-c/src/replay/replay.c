@@ -21,6 +21,7 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 		r->choice[k].control = rw_control_find(choices[k].name);
 		if (!r->choice[k].control)
 			return rw_unknown_control(choices[k].name, error);
+		r->samples_rates |= r->choice[k].control->rate != NULL;
 		rw_status status = rw_control_options(&choices[k], r->choice[k].control, &r->choice[k].settings, error);
 		if (status != RW_OK)
 			return status;
@@ -157,7 +158,7 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 						     .monitor = r->limits.monitor != 0};
 		r->oddities.record = 0; /* from here on the records of the second pass */
 		if (!r->live || !r->outcome || !r->live_connection ||
-		    rw_columns_allocate(&r->columns, r->batch_rows, choice_count))
+		    rw_columns_allocate(&r->columns, r->batch_rows, r->choice, choice_count))
 			status = rw_out_of_memory(error);
 	}
 	if (status == RW_OK)
@@ -201,6 +202,15 @@ static RW_ASIDE void exceed(const rw_replay *r, struct window *w, const struct r
 	w->first_ns = e->time_ns;
 }
 
+static RW_ASIDE void add_model(struct columns *c, uint32_t choice, uint64_t i, struct window *w,
+			       const struct rw_shadow_row *row)
+{
+	c->bandwidth_q24[choice][i] = row->bandwidth_q24;
+	c->pacing_q24[choice][i] = row->pacing_q24;
+	w->paced += row->paced;
+	w->paced_matched += row->at_pace;
+}
+
 static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_event *e)
 {
 	struct columns *c = &r->columns;
@@ -241,6 +251,8 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 			if ((int64_t)above < -1)
 				exceed(r, w, e);
 		}
+		if (c->bandwidth_q24[k])
+			add_model(c, k, i, w, &row);
 	}
 	r->rows++;
 }
@@ -269,7 +281,7 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 		return 1;
 	if (e->kind == RW_EVENT_SEND && !lc->shadows)
 		return 0;
-	if (!lc->shadows && rw_connection_need_shadows(r, f->connection))
+	if (!lc->shadows && rw_connection_need_shadows(r, f->connection, l->slot, e->srtt_ns))
 		return 1;
 	if (compares_subflows && !lc->detect && rw_connection_open_detectors(r, f->connection, e->time_ns))
 		return 1;
@@ -361,6 +373,10 @@ static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 	l->slot = NO_SLOT;
 	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments,
 			       &r->purse[f->connection % r->purses]);
+	if (r->samples_rates && rw_reconstruction_sample_rates(&l->sender)) {
+		free(l);
+		return NULL;
+	}
 	l->source = f->source;
 	r->live[number] = l;
 	return l;
@@ -682,6 +698,8 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			    (const uint64_t *const *)c->cwnd_q16,
 			    (const uint64_t *const *)c->ssthresh_q16,
 			    (const uint8_t *const *)c->phase,
+			    (const uint64_t *const *)c->bandwidth_q24,
+			    (const uint64_t *const *)c->pacing_q24,
 			    r->marks,
 			    c->mark_time_ns,
 			    c->mark_row,

@@ -25,7 +25,9 @@ struct window {
 	uint64_t sum_q16, most_q16, last_q16;
 	uint32_t matched, near; /* among the full rows */
 	uint32_t exceeded;      /* among the full rows: by more than one segment */
-	uint64_t first_record;  /* of the first exceeded row */
+	uint32_t paced,
+	    paced_matched; /* of a rate-based controller: rows after data that a timer released; of these, at its pace */
+	uint64_t first_record; /* of the first exceeded row */
 	int64_t first_ns;
 };
 
@@ -33,7 +35,7 @@ struct window {
 struct outcome {
 	uint64_t bytes, retransmitted_packets, retransmitted_bytes, unseen_bytes, acks;
 	uint64_t rows, full_rows; /* full: the sender filled its window, as far as the capture shows */
-	struct window *window;    /* one for each controller, from the first row on */
+	struct window *window; /* one for each controller, from the first row on */
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	uint32_t spurious, ece_acks, ce_packets, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us;
@@ -54,8 +56,8 @@ struct live {
 	struct window *window;
 	uint32_t ce_packets;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
-	uint8_t source;   /* the side of the data sender */
-	uint8_t ready;     /* for the short way: an ACK without steps only makes a row */
+	uint8_t source; /* the side of the data sender */
+	uint8_t ready; /* for the short way: an ACK without steps only makes a row */
 	uint8_t under_way; /* for the short way: replayed at capture times, and after its handshake */
 };
 
@@ -77,6 +79,7 @@ struct columns {
 	uint16_t *flags;
 	uint64_t **cwnd_before_q16, **cwnd_q16, **ssthresh_q16;
 	uint8_t **phase;
+	uint64_t **bandwidth_q24, **pacing_q24; /* of rate-based controllers */
 	int64_t *mark_time_ns;
 	uint64_t *mark_row;
 	uint32_t *mark_connection, *mark_subflow, *mark_value;
@@ -115,6 +118,7 @@ struct rw_replay {
 	struct choice *choice;
 	struct detector_choice detector[RW_DETECTORS_MAX]; /* by their indices in the registry */
 	uint8_t detects; /* at least one of them is needed */
+	uint8_t samples_rates; /* at least one controller is rate-based */
 	uint8_t
 	    as_filed; /* packets come in the order of a single file, so that record numbers of the second pass are those of the file */
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: not requested */
@@ -148,7 +152,7 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error);
 void rw_records_number(rw_replay *r);
 
 /* columns.c. 1: out of memory; functions that add set no_memory then. */
-int rw_columns_allocate(struct columns *c, uint32_t rows, uint32_t choices);
+int rw_columns_allocate(struct columns *c, uint32_t rows, const struct choice *choice, uint32_t choices);
 void rw_columns_free(struct columns *c, uint32_t choices);
 void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value);
 void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
@@ -163,7 +167,8 @@ void rw_take_rows(rw_replay *r, const struct columns *from, const uint32_t *plac
 rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error);
 
 /* connection.c: a connection during its replay. Functions that return an int return 1 when out of memory. */
-int rw_connection_need_shadows(rw_replay *r, uint32_t connection);
+/* slot, srtt_ns: of the subflow with the first event, and its round trip before that. */
+int rw_connection_need_shadows(rw_replay *r, uint32_t connection, uint32_t slot, uint64_t srtt_ns);
 int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns);
 /* The end of a subflow's handshake, and the end of the subflow. */
 void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns);

@@ -18,6 +18,7 @@ struct ack_work {
 	/* When the first and the last segment were sent that were acknowledged, that were SACKed, of those that were sent once;
 	   0: none. */
 	int64_t first_acked_ns, last_acked_ns, first_sacked_ns, last_sacked_ns;
+	int64_t newest_sent_ns; /* when the newest segment that was delivered left last; 0: none was */
 };
 
 static uint32_t segments_of(const struct rw_sender *s, uint32_t bytes)
@@ -57,6 +58,12 @@ static void see_reordering(struct ack_work *w, const struct rw_segment *g)
 	}
 }
 
+static void see_delivered(struct ack_work *w, const struct rw_segment *g)
+{
+	if (g->sent_ns > w->newest_sent_ns)
+		w->newest_sent_ns = g->sent_ns;
+}
+
 /*
  * SACK (RFC 2018, RFC 2883)
  */
@@ -85,6 +92,7 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 		b->lost_out--;
 	}
 	rw_rack_delivered(s, g, w->ack->time_ns);
+	see_delivered(w, g);
 	g->bits |= RW_SEGMENT_SACKED;
 	g->sacked_to = g->end;
 	b->sacked_out++;
@@ -239,6 +247,7 @@ static void acknowledge_segment(struct rw_sender *s, struct ack_work *w, const s
 		s->board.sacked_out--;
 	} else {
 		w->answer->delivered++;
+		see_delivered(w, g);
 		/* An answer to a packet before this retransmission is no evidence about it (RFC 8985 6.2, step 2). */
 		if (!(g->bits & RW_SEGMENT_EVER && g->ts_value && echoes_before(w->ack, g->ts_value)))
 			rw_rack_delivered(s, g, w->ack->time_ns);
@@ -618,5 +627,10 @@ void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack,
 	else if (answer->data_acked || (s->rack.reordering > s->threshold && w.data_sacked))
 		answer->steps |= RW_STEP_RAISE;
 	restart_timer(s, &w);
+	if (s->rate) {
+		struct rw_delivered delivered = {ack->time_ns, w.newest_sent_ns, answer->rtt_newest_ns,
+						 answer->delivered};
+		answer->no_memory |= (uint8_t)rw_sender_sample(s, &delivered, &answer->rate);
+	}
 	rw_sender_check(s);
 }

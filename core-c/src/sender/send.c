@@ -32,6 +32,8 @@ void rw_sender_close(struct rw_sender *s)
 	rw_scoreboard_close(&s->board);
 	free(s->rack.resent.entry);
 	s->rack.resent = (struct rw_resent_queue){NULL, 0, 0, 0};
+	if (s->rate)
+		rw_delivery_rate_close(s->rate);
 	s->seen_sacks = s->backoff = 0;
 }
 
@@ -45,6 +47,8 @@ void rw_sender_forget(struct rw_sender *s, uint32_t sequence)
 	rw_scoreboard_clear(&s->board);
 	s->una = s->next = s->high = s->highest_sack = s->rack.originals = sequence;
 	s->rack.resent.first = s->rack.resent.count = 0;
+	if (s->rate)
+		rw_delivery_rate_forget(s->rate);
 	s->state = RW_SENDER_OPEN;
 	s->probe.outstanding = s->undo.possible = 0;
 	s->seen_sacks = s->backoff = 0;
@@ -58,6 +62,8 @@ enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_tr
 				       .ts_value = sent->ts_value,
 				       .bits = sent->unseen ? RW_SEGMENT_UNSEEN : 0};
 	uint32_t before = *segments;
+	if (s->rate && s->board.count == 0 && rw_delivery_rate_restart(s->rate, sent->sent_ns))
+		return RW_SCOREBOARD_NO_MEMORY;
 	enum rw_scoreboard_status status = rw_scoreboard_append(&s->board, &all, s->segment_bytes, segments);
 	if (status)
 		return status;
@@ -252,3 +258,25 @@ uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns)
 }
 
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns) { rw_round_trip_sample(&s->rtt, rtt_ns, s->una, s->next); }
+
+/* When the oldest packet that is outstanding left. */
+static int64_t oldest_sent_ns(struct rw_scoreboard *b)
+{
+	int64_t oldest_ns = INT64_MAX;
+	for (struct rw_cursor c = rw_cursor_from(b, 0); c.at; c = rw_cursor_next(b, c)) {
+		b->work++;
+		if (c.at->sent_ns < oldest_ns && !(c.at->bits & RW_SEGMENT_SACKED))
+			oldest_ns = c.at->sent_ns;
+	}
+	return oldest_ns;
+}
+
+int rw_sender_sample(struct rw_sender *s, const struct rw_delivered *delivered, struct rw_rate_sample *sample)
+{
+	int failed = rw_delivery_rate_sample(s->rate, delivered, sample);
+	if (s->untimed)
+		sample->interval_ns = 0;
+	if (!failed && s->rate->count && rw_delivery_rate_is_full(s->rate))
+		failed = rw_delivery_rate_make_room(s->rate, oldest_sent_ns(&s->board));
+	return failed;
+}

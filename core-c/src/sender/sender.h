@@ -17,6 +17,7 @@
 #ifndef RW_SENDER_H
 #define RW_SENDER_H
 
+#include "delivery_rate.h"
 #include "round_trip.h"
 #include "scoreboard.h"
 #include "sequence.h"
@@ -99,6 +100,7 @@ struct rw_sender {
 	struct rw_rack rack;
 	struct rw_undo undo;
 	struct rw_tail_probe probe;
+	struct rw_delivery_rate *rate; /* null: nobody asks for samples of it */
 	uint32_t una, next; /* the first unacknowledged sequence number, the next one to be sent */
 	uint32_t high; /* next when the episode (CWR, recovery, loss) began: it ends once this is acknowledged */
 	uint32_t highest_sack; /* the highest sequence number that was SACKed; una when that lies higher */
@@ -159,12 +161,15 @@ struct rw_sender_answer {
 	uint32_t beyond_bytes; /* acknowledged though they were never sent */
 	uint64_t rtt_ns; /* 0: no sample */
 	uint64_t rtt_newest_ns; /* of the newest segment that is delivered, for decisions by delay; 0: none */
+	struct rw_rate_sample rate; /* where somebody asks */
 };
 
 /* segments_max: most unacknowledged segments; budget may be null. The struct may be moved. */
 void rw_sender_open(struct rw_sender *s, uint32_t segment_bytes, int sack, uint32_t segments_max,
 		    struct rw_budget *budget);
 void rw_sender_close(struct rw_sender *s);
+/* From now on ACKs sample the delivery rate into *rate, which lives as long as the sender; before the first data. */
+static inline void rw_sender_sample_rate(struct rw_sender *s, struct rw_delivery_rate *rate) { s->rate = rate; }
 /* The first data will have this sequence number. */
 void rw_sender_start(struct rw_sender *s, uint32_t sequence);
 /* Forgets all outstanding segments and goes on at `sequence` as if nothing had been lost. */
@@ -279,7 +284,11 @@ static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint3
 
 struct rw_plain_answer {
 	uint64_t rtt_ns, rtt_newest_ns;
+	int64_t newest_sent_ns;
 };
+
+/* Samples the delivery rate at an ACK. 0, or 1: out of memory. */
+int rw_sender_sample(struct rw_sender *s, const struct rw_delivered *delivered, struct rw_rate_sample *sample);
 
 /* segments: the result of rw_sender_plain_segments. */
 static inline struct rw_plain_answer rw_sender_acknowledge_plain(struct rw_sender *s, uint32_t ack, uint32_t segments,
@@ -288,7 +297,8 @@ static inline struct rw_plain_answer rw_sender_acknowledge_plain(struct rw_sende
 	int64_t first_ns = s->board.first->sent_ns;
 	const struct rw_segment *last = &s->board.first[segments - 1];
 	struct rw_plain_answer answer = {now_ns > first_ns ? (uint64_t)(now_ns - first_ns) : 1,
-					 now_ns > last->sent_ns ? (uint64_t)(now_ns - last->sent_ns) : 1};
+					 now_ns > last->sent_ns ? (uint64_t)(now_ns - last->sent_ns) : 1,
+					 last->sent_ns};
 	rw_rack_delivered(s, last, now_ns); /* they were sent one after another */
 	rw_scoreboard_drop(&s->board, segments);
 	s->una = ack;

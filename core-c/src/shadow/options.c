@@ -250,6 +250,8 @@ static const struct {
     {"resume", offsetof(struct rw_control, resume), 0},
     {"phase", offsetof(struct rw_control, phase), 0},
     {"tick_ns", offsetof(struct rw_control, tick_ns), 0},
+    {"rate", offsetof(struct rw_control, rate), 1},
+    {"model", offsetof(struct rw_control, model), 1},
 };
 enum { CALLBACKS = sizeof callback_list / sizeof *callback_list };
 typedef void (*any_callback)(void);

@@ -10,8 +10,14 @@ enum { OPTION_MODE = 0 };
 enum { KEEPS_WINDOWS = 2 };
 /* This many ACKs in turn that each release twice the delivered segments show slow start; an application does not do so. */
 enum { DOUBLINGS = 4 };
+/*
+ * What held a rate-based sender back: its window, where that had no room for more segments than these; its pace, for so many times
+ * what the bandwidth needs at most (BBR's Drain takes three); a timer may be late, in microseconds.
+ */
+enum { LIMITED_ROOM = 6, SLOWEST_PACE = 4, TIMER_LATE_US = 1000 };
 
 static int kernel_mode(const struct rw_shadow *s) { return s->connection->option[OPTION_MODE] == RW_MODE_KERNEL; }
+static int rate_based(const struct rw_shadow *s) { return s->control->rate != NULL; }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void rw_shadow_stepped(const struct rw_shadow *s, uint8_t kind, uint32_t path)
@@ -175,7 +181,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 		s->control->ece(s->connection, path);
 	else
 		s->control->loss(s->connection, path);
-	if (!kernel_mode(s)) {
+	if (!kernel_mode(s) && !rate_based(s)) {
 		p->cwnd_q16 = p->ssthresh_q16;
 		p->cwnd_rem_q40 = 0;
 	}
@@ -463,7 +469,8 @@ int rw_shadow_undo(struct rw_shadow *s, uint32_t path)
 	struct rw_shadow_path *h = &s->path[path];
 	if (!h->prior_ssthresh_q16)
 		return 0;
-	p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
+	if (!rate_based(s))
+		p->cwnd_q16 = larger(p->cwnd_q16, h->prior_cwnd_q16);
 	p->ssthresh_q16 = larger(p->ssthresh_q16, h->prior_ssthresh_q16);
 	h->prior_ssthresh_q16 = 0;
 	if (s->control->undo)
@@ -487,12 +494,13 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 	}
 	if (e->steps & RW_STEP_TAIL_LOSS) {
 		rw_shadow_reduce(s, path, 0);
-		p->cwnd_q16 = p->ssthresh_q16;
+		if (!rate_based(s))
+			p->cwnd_q16 = p->ssthresh_q16;
 		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
 	if (e->steps & RW_STEP_UNDO)
 		rw_shadow_undo(s, path);
-	if (e->steps & RW_STEP_EXIT && kernel && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
+	if (e->steps & RW_STEP_EXIT && kernel && !rate_based(s) && p->ssthresh_q16 != RW_SSTHRESH_UNSET) {
 		p->cwnd_q16 = p->ssthresh_q16;
 		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
@@ -509,7 +517,7 @@ static RW_ASIDE void apply_steps(struct rw_shadow *s, uint32_t path, const struc
 		p->recovering = recovering;
 		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
-	if (e->steps & RW_STEP_REDUCE && kernel) {
+	if (e->steps & RW_STEP_REDUCE && kernel && !rate_based(s)) {
 		reduce_rate(p, h, e);
 		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 	}
@@ -562,6 +570,86 @@ static RW_ASIDE void learn_ticks(struct rw_shadow *s, const struct rw_event *e, 
 		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path);
 }
 
+void rw_shadow_rate(struct rw_shadow *s, const struct rw_rate *sample)
+{
+	struct rw_path *p = &s->connection->path[sample->path];
+	if (p->flight_max_q16 < p->cwnd_q16)
+		p->flight_max_q16 = p->cwnd_q16;
+	s->control->rate(s->connection, sample);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, sample->path);
+}
+
+/*
+ * Did the application limit a rate-based sender when the packet left that the ACK samples? A packet that left though neither pace
+ * nor window had held it back for long was not there before: from then on, until all that was in flight is delivered.
+ */
+static int app_limited(struct rw_shadow *s, uint32_t path, const struct rw_event *e, const struct rw_model *model)
+{
+	struct rw_shadow_path *h = &s->path[path];
+	const struct rw_rate *r = &e->rate->sample;
+	uint64_t cwnd = s->connection->path[path].cwnd_q16 >> 16,
+		 room = cwnd / 8 > LIMITED_ROOM ? cwnd / 8 : LIMITED_ROOM;
+	uint64_t sent_q24 = (uint64_t)e->rate->waited_segments << 24, waited_us = e->rate->waited_ns / 1000;
+	int waits = model->bandwidth_q24 && waited_us > SLOWEST_PACE * sent_q24 / model->bandwidth_q24 + TIMER_LATE_US;
+	if (waits && e->in_flight_before + room < cwnd && e->room) {
+		uint64_t delivered = r->delivered - r->acked_segments;
+		if (delivered > h->limited_until)
+			h->limited_from = delivered;
+		h->limited_until = delivered + e->in_flight_before;
+	}
+	return h->limited_until && r->prior_delivered >= h->limited_from && r->prior_delivered <= h->limited_until;
+}
+
+/* How much longer this pace holds the next packet back: what left last takes its time. */
+static uint64_t held_ns(const struct rw_event *e, uint64_t pacing_q24)
+{
+	uint64_t takes_ns = pacing_q24 ? ((uint64_t)e->rate->burst_segments * 1000 << 24) / pacing_q24 : 0;
+	uint64_t since_ns = (uint64_t)(e->time_ns - e->rate->burst_ns);
+	return takes_ns > since_ns ? takes_ns - since_ns : 0;
+}
+
+/* Did the recorded sender let data go at this pace, within a sixteenth? */
+static int is_at_pace(const struct rw_rate *r, uint64_t pacing_q24)
+{
+	uint64_t would_ns = pacing_q24 ? ((uint64_t)r->paced_segments * 1000 << 24) / pacing_q24 : 0;
+	uint64_t apart_ns = would_ns > r->paced_ns ? would_ns - r->paced_ns : r->paced_ns - would_ns;
+	return apart_ns <= would_ns / 16;
+}
+
+/* A rate-based controller: the window is what it says, whatever the sender's state. */
+static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack,
+			       uint64_t srtt_ns, struct rw_shadow_row *row)
+{
+	struct rw_path *p = &s->connection->path[ack->path];
+	if (e->first_flight && e->first_flight_is == RW_FLIGHT_INITIAL &&
+	    e->first_flight > s->path[ack->path].initial_window)
+		begin_larger(s, ack->path, e->first_flight);
+	row->cwnd_before_q16 = p->cwnd_q16;
+	row->phase = (uint8_t)rw_shadow_phase(s, ack->path, e->state);
+	if (ack->acked_segments)
+		rw_shadow_delivered(s, ack);
+	if (ack->rtt_ns | ack->rtt_newest_ns)
+		rw_shadow_rtt(s, ack, srtt_ns);
+	apply_steps(s, ack->path, e);
+	struct rw_model model;
+	s->control->model(s->connection, ack->path, &model);
+	row->paced = row->at_pace = 0;
+	if (e->rate) {
+		struct rw_rate sample = e->rate->sample;
+		sample.path = ack->path;
+		sample.app_limited |= (uint8_t)app_limited(s, ack->path, e, &model);
+		sample.held_ns = held_ns(e, model.pacing_q24);
+		row->paced = sample.paced_ns != 0;
+		row->at_pace = (uint8_t)(row->paced && is_at_pace(&sample, model.pacing_q24));
+		rw_shadow_rate(s, &sample);
+		s->control->model(s->connection, ack->path, &model);
+	}
+	row->bandwidth_q24 = model.bandwidth_q24;
+	row->pacing_q24 = model.pacing_q24;
+	row->cwnd_q16 = p->cwnd_q16;
+	row->ssthresh_q16 = p->ssthresh_q16;
+}
+
 void rw_shadow_used(struct rw_shadow *s, uint32_t path, const struct rw_window_spending *sent)
 {
 	rw_window_used(&s->path[path].use, sent->limited, sent->packets_out, sent->una, sent->next);
@@ -595,6 +683,10 @@ static inline void respond(struct rw_shadow *s, const struct rw_event *e, const 
 void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		   struct rw_shadow_row *row)
 {
+	if (rate_based(s)) {
+		tell_rate(s, e, ack, srtt_ns, row);
+		return;
+	}
 	if (e->first_flight)
 		see_first_flight(s, ack->path, e);
 	validate(s, ack->path, e);
@@ -619,7 +711,7 @@ void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	case RW_EVENT_SEND:
 		if (e->reducing)
 			h->prr.out += e->segments;
-		if (e->idle_timeouts && h->kept < KEEPS_WINDOWS)
+		if (e->idle_timeouts && h->kept < KEEPS_WINDOWS && !rate_based(s))
 			restart_after_idle(s, path, e->idle_timeouts, e->idle_restarts);
 		if (e->quiet_ns && s->control->idle)
 			s->control->idle(s->connection, path, e->time_ns + s->clock_ns, e->quiet_ns);

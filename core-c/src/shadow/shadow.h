@@ -40,6 +40,8 @@ struct rw_shadow_path {
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* of the ACK before: its number, the segments it delivered, and the flight before it */
+	uint64_t limited_from,
+	    limited_until; /* the application limits packets sent between these counts of delivered segments */
 	uint8_t doublings; /* how many ACKs in turn released twice the delivered segments */
 	uint8_t
 	    adrift; /* the flow's beginning was not captured, and there was no reduction yet: the flight shows the window */
@@ -87,6 +89,9 @@ static inline size_t rw_shadow_bytes(uint32_t paths)
 struct rw_shadow_row {
 	uint64_t cwnd_q16, cwnd_before_q16, ssthresh_q16;
 	uint8_t phase;
+	/* Of a rate-based controller only. paced: the recorded sender let data go by a timer before; at_pace: at this pace. */
+	uint8_t paced, at_pace;
+	uint64_t bandwidth_q24, pacing_q24; /* as struct rw_model has them, after the ACK */
 };
 
 void rw_shadow_open(struct rw_shadow *s, const struct rw_control *control, const struct rw_settings *settings,
@@ -144,6 +149,8 @@ void rw_shadow_place(struct rw_shadow *s, uint32_t path, uint64_t cwnd_q16, uint
 void rw_shadow_rtt(struct rw_shadow *s, const struct rw_ack *ack, uint64_t srtt_ns);
 void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack);
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
+/* Reports an ACK to a rate-based controller. */
+void rw_shadow_rate(struct rw_shadow *s, const struct rw_rate *sample);
 /* Reports to the controller growth that is withheld from it. */
 void rw_shadow_withhold(struct rw_shadow *s, const struct rw_ack *ack);
 /* marked: by ECN, not by a loss. */

@@ -200,6 +200,8 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 	c->control = rw_control_find(controller->name);
 	if (!c->control)
 		return rw_unknown_control(controller->name, error);
+	if (c->control->rate)
+		return bad_value(error, "the simulator's senders do not pace: it runs window-based controllers only");
 	rw_status status = rw_control_options(controller, c->control, &c->control_settings, error);
 	if (status != RW_OK)
 		return status;

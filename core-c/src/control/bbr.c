@@ -1,0 +1,674 @@
+/*
+ * BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00; the sections in this file are that draft's).
+ *
+ *   BtlBw    the largest delivery rate of the last 10 round trips, but for app-limited samples below it (4.1.1)
+ *   RTprop   the shortest round trip of the last 10 s (4.1.2)
+ *   inflight(g) = g BtlBw RTprop + 3 quanta;  pacing rate = pacing_gain BtlBw (4.2)
+ *   cwnd     += acked up to inflight(cwnd_gain), 4 at least; 4 in ProbeRTT (4.2.3)
+ *   Startup  both gains 2/ln 2, until BtlBw grew by less than a quarter in three round trips; then Drain (4.3.2, 4.3.3)
+ *   ProbeBW  pacing gains 5/4, 3/4, 1, 1, 1, 1, 1, 1, each for RTprop; cwnd_gain 2 (4.3.4)
+ *   ProbeRTT for 200 ms and a round trip, when RTprop was not seen again for 10 s (4.3.5)
+ *   recovery one round trip of packet conservation; the window before is restored (4.2.3.4)
+ *
+ * mode=paper is the draft. mode=kernel adds what Linux 6.18 was measured to do: the window has room for as much as ACKs were seen
+ * to come in bulk (draft-cardwell-iccrg-bbr-congestion-control-02, 4.5.5), is even, and is larger by two segments in the first
+ * phase of a cycle.
+ */
+#include "fixed_point.h"
+#include "options.h"
+
+enum { FIRST_PHASE = COMMON_OPTIONS };
+
+enum state { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
+
+enum {
+	FILTER_ROUNDS = 10, /* BtlBwFilterLen */
+	RTT_FILTER_MS = 10000, /* RTpropFilterLen, ProbeRTTInterval */
+	PROBE_RTT_MS = 200,
+	CYCLE_PHASES = 8,
+	FULL_ROUNDS = 3,
+	PIPE_SEGMENTS = 4, /* BBRMinPipeCwnd */
+	EXTRA_ROUNDS = 5, /* of each half of the filter */
+	EXTRA_MOST_US = 100000,
+	EPOCH_ACKED_MAX = 1 << 20,
+	POLICED_ROUNDS_MIN = 4,
+	POLICED_ROUNDS_MAX = 16,
+	POLICED_FOR_ROUNDS = 48,
+	POLICED_LOSS = 50, /* of GAIN_ONE that are delivered */
+	POLICED_APART_BITS = 4000 /* bits a second, or an eighth */
+};
+/* Gains in parts of GAIN_ONE. */
+enum { GAIN_ONE = 256, GAIN_HIGH = 739, GAIN_DRAIN = 88, GAIN_CWND = 2 * GAIN_ONE };
+/* Between these lie the paces of the phases with a gain of 5/4, and of 3/4. */
+enum { GAIN_SLOWEST = 170, GAIN_SLOWER = 220, GAIN_FASTER = 290, GAIN_FASTEST = 345 };
+static const uint16_t cycle_gain[CYCLE_PHASES] = {320, 192, 256, 256, 256, 256, 256, 256};
+
+/* A path's words. Bandwidths are segments each microsecond, Q24; times wrap. */
+struct bbr {
+	uint32_t bw_q24[3];  /* the best, second and third best sample of the filter */
+	uint16_t bw_round[3]; /* and the round trips that they were taken in */
+	uint16_t rounds;
+	uint32_t round_end; /* delivered, when the round trip ends */
+	uint32_t min_rtt_us; /* 0: no sample */
+	uint32_t min_rtt_ms; /* when it was taken */
+	uint32_t probe_rtt_end_ms;
+	uint32_t cycle_us; /* when the phase began */
+	uint32_t prior_cwnd; /* the last good one, segments */
+	uint32_t full_bw_q24;
+	uint32_t pacing_q24;
+	uint16_t extra_acked[2]; /* segments beyond what the bandwidth explains, in each half of the filter */
+	uint32_t epoch_us; /* since when ACKs are counted for it, */
+	uint32_t epoch_acked; /* and how many segments they covered */
+	uint32_t limited_from; /* delivered: what left from here on, for so many more segments, left during ProbeRTT */
+	uint32_t policed_bw_q24; /* of the last interval that a policer seemed to limit; 0: none */
+	uint32_t policed_delivered, policed_ms; /* when this interval began */
+	uint16_t policed_lost; /* segments since then; it stops at its largest value, as the next one does */
+	uint16_t limited_segments;
+	uint32_t state : 2;
+	uint32_t repair : 2;
+	uint32_t full_rounds : 2;
+	uint32_t phase : 3;
+	uint32_t extra_half : 1;
+	uint32_t extra_rounds : 3;
+	uint32_t policed_rounds : 6;
+	uint32_t policed : 1; /* policed_bw_q24 is the bandwidth */
+	uint32_t policed_sampling : 1;
+	uint32_t started : 1; /* there was an ACK: the times are set */
+	uint32_t full : 1; /* BBR.filled_pipe */
+	uint32_t conserves : 1;
+	uint32_t round_start : 1;
+	uint32_t idle_restart : 1;
+	uint32_t has_probe_rtt_end : 1;
+	uint32_t probe_rtt_round_done : 1;
+	uint32_t probed : 1; /* the recorded sender was seen to send faster in this first phase */
+	uint32_t limits : 1; /* limited_from and limited_segments hold */
+} __attribute__((may_alias));
+_Static_assert(sizeof(struct bbr) <= sizeof(((struct rw_path *)0)->word), "the state fits");
+
+#define HALF(field) (__builtin_offsetof(struct bbr, field) / sizeof(uint32_t))
+
+static const struct rw_option bbr_options[] = {
+    {"mode", "kernel|paper", "kernel",
+     "kernel: with what Linux was measured to do beside the draft; paper: the draft alone", RW_OPTION_CHOICE, 0, 0},
+    RW_OPTION_FLOOR_LINUX,
+    {"first_phase", "0|2|3|4|5|6|7", "2",
+     "of the cycle in ProbeBW, where a sender begins at random (4.3.4.2); a replay follows the recorded sender's",
+     RW_OPTION_CHOICE, 0, 0},
+    {0}};
+
+static const struct rw_word_name bbr_words[] = {{"bandwidth_per_us", 1, HALF(bw_q24[0]), 24, .half = 1},
+						{"min_rtt_us", 1, HALF(min_rtt_us), 0, .half = 1},
+						{"prior_cwnd", 1, HALF(prior_cwnd), 0, .half = 1},
+						{"full_bandwidth_per_us", 1, HALF(full_bw_q24), 24, .half = 1},
+						{"pacing_per_us", 1, HALF(pacing_q24), 24, .half = 1},
+						{0}};
+
+static struct bbr *bbr_of(struct rw_path *p) { return (struct bbr *)(void *)p->word; }
+static int is_kernel(const struct rw_connection *c) { return c->option[MODE] == RW_MODE_KERNEL; }
+static uint32_t us_of(int64_t time_ns) { return (uint32_t)((uint64_t)time_ns / 1000); }
+static uint32_t ms_of(int64_t time_ns) { return (uint32_t)((uint64_t)time_ns / 1000000); }
+static int after(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0; }
+static uint32_t segments_of(const struct rw_path *p) { return (uint32_t)(p->cwnd_q16 >> 16); }
+
+/* Bandwidths: BBR.BtlBw, or what a policer allows. */
+static uint64_t bandwidth_q24(const struct bbr *b) { return b->policed ? b->policed_bw_q24 : b->bw_q24[0]; }
+
+static void set_window(struct rw_path *p, uint64_t segments)
+{
+	p->cwnd_q16 = rw_min64(segments, RW_CWND_MAX_Q16 >> 16) << 16;
+}
+
+static uint32_t pacing_gain(const struct bbr *b)
+{
+	switch (b->state) {
+	case STARTUP:
+		return GAIN_HIGH;
+	case DRAIN:
+		return GAIN_DRAIN;
+	case PROBE_BW:
+		return b->policed ? GAIN_ONE : cycle_gain[b->phase];
+	default:
+		return GAIN_ONE;
+	}
+}
+
+static uint32_t cwnd_gain(const struct bbr *b)
+{
+	return b->state <= DRAIN ? GAIN_HIGH : b->state == PROBE_BW ? GAIN_CWND : GAIN_ONE;
+}
+
+/*
+ * Windows (4.2)
+ */
+
+/* BBRSetSendQuantum: what leaves at once, in segments. */
+static uint64_t quantum(const struct rw_connection *c, const struct bbr *b)
+{
+	uint64_t mss = c->mss_bytes ? c->mss_bytes : 1, bits_per_s = (b->pacing_q24 * 1000000ull >> 24) * mss * 8;
+	uint64_t in_1ms = rw_min64(bits_per_s / 8000, 65536) / mss;
+	uint64_t least = bits_per_s < 1200000 ? 1 : 2;
+	return rw_max64(bits_per_s < 24000000 ? 0 : in_1ms, least);
+}
+
+/* gain BtlBw RTprop, rounded up. */
+static uint64_t product(const struct bbr *b, uint32_t gain)
+{
+	uint64_t bdp_q24 = rw_multiply_divide(bandwidth_q24(b) * b->min_rtt_us, gain, GAIN_ONE);
+	return (bdp_q24 + (1 << 24) - 1) >> 24;
+}
+
+static uint64_t with_quanta(const struct rw_connection *c, const struct bbr *b, uint64_t segments)
+{
+	segments += 3 * quantum(c, b);
+	if (!is_kernel(c))
+		return segments;
+	segments += segments & 1;
+	return segments + (b->state == PROBE_BW && b->phase == 0 ? 2 : 0);
+}
+
+/* BBRInflight. */
+static uint64_t inflight(const struct rw_connection *c, const struct bbr *b, uint32_t gain)
+{
+	return b->min_rtt_us ? with_quanta(c, b, product(b, gain)) : RW_INITIAL_WINDOW;
+}
+
+static uint64_t target_window(const struct rw_connection *c, const struct bbr *b)
+{
+	uint64_t extra = b->extra_acked[0] > b->extra_acked[1] ? b->extra_acked[0] : b->extra_acked[1];
+	if (!b->min_rtt_us)
+		return RW_INITIAL_WINDOW;
+	if (!is_kernel(c) || !b->full)
+		return inflight(c, b, cwnd_gain(b));
+	extra = rw_min64(extra, bandwidth_q24(b) * EXTRA_MOST_US >> 24);
+	return with_quanta(c, b, product(b, cwnd_gain(b)) + extra);
+}
+
+/* BBRSetPacingRateWithGain. */
+static void set_pacing(struct bbr *b, uint32_t gain)
+{
+	uint64_t rate = rw_min64(bandwidth_q24(b) * gain / GAIN_ONE, UINT32_MAX);
+	if (b->full || rate > b->pacing_q24)
+		b->pacing_q24 = (uint32_t)rate;
+}
+
+/* BBRSaveCwnd. */
+static void save_window(struct bbr *b, const struct rw_path *p)
+{
+	uint32_t cwnd = segments_of(p);
+	int unmodulated = b->repair == RW_REPAIR_NONE && b->state != PROBE_RTT;
+	b->prior_cwnd = unmodulated || cwnd > b->prior_cwnd ? cwnd : b->prior_cwnd;
+}
+
+static void restore_window(const struct bbr *b, struct rw_path *p)
+{
+	set_window(p, rw_max64(segments_of(p), b->prior_cwnd));
+}
+
+/* BBRModulateCwndForRecovery. Returns whether packets are conserved. */
+static int modulate_for_recovery(struct bbr *b, struct rw_path *p, const struct rw_rate *r)
+{
+	uint8_t before = b->repair;
+	uint64_t cwnd = segments_of(p), conserved = (uint64_t)r->in_flight + r->acked_segments;
+	b->repair = r->repair;
+	if (r->lost_segments)
+		set_window(p, cwnd > r->lost_segments ? cwnd - r->lost_segments : 1);
+	if (r->repair == RW_REPAIR_RECOVERY && before != RW_REPAIR_RECOVERY) {
+		b->conserves = 1;
+		b->round_end = (uint32_t)r->delivered;
+		set_window(p, conserved);
+	} else if (r->repair == RW_REPAIR_NONE && before != RW_REPAIR_NONE) {
+		b->conserves = 0;
+		restore_window(b, p);
+	}
+	if (b->conserves)
+		set_window(p, rw_max64(segments_of(p), conserved));
+	return b->conserves;
+}
+
+/* BBRSetCwnd. */
+static void update_window(const struct rw_connection *c, struct bbr *b, struct rw_path *p, const struct rw_rate *r)
+{
+	if (r->acked_segments && !modulate_for_recovery(b, p, r)) {
+		uint64_t target = target_window(c, b), cwnd = segments_of(p), grown = cwnd + r->acked_segments;
+		if (b->full)
+			cwnd = rw_min64(grown, target);
+		else if (cwnd < target || r->delivered < RW_INITIAL_WINDOW)
+			cwnd = grown;
+		set_window(p, rw_max64(cwnd, PIPE_SEGMENTS));
+	}
+	if (b->state == PROBE_RTT)
+		set_window(p, rw_min64(segments_of(p), PIPE_SEGMENTS));
+}
+
+/*
+ * The model of the path (4.1)
+ */
+
+static void put_bandwidth(struct bbr *b, int from, uint32_t bw_q24)
+{
+	for (int i = from; i < 3; i++) {
+		b->bw_q24[i] = bw_q24;
+		b->bw_round[i] = b->rounds;
+	}
+}
+
+static void take_next_bandwidth(struct bbr *b)
+{
+	for (int i = 0; i < 2; i++) {
+		b->bw_q24[i] = b->bw_q24[i + 1];
+		b->bw_round[i] = b->bw_round[i + 1];
+	}
+}
+
+static uint32_t rounds_since(const struct bbr *b, int i) { return (uint16_t)(b->rounds - b->bw_round[i]); }
+
+/*
+ * The windowed maximum of Nichols: the best sample, the best one since that, and the best one since the second. Where the second
+ * or third is as old as the one before it, a part of the window has passed without a better one.
+ */
+static void filter_bandwidth(struct bbr *b, uint32_t bw_q24)
+{
+	if (bw_q24 >= b->bw_q24[0] || rounds_since(b, 2) > FILTER_ROUNDS) {
+		put_bandwidth(b, 0, bw_q24);
+		return;
+	}
+	if (bw_q24 >= b->bw_q24[1])
+		put_bandwidth(b, 1, bw_q24);
+	else if (bw_q24 >= b->bw_q24[2])
+		put_bandwidth(b, 2, bw_q24);
+	if (rounds_since(b, 0) > FILTER_ROUNDS) {
+		take_next_bandwidth(b);
+		put_bandwidth(b, 2, bw_q24);
+		if (rounds_since(b, 0) > FILTER_ROUNDS) {
+			take_next_bandwidth(b);
+			put_bandwidth(b, 2, bw_q24);
+		}
+	} else if (b->bw_round[1] == b->bw_round[0] && rounds_since(b, 0) > FILTER_ROUNDS / 4) {
+		put_bandwidth(b, 1, bw_q24);
+	} else if (b->bw_round[2] == b->bw_round[1] && rounds_since(b, 0) > FILTER_ROUNDS / 2) {
+		put_bandwidth(b, 2, bw_q24);
+	}
+}
+
+/* The sample is of a packet that left in ProbeRTT, or before all of what was in flight then was delivered. */
+static int limited_by_probe(const struct bbr *b, const struct rw_rate *r)
+{
+	uint32_t prior = (uint32_t)r->prior_delivered;
+	return b->limits && !after(b->limited_from, prior) && !after(prior, b->limited_from + b->limited_segments);
+}
+
+static int app_limited(const struct bbr *b, const struct rw_rate *r)
+{
+	return r->app_limited || limited_by_probe(b, r);
+}
+
+static void begin_phase(struct bbr *b, uint32_t phase, int64_t now_ns)
+{
+	b->probed = b->probed && phase == 0 && b->phase == 0;
+	b->phase = phase;
+	b->cycle_us = us_of(now_ns);
+}
+
+static void enter_probe_bw(const struct rw_connection *c, struct bbr *b, int64_t now_ns)
+{
+	static const uint8_t first[] = {0, 2, 3, 4, 5, 6, 7};
+	b->state = PROBE_BW;
+	begin_phase(b, first[(uint32_t)c->option[FIRST_PHASE] % sizeof first], now_ns);
+}
+
+/*
+ * A policer drops what is above its rate: where a fifth or more of what is sent is lost at about one rate in two intervals of 4 to
+ * 16 round trips, that is the bandwidth for 48 round trips. The draft has nothing of this; that Linux does it was measured.
+ */
+
+static void begin_policed_interval(struct bbr *b, const struct rw_rate *r)
+{
+	b->policed_ms = ms_of(r->time_ns);
+	b->policed_delivered = (uint32_t)r->delivered;
+	b->policed_lost = 0;
+	b->policed_rounds = 0;
+}
+
+static void forget_policer(struct bbr *b)
+{
+	b->policed = b->policed_sampling = 0;
+	b->policed_bw_q24 = 0;
+	b->policed_rounds = 0;
+}
+
+/* Another interval had this bandwidth. */
+static void see_policed_rate(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r, uint64_t bw_q24)
+{
+	uint64_t before = b->policed_bw_q24, apart = bw_q24 > before ? bw_q24 - before : before - bw_q24;
+	uint64_t apart_bits_per_s = (apart * 1000000 >> 24) * c->mss_bytes * 8;
+	begin_policed_interval(b, r);
+	b->policed_bw_q24 = (uint32_t)rw_min64(bw_q24, UINT32_MAX);
+	if (before && (apart * 8 <= before || apart_bits_per_s <= POLICED_APART_BITS)) {
+		b->policed_bw_q24 = (uint32_t)rw_min64((bw_q24 + before) / 2, UINT32_MAX);
+		b->policed = 1;
+	}
+}
+
+/* Returns whether the cycle begins anew, since the policer is forgotten. */
+static int look_for_policer(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r, int limited)
+{
+	if (b->policed) {
+		int over = b->state == PROBE_BW && b->round_start && b->policed_rounds + 1 >= POLICED_FOR_ROUNDS;
+		b->policed_rounds += b->state == PROBE_BW && b->round_start && !over;
+		if (over)
+			forget_policer(b);
+		return over;
+	}
+	if (!b->policed_sampling) {
+		if (!r->lost_segments)
+			return 0;
+		begin_policed_interval(b, r);
+		b->policed_sampling = 1;
+	} else {
+		b->policed_lost = (uint16_t)rw_min64((uint64_t)b->policed_lost + r->lost_segments, UINT16_MAX);
+	}
+	b->policed_rounds += b->round_start;
+	if (limited || b->policed_rounds > POLICED_ROUNDS_MAX) {
+		forget_policer(b);
+		return 0;
+	}
+	uint32_t delivered = (uint32_t)r->delivered - b->policed_delivered, ms = ms_of(r->time_ns) - b->policed_ms;
+	if (b->policed_rounds < POLICED_ROUNDS_MIN || !r->lost_segments || !delivered || !ms ||
+	    (uint64_t)b->policed_lost * GAIN_ONE < (uint64_t)delivered * POLICED_LOSS)
+		return 0;
+	see_policed_rate(c, b, r, ((uint64_t)delivered << 24) / ((uint64_t)ms * 1000));
+	return 0;
+}
+
+/* BBRUpdateRound, BBRUpdateBtlBw. */
+static void update_bandwidth(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r)
+{
+	b->round_start = 0;
+	if (!r->interval_ns || r->delivered <= r->prior_delivered)
+		return;
+	if (!after(b->round_end, (uint32_t)r->prior_delivered)) {
+		b->round_end = (uint32_t)r->delivered;
+		b->rounds++;
+		b->round_start = 1;
+		b->conserves = 0;
+	}
+	if (is_kernel(c) && look_for_policer(c, b, r, app_limited(b, r)))
+		enter_probe_bw(c, b, r->time_ns);
+	uint64_t interval_us = rw_max64(r->interval_ns / 1000, 1);
+	uint64_t bw = rw_multiply_divide(r->delivered - r->prior_delivered, 1 << 24, interval_us);
+	bw = rw_min64(bw, UINT32_MAX);
+	if (bw >= b->bw_q24[0] || !app_limited(b, r))
+		filter_bandwidth(b, (uint32_t)bw);
+}
+
+/* How much more than the bandwidth explains was acknowledged at once (draft 02, BBRUpdateACKAggregation). */
+static void update_aggregation(struct bbr *b, const struct rw_path *p, const struct rw_rate *r)
+{
+	uint32_t now_us = us_of(r->time_ns);
+	if (!r->acked_segments || !r->interval_ns || r->delivered <= r->prior_delivered)
+		return;
+	if (b->round_start && ++b->extra_rounds >= EXTRA_ROUNDS) {
+		b->extra_rounds = 0;
+		b->extra_half = !b->extra_half;
+		b->extra_acked[b->extra_half] = 0;
+	}
+	uint64_t expected = bandwidth_q24(b) * (now_us - b->epoch_us) >> 24;
+	if (b->epoch_acked <= expected || b->epoch_acked + r->acked_segments >= EPOCH_ACKED_MAX) {
+		b->epoch_acked = 0;
+		b->epoch_us = now_us;
+		expected = 0;
+	}
+	b->epoch_acked = (uint32_t)rw_min64(b->epoch_acked + (uint64_t)r->acked_segments, EPOCH_ACKED_MAX - 1);
+	uint64_t extra = rw_min64(b->epoch_acked - expected, rw_min64(segments_of(p), UINT16_MAX));
+	if (extra > b->extra_acked[b->extra_half])
+		b->extra_acked[b->extra_half] = (uint16_t)extra;
+}
+
+/*
+ * States (4.3)
+ */
+
+/*
+ * What is still in flight of so many segments when the next one may leave, as Linux was measured to count: at a low rate the pace
+ * lasts for long, and meanwhile the bottleneck delivers.
+ */
+static uint64_t in_flight_then(const struct rw_connection *c, const struct bbr *b, const struct rw_rate *r,
+			       uint64_t now)
+{
+	if (!is_kernel(c))
+		return now;
+	uint64_t delivered = rw_multiply_divide(bandwidth_q24(b), r->held_ns, 1000ull << 24);
+	now += pacing_gain(b) > GAIN_ONE ? quantum(c, b) : 0;
+	return now > delivered ? now - delivered : 0;
+}
+
+/* BBRCheckCyclePhase. */
+static void check_phase(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r)
+{
+	if (b->state != PROBE_BW)
+		return;
+	uint32_t gain = pacing_gain(b);
+	int over = us_of(r->time_ns) - b->cycle_us > b->min_rtt_us;
+	uint64_t before = in_flight_then(c, b, r, r->in_flight_before);
+	if (gain > GAIN_ONE)
+		over = over && (r->lost_segments || before >= inflight(c, b, gain));
+	else if (gain < GAIN_ONE)
+		over = over || before <= inflight(c, b, GAIN_ONE);
+	if (over)
+		begin_phase(b, (b->phase + 1) % CYCLE_PHASES, r->time_ns);
+}
+
+/*
+ * The phase that the recorded sender's pace shows, where its replay has begun the cycle in another one (4.3.4.2): it lets go faster
+ * in the first phase than in all others, slower in the second.
+ */
+static void follow_pace(struct bbr *b, const struct rw_rate *r)
+{
+	if (b->state != PROBE_BW || b->policed || !r->paced_ns || !b->bw_q24[0])
+		return;
+	uint64_t pace =
+	    rw_multiply_divide((uint64_t)r->paced_segments << 24, 1000 * GAIN_ONE, r->paced_ns) / b->bw_q24[0];
+	int64_t since_ns = r->time_ns - (int64_t)r->paced_ns;
+	if (pace > GAIN_FASTER && pace < GAIN_FASTEST) {
+		b->probed = 1;
+		if (b->phase != 0)
+			begin_phase(b, 0, since_ns);
+	} else if (pace < GAIN_SLOWER && pace > GAIN_SLOWEST) {
+		if (b->phase != 1)
+			begin_phase(b, 1, since_ns);
+	} else if (pace > GAIN_SLOWER && pace < GAIN_FASTER && b->phase < 2) {
+		begin_phase(b, b->phase == 0 && !b->probed ? CYCLE_PHASES - 1 : 2, since_ns);
+	}
+}
+
+/* BBRCheckFullPipe. */
+static void check_full_pipe(struct bbr *b, const struct rw_rate *r)
+{
+	if (b->full || !b->round_start || app_limited(b, r))
+		return;
+	if (b->bw_q24[0] >= (uint64_t)b->full_bw_q24 * 5 / 4) {
+		b->full_bw_q24 = b->bw_q24[0];
+		b->full_rounds = 0;
+		return;
+	}
+	b->full = ++b->full_rounds >= FULL_ROUNDS;
+}
+
+/* BBRCheckDrain. */
+static void check_drain(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r)
+{
+	if (b->state == STARTUP && b->full)
+		b->state = DRAIN;
+	if (b->state == DRAIN && in_flight_then(c, b, r, r->in_flight) <= inflight(c, b, GAIN_ONE))
+		enter_probe_bw(c, b, r->time_ns);
+}
+
+/* BBRExitProbeRTT, when ProbeRTT has lasted long enough. */
+static void check_probe_rtt_end(const struct rw_connection *c, struct bbr *b, struct rw_path *p, int64_t now_ns)
+{
+	if (!b->has_probe_rtt_end || !after(ms_of(now_ns), b->probe_rtt_end_ms))
+		return;
+	b->min_rtt_ms = ms_of(now_ns);
+	restore_window(b, p);
+	if (b->full)
+		enter_probe_bw(c, b, now_ns);
+	else
+		b->state = STARTUP;
+}
+
+/* BBRHandleProbeRTT. */
+static void probe_rtt(const struct rw_connection *c, struct bbr *b, struct rw_path *p, const struct rw_rate *r)
+{
+	uint32_t until = (uint32_t)r->delivered + r->in_flight;
+	b->limited_segments = (uint16_t)rw_min64(until - b->limited_from, UINT16_MAX);
+	if (!b->has_probe_rtt_end) {
+		if (r->in_flight > PIPE_SEGMENTS)
+			return;
+		b->has_probe_rtt_end = 1;
+		b->probe_rtt_end_ms = ms_of(r->time_ns) + PROBE_RTT_MS;
+		b->probe_rtt_round_done = 0;
+		b->round_end = (uint32_t)r->delivered;
+		return;
+	}
+	if (b->round_start)
+		b->probe_rtt_round_done = 1;
+	if (b->probe_rtt_round_done)
+		check_probe_rtt_end(c, b, p, r->time_ns);
+}
+
+/* BBRUpdateRTprop, BBRCheckProbeRTT. */
+static void update_rtt(const struct rw_connection *c, struct bbr *b, struct rw_path *p, const struct rw_rate *r)
+{
+	uint32_t now_ms = ms_of(r->time_ns), rtt_us = (uint32_t)rw_min64(rw_max64(r->rtt_ns / 1000, 1), UINT32_MAX);
+	int expired = after(now_ms, b->min_rtt_ms + RTT_FILTER_MS);
+	if (r->rtt_ns &&
+	    (!b->min_rtt_us || rtt_us < b->min_rtt_us || expired || (rtt_us == b->min_rtt_us && !is_kernel(c)))) {
+		b->min_rtt_us = rtt_us;
+		b->min_rtt_ms = now_ms;
+	}
+	if (expired && !b->idle_restart && b->state != PROBE_RTT) {
+		save_window(b, p);
+		b->state = PROBE_RTT;
+		b->has_probe_rtt_end = 0;
+		b->limits = 1;
+		b->limited_from = (uint32_t)r->delivered;
+	}
+	if (b->state == PROBE_RTT)
+		probe_rtt(c, b, p, r);
+	if (r->delivered > r->prior_delivered)
+		b->idle_restart = 0;
+}
+
+static void start(struct bbr *b, const struct rw_rate *r)
+{
+	b->started = 1;
+	b->min_rtt_ms = ms_of(r->time_ns);
+	b->epoch_us = us_of(r->time_ns);
+}
+
+static void bbr_rate(struct rw_connection *c, const struct rw_rate *r)
+{
+	struct rw_path *p = &c->path[r->path];
+	struct bbr *b = bbr_of(p);
+	if (!b->started)
+		start(b, r);
+	update_bandwidth(c, b, r);
+	if (is_kernel(c))
+		update_aggregation(b, p, r);
+	check_phase(c, b, r);
+	follow_pace(b, r);
+	check_full_pipe(b, r);
+	check_drain(c, b, r);
+	update_rtt(c, b, p, r);
+	set_pacing(b, pacing_gain(b));
+	update_window(c, b, p, r);
+}
+
+/* BBRInitPacingRate, with the handshake's round trip. */
+static void bbr_begin(struct rw_connection *c, uint32_t path)
+{
+	struct rw_path *p = &c->path[path];
+	bbr_of(p)->pacing_q24 = (uint32_t)(((uint64_t)segments_of(p) << 24) / 1000 * GAIN_HIGH / GAIN_ONE);
+}
+
+static void bbr_rtt(struct rw_connection *c, const struct rw_ack *ack)
+{
+	struct rw_path *p = &c->path[ack->path];
+	struct bbr *b = bbr_of(p);
+	uint64_t rtt_us = rw_max64(p->srtt_ns / 1000, 1);
+	if (b->min_rtt_us)
+		return;
+	b->min_rtt_us = (uint32_t)rw_min64(rtt_us, UINT32_MAX);
+	b->pacing_q24 =
+	    (uint32_t)rw_min64(((uint64_t)segments_of(p) << 24) * GAIN_HIGH / GAIN_ONE / rtt_us, UINT32_MAX);
+}
+
+/* The window that recovery begins with is what is restored after it; there is no threshold. */
+static void bbr_loss(struct rw_connection *c, uint32_t path) { save_window(bbr_of(&c->path[path]), &c->path[path]); }
+
+static void bbr_timeout(struct rw_connection *c, uint32_t path)
+{
+	struct bbr *b = bbr_of(&c->path[path]);
+	bbr_loss(c, path);
+	b->repair = RW_REPAIR_TIMEOUT;
+	b->full_bw_q24 = 0;
+	b->round_start = 1;
+}
+
+/* What looked like losses did not limit the bandwidth. */
+static void bbr_undo(struct rw_connection *c, uint32_t path)
+{
+	struct bbr *b = bbr_of(&c->path[path]);
+	b->full_bw_q24 = 0;
+	b->full_rounds = 0;
+	forget_policer(b);
+}
+
+/* BBRHandleRestartFromIdle. */
+static void bbr_idle(struct rw_connection *c, uint32_t path, int64_t now_ns, uint64_t idle_ns)
+{
+	struct rw_path *p = &c->path[path];
+	struct bbr *b = bbr_of(p);
+	(void)idle_ns;
+	if (!b->started)
+		return;
+	b->idle_restart = 1;
+	b->epoch_us = us_of(now_ns);
+	b->epoch_acked = 0;
+	if (b->state == PROBE_BW)
+		set_pacing(b, GAIN_ONE);
+	else if (b->state == PROBE_RTT && is_kernel(c))
+		check_probe_rtt_end(c, b, p, now_ns);
+}
+
+static uint32_t bbr_phase(const struct rw_connection *c, uint32_t path)
+{
+	return RW_PHASE_STARTUP + ((const struct bbr *)(const void *)c->path[path].word)->state;
+}
+
+static void bbr_model(const struct rw_connection *c, uint32_t path, struct rw_model *model)
+{
+	const struct bbr *b = (const struct bbr *)(const void *)c->path[path].word;
+	*model = (struct rw_model){bandwidth_q24(b), b->pacing_q24, (uint64_t)b->min_rtt_us * 1000};
+}
+
+const struct rw_control rw_control_bbr = {
+    .name = "bbr",
+    .source = "draft-cardwell-iccrg-bbr-congestion-control-00; Linux tcp_bbr",
+    .formula = "pacing = gain BtlBw, cwnd = gain BtlBw RTprop + 3 quanta",
+    .deviations =
+	"gains in parts of 256; BtlBw is the windowed maximum of three samples. mode=kernel adds what Linux was "
+	"measured to do: room for ACKs in bulk, even windows, two segments more in a cycle's first phase.",
+    .multipath = 0,
+    .options = bbr_options,
+    .words = bbr_words,
+    .loss = bbr_loss,
+    .timeout = bbr_timeout,
+    .undo = bbr_undo,
+    .begin = bbr_begin,
+    .rtt = bbr_rtt,
+    .idle = bbr_idle,
+    .phase = bbr_phase,
+    .rate = bbr_rate,
+    .model = bbr_model,
+};

@@ -1,0 +1,63 @@
+/*
+ * Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation-00, section 3): how much was delivered between the sending
+ * of a packet and its ACK, and in what time.
+ *
+ * The draft keeps four values with each packet that leaves: how much had been delivered, when the last of that was, when the
+ * packet had left that it belongs to, and whether the application limits the sender. They are the same for all packets that
+ * leave between two ACKs. Here each such interval is kept once, and that of a packet is found by the time at which it left. So
+ * a packet needs no room for it, and a sender that nobody asks for rates does nothing.
+ */
+#ifndef RW_DELIVERY_RATE_H
+#define RW_DELIVERY_RATE_H
+
+#include <stdint.h>
+
+/* Of the packets that leave from since_ns on, until the next interval begins. */
+struct rw_sending_interval {
+	int64_t since_ns, delivered_ns, first_sent_ns;
+	uint64_t delivered;
+	uint8_t app_limited;
+};
+
+/* Of packets that left in an older interval there is no sample. */
+enum { RW_SENDING_INTERVALS_MAX = 1 << 16 };
+
+struct rw_delivery_rate {
+	struct rw_sending_interval
+	    *interval; /* a ring, the oldest first: `capacity` places, a power of two; null at first */
+	uint32_t first, count, capacity;
+	uint64_t least_rtt_ns; /* 0: no sample yet */
+	uint64_t delivered;    /* segments; the SYN counts as one */
+	uint64_t app_limited;  /* until more than this is delivered; 0: the application does not limit the sender */
+};
+
+/* As struct rw_rate has them. */
+struct rw_rate_sample {
+	uint64_t delivered, prior_delivered, interval_ns;
+	uint8_t app_limited;
+};
+
+/* What an ACK delivered. */
+struct rw_delivered {
+	int64_t now_ns;
+	int64_t newest_sent_ns; /* when the newest packet of it left last; 0: not known */
+	uint64_t rtt_ns;        /* of the newest packet; 0: no sample */
+	uint32_t segments;
+};
+
+void rw_delivery_rate_open(struct rw_delivery_rate *d);
+void rw_delivery_rate_close(struct rw_delivery_rate *d);
+/* Forgets when packets were sent, not how much was delivered. */
+void rw_delivery_rate_forget(struct rw_delivery_rate *d);
+/* Data leaves while nothing is outstanding: the application had nothing to send before. 0, or 1 when memory is used up. */
+int rw_delivery_rate_restart(struct rw_delivery_rate *d, int64_t now_ns);
+/* An ACK. 0, or 1 when memory is used up. */
+int rw_delivery_rate_sample(struct rw_delivery_rate *d, const struct rw_delivered *delivered,
+			    struct rw_rate_sample *sample);
+
+static inline int rw_delivery_rate_is_full(const struct rw_delivery_rate *d) { return d->count == d->capacity; }
+
+/* There is room for further intervals: those that ended before oldest_sent_ns are forgotten. 0, or 1 when memory is used up. */
+int rw_delivery_rate_make_room(struct rw_delivery_rate *d, int64_t oldest_sent_ns);
+
+#endif
