@@ -1,3 +1,4 @@
+/* Building a simulation, running it, and what came of it. */
 #include "simulation.h"
 
 #include <stdlib.h>
@@ -5,41 +6,13 @@
 
 #include "agenda.h"
 #include "findings.h"
-#include "hash.h"
 
 #define MS 1000000ull
-/* When a simulation begins, in its captures. */
-#define TRACE_ZERO_NS (1000000000 * (int64_t)1000000000)
 #define KEYS ((uint64_t)1 << 63) /* entities that draw MPTCP's keys */
-enum { MP_VERSION = 1 };
-#define SYN_TIMEOUT_NS (1000 * MS)
 /* A receive buffer begins with so many bytes (tcp_rmem). */
 #define RECEIVE_BUFFER_FIRST 131072
-/* Of a subflow's send buffer so much is data; the rest is the kernel's own accounting for each segment. */
-#define DATA_SHARE(bytes) ((bytes) / 3 * 2)
-#define SEGMENT_ROOM 2304 /* what the tuning of the send buffer counts for a segment */
-/* Linux gives one subflow so much data at a time. */
-#define BURST_BYTES 65428
 
-enum {
-	SUBFLOWS_MAX = 1 << 16,
-	CONNECTIONS_MAX = 1 << 16,
-	WIRES_MAX = 1 << 22,
-	/* Entities of the agenda: of each subflow the sender and the receiver, of each connection the application. */
-	FIRST_APPLICATION = 2 * SUBFLOWS_MAX,
-	ENTITIES = FIRST_APPLICATION + CONNECTIONS_MAX,
-	NO_WIRE = UINT32_MAX,
-	IP4_BYTES = 20,
-	IP6_BYTES = 40,
-	TCP_BYTES = 20,
-	TIMESTAMP_BYTES = 12,
-	SYN_OPTION_BYTES = 20,
-	DATA_MAPPING_BYTES = 24,
-	DATA_ACK_BYTES = 12,
-	OPTIONS_MAX = 40,
-	STALE_TIMEOUTS = 4,
-	SYN_RETRIES = 6
-};
+enum { OPTIONS_MAX = 40 };
 
 static rw_status out_of_memory(rw_error *error)
 {
@@ -62,14 +35,14 @@ rw_status rw_simulation_open(rw_simulation **out, uint64_t seed, uint64_t tick_n
 	if (!s)
 		return out_of_memory(error);
 	s->seed = seed;
-	s->wires_free = NO_WIRE;
+	s->wires_free = RW_NO_WIRE;
 	s->keeps_rows = rows != 0;
 	struct rw_random random = {.seed = seed, .entity = UINT64_MAX};
 	s->kernel = (struct rw_kernel){.tick_ns = tick_ns, .phase_ns = rw_random_next(&random) % tick_ns};
 	s->kernel.ts_first = 1 + (rw_random_next(&random) >> 2);
 	s->network = rw_network_open(seed);
 	s->agenda = calloc(1, sizeof *s->agenda);
-	if (!s->network || !s->agenda || rw_agenda_open(s->agenda, ENTITIES)) {
+	if (!s->network || !s->agenda || rw_agenda_open(s->agenda, RW_ENTITIES)) {
 		rw_simulation_close(s);
 		return out_of_memory(error);
 	}
@@ -184,7 +157,7 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 				     const rw_choice *controller, uint32_t *transfer, rw_error *error)
 {
 	memset(error, 0, sizeof *error);
-	if (s->begun || s->connections >= CONNECTIONS_MAX)
+	if (s->begun || s->connections >= RW_SIMULATED_CONNECTIONS_MAX)
 		return bad_value(error, "a transfer is added before the simulation runs");
 	if (settings->start_ns < 0 || !settings->write_bytes || !settings->send_buffer_bytes ||
 	    !settings->receive_buffer_bytes || settings->receive_buffer_bytes > 1 << 30)
@@ -220,7 +193,7 @@ rw_status rw_simulation_add_path(rw_simulation *s, const uint32_t *links, uint32
 	const uint32_t mtu_bytes = ends->mtu_bytes, family = ends->family;
 	memset(error, 0, sizeof *error);
 	struct rw_simulated_connection *c = s->connections ? &s->connection[s->connections - 1] : NULL;
-	if (s->begun || !c || c->subflows == RW_MAX_PATHS || s->subflows == SUBFLOWS_MAX)
+	if (s->begun || !c || c->subflows == RW_MAX_PATHS || s->subflows == RW_SIMULATED_SUBFLOWS_MAX)
 		return bad_value(error, "a transfer has 1 to 8 paths");
 	if (mtu_bytes < 576 || mtu_bytes > 65535 || (family != 4 && family != 6))
 		return bad_value(error, "an MTU is 576 to 65535 bytes, a family is 4 or 6");
@@ -239,9 +212,9 @@ rw_status rw_simulation_add_path(rw_simulation *s, const uint32_t *links, uint32
 	f->route_back = (uint16_t)route_back;
 	if (c->settings.multipath && !c->stream && !(c->stream = calloc(1, sizeof *c->stream)))
 		return out_of_memory(error);
-	f->header_bytes =
-	    (family == 4 ? IP4_BYTES : IP6_BYTES) + TCP_BYTES + (c->settings.timestamps ? TIMESTAMP_BYTES : 0);
-	f->mss = mtu_bytes - f->header_bytes - (c->stream ? DATA_MAPPING_BYTES : 0);
+	f->header_bytes = (family == 4 ? RW_IP4_BYTES : RW_IP6_BYTES) + RW_TCP_BYTES +
+			  (c->settings.timestamps ? RW_TIMESTAMP_BYTES : 0);
+	f->mss = mtu_bytes - f->header_bytes - (c->stream ? RW_DATA_MAPPING_BYTES : 0);
 	f->syn_due_ns = RW_NEVER;
 	f->established_ns = -1;
 	f->ends.family = (uint8_t)family;
@@ -255,376 +228,8 @@ rw_status rw_simulation_add_path(rw_simulation *s, const uint32_t *links, uint32
 }
 
 /*
- * Segments
+ * A run
  */
-
-/* A segment that is filled by the caller; null: out of memory, or too many are under way. */
-static struct rw_wire *take_wire(rw_simulation *s, uint32_t *number)
-{
-	if (s->wires_free == NO_WIRE) {
-		if (s->wires == s->wires_room) {
-			uint32_t room = s->wires_room ? 2 * s->wires_room : 1024;
-			struct rw_wire *grown = room <= WIRES_MAX ? realloc(s->wire, room * sizeof *grown) : NULL;
-			if (!grown) {
-				s->failed = 1;
-				return NULL;
-			}
-			s->wire = grown;
-			s->wires_room = room;
-		}
-		*number = s->wires++;
-	} else {
-		*number = s->wires_free;
-		s->wires_free = s->wire[*number].free_next;
-	}
-	return &s->wire[*number];
-}
-
-static void free_wire(rw_simulation *s, uint32_t number)
-{
-	s->wire[number].free_next = s->wires_free;
-	s->wires_free = number;
-}
-
-/* SYNs carry more options; a SACK option has 2 bytes for itself and 2 to align it. */
-static uint32_t packet_bytes(const rw_simulation *s, const struct rw_wire *w)
-{
-	const struct rw_simulated_subflow *f = &s->subflow[w->subflow];
-	uint32_t options = w->flags & RW_FLAG_SYN ? SYN_OPTION_BYTES - TIMESTAMP_BYTES
-			   : w->sacks             ? 4 + 8u * w->sacks
-						  : 0;
-	if (s->connection[f->connection].stream)
-		options += w->bytes ? DATA_MAPPING_BYTES : DATA_ACK_BYTES;
-	return f->header_bytes + options + w->bytes;
-}
-
-/* RFC 3168 6.1: only data, and not a SYN, is sent as capable of ECN. */
-static int ecn_capable(const rw_simulation *s, const struct rw_wire *w)
-{
-	return s->connection[s->subflow[w->subflow].connection].settings.ecn && w->bytes;
-}
-
-/* What the capture has of a segment that leaves a host (side: 0 the sender of data) or reaches it. */
-static void trace(rw_simulation *s, const struct rw_wire *w, int side)
-{
-	if (!s->trace || side != s->traced_side)
-		return;
-	const struct rw_simulated_subflow *f = &s->subflow[w->subflow];
-	const struct rw_simulated_connection *c = &s->connection[f->connection];
-	int syn = w->flags & RW_FLAG_SYN, first = w->subflow == c->first;
-	int third = !syn && !w->back && !w->bytes;
-	struct rw_trace_packet p = {.time_ns = TRACE_ZERO_NS + s->now_ns,
-				    .ends = &f->ends,
-				    .from = w->back,
-				    .syn = syn != 0,
-				    .ack_flag = !syn || w->back,
-				    .push = (w->flags & RW_FLAG_PSH) != 0,
-				    .ece = (w->flags & RW_FLAG_ECE) != 0 || (syn && c->settings.ecn),
-				    .cwr = (w->flags & RW_FLAG_CWR) != 0 || (syn && c->settings.ecn && !w->back),
-				    .ecn_capable = (uint8_t)ecn_capable(s, w),
-				    .marked = w->marked,
-				    .sack_permitted = c->settings.sack != 0,
-				    .timestamps = c->settings.timestamps != 0,
-				    .sacks = w->sacks,
-				    .identification = w->identification,
-				    .sequence = w->back ? !syn : w->sequence,
-				    .ack = w->back ? (syn ? 1 : w->ack) : 1,
-				    .bytes = w->bytes,
-				    .window_bytes = w->back ? w->window_bytes : UINT16_MAX,
-				    .mss = f->mss + (c->settings.timestamps ? TIMESTAMP_BYTES : 0) +
-					   (c->stream ? DATA_MAPPING_BYTES : 0),
-				    .ts_value = w->ts_value,
-				    .ts_echo = w->ts_echo,
-				    .key = {c->key[0], c->key[1]}};
-	memcpy(p.sack, w->sack, sizeof p.sack);
-	if (c->stream) {
-		struct rw_key_identity sends = rw_key_identify(c->key[0], MP_VERSION),
-				       receives = rw_key_identify(c->key[1], MP_VERSION);
-		p.option = !syn && !third ? RW_TRACE_DATA : first ? RW_TRACE_CAPABLE : RW_TRACE_JOIN;
-		p.token = receives.token;
-		p.nonce = 1 + w->subflow;
-		p.data_ack = w->back ? sends.idsn + 1 + w->data_ack : receives.idsn + 1;
-		if (w->bytes) {
-			struct rw_mapping m = w->mapping;
-			p.data_sequence = sends.idsn + 1 + m.data;
-			p.mapping_start = m.start;
-			p.mapping_bytes = (uint16_t)m.bytes;
-		}
-	}
-	rw_trace_packet(s->trace, &p);
-}
-
-static void send_wire(rw_simulation *s, const struct rw_wire *wire)
-{
-	uint32_t number;
-	struct rw_wire *w = take_wire(s, &number);
-	if (!w)
-		return;
-	*w = *wire;
-	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
-	w->identification = f->identification[w->back]++;
-	trace(s, w, w->back);
-	switch (rw_network_send(s->network, s->now_ns, w->back ? f->route_back : f->route, number, packet_bytes(s, w),
-				ecn_capable(s, w))) {
-	case RW_NETWORK_LOST:
-		free_wire(s, number);
-		break;
-	case RW_NETWORK_FAILED:
-		s->failed = 1;
-		break;
-	default:
-		break;
-	}
-}
-
-/*
- * Who has something to do. An entity that will be due later than the agenda has it is looked at then: timers are mostly put off.
- */
-
-static void plan(rw_simulation *s, uint32_t entity, int64_t due_ns)
-{
-	if (due_ns < s->agenda->due_ns[entity])
-		rw_agenda_set(s->agenda, entity, due_ns);
-}
-
-static int64_t sender_due_ns(const struct rw_simulated_subflow *f)
-{
-	return f->state == RW_SUBFLOW_ESTABLISHED ? f->tx.due_ns : f->syn_due_ns;
-}
-
-static void plan_subflow(rw_simulation *s, uint32_t subflow)
-{
-	const struct rw_simulated_subflow *f = &s->subflow[subflow];
-	plan(s, 2 * subflow, sender_due_ns(f));
-	plan(s, 2 * subflow + 1, rw_receiver_next_ns(&f->rx));
-}
-
-/*
- * Buffers, and MPTCP's data: who carries what
- */
-
-/* What the kernel's tuning lets a subflow's send buffer hold, in bytes of its own accounting: it grows with the window only. */
-static uint64_t buffer_bytes(const struct rw_simulated_connection *c, const struct rw_simulated_subflow *f)
-{
-	uint64_t bytes = 2 * rw_max64(f->window_max, RW_INITIAL_WINDOW) * SEGMENT_ROOM;
-	return bytes < c->settings.send_buffer_bytes ? bytes : c->settings.send_buffer_bytes;
-}
-
-/* An MPTCP connection holds as much data as its subflows' buffers have bytes: each carries a copy. */
-static uint64_t send_buffer_bytes(const rw_simulation *s, const struct rw_simulated_connection *c)
-{
-	uint64_t bytes = 0;
-	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
-		if (s->subflow[i].state == RW_SUBFLOW_ESTABLISHED)
-			bytes += buffer_bytes(c, &s->subflow[i]);
-	return c->stream ? bytes : DATA_SHARE(bytes);
-}
-
-static uint64_t queued_bytes(const struct rw_simulated_subflow *f) { return f->tx.end - f->tx.tcp.una; }
-
-/* A subflow that timed out so often without an answer is given nothing. */
-static int may_carry(const struct rw_simulated_subflow *f)
-{
-	return f->state == RW_SUBFLOW_ESTABLISHED && f->tx.tcp.backoff < STALE_TIMEOUTS;
-}
-
-/* The subflow that will have sent first what it has: that is given the next burst, if its buffer has room. Null: none has. */
-static struct rw_simulated_subflow *soonest(rw_simulation *s, const struct rw_simulated_connection *c)
-{
-	struct rw_simulated_subflow *best = NULL;
-	uint64_t least = UINT64_MAX;
-	for (uint32_t i = c->first; i < c->first + c->subflows; i++) {
-		struct rw_simulated_subflow *f = &s->subflow[i];
-		if (!may_carry(f))
-			continue;
-		uint64_t rate = f->rate_bytes ? f->rate_bytes : rw_transmitter_pace(&f->tx);
-		uint64_t linger = rw_multiply_divide(queued_bytes(f), (uint64_t)1 << 32, rate);
-		if (linger < least) {
-			least = linger;
-			best = f;
-		}
-	}
-	return best && queued_bytes(best) < DATA_SHARE(buffer_bytes(c, best)) ? best : NULL;
-}
-
-static void begin_burst(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f)
-{
-	uint64_t queued = queued_bytes(f), rate = rw_transmitter_pace(&f->tx);
-	c->carrier = (uint32_t)(f - s->subflow);
-	c->burst = BURST_BYTES / f->mss * f->mss;
-	f->rate_bytes = rw_multiply_divide(f->rate_bytes ? f->rate_bytes : rate, queued, queued + c->burst) +
-			rw_multiply_divide(rate, c->burst, queued + c->burst);
-}
-
-/* Data goes to a subflow, and leaves as far as its window allows. */
-static void carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f, uint64_t data,
-		  uint32_t bytes)
-{
-	if (rw_stream_give(c->stream, f->tx.path, f->tx.tcp.next, f->tx.end, data, bytes))
-		s->failed = 1;
-	f->tx.end += bytes;
-	rw_transmitter_push(&f->tx, s->now_ns);
-	plan_subflow(s, (uint32_t)(f - s->subflow));
-}
-
-/* What was written goes to subflows, as long as one has room and the receiver's window allows. */
-static void give_data(rw_simulation *s, struct rw_simulated_connection *c)
-{
-	struct rw_stream *d = c->stream;
-	while (d->given < c->written && d->given < d->window_end && !s->failed) {
-		struct rw_simulated_subflow *f = c->burst ? &s->subflow[c->carrier] : NULL;
-		if (!f || !may_carry(f)) {
-			f = soonest(s, c);
-			if (!f)
-				return;
-			begin_burst(s, c, f);
-		}
-		uint64_t n = rw_min64(c->burst, rw_min64(c->written, d->window_end) - d->given);
-		if (c->reinject_ns == RW_NEVER)
-			c->reinject_ns = s->now_ns + (int64_t)rw_sender_rto_ns(&f->tx.tcp);
-		carry(s, c, f, d->given, (uint32_t)n);
-		d->given += n;
-		c->burst -= (uint32_t)n;
-	}
-}
-
-/*
- * The application: it writes until the buffer is full, and goes on when a third of it is free.
- */
-
-static void write_more(rw_simulation *s, uint32_t connection)
-{
-	struct rw_simulated_connection *c = &s->connection[connection];
-	uint64_t room = send_buffer_bytes(s, c), queued = c->written - c->acked;
-	if (c->blocked && queued > room / 3 * 2)
-		return;
-	c->blocked = 0;
-	uint64_t before = c->written;
-	while (s->now_ns >= c->write_ns) {
-		if (s->now_ns >= c->settings.stop_ns) {
-			c->write_ns = RW_NEVER;
-			break;
-		}
-		queued = c->written - c->acked;
-		uint64_t free = room > queued ? room - queued : 0, n = c->chunk < free ? c->chunk : free;
-		c->written += n;
-		c->chunk -= n;
-		if (c->chunk) {
-			c->blocked = 1;
-			break;
-		}
-		uint64_t left = c->settings.bytes ? c->settings.bytes - c->written : UINT64_MAX;
-		c->chunk = left < c->settings.write_bytes ? left : c->settings.write_bytes;
-		c->write_ns = left == 0 ? RW_NEVER : s->now_ns + (int64_t)c->settings.pause_ns;
-	}
-	if (c->write_ns != RW_NEVER && c->write_ns > s->now_ns)
-		plan(s, FIRST_APPLICATION + connection, c->write_ns);
-	if (c->written != before && c->first_data_ns < 0)
-		c->first_data_ns = s->now_ns;
-	if (c->stream) {
-		give_data(s, c);
-		return;
-	}
-	struct rw_simulated_subflow *f = &s->subflow[c->first];
-	f->tx.end += (uint32_t)(c->written - before);
-	rw_transmitter_push(&f->tx, s->now_ns);
-}
-
-static void see_completion(rw_simulation *s, struct rw_simulated_connection *c)
-{
-	int wrote_all = c->write_ns == RW_NEVER || s->now_ns >= c->settings.stop_ns;
-	if (c->complete || !wrote_all || c->acked != c->written)
-		return;
-	c->complete = 1;
-	s->incomplete--;
-}
-
-/*
- * Senders and receivers
- */
-
-static uint32_t reach(void *to, const struct rw_transmitter *t, uint32_t start)
-{
-	rw_simulation *s = to;
-	const struct rw_simulated_subflow *f = (const struct rw_simulated_subflow *)(const void *)t;
-	return rw_stream_reach(s->connection[f->connection].stream, t->path, start);
-}
-
-static int leave(void *to, struct rw_transmitter *t, const struct rw_departing *segment, int64_t now_ns)
-{
-	rw_simulation *s = to;
-	struct rw_simulated_subflow *f = (struct rw_simulated_subflow *)(void *)t;
-	struct rw_wire w = {.subflow = (uint32_t)(f - s->subflow),
-			    .sequence = segment->start,
-			    .bytes = segment->end - segment->start,
-			    .flags = (uint8_t)(RW_FLAG_ACK | (segment->reduced ? RW_FLAG_CWR : 0) |
-					       (segment->pushed ? RW_FLAG_PSH : 0)),
-			    .ts_value = rw_kernel_timestamp(&s->kernel, now_ns),
-			    .ts_echo = f->ts_recent};
-	struct rw_stream *stream = s->connection[f->connection].stream;
-	if (stream && w.bytes)
-		w.mapping = rw_stream_mapping(stream, t->path, w.sequence);
-	send_wire(s, &w);
-	return s->failed;
-}
-
-static void keep_row(void *to, const struct rw_transmitter *t, const struct rw_event *e,
-		     const struct rw_shadow_row *row)
-{
-	rw_simulation *s = to;
-	if (s->rows == s->rows_room) {
-		uint64_t room = s->rows_room ? 2 * s->rows_room : 4096;
-		rw_simulation_row *grown = realloc(s->row, room * sizeof *grown);
-		if (!grown) {
-			s->failed = 1;
-			return;
-		}
-		s->row = grown;
-		s->rows_room = room;
-	}
-	s->row[s->rows++] =
-	    (rw_simulation_row){e->time_ns,
-				row->cwnd_q16,
-				row->ssthresh_q16,
-				t->tcp.rtt.srtt_ns,
-				(uint32_t)((const struct rw_simulated_subflow *)(const void *)t - s->subflow),
-				e->in_flight,
-				t->tcp.una,
-				t->tcp.next};
-}
-
-static void send_ack(rw_simulation *s, uint32_t subflow)
-{
-	struct rw_simulated_subflow *f = &s->subflow[subflow];
-	struct rw_acknowledgment ack;
-	const struct rw_stream *stream = s->connection[f->connection].stream;
-	rw_receiver_acknowledge(&f->rx, &ack);
-	struct rw_wire w = {.subflow = subflow,
-			    .back = 1,
-			    .ack = ack.ack,
-			    .window_bytes = ack.window_bytes,
-			    .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
-			    .ts_echo = ack.ts_echo,
-			    .flags = RW_FLAG_ACK | (ack.echo_ce ? RW_FLAG_ECE : 0),
-			    .data_ack = stream ? stream->next : 0,
-			    .sacks = ack.sacks};
-	memcpy(w.sack, ack.sack, sizeof w.sack);
-	send_wire(s, &w);
-}
-
-static void send_syn(rw_simulation *s, uint32_t subflow)
-{
-	struct rw_simulated_subflow *f = &s->subflow[subflow];
-	struct rw_wire w = {
-	    .subflow = subflow, .flags = RW_FLAG_SYN, .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns)};
-	f->state = RW_SUBFLOW_SYN_SENT;
-	f->syn_ns = s->now_ns;
-	f->syn_due_ns = f->syns < SYN_RETRIES
-			    ? rw_kernel_fires_ns(&s->kernel, s->now_ns, (uint64_t)SYN_TIMEOUT_NS << f->syns)
-			    : RW_NEVER;
-	f->syns++;
-	send_wire(s, &w);
-}
 
 static rw_status begin(rw_simulation *s, rw_error *error)
 {
@@ -648,13 +253,12 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 		}
 		c->shadow->learns_ticks = 0;
 		c->shadow->clock_ns = (int64_t)s->kernel.phase_ns;
-		c->owner = (struct rw_transmitter_owner){
-		    .leave = leave, .reach = c->stream ? reach : NULL, .row = s->keeps_rows ? keep_row : NULL, .to = s};
+		c->owner = rw_ends_owner(s, c);
 		c->write_ns = c->reinject_ns = RW_NEVER;
 		for (uint32_t k = c->first; k < c->first + c->subflows; k++) {
 			struct rw_simulated_subflow *f = &s->subflow[k];
 			uint32_t options =
-			    (c->settings.timestamps ? TIMESTAMP_BYTES : 0) + (c->stream ? DATA_ACK_BYTES : 0);
+			    (c->settings.timestamps ? RW_TIMESTAMP_BYTES : 0) + (c->stream ? RW_DATA_ACK_BYTES : 0);
 			struct rw_receiver_settings receives = {.mss = f->mss,
 								.blocks_max = (OPTIONS_MAX - options - 4) / 8,
 								.buffer_first = RECEIVE_BUFFER_FIRST,
@@ -672,292 +276,9 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 			rw_agenda_add(s->agenda, 2 * k, RW_NEVER);
 			rw_agenda_add(s->agenda, 2 * k + 1, RW_NEVER);
 		}
-		rw_agenda_add(s->agenda, FIRST_APPLICATION + i, c->settings.start_ns);
+		rw_agenda_add(s->agenda, RW_FIRST_APPLICATION + i, c->settings.start_ns);
 	}
 	return RW_OK;
-}
-
-/* How old the timestamp is that the segment echoes: milliseconds, at least one. */
-static uint64_t echoed_ns(const rw_simulation *s, const struct rw_wire *w)
-{
-	uint32_t age = rw_kernel_timestamp(&s->kernel, s->now_ns) - w->ts_echo;
-	return (age ? age : 1) * MS;
-}
-
-static void send_bare(rw_simulation *s, uint32_t subflow)
-{
-	struct rw_simulated_subflow *f = &s->subflow[subflow];
-	struct rw_wire ack = {.subflow = subflow,
-			      .flags = RW_FLAG_ACK,
-			      .sequence = 1,
-			      .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
-			      .ts_echo = f->ts_recent};
-	send_wire(s, &ack);
-}
-
-/* Further subflows of MPTCP begin when the receiver has announced their addresses, one in each round trip. */
-static void plan_joins(rw_simulation *s, const struct rw_simulated_connection *c, uint64_t rtt_ns)
-{
-	for (uint32_t i = 1; i < c->subflows; i++) {
-		s->subflow[c->first + i].syn_due_ns = s->now_ns + (int64_t)(i * rtt_ns);
-		plan_subflow(s, c->first + i);
-	}
-}
-
-static void begin_writing(rw_simulation *s, uint32_t connection)
-{
-	struct rw_simulated_connection *c = &s->connection[connection];
-	c->write_ns = s->now_ns;
-	uint64_t bytes = c->settings.bytes ? c->settings.bytes : UINT64_MAX;
-	c->chunk = bytes < c->settings.write_bytes ? bytes : c->settings.write_bytes;
-	write_more(s, connection);
-}
-
-/* The SYN/ACK has come. */
-static void establish(rw_simulation *s, const struct rw_wire *w)
-{
-	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
-	struct rw_simulated_connection *c = &s->connection[f->connection];
-	int joins = w->subflow != c->first;
-	if (f->state == RW_SUBFLOW_JOINS)
-		send_bare(s, w->subflow);
-	if (f->state != RW_SUBFLOW_SYN_SENT)
-		return;
-	f->state = joins ? RW_SUBFLOW_JOINS : RW_SUBFLOW_ESTABLISHED;
-	f->syn_due_ns = RW_NEVER;
-	f->established_ns = s->now_ns;
-	f->ts_recent = w->ts_value;
-	/* Karn: no sample of a SYN that was sent again. */
-	uint64_t rtt_ns = f->syns == 1 ? (uint64_t)(s->now_ns - f->syn_ns) : 0;
-	rw_transmitter_establish(&f->tx, 1, w->window_bytes, rtt_ns, s->now_ns);
-	send_bare(s, w->subflow);
-	if (joins) {
-		f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, rw_sender_rto_ns(&f->tx.tcp));
-		return;
-	}
-	if (c->stream) {
-		c->stream->window_end = w->window_bytes;
-		plan_joins(s, c, (uint64_t)(s->now_ns - f->syn_ns));
-	}
-	begin_writing(s, f->connection);
-}
-
-static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
-{
-	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
-	struct rw_receiver *r = &f->rx;
-	if (w->flags & RW_FLAG_SYN) {
-		struct rw_wire answer = {.subflow = w->subflow,
-					 .back = 1,
-					 .flags = RW_FLAG_SYN | RW_FLAG_ACK,
-					 .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
-					 .ts_echo = w->ts_value};
-		r->next = r->acked = 1;
-		r->right = 1 + (uint32_t)r->threshold;
-		r->ts_recent = w->ts_value;
-		answer.window_bytes = r->right - r->next;
-		send_wire(s, &answer);
-		return;
-	}
-	if (w->bytes == 0 && w->sequence == r->next) {
-		/* The handshake's end, which a subflow that joins wants answered. */
-		if (w->subflow != s->connection[f->connection].first)
-			send_ack(s, w->subflow);
-		return;
-	}
-	struct rw_arrival arrival = {.time_ns = s->now_ns,
-				     .sequence = w->sequence,
-				     .bytes = w->bytes,
-				     .ts_value = w->ts_value,
-				     .echo_rtt_ns = r->settings.timestamps ? echoed_ns(s, w) : 0,
-				     .marked = w->marked,
-				     .reduced = (w->flags & RW_FLAG_CWR) != 0,
-				     .pushed = (w->flags & RW_FLAG_PSH) != 0};
-	int acknowledges = rw_receiver_take(r, &arrival);
-	struct rw_stream *stream = s->connection[f->connection].stream;
-	if (stream && rw_stream_receive(stream, f->tx.path, r->next))
-		s->failed = 1;
-	if (acknowledges)
-		send_ack(s, w->subflow);
-	if (r->failed)
-		s->failed = 1;
-}
-
-/* How long the connection waits for its data to be acknowledged before it goes on another subflow, too. */
-static uint64_t patience_ns(const rw_simulation *s, const struct rw_simulated_connection *c)
-{
-	uint64_t longest = 0;
-	for (uint32_t i = c->first; i < c->first + c->subflows; i++) {
-		const struct rw_simulated_subflow *f = &s->subflow[i];
-		if (f->state == RW_SUBFLOW_ESTABLISHED && f->tx.tcp.board.count)
-			longest = rw_max64(longest, rw_sender_rto_ns(&f->tx.tcp));
-	}
-	return longest;
-}
-
-static void plan_reinjection(rw_simulation *s, struct rw_simulated_connection *c)
-{
-	uint64_t patience = patience_ns(s, c);
-	c->reinject_ns = c->stream->una < c->stream->given && patience
-			     ? rw_kernel_fires_ns(&s->kernel, s->now_ns, patience)
-			     : RW_NEVER;
-	plan(s, FIRST_APPLICATION + (uint32_t)(c - s->connection), c->reinject_ns);
-}
-
-/* MPTCP's own acknowledgment and window. Returns how much data it covers. */
-static uint64_t data_acknowledged(rw_simulation *s, struct rw_simulated_connection *c, const struct rw_wire *w)
-{
-	struct rw_stream *d = c->stream;
-	uint64_t before = d->una, window_end = w->data_ack + w->window_bytes;
-	if (window_end > d->window_end)
-		d->window_end = window_end;
-	if (w->data_ack > before) {
-		d->una = w->data_ack;
-		plan_reinjection(s, c);
-	}
-	return d->una - before;
-}
-
-/* The oldest data that waits goes once more, on a subflow that has nothing else to do. */
-static void reinject(rw_simulation *s, struct rw_simulated_connection *c)
-{
-	struct rw_stream *d = c->stream;
-	for (uint32_t i = c->first; i < c->first + c->subflows && d->una < d->given; i++) {
-		struct rw_simulated_subflow *f = &s->subflow[i];
-		if (!may_carry(f) || f->tx.tcp.board.count || f->tx.end != f->tx.tcp.next)
-			continue;
-		uint64_t n = d->given - d->una;
-		carry(s, c, f, d->una, (uint32_t)(n < BURST_BYTES ? n : BURST_BYTES));
-		break;
-	}
-	plan_reinjection(s, c);
-}
-
-static void reach_sender(rw_simulation *s, const struct rw_wire *w)
-{
-	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
-	struct rw_simulated_connection *c = &s->connection[f->connection];
-	if (w->flags & RW_FLAG_SYN) {
-		establish(s, w);
-		return;
-	}
-	struct rw_sender_ack ack = {.time_ns = s->now_ns,
-				    .ack = w->ack,
-				    .window_bytes = w->window_bytes,
-				    .ts_echo = w->ts_echo,
-				    .has_timestamp = c->settings.timestamps != 0,
-				    .ece = (w->flags & RW_FLAG_ECE) != 0,
-				    .sacks = w->sacks,
-				    .sack = w->sack};
-	uint32_t una = f->tx.tcp.una;
-	if (ack.has_timestamp)
-		ack.echo_rtt_ns = echoed_ns(s, w);
-	f->ts_recent = w->ts_value;
-	if (f->state == RW_SUBFLOW_JOINS) {
-		f->state = RW_SUBFLOW_ESTABLISHED;
-		f->syn_due_ns = RW_NEVER;
-	}
-	rw_transmitter_acknowledge(&f->tx, &ack);
-	s->failed |= f->tx.failed;
-	f->window_max = (uint32_t)rw_max64(f->window_max, rw_transmitter_window(&f->tx));
-	uint64_t advanced = c->stream ? data_acknowledged(s, c, w) : f->tx.tcp.una - una;
-	if (advanced) {
-		c->acked += advanced;
-		c->last_acked_ns = s->now_ns;
-		if (c->blocked)
-			write_more(s, f->connection);
-		see_completion(s, c);
-	}
-	if (c->stream)
-		give_data(s, c);
-}
-
-static void deliver(rw_simulation *s, const struct rw_network_packet *p)
-{
-	/* What answers it may move the array. */
-	struct rw_wire w = s->wire[p->user];
-	free_wire(s, (uint32_t)p->user);
-	w.marked = p->marked;
-	trace(s, &w, !w.back);
-	if (w.back)
-		reach_sender(s, &w);
-	else
-		reach_receiver(s, &w);
-	plan_subflow(s, w.subflow);
-}
-
-static void begin_transfer(rw_simulation *s, uint32_t connection)
-{
-	struct rw_simulated_connection *c = &s->connection[connection];
-	send_syn(s, c->first);
-	plan_subflow(s, c->first);
-}
-
-static void application_due(rw_simulation *s, uint32_t connection)
-{
-	struct rw_simulated_connection *c = &s->connection[connection];
-	if (s->subflow[c->first].state == RW_SUBFLOW_WAITS) {
-		begin_transfer(s, connection);
-		return;
-	}
-	if (c->reinject_ns <= s->now_ns)
-		reinject(s, c);
-	write_more(s, connection);
-	see_completion(s, c);
-	plan_subflow(s, c->first);
-}
-
-static void sender_due(rw_simulation *s, uint32_t subflow)
-{
-	struct rw_simulated_subflow *f = &s->subflow[subflow];
-	if (f->state == RW_SUBFLOW_ESTABLISHED) {
-		rw_transmitter_due(&f->tx, s->now_ns);
-	} else if (f->state == RW_SUBFLOW_JOINS) {
-		f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, SYN_TIMEOUT_NS);
-		send_bare(s, subflow);
-	} else {
-		send_syn(s, subflow);
-	}
-	s->failed |= f->tx.failed;
-	plan_subflow(s, subflow);
-}
-
-static void receiver_due(rw_simulation *s, uint32_t subflow)
-{
-	if (rw_receiver_due(&s->subflow[subflow].rx, s->now_ns))
-		send_ack(s, subflow);
-	plan_subflow(s, subflow);
-}
-
-/* When the entity really is due: the agenda may have it earlier. */
-static int64_t really_due_ns(const rw_simulation *s, uint32_t entity)
-{
-	if (entity >= FIRST_APPLICATION) {
-		const struct rw_simulated_connection *c = &s->connection[entity - FIRST_APPLICATION];
-		int64_t write_ns = s->subflow[c->first].state == RW_SUBFLOW_WAITS ? c->settings.start_ns
-				   : c->blocked                                   ? RW_NEVER
-										  : c->write_ns;
-		return write_ns < c->reinject_ns ? write_ns : c->reinject_ns;
-	}
-	const struct rw_simulated_subflow *f = &s->subflow[entity / 2];
-	return entity % 2 ? rw_receiver_next_ns(&f->rx) : sender_due_ns(f);
-}
-
-static void do_next(rw_simulation *s)
-{
-	uint32_t entity = rw_agenda_first(s->agenda);
-	int64_t due_ns = really_due_ns(s, entity);
-	if (due_ns > s->now_ns) {
-		rw_agenda_set(s->agenda, entity, due_ns);
-		return;
-	}
-	rw_agenda_set(s->agenda, entity, RW_NEVER);
-	if (entity >= FIRST_APPLICATION)
-		application_due(s, entity - FIRST_APPLICATION);
-	else if (entity % 2)
-		receiver_due(s, entity / 2);
-	else
-		sender_due(s, entity / 2);
 }
 
 rw_status rw_simulation_run(rw_simulation *s, int64_t until_ns, rw_error *error)
@@ -977,12 +298,12 @@ rw_status rw_simulation_run(rw_simulation *s, int64_t until_ns, rw_error *error)
 			s->now_ns = to_ns;
 			if (due_ns > until_ns)
 				return RW_OK;
-			do_next(s);
+			rw_ends_do_next(s);
 		} else if (outcome == RW_NETWORK_LOST) {
-			free_wire(s, (uint32_t)packet.user);
+			rw_wire_free(s, (uint32_t)packet.user);
 		} else {
 			s->now_ns = packet.time_ns;
-			deliver(s, &packet);
+			rw_ends_deliver(s, &packet);
 		}
 	}
 	return s->incomplete ? out_of_memory(error) : RW_OK;

@@ -14,6 +14,22 @@
 
 enum { RW_FLAG_SYN = 1, RW_FLAG_ACK = 2, RW_FLAG_ECE = 4, RW_FLAG_CWR = 8, RW_FLAG_PSH = 16 };
 
+enum {
+	RW_SIMULATED_SUBFLOWS_MAX = 1 << 16,
+	RW_SIMULATED_CONNECTIONS_MAX = 1 << 16,
+	/* Entities of the agenda: of each subflow the sender and the receiver, of each connection the application. */
+	RW_FIRST_APPLICATION = 2 * RW_SIMULATED_SUBFLOWS_MAX,
+	RW_ENTITIES = RW_FIRST_APPLICATION + RW_SIMULATED_CONNECTIONS_MAX,
+	/* Parts of a packet. */
+	RW_IP4_BYTES = 20,
+	RW_IP6_BYTES = 40,
+	RW_TCP_BYTES = 20,
+	RW_TIMESTAMP_BYTES = 12,
+	RW_DATA_MAPPING_BYTES = 24,
+	RW_DATA_ACK_BYTES = 12
+};
+#define RW_NO_WIRE UINT32_MAX
+
 /* A TCP segment under way. */
 struct rw_wire {
 	uint32_t subflow;
@@ -88,5 +104,32 @@ struct rw_simulation {
 	rw_simulation_row *row;
 	uint64_t rows, rows_room;
 };
+
+/* Segments: wires.c. One leaves its end now; its place is free again; the capture on that side has it (0: of the data's sender). */
+void rw_wire_send(rw_simulation *s, const struct rw_wire *wire);
+void rw_wire_free(rw_simulation *s, uint32_t number);
+void rw_wire_trace(rw_simulation *s, const struct rw_wire *w, int side);
+
+/* Applications and MPTCP's data: application.c. The connection can be written to. */
+void rw_application_begin(rw_simulation *s, uint32_t connection);
+/* Writes as much as the buffer takes, and sends as much of it as windows allow. */
+void rw_application_write(rw_simulation *s, uint32_t connection);
+/* MPTCP: what was written goes to subflows, as long as one has room and the receiver's window allows. */
+void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c);
+/* MPTCP's own acknowledgment and window. Returns how much data it covers. */
+uint64_t rw_application_acknowledged(rw_simulation *s, struct rw_simulated_connection *c, const struct rw_wire *w);
+/* MPTCP: data has waited too long, and goes once more on another subflow. */
+void rw_application_reinject(rw_simulation *s, struct rw_simulated_connection *c);
+/* Has everything that the application writes been acknowledged? */
+void rw_application_see_completion(rw_simulation *s, struct rw_simulated_connection *c);
+
+/* The ends of subflows: ends.c. An entity is due at that time, or was before. */
+void rw_simulation_plan(rw_simulation *s, uint32_t entity, int64_t due_ns);
+void rw_simulation_plan_subflow(rw_simulation *s, uint32_t subflow);
+struct rw_transmitter_owner rw_ends_owner(rw_simulation *s, const struct rw_simulated_connection *c);
+/* A packet has crossed the network. */
+void rw_ends_deliver(rw_simulation *s, const struct rw_network_packet *p);
+/* The entity that is due first does what is due. */
+void rw_ends_do_next(rw_simulation *s);
 
 #endif

@@ -1,0 +1,215 @@
+/* What a connection's application writes, the buffers that it fills, and which subflow carries MPTCP's data. */
+#include "simulation.h"
+
+#include "fixed_point.h"
+
+/* Of a subflow's send buffer so much is data; the rest is the kernel's own accounting for each segment. */
+#define DATA_SHARE(bytes) ((bytes) / 3 * 2)
+#define SEGMENT_ROOM 2304 /* what the tuning of the send buffer counts for a segment */
+/* Linux gives one subflow so much data at a time. */
+#define BURST_BYTES 65428
+
+enum { STALE_TIMEOUTS = 4 };
+
+/*
+ * Buffers, and MPTCP's data: who carries what
+ */
+
+/* What the kernel's tuning lets a subflow's send buffer hold, in bytes of its own accounting: it grows with the window only. */
+static uint64_t buffer_bytes(const struct rw_simulated_connection *c, const struct rw_simulated_subflow *f)
+{
+	uint64_t bytes = 2 * rw_max64(f->window_max, RW_INITIAL_WINDOW) * SEGMENT_ROOM;
+	return bytes < c->settings.send_buffer_bytes ? bytes : c->settings.send_buffer_bytes;
+}
+
+/* An MPTCP connection holds as much data as its subflows' buffers have bytes: each carries a copy. */
+static uint64_t send_buffer_bytes(const rw_simulation *s, const struct rw_simulated_connection *c)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
+		if (s->subflow[i].state == RW_SUBFLOW_ESTABLISHED)
+			bytes += buffer_bytes(c, &s->subflow[i]);
+	return c->stream ? bytes : DATA_SHARE(bytes);
+}
+
+static uint64_t queued_bytes(const struct rw_simulated_subflow *f) { return f->tx.end - f->tx.tcp.una; }
+
+/* A subflow that timed out so often without an answer is given nothing. */
+static int may_carry(const struct rw_simulated_subflow *f)
+{
+	return f->state == RW_SUBFLOW_ESTABLISHED && f->tx.tcp.backoff < STALE_TIMEOUTS;
+}
+
+/* The subflow that will have sent first what it has: that is given the next burst, if its buffer has room. Null: none has. */
+static struct rw_simulated_subflow *soonest(rw_simulation *s, const struct rw_simulated_connection *c)
+{
+	struct rw_simulated_subflow *best = NULL;
+	uint64_t least = UINT64_MAX;
+	for (uint32_t i = c->first; i < c->first + c->subflows; i++) {
+		struct rw_simulated_subflow *f = &s->subflow[i];
+		if (!may_carry(f))
+			continue;
+		uint64_t rate = f->rate_bytes ? f->rate_bytes : rw_transmitter_pace(&f->tx);
+		uint64_t linger = rw_multiply_divide(queued_bytes(f), (uint64_t)1 << 32, rate);
+		if (linger < least) {
+			least = linger;
+			best = f;
+		}
+	}
+	return best && queued_bytes(best) < DATA_SHARE(buffer_bytes(c, best)) ? best : NULL;
+}
+
+static void begin_burst(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f)
+{
+	uint64_t queued = queued_bytes(f), rate = rw_transmitter_pace(&f->tx);
+	c->carrier = (uint32_t)(f - s->subflow);
+	c->burst = BURST_BYTES / f->mss * f->mss;
+	f->rate_bytes = rw_multiply_divide(f->rate_bytes ? f->rate_bytes : rate, queued, queued + c->burst) +
+			rw_multiply_divide(rate, c->burst, queued + c->burst);
+}
+
+/* Data goes to a subflow, and leaves as far as its window allows. */
+static void carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f, uint64_t data,
+		  uint32_t bytes)
+{
+	if (rw_stream_give(c->stream, f->tx.path, f->tx.tcp.next, f->tx.end, data, bytes))
+		s->failed = 1;
+	f->tx.end += bytes;
+	rw_transmitter_push(&f->tx, s->now_ns);
+	rw_simulation_plan_subflow(s, (uint32_t)(f - s->subflow));
+}
+
+/* What was written goes to subflows, as long as one has room and the receiver's window allows. */
+void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
+{
+	struct rw_stream *d = c->stream;
+	while (d->given < c->written && d->given < d->window_end && !s->failed) {
+		struct rw_simulated_subflow *f = c->burst ? &s->subflow[c->carrier] : NULL;
+		if (!f || !may_carry(f)) {
+			f = soonest(s, c);
+			if (!f)
+				return;
+			begin_burst(s, c, f);
+		}
+		uint64_t n = rw_min64(c->burst, rw_min64(c->written, d->window_end) - d->given);
+		if (c->reinject_ns == RW_NEVER)
+			c->reinject_ns = s->now_ns + (int64_t)rw_sender_rto_ns(&f->tx.tcp);
+		carry(s, c, f, d->given, (uint32_t)n);
+		d->given += n;
+		c->burst -= (uint32_t)n;
+	}
+}
+
+/*
+ * The application: it writes until the buffer is full, and goes on when a third of it is free.
+ */
+
+void rw_application_write(rw_simulation *s, uint32_t connection)
+{
+	struct rw_simulated_connection *c = &s->connection[connection];
+	uint64_t room = send_buffer_bytes(s, c), queued = c->written - c->acked;
+	if (c->blocked && queued > room / 3 * 2)
+		return;
+	c->blocked = 0;
+	uint64_t before = c->written;
+	while (s->now_ns >= c->write_ns) {
+		if (s->now_ns >= c->settings.stop_ns) {
+			c->write_ns = RW_NEVER;
+			break;
+		}
+		queued = c->written - c->acked;
+		uint64_t free = room > queued ? room - queued : 0, n = c->chunk < free ? c->chunk : free;
+		c->written += n;
+		c->chunk -= n;
+		if (c->chunk) {
+			c->blocked = 1;
+			break;
+		}
+		uint64_t left = c->settings.bytes ? c->settings.bytes - c->written : UINT64_MAX;
+		c->chunk = left < c->settings.write_bytes ? left : c->settings.write_bytes;
+		c->write_ns = left == 0 ? RW_NEVER : s->now_ns + (int64_t)c->settings.pause_ns;
+	}
+	if (c->write_ns != RW_NEVER && c->write_ns > s->now_ns)
+		rw_simulation_plan(s, RW_FIRST_APPLICATION + connection, c->write_ns);
+	if (c->written != before && c->first_data_ns < 0)
+		c->first_data_ns = s->now_ns;
+	if (c->stream) {
+		rw_application_give(s, c);
+		return;
+	}
+	struct rw_simulated_subflow *f = &s->subflow[c->first];
+	f->tx.end += (uint32_t)(c->written - before);
+	rw_transmitter_push(&f->tx, s->now_ns);
+}
+
+void rw_application_see_completion(rw_simulation *s, struct rw_simulated_connection *c)
+{
+	int wrote_all = c->write_ns == RW_NEVER || s->now_ns >= c->settings.stop_ns;
+	if (c->complete || !wrote_all || c->acked != c->written)
+		return;
+	c->complete = 1;
+	s->incomplete--;
+}
+
+void rw_application_begin(rw_simulation *s, uint32_t connection)
+{
+	struct rw_simulated_connection *c = &s->connection[connection];
+	c->write_ns = s->now_ns;
+	uint64_t bytes = c->settings.bytes ? c->settings.bytes : UINT64_MAX;
+	c->chunk = bytes < c->settings.write_bytes ? bytes : c->settings.write_bytes;
+	rw_application_write(s, connection);
+}
+
+/*
+ * Data that waits for its acknowledgment
+ */
+
+/* How long the connection waits for its data to be acknowledged before it goes on another subflow, too. */
+static uint64_t patience_ns(const rw_simulation *s, const struct rw_simulated_connection *c)
+{
+	uint64_t longest = 0;
+	for (uint32_t i = c->first; i < c->first + c->subflows; i++) {
+		const struct rw_simulated_subflow *f = &s->subflow[i];
+		if (f->state == RW_SUBFLOW_ESTABLISHED && f->tx.tcp.board.count)
+			longest = rw_max64(longest, rw_sender_rto_ns(&f->tx.tcp));
+	}
+	return longest;
+}
+
+static void plan_reinjection(rw_simulation *s, struct rw_simulated_connection *c)
+{
+	uint64_t patience = patience_ns(s, c);
+	c->reinject_ns = c->stream->una < c->stream->given && patience
+			     ? rw_kernel_fires_ns(&s->kernel, s->now_ns, patience)
+			     : RW_NEVER;
+	rw_simulation_plan(s, RW_FIRST_APPLICATION + (uint32_t)(c - s->connection), c->reinject_ns);
+}
+
+/* MPTCP's own acknowledgment and window. Returns how much data it covers. */
+uint64_t rw_application_acknowledged(rw_simulation *s, struct rw_simulated_connection *c, const struct rw_wire *w)
+{
+	struct rw_stream *d = c->stream;
+	uint64_t before = d->una, window_end = w->data_ack + w->window_bytes;
+	if (window_end > d->window_end)
+		d->window_end = window_end;
+	if (w->data_ack > before) {
+		d->una = w->data_ack;
+		plan_reinjection(s, c);
+	}
+	return d->una - before;
+}
+
+/* The oldest data that waits goes once more, on a subflow that has nothing else to do. */
+void rw_application_reinject(rw_simulation *s, struct rw_simulated_connection *c)
+{
+	struct rw_stream *d = c->stream;
+	for (uint32_t i = c->first; i < c->first + c->subflows && d->una < d->given; i++) {
+		struct rw_simulated_subflow *f = &s->subflow[i];
+		if (!may_carry(f) || f->tx.tcp.board.count || f->tx.end != f->tx.tcp.next)
+			continue;
+		uint64_t n = d->given - d->una;
+		carry(s, c, f, d->una, (uint32_t)(n < BURST_BYTES ? n : BURST_BYTES));
+		break;
+	}
+	plan_reinjection(s, c);
+}

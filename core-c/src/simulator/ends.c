@@ -1,0 +1,350 @@
+/* The two ends of each subflow: what reaches them, what they answer, and when their timers are due. */
+#include "simulation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agenda.h"
+
+#define MS 1000000ull
+#define SYN_TIMEOUT_NS (1000 * MS)
+
+enum { SYN_RETRIES = 6 };
+
+/*
+ * Who has something to do. An entity that will be due later than the agenda has it is looked at then: timers are mostly put off.
+ */
+
+void rw_simulation_plan(rw_simulation *s, uint32_t entity, int64_t due_ns)
+{
+	if (due_ns < s->agenda->due_ns[entity])
+		rw_agenda_set(s->agenda, entity, due_ns);
+}
+
+static int64_t sender_due_ns(const struct rw_simulated_subflow *f)
+{
+	return f->state == RW_SUBFLOW_ESTABLISHED ? f->tx.due_ns : f->syn_due_ns;
+}
+
+void rw_simulation_plan_subflow(rw_simulation *s, uint32_t subflow)
+{
+	const struct rw_simulated_subflow *f = &s->subflow[subflow];
+	rw_simulation_plan(s, 2 * subflow, sender_due_ns(f));
+	rw_simulation_plan(s, 2 * subflow + 1, rw_receiver_next_ns(&f->rx));
+}
+
+/*
+ * Senders and receivers
+ */
+
+static uint32_t reach(void *to, const struct rw_transmitter *t, uint32_t start)
+{
+	rw_simulation *s = to;
+	const struct rw_simulated_subflow *f = (const struct rw_simulated_subflow *)(const void *)t;
+	return rw_stream_reach(s->connection[f->connection].stream, t->path, start);
+}
+
+static int leave(void *to, struct rw_transmitter *t, const struct rw_departing *segment, int64_t now_ns)
+{
+	rw_simulation *s = to;
+	struct rw_simulated_subflow *f = (struct rw_simulated_subflow *)(void *)t;
+	struct rw_wire w = {.subflow = (uint32_t)(f - s->subflow),
+			    .sequence = segment->start,
+			    .bytes = segment->end - segment->start,
+			    .flags = (uint8_t)(RW_FLAG_ACK | (segment->reduced ? RW_FLAG_CWR : 0) |
+					       (segment->pushed ? RW_FLAG_PSH : 0)),
+			    .ts_value = rw_kernel_timestamp(&s->kernel, now_ns),
+			    .ts_echo = f->ts_recent};
+	struct rw_stream *stream = s->connection[f->connection].stream;
+	if (stream && w.bytes)
+		w.mapping = rw_stream_mapping(stream, t->path, w.sequence);
+	rw_wire_send(s, &w);
+	return s->failed;
+}
+
+static void keep_row(void *to, const struct rw_transmitter *t, const struct rw_event *e,
+		     const struct rw_shadow_row *row)
+{
+	rw_simulation *s = to;
+	if (s->rows == s->rows_room) {
+		uint64_t room = s->rows_room ? 2 * s->rows_room : 4096;
+		rw_simulation_row *grown = realloc(s->row, room * sizeof *grown);
+		if (!grown) {
+			s->failed = 1;
+			return;
+		}
+		s->row = grown;
+		s->rows_room = room;
+	}
+	s->row[s->rows++] =
+	    (rw_simulation_row){e->time_ns,
+				row->cwnd_q16,
+				row->ssthresh_q16,
+				t->tcp.rtt.srtt_ns,
+				(uint32_t)((const struct rw_simulated_subflow *)(const void *)t - s->subflow),
+				e->in_flight,
+				t->tcp.una,
+				t->tcp.next};
+}
+
+static void send_ack(rw_simulation *s, uint32_t subflow)
+{
+	struct rw_simulated_subflow *f = &s->subflow[subflow];
+	struct rw_acknowledgment ack;
+	const struct rw_stream *stream = s->connection[f->connection].stream;
+	rw_receiver_acknowledge(&f->rx, &ack);
+	struct rw_wire w = {.subflow = subflow,
+			    .back = 1,
+			    .ack = ack.ack,
+			    .window_bytes = ack.window_bytes,
+			    .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
+			    .ts_echo = ack.ts_echo,
+			    .flags = RW_FLAG_ACK | (ack.echo_ce ? RW_FLAG_ECE : 0),
+			    .data_ack = stream ? stream->next : 0,
+			    .sacks = ack.sacks};
+	memcpy(w.sack, ack.sack, sizeof w.sack);
+	rw_wire_send(s, &w);
+}
+
+static void send_syn(rw_simulation *s, uint32_t subflow)
+{
+	struct rw_simulated_subflow *f = &s->subflow[subflow];
+	struct rw_wire w = {
+	    .subflow = subflow, .flags = RW_FLAG_SYN, .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns)};
+	f->state = RW_SUBFLOW_SYN_SENT;
+	f->syn_ns = s->now_ns;
+	f->syn_due_ns = f->syns < SYN_RETRIES
+			    ? rw_kernel_fires_ns(&s->kernel, s->now_ns, (uint64_t)SYN_TIMEOUT_NS << f->syns)
+			    : RW_NEVER;
+	f->syns++;
+	rw_wire_send(s, &w);
+}
+
+struct rw_transmitter_owner rw_ends_owner(rw_simulation *s, const struct rw_simulated_connection *c)
+{
+	return (struct rw_transmitter_owner){
+	    .leave = leave, .reach = c->stream ? reach : NULL, .row = s->keeps_rows ? keep_row : NULL, .to = s};
+}
+
+/* How old the timestamp is that the segment echoes: milliseconds, at least one. */
+static uint64_t echoed_ns(const rw_simulation *s, const struct rw_wire *w)
+{
+	uint32_t age = rw_kernel_timestamp(&s->kernel, s->now_ns) - w->ts_echo;
+	return (age ? age : 1) * MS;
+}
+
+static void send_bare(rw_simulation *s, uint32_t subflow)
+{
+	struct rw_simulated_subflow *f = &s->subflow[subflow];
+	struct rw_wire ack = {.subflow = subflow,
+			      .flags = RW_FLAG_ACK,
+			      .sequence = 1,
+			      .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
+			      .ts_echo = f->ts_recent};
+	rw_wire_send(s, &ack);
+}
+
+/* Further subflows of MPTCP begin when the receiver has announced their addresses, one in each round trip. */
+static void plan_joins(rw_simulation *s, const struct rw_simulated_connection *c, uint64_t rtt_ns)
+{
+	for (uint32_t i = 1; i < c->subflows; i++) {
+		s->subflow[c->first + i].syn_due_ns = s->now_ns + (int64_t)(i * rtt_ns);
+		rw_simulation_plan_subflow(s, c->first + i);
+	}
+}
+/* The SYN/ACK has come. */
+static void establish(rw_simulation *s, const struct rw_wire *w)
+{
+	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
+	struct rw_simulated_connection *c = &s->connection[f->connection];
+	int joins = w->subflow != c->first;
+	if (f->state == RW_SUBFLOW_JOINS)
+		send_bare(s, w->subflow);
+	if (f->state != RW_SUBFLOW_SYN_SENT)
+		return;
+	f->state = joins ? RW_SUBFLOW_JOINS : RW_SUBFLOW_ESTABLISHED;
+	f->syn_due_ns = RW_NEVER;
+	f->established_ns = s->now_ns;
+	f->ts_recent = w->ts_value;
+	/* Karn: no sample of a SYN that was sent again. */
+	uint64_t rtt_ns = f->syns == 1 ? (uint64_t)(s->now_ns - f->syn_ns) : 0;
+	rw_transmitter_establish(&f->tx, 1, w->window_bytes, rtt_ns, s->now_ns);
+	send_bare(s, w->subflow);
+	if (joins) {
+		f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, rw_sender_rto_ns(&f->tx.tcp));
+		return;
+	}
+	if (c->stream) {
+		c->stream->window_end = w->window_bytes;
+		plan_joins(s, c, (uint64_t)(s->now_ns - f->syn_ns));
+	}
+	rw_application_begin(s, f->connection);
+}
+
+static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
+{
+	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
+	struct rw_receiver *r = &f->rx;
+	if (w->flags & RW_FLAG_SYN) {
+		struct rw_wire answer = {.subflow = w->subflow,
+					 .back = 1,
+					 .flags = RW_FLAG_SYN | RW_FLAG_ACK,
+					 .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
+					 .ts_echo = w->ts_value};
+		r->next = r->acked = 1;
+		r->right = 1 + (uint32_t)r->threshold;
+		r->ts_recent = w->ts_value;
+		answer.window_bytes = r->right - r->next;
+		rw_wire_send(s, &answer);
+		return;
+	}
+	if (w->bytes == 0 && w->sequence == r->next) {
+		/* The handshake's end, which a subflow that joins wants answered. */
+		if (w->subflow != s->connection[f->connection].first)
+			send_ack(s, w->subflow);
+		return;
+	}
+	struct rw_arrival arrival = {.time_ns = s->now_ns,
+				     .sequence = w->sequence,
+				     .bytes = w->bytes,
+				     .ts_value = w->ts_value,
+				     .echo_rtt_ns = r->settings.timestamps ? echoed_ns(s, w) : 0,
+				     .marked = w->marked,
+				     .reduced = (w->flags & RW_FLAG_CWR) != 0,
+				     .pushed = (w->flags & RW_FLAG_PSH) != 0};
+	int acknowledges = rw_receiver_take(r, &arrival);
+	struct rw_stream *stream = s->connection[f->connection].stream;
+	if (stream && rw_stream_receive(stream, f->tx.path, r->next))
+		s->failed = 1;
+	if (acknowledges)
+		send_ack(s, w->subflow);
+	if (r->failed)
+		s->failed = 1;
+}
+
+static void reach_sender(rw_simulation *s, const struct rw_wire *w)
+{
+	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
+	struct rw_simulated_connection *c = &s->connection[f->connection];
+	if (w->flags & RW_FLAG_SYN) {
+		establish(s, w);
+		return;
+	}
+	struct rw_sender_ack ack = {.time_ns = s->now_ns,
+				    .ack = w->ack,
+				    .window_bytes = w->window_bytes,
+				    .ts_echo = w->ts_echo,
+				    .has_timestamp = c->settings.timestamps != 0,
+				    .ece = (w->flags & RW_FLAG_ECE) != 0,
+				    .sacks = w->sacks,
+				    .sack = w->sack};
+	uint32_t una = f->tx.tcp.una;
+	if (ack.has_timestamp)
+		ack.echo_rtt_ns = echoed_ns(s, w);
+	f->ts_recent = w->ts_value;
+	if (f->state == RW_SUBFLOW_JOINS) {
+		f->state = RW_SUBFLOW_ESTABLISHED;
+		f->syn_due_ns = RW_NEVER;
+	}
+	rw_transmitter_acknowledge(&f->tx, &ack);
+	s->failed |= f->tx.failed;
+	f->window_max = (uint32_t)rw_max64(f->window_max, rw_transmitter_window(&f->tx));
+	uint64_t advanced = c->stream ? rw_application_acknowledged(s, c, w) : f->tx.tcp.una - una;
+	if (advanced) {
+		c->acked += advanced;
+		c->last_acked_ns = s->now_ns;
+		if (c->blocked)
+			rw_application_write(s, f->connection);
+		rw_application_see_completion(s, c);
+	}
+	if (c->stream)
+		rw_application_give(s, c);
+}
+
+void rw_ends_deliver(rw_simulation *s, const struct rw_network_packet *p)
+{
+	/* What answers it may move the array. */
+	struct rw_wire w = s->wire[p->user];
+	rw_wire_free(s, (uint32_t)p->user);
+	w.marked = p->marked;
+	rw_wire_trace(s, &w, !w.back);
+	if (w.back)
+		reach_sender(s, &w);
+	else
+		reach_receiver(s, &w);
+	rw_simulation_plan_subflow(s, w.subflow);
+}
+
+static void begin_transfer(rw_simulation *s, uint32_t connection)
+{
+	struct rw_simulated_connection *c = &s->connection[connection];
+	send_syn(s, c->first);
+	rw_simulation_plan_subflow(s, c->first);
+}
+
+static void application_due(rw_simulation *s, uint32_t connection)
+{
+	struct rw_simulated_connection *c = &s->connection[connection];
+	if (s->subflow[c->first].state == RW_SUBFLOW_WAITS) {
+		begin_transfer(s, connection);
+		return;
+	}
+	if (c->reinject_ns <= s->now_ns)
+		rw_application_reinject(s, c);
+	rw_application_write(s, connection);
+	rw_application_see_completion(s, c);
+	rw_simulation_plan_subflow(s, c->first);
+}
+
+static void sender_due(rw_simulation *s, uint32_t subflow)
+{
+	struct rw_simulated_subflow *f = &s->subflow[subflow];
+	if (f->state == RW_SUBFLOW_ESTABLISHED) {
+		rw_transmitter_due(&f->tx, s->now_ns);
+	} else if (f->state == RW_SUBFLOW_JOINS) {
+		f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, SYN_TIMEOUT_NS);
+		send_bare(s, subflow);
+	} else {
+		send_syn(s, subflow);
+	}
+	s->failed |= f->tx.failed;
+	rw_simulation_plan_subflow(s, subflow);
+}
+
+static void receiver_due(rw_simulation *s, uint32_t subflow)
+{
+	if (rw_receiver_due(&s->subflow[subflow].rx, s->now_ns))
+		send_ack(s, subflow);
+	rw_simulation_plan_subflow(s, subflow);
+}
+
+/* When the entity really is due: the agenda may have it earlier. */
+static int64_t really_due_ns(const rw_simulation *s, uint32_t entity)
+{
+	if (entity >= RW_FIRST_APPLICATION) {
+		const struct rw_simulated_connection *c = &s->connection[entity - RW_FIRST_APPLICATION];
+		int64_t write_ns = s->subflow[c->first].state == RW_SUBFLOW_WAITS ? c->settings.start_ns
+				   : c->blocked                                   ? RW_NEVER
+										  : c->write_ns;
+		return write_ns < c->reinject_ns ? write_ns : c->reinject_ns;
+	}
+	const struct rw_simulated_subflow *f = &s->subflow[entity / 2];
+	return entity % 2 ? rw_receiver_next_ns(&f->rx) : sender_due_ns(f);
+}
+
+void rw_ends_do_next(rw_simulation *s)
+{
+	uint32_t entity = rw_agenda_first(s->agenda);
+	int64_t due_ns = really_due_ns(s, entity);
+	if (due_ns > s->now_ns) {
+		rw_agenda_set(s->agenda, entity, due_ns);
+		return;
+	}
+	rw_agenda_set(s->agenda, entity, RW_NEVER);
+	if (entity >= RW_FIRST_APPLICATION)
+		application_due(s, entity - RW_FIRST_APPLICATION);
+	else if (entity % 2)
+		receiver_due(s, entity / 2);
+	else
+		sender_due(s, entity / 2);
+}
