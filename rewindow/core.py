@@ -1,6 +1,6 @@
 """The C core, with its errors translated in one place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rewindow._core import ffi, lib
@@ -35,6 +35,8 @@ class Choice:
     @classmethod
     def several(cls, values: "str | Choice | Sequence[str | Choice]") -> "list[Choice]":
         """A single value becomes a list of one choice."""
+        if not isinstance(values, str | Choice | Iterable):
+            raise TypeError(f"expected a name, a Choice, or several of them; there is {values!r}")
         listed = [values] if isinstance(values, str | Choice) else values
         return [value if isinstance(value, cls) else cls(str(value)) for value in listed]
 

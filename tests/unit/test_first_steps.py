@@ -52,6 +52,11 @@ def test_names_ignore_case_and_spaces() -> None:
         assert "tccc.cwnd" in capture.replay("TCCC").acks.column_names
 
 
+def test_what_is_no_algorithm_is_refused_with_what_is_expected() -> None:
+    with rewindow.open(SAMPLE) as capture, pytest.raises(TypeError, match="expected a name, a Choice, or several"):
+        capture.replay(7)  # type: ignore[arg-type]
+
+
 def test_series_is_what_its_name_says(tmp_path: Path) -> None:
     text, columns = tmp_path / "series.csv", tmp_path / "series.parquet"
     for path in (text, columns):
