@@ -107,7 +107,8 @@ def test_ten_thousand_jobs_delay_another_team_by_none(services: Services, team: 
     assert services.owner_address
     with psycopg.connect(services.owner_address, autocommit=True) as owner:
         owner.execute("ANALYZE jobs")
-    assert rows_read_by_a_claim() < 100
+    # A claim that sorts all jobs reads 10,000 rows at least; what other tests left is some hundred.
+    assert rows_read_by_a_claim() < 1000
     running = [take() for _ in range(4)]  # all workers are busy
     assert {t.job_id for t in running} <= many
     (single,) = second(1)
