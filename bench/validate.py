@@ -191,7 +191,7 @@ def write(name: str, text: str) -> None:
 
 
 KNOWN_SHORT = {
-    "bbr-shared 10.0.2.1:33427": "the kernel enters BBR's ProbeRTT earlier than the replay does, and nothing says yet why",
+    "bbr-shared 10.0.2.1:33427": "the kernel enters BBR's ProbeRTT earlier than the replay does; why is not known",
 }
 """Data senders whose replay misses its goal, by run and endpoint, with what is known of the cause."""
 
