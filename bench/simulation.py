@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.speed import table
-from rewindow.errors import UnknownAlgorithm
+from rewindow.errors import BadOption, UnknownAlgorithm
 from rewindow.scenarios import Scenario, load
 from rewindow.simulator import simulate
 
@@ -78,17 +78,17 @@ def rows_of(name: str, runs: list[Path], seeds: int) -> tuple[list[list[str]], l
     return rows, errors, floors
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=RUNS, help="simulated ones of each scenario")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     rows, errors, floors, left_out = [], [], [], []
     for name, runs in lab_runs(args.folder).items():
         try:
             more, wrong, floor = rows_of(name, runs, args.runs)
-        except UnknownAlgorithm:
-            left_out.append(name)
+        except (UnknownAlgorithm, BadOption) as e:
+            left_out.append(f"{name} ({e})")
             continue
         rows += more
         errors += wrong
@@ -104,7 +104,7 @@ def main() -> int:
     if floors:
         print(f"The floor, two runs of the kernel: {statistics.mean(floors):.3f}.")
     if left_out:
-        print(f"Not simulated: {', '.join(left_out)}.")
+        print(f"Not simulated: {'; '.join(left_out)}.")
     return 0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rewindow
+from bench import simulation as beside_the_kernel
 from rewindow.core import Choice
 from rewindow.errors import BadOption
 from rewindow.scenarios import Scenario, parse
@@ -330,3 +331,21 @@ def test_a_scenario_that_cannot_be_read(tmp_path: Path) -> None:
     told = command(str(path))
     assert told.returncode == 3
     assert "bad.toml" in told.stderr
+
+
+def test_runs_of_the_lab_that_cannot_be_simulated_are_left_out_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, algorithm in (("one-path", "reno"), ("paced", "bbr")):
+        folder = tmp_path / f"{name}-1"
+        folder.mkdir()
+        text = ONE_PATH.format(
+            line='rate = "5M"', transfer="", seconds=2, protocol="tcp", client="", server=""
+        ).replace('"reno"', f'"{algorithm}"')  # fmt: skip
+        (folder / "scenario.toml").write_text(text)
+        result = {"scenario": name, "transfers": [{"name": "client", "bytes": 10**6, "seconds": 2.0}], "counters": {}}
+        (folder / "result.json").write_text(json.dumps(result))
+    assert beside_the_kernel.main([str(tmp_path), "--runs", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "| one-path | client | 4.00 |" in told
+    assert "Not simulated: paced (the simulator's senders do not pace" in told
