@@ -811,11 +811,12 @@ typedef struct rw_link_counts_row {
 	uint64_t queue_packets_max, queue_bytes_max;
 } rw_link_counts_row;
 
-/* After an ACK. */
+/* After an ACK. rtt_ns: its sample; 0: none. delivered: segments, newly and SACKed ones included. */
 typedef struct rw_simulation_row {
 	int64_t time_ns;
-	uint64_t cwnd_q16, ssthresh_q16, srtt_ns;
+	uint64_t cwnd_q16, ssthresh_q16, srtt_ns, rtt_ns;
 	uint32_t subflow, in_flight, una, next;
+	uint32_t delivered, flags; /* rw_ack_flag: RW_ACK_ECE only */
 } rw_simulation_row;
 
 /* tick_ns: of the senders' kernels, 1 to 10 ms. rows: 1: the window after each ACK is kept. */

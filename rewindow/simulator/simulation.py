@@ -33,8 +33,8 @@ HOST_JITTER_NS = 40_000
 """The mean time that a host needs to hand a packet on: no two hosts stay in step for long."""
 
 ROW = np.dtype(
-    [("time_ns", "i8"), ("cwnd_q16", "u8"), ("ssthresh_q16", "u8"), ("srtt_ns", "u8"), ("subflow", "u4"),
-     ("in_flight", "u4"), ("una", "u4"), ("next", "u4")]
+    [("time_ns", "i8"), ("cwnd_q16", "u8"), ("ssthresh_q16", "u8"), ("srtt_ns", "u8"), ("rtt_ns", "u8"),
+     ("subflow", "u4"), ("in_flight", "u4"), ("una", "u4"), ("next", "u4"), ("delivered", "u4"), ("flags", "u4")]
 )  # fmt: skip
 
 
