@@ -191,14 +191,21 @@ def kill_whoever_takes_it(world: World) -> None:
     end = time.monotonic() + 120
     killed = 0
     state = "queued"
-    while state not in ("done", "failed") and time.monotonic() < end:
+
+    def kill() -> bool:
+        """Once, whoever has it now; true as well when the job has ended."""
+        nonlocal killed, state
         if pid := world.busy_child(size):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
-            time.sleep(0.2)
+            return True
         state = world.uploads.look(poison) or state
-        time.sleep(0.01)
+        return state in ("done", "failed")
+
+    while state not in ("done", "failed") and time.monotonic() < end:
+        world.database.holding_results(5, kill)  # so that it cannot end before it is seen
+        time.sleep(0.2)
     if state != "failed":
         raise Unmet(f"a job that kills who takes it is {state} after {killed} kills")
 
