@@ -307,6 +307,7 @@ typedef struct rw_subflow_row {
 	uint8_t one_direction; /* only one side was seen */
 	uint8_t closed; /* FIN or RST was seen */
 	uint8_t backup;
+	uint8_t sack, timestamps; /* both ends agreed on them in the handshake */
 	uint32_t mss_bytes; /* largest segment payload of src */
 	uint64_t bytes; /* unique payload of src */
 	uint64_t reverse_bytes;
@@ -317,6 +318,8 @@ typedef struct rw_subflow_row {
 	uint64_t fast_retransmits, timeouts;
 	uint64_t rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us, handshake_rtt_us;
+	/* that dst offered: in its first ACK after the handshake, and at most */
+	uint32_t window_first_bytes, window_most_bytes;
 	int64_t first_ns, last_ns; /* first and last packet */
 	int64_t first_unseen_ns; /* when data that is not in the capture was first acknowledged; 0: never */
 	int64_t first_data_ns, last_ack_ns; /* first payload of src, last ACK that advanced; 0: none */
@@ -782,6 +785,7 @@ typedef struct rw_transfer_settings {
 	int64_t start_ns, stop_ns;
 	uint64_t write_bytes, pause_ns;
 	uint64_t send_buffer_bytes, receive_buffer_bytes; /* what the tuning of the buffers may reach */
+	uint64_t receive_buffer_first_bytes; /* what it begins with; 0: Linux's default */
 	uint32_t sack, timestamps, ecn;
 	uint32_t multipath; /* MPTCP, with one path or more; else TCP, with one */
 } rw_transfer_settings;

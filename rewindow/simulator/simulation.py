@@ -205,6 +205,7 @@ def _transfer_values(scenario: Scenario, transfer: Transfer) -> dict[str, int]:
         "pause_ns": transfer.pause_ns,
         "send_buffer_bytes": transfer.send_buffer_bytes or sender.send_buffer_bytes or SEND_BUFFER_BYTES,
         "receive_buffer_bytes": transfer.receive_buffer_bytes or receiver.receive_buffer_bytes or RECEIVE_BUFFER_BYTES,
+        "receive_buffer_first_bytes": transfer.receive_buffer_first_bytes or 0,
         "sack": int(sender.sack and receiver.sack),
         "timestamps": int(sender.timestamps and receiver.timestamps),
         "ecn": int(sender.ecn and receiver.ecn),
