@@ -47,6 +47,16 @@ _COMMON_END, _LONG_S = 0.15, 4.0
 """Connections of some length that end together, as a share of their length, were stopped and not done."""
 
 
+CONNECTIONS_MOST = 40
+"""That may influence each other, in one fit."""
+WORK_PACKETS = 60_000_000
+"""Captured packets times runs, at most, for one hypothesis: long captures are run less often."""
+
+
+class TooManyConnections(Exception):
+    """More share a bottleneck than a fit can run."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A number of the network, by its logarithm. sd: of its prior."""
@@ -64,6 +74,8 @@ class Fit:
     """
 
     connections: tuple[ObservedConnection, ...]
+    ids: dict[int, int]
+    """By a connection's place in the observation, as in `grouping`."""
     algorithms: tuple[Choice | None, ...]
     grouping: Grouping
     estimates: tuple[Estimate, ...]
@@ -197,22 +209,24 @@ def _regressed(
     return _Posterior(mean, covariance, misfit, log_evidence)
 
 
-def _sources(connections: Sequence[ObservedConnection]) -> tuple[Source, ...]:
-    """Connections of different goodput that end together were stopped; each other one had so much to send."""
-    ends = {
-        i: ((c.facts.last_ns - c.facts.first_ns) / 1e9, c.facts.last_ns / 1e9, c.facts.bytes)
-        for i, c in enumerate(connections)
-    }
-    stopped = set()
-    for i, (lasted, end, sent) in ends.items():
-        for j, (other_lasted, other_end, other_sent) in ends.items():
-            together = abs(end - other_end) <= _COMMON_END * min(lasted, other_lasted)
-            if i != j and together and min(lasted, other_lasted) >= _LONG_S and sent != other_sent:
-                stopped |= {i, j}
+def _sources(observation: Observation, members: Sequence[int]) -> tuple[Source, ...]:
+    """Connections of different sizes that end together were stopped; each other one had so much to send."""
+    spans = [
+        ((c.facts.last_ns - c.facts.first_ns) / 1e9, c.facts.last_ns / 1e9, c.facts.bytes)
+        for c in observation.connections
+    ]
     found = []
-    for i, connection in enumerate(connections):
-        if i in stopped:
-            found.append(Source(None, max(ends[i][0] - _drain_s(connection), ends[i][0] / 2)))
+    for i in members:
+        connection, (lasted, end, sent) = observation.connections[i], spans[i]
+        stopped = any(
+            abs(end - other_end) <= _COMMON_END * min(lasted, other_lasted)
+            and min(lasted, other_lasted) >= _LONG_S
+            and sent != other_sent
+            for j, (other_lasted, other_end, other_sent) in enumerate(spans)
+            if j != i
+        )
+        if stopped:
+            found.append(Source(None, max(lasted - _drain_s(connection), lasted / 2)))
         else:
             found.append(Source(max(connection.facts.bytes, 1), None))
     return tuple(found)
@@ -222,6 +236,25 @@ def _drain_s(connection: ObservedConnection) -> float:
     """How long the send buffer takes to empty: about two windows, which is two round trips."""
     round_trips = [s.facts.rtt_median_us / 1e6 for s in connection.subflows if s.facts.rtt_median_us]
     return 2 * max(round_trips, default=0.0)
+
+
+def _stopped_in_time(
+    connections: Sequence[ObservedConnection], sources: Sequence[Source], lasted: Array
+) -> tuple[Source, ...]:
+    """Applications that stop do so earlier or later, by how much simulated connections ended too late or too early.
+
+    lasted: seconds; a row for each run, a column for each connection; NaN: it did not end.
+    """
+    found = []
+    for i, (connection, source) in enumerate(zip(connections, sources, strict=True)):
+        known = lasted[:, i][~np.isnan(lasted[:, i])]
+        recorded = connection.facts.completion_s
+        if source.stop_s is None or recorded is None or not len(known):
+            found.append(source)
+            continue
+        moved = source.stop_s + recorded - float(np.median(known))
+        found.append(Source(None, min(max(moved, source.stop_s / 2), recorded)))
+    return tuple(found)
 
 
 def _fit_component(
@@ -234,6 +267,8 @@ def _fit_component(
     seed: int,
     report: Report,
 ) -> Fit:
+    if len(members) > CONNECTIONS_MOST:
+        raise TooManyConnections(f"{len(members)} connections share bottlenecks: a fit runs {CONNECTIONS_MOST} at most")
     connections = tuple(observation.connections[c] for c in members)
     groups = [g for g in grouping if g[0][0] in members]
     estimates = tuple(
@@ -247,7 +282,7 @@ def _fit_component(
         )
         for c in members
     )
-    start = Network(tuple(e.bottleneck for e in estimates), layout, _sources(connections))
+    start = Network(tuple(e.bottleneck for e in estimates), layout, _sources(observation, members))
     bases = [[base for _, base in own] for own in layout]
     seen = [[s.sees_queues for s in c.subflows] for c in connections]
     observed = _statistics([c.outcome() for c in connections], bases, seen)
@@ -261,28 +296,29 @@ def _fit_component(
     random = np.random.default_rng(seed)
     mean, covariance = np.array([p.log for p in prior]), np.diag([p.sd**2 for p in prior])
     posterior = _Posterior(mean, covariance, np.inf, -np.inf)
-    each = max(runs // ROUNDS, 4 * len(prior) + 8)
+    packets = max(sum(s.facts.packets for c in connections for s in c.subflows), 1)
+    each = max(min(runs, WORK_PACKETS // packets) // ROUNDS, 4 * len(prior) + 8)
     for turn in range(ROUNDS):
         x = random.multivariate_normal(mean, covariance, each, method="cholesky")
 
-        def simulated(i: int, x: Array = x, turn: int = turn) -> Array:
-            outcomes = run(
-                connections, _network(start, prior, x[i]), choices, seed + turn * each + i, first_ns, duration_s
-            )
-            return _statistics(outcomes, bases, seen)
+        def simulated(i: int, x: Array = x, turn: int = turn, start: Network = start) -> list[Outcome]:
+            network = _network(start, prior, x[i])
+            return run(connections, network, choices, seed + turn * each + i, first_ns, duration_s)
 
-        y = np.empty((each, len(observed)))
+        y, lasted = np.empty((each, len(observed))), np.full((each, len(connections)), np.nan)
         with ThreadPoolExecutor(THREADS) as threads:
-            for i, row in enumerate(threads.map(simulated, range(each))):
-                y[i] = row
+            for i, outcomes in enumerate(threads.map(simulated, range(each))):
+                y[i] = _statistics(outcomes, bases, seen)
+                lasted[i] = [np.nan if o.completion_s is None else o.completion_s for o in outcomes]
                 report((turn * each + i + 1) / (ROUNDS * each))
+        start = replace(start, sources=_stopped_in_time(connections, start.sources, lasted))
         posterior = _regressed(x, y, observed, errors, prior)
         reach = _FAR * np.sqrt(np.diag(covariance))
         mean = np.clip(posterior.mean, mean - reach, mean + reach)
         covariance = posterior.covariance * _WIDENED**2
     drawn = random.multivariate_normal(posterior.mean, posterior.covariance, draws, method="cholesky")
     return Fit(
-        connections=connections, algorithms=algorithms, grouping=tuple(groups), estimates=estimates,
+        connections=connections, ids={c: observation.connections[c].id for c in members}, algorithms=algorithms, grouping=tuple(groups), estimates=estimates,
         parameters=tuple(prior), networks=tuple(_network(start, prior, row) for row in drawn), posterior_log=drawn,
         misfit=posterior.misfit, log_evidence=posterior.log_evidence, runs=ROUNDS * each, first_ns=first_ns,
         duration_s=duration_s,
@@ -305,17 +341,32 @@ def fit(
     fits, the best one first.
     """
     place = next(i for i, c in enumerate(observation.connections) if c.id == connection)
+    hypotheses = [components(grouping) for grouping in groupings(observation)]
+    # Hypotheses are compared by what they say of the same connections.
+    concerned = {c for parts in hypotheses for m in parts if place in m for c in m}
+    parts_of = {
+        grouping: [m for m in parts if concerned & set(m)]
+        for grouping, parts in zip(groupings(observation), hypotheses, strict=True)
+    }
+    total = sum(len(parts) for parts in parts_of.values())
+    made: dict[Any, Fit] = {}
     found: dict[Any, Fit] = {}
-    hypotheses = groupings(observation)
-    for h, grouping in enumerate(hypotheses):
-        members = next(m for m in components(grouping) if place in m)
-        key = tuple(g for g in grouping if g[0][0] in members)
-        if key in found:
-            continue
+    for grouping, parts in parts_of.items():
+        evidence, own = 0.0, None
+        for members in parts:
+            key = tuple(g for g in grouping if g[0][0] in members)
+            if key not in made:
 
-        def told(done: float, h: int = h) -> None:
-            report((h + done) / len(hypotheses))
+                def told(done: float, before: int = len(made)) -> None:
+                    report(min((before + done) / total, 1.0))
 
-        found[key] = _fit_component(observation, grouping, members, assumed or {}, runs, draws, seed, told)
+                made[key] = _fit_component(observation, grouping, members, assumed or {}, runs, draws, seed, told)
+            evidence += made[key].log_evidence
+            if place in members:
+                own = key
+        if own is not None:
+            known = found.get(own)
+            if known is None or known.log_evidence < evidence:
+                found[own] = replace(made[own], log_evidence=evidence)
     report(1.0)
     return sorted(found.values(), key=lambda f: -f.log_evidence)
