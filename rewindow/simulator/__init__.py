@@ -6,7 +6,8 @@ from rewindow.simulator.simulation import (
     SimulatedSubflow,
     SimulatedTransfer,
     Simulation,
+    check_choice,
     simulate,
 )
 
-__all__ = ["SEND_BUFFER_BYTES", "LinkCounts", "SimulatedSubflow", "SimulatedTransfer", "Simulation", "simulate"]
+__all__ = ["SEND_BUFFER_BYTES", "LinkCounts", "SimulatedSubflow", "SimulatedTransfer", "Simulation", "check_choice", "simulate"]

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from rewindow.controllers.registry import algorithms
 from rewindow.core import Choice
 from rewindow.errors import BadOption, UnknownAlgorithm
+from rewindow.simulator import check_choice
 from rewindow.whatif.fitting import Fit, TooManyConnections, fit, recorded_algorithm
 from rewindow.whatif.observation import Observation, ObservedConnection
-from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predict, refused
+from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predict, read_settings, refused
 
 Report = Callable[[float], None]
 
@@ -37,6 +38,13 @@ class WhatIf:
             if c.id == number:
                 return c
         raise BadOption(f"connection {number}: the capture has none")
+
+    def check(self, number: int, asked: Sequence[Choice], settings: Mapping[str, str] | None) -> None:
+        """Raises BadOption or UnknownAlgorithm for what cannot be asked of a connection, before anything is run."""
+        read_settings(settings or {}, len(self.connection(number).subflows))
+        for choice in asked:
+            if _cannot_be_simulated(choice.name) is None:
+                check_choice(choice)
 
     def fits(self, number: int, report: Report = lambda done: None) -> list[Fit] | str:
         """The fits of a connection's paths, the best one first; or why there is none."""
@@ -114,7 +122,7 @@ def answers(
     by_size = sorted(observed, key=lambda c: -c.facts.bytes)
     chosen = set(connections) or {c.id for c in by_size[:CONNECTIONS_MOST]}
     for number in chosen:
-        whatif.connection(number)
+        whatif.check(number, algorithms_asked, settings)
     asked = [c for c in observed if not connections or c.id in chosen]
     total = max(len(asked) * len(algorithms_asked), 1)
     for i, c in enumerate(asked):
