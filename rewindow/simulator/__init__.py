@@ -10,4 +10,12 @@ from rewindow.simulator.simulation import (
     simulate,
 )
 
-__all__ = ["SEND_BUFFER_BYTES", "LinkCounts", "SimulatedSubflow", "SimulatedTransfer", "Simulation", "check_choice", "simulate"]
+__all__ = [
+    "SEND_BUFFER_BYTES",
+    "LinkCounts",
+    "SimulatedSubflow",
+    "SimulatedTransfer",
+    "Simulation",
+    "check_choice",
+    "simulate",
+]

@@ -335,7 +335,9 @@ def check_choice(choice: Choice) -> None:
     with _Core(0, False) as core:
         array, keep = choices_for([_in_kernel_mode(choice)])
         values = {"start_ns": 0, "stop_ns": 1, "write_bytes": 1, "send_buffer_bytes": 1, "receive_buffer_bytes": 1}
-        core.call(lib.rw_simulation_add_transfer, ffi.new("rw_transfer_settings *", values), array, ffi.new("uint32_t *"))
+        core.call(
+            lib.rw_simulation_add_transfer, ffi.new("rw_transfer_settings *", values), array, ffi.new("uint32_t *")
+        )
         del keep
 
 

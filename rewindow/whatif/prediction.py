@@ -284,9 +284,7 @@ def predict(
         if i == place:
             continue
         metrics = c.outcome().metrics()
-        _, theirs, differences = _metric_spreads(
-            metrics, of(i, worlds.recorded), of(i, worlds.changed), errors, random
-        )
+        _, theirs, differences = _metric_spreads(metrics, of(i, worlds.recorded), of(i, worlds.changed), errors, random)
         goodput = differences.get("goodput_bps")
         neighbours.append(
             Neighbour(
@@ -309,7 +307,8 @@ _BOTTLENECK = {"rate": "rate_bps", "queue": "queue_packets", "ecn": "ecn_packets
 _SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 1e-2, "ms": 1e-3}
 SETTINGS = (*(f"pathN.{what}" for what in (*_BOTTLENECK, "rtt")), "send_buffer")
 """rate in bit/s (k, M, G), queue and ecn in packets, loss as a share (or %), rtt in seconds (or ms), send_buffer in
-bytes. pathN: of the connection's N-th subflow, from 1 on; all but rtt are the bottleneck's, also for those beside it."""
+bytes. pathN: of the connection's N-th subflow, from 1 on. All but rtt belong to the bottleneck, and hold for those
+beside it, too."""
 
 
 def _number(key: str, text: str) -> float:
@@ -353,6 +352,5 @@ def changed(network: Network, connection: int, settings: Sequence[tuple[int | No
             network = replace(network, members=tuple(tuple(own) for own in members))
         else:
             place = network.members[connection][subflow][0]
-            bottleneck = replace(network.bottlenecks[place], **{_BOTTLENECK[what]: value})
-            network = network.with_bottleneck(place, bottleneck)
+            network = network.with_values(place, {_BOTTLENECK[what]: value})
     return network

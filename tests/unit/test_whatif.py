@@ -70,7 +70,9 @@ SHARED = 'rate = "4M"\ndelay = "15ms"\nlimit = 30'
 """4 Mbit/s, 30 packets of queue."""
 
 
-def scenario(shared: str = SHARED, client: str = "", rival: str = "", algorithm: str = "reno", ecn: str = "false") -> Any:
+def scenario(
+    shared: str = SHARED, client: str = "", rival: str = "", algorithm: str = "reno", ecn: str = "false"
+) -> Any:
     text = NETWORK.format(shared=shared, client=client, rival=rival, algorithm=algorithm, ecn=ecn)
     return parse(text, "network.toml")
 
@@ -244,7 +246,17 @@ def capture_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_command_answers_for_each_connection_and_algorithm(capture_file: str) -> None:
     told = command(
-        "whatif", capture_file, "--algorithm", "cubic", "--algorithm", "bbr", "--repeat", "4", "--connection", "0", "--json"
+        "whatif",
+        capture_file,
+        "--algorithm",
+        "cubic",
+        "--algorithm",
+        "bbr",
+        "--repeat",
+        "4",
+        "--connection",
+        "0",
+        "--json",
     )
     assert told.returncode == 0, told.stderr
     found = json.loads(told.stdout)["connections"]
