@@ -4,7 +4,10 @@
 
 #include "flow.h"
 
-/* 16 KiB, to stay in the nearest cache. What is overwritten, the oldest of its set, is no longer recognised. */
+/*
+ * 16 KiB for each share of the flows: what is remembered of a flow depends on no flow of another share, and so on no other thread.
+ * What is overwritten, the oldest of its set, is no longer recognised.
+ */
 #define SETS_BITS 9
 #define SETS (1 << SETS_BITS)
 #define WAYS 4
@@ -16,21 +19,18 @@
 
 typedef uint32_t ways __attribute__((vector_size(4 * WAYS)));
 
+/* The newest first. */
 struct set {
 	ways digest, time; /* time: wraps after weeks, which nothing is remembered for */
 };
 
 struct rw_copies {
-	struct set set[SETS];
-	uint8_t oldest[SETS];
+	struct set set[RW_SHARES][SETS];
 };
 
 struct rw_copies *rw_copies_open(void)
 {
-	struct rw_copies *c = aligned_alloc(sizeof c->set[0], sizeof *c);
-	if (c)
-		memset(c, 0, sizeof *c);
-	return c;
+	return calloc(1, sizeof(struct rw_copies)); /* of which memory is taken as it is written to */
 }
 
 void rw_copies_close(struct rw_copies *c) { free(c); }
@@ -42,9 +42,9 @@ static uint64_t mix(uint64_t a, uint64_t b)
 }
 
 /* What routers leave as it is. */
-static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
+static uint64_t digest_of(const struct rw_flow *flow, int side, const struct rw_packet *p)
 {
-	uint64_t which = (uint64_t)flow << 17 | (uint64_t)side << 16 | p->identification;
+	uint64_t which = flow->first_record << 17 | (uint64_t)side << 16 | p->identification;
 	uint64_t options = rw_fields_at(p, offsetof(struct rw_packet, ts_value));
 	if (p->sack_count)
 		options ^= (uint64_t)p->sack[0].end << 7 ^ (uint64_t)p->sack[0].start << 29;
@@ -62,10 +62,11 @@ static int seen(const struct set *set, uint32_t digest, uint32_t now, uint32_t u
 	return (found[0] | found[1]) != 0;
 }
 
-enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p, int fresh)
+enum rw_copy rw_copies_see(struct rw_copies *c, const struct rw_flow *flow, int side, const struct rw_packet *p,
+			   int fresh)
 {
 	uint64_t whole = digest_of(flow, side, p);
-	struct set *set = &c->set[whole >> (64 - SETS_BITS)];
+	struct set *set = &c->set[flow->share][whole >> (64 - SETS_BITS)];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
 	if (!fresh) {
 		/* Without a number or a clock of its own a packet that is sent again is the same as the one before. */
@@ -73,9 +74,11 @@ enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const s
 		if (seen(set, digest, now, nameless ? SOON_UNITS : COPY_UNITS))
 			return nameless ? RW_COPY_NAMELESS : RW_COPY_CERTAIN;
 	}
-	uint8_t *oldest = &c->oldest[set - c->set];
-	set->digest[*oldest] = digest;
-	set->time[*oldest] = now;
-	*oldest = (*oldest + 1) % WAYS;
+	ways digests = __builtin_shufflevector(set->digest, set->digest, 0, 0, 1, 2),
+	     times = __builtin_shufflevector(set->time, set->time, 0, 0, 1, 2);
+	digests[0] = digest;
+	times[0] = now;
+	set->digest = digests;
+	set->time = times;
 	return RW_COPY_NONE;
 }

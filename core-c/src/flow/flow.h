@@ -50,13 +50,14 @@ void rw_copies_close(struct rw_copies *copies);
  * data is not in so short a time.
  */
 enum rw_copy { RW_COPY_NONE = 0, RW_COPY_CERTAIN = 1, RW_COPY_NAMELESS = 2 };
-enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet,
-			   int fresh);
+enum rw_copy rw_copies_see(struct rw_copies *copies, const struct rw_flow *flow, int side,
+			   const struct rw_packet *packet, int fresh);
 
 /* One record, as it is noted for later passes. */
 struct rw_noted {
 	uint32_t flow; /* RW_FLOW_NONE: no packet of a flow; of `packet` then only time_ns, offset and file are set */
 	uint8_t side, copy; /* copy: a frame that was captured before (rw_copies_see) */
+	uint64_t record; /* its number, from 1 on */
 	struct rw_packet packet;
 };
 
@@ -74,7 +75,7 @@ struct rw_flow_side {
 };
 
 struct rw_flow {
-	uint8_t family, address[2][16];
+	uint8_t family, share, address[2][16]; /* share: rw_packet_share */
 	uint16_t port[2];
 	uint32_t file, interface; /* of its first packet, and where in the file it is */
 	uint64_t offset;
@@ -145,6 +146,8 @@ uint32_t rw_flow_index_add(struct rw_flow_index *index, struct rw_flow *flows, u
 			   uint32_t *replaces);
 /* The first slot that a four-tuple of this hash may be in. */
 const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *index, uint64_t hash);
+/* Knows the flows of a survey, as after its last packet. 0, or 1 when memory is used up. */
+int rw_flow_index_fill(struct rw_flow_index *index, const struct rw_flow *flows, uint32_t count);
 /* Back to the capture's start, for a later pass. */
 void rw_flow_index_rewind(struct rw_flow_index *index, const struct rw_flow *flows);
 /* The same for most packets, without a look at the table: null where it has to be asked. No SYN may be asked for. */
@@ -162,12 +165,22 @@ struct rw_flow_connection {
 	uint8_t mptcp, has_token, fallback, unmatched, checksum, fast_closed;
 	uint64_t idsn; /* of the data sender, when its key was seen */
 	uint8_t has_idsn;
+	uint8_t share; /* of its first flow */
 };
 
 struct rw_journal;
 
+/* What one of several threads has noted: the packets of its shares of the flows. */
+struct rw_shard {
+	struct rw_journal *journal;
+	uint32_t *flow; /* the numbers in the whole survey of the flows that the journal names */
+};
+
 struct rw_survey {
-	struct rw_journal *journal; /* of every record; null: there is none, or it was too long */
+	struct rw_journal *journal; /* of every record; null: there is none, it was too long, or shards have it */
+	struct rw_shard
+	    *shard;     /* shard k has the packets of the shares k, k + shards, ...; null: they were not divided */
+	uint32_t shards;
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;
@@ -206,6 +219,11 @@ int rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, const uin
  * that the others take. */
 uint64_t rw_survey_hint_slot(const struct rw_survey *survey, const struct rw_packet *packet);
 void rw_survey_hint_flow(const struct rw_survey *survey, uint64_t hash);
+/*
+ * Makes one survey of those of `parts` threads, as one thread would have made it; `whole` is open and empty. Takes their flows and
+ * journals; the parts have then to be freed. 0; 1: memory is used up; -1: there are more flows than one survey may have.
+ */
+int rw_survey_join(struct rw_survey *whole, struct rw_survey *const *part, uint32_t parts);
 /* After the last packet: connections; the index is rewound. 0, or 1 when memory is used up. */
 int rw_survey_finish(struct rw_survey *survey);
 void rw_survey_free(struct rw_survey *survey);

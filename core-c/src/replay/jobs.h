@@ -1,8 +1,8 @@
 /*
  * The second pass by several threads.
  *
- * Connections are dealt out to workers. Each worker goes through all records and replays the packets of its own connections;
- * what comes out of a slice of records (rows, marks, sets) it hands on with the number of the record. The thread that asks
+ * Connections are dealt out to workers. Each worker goes through the records of its connections' shares and replays the packets of
+ * its own connections; what comes out of a slice of records (rows, marks, sets) it hands on with the number of the record. The thread that asks
  * for batches merges the workers' slices by that number: rows come in the order, and with the numbers, of one thread
  * (docs/decisions/threads.md).
  */

@@ -15,10 +15,10 @@
 #define NO_SLOT 255
 
 /*
- * Unacknowledged segments of all subflows are bounded by so many purses, each for its share of the connections: what one
+ * Unacknowledged segments of all subflows are bounded by so many purses, one for each share of the connections: what one
  * connection may use depends on no connection of another thread.
  */
-enum { RW_PURSES = 16 };
+enum { RW_PURSES = RW_SHARES };
 
 /* A controller's window on one flow, over its rows. */
 struct window {
@@ -119,11 +119,12 @@ struct rw_replay {
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: nobody asked */
 	rw_limits limits;
 	struct rw_survey survey;
-	struct rw_budget purse[RW_PURSES]; /* of segments; a connection has that of its number */
+	struct rw_budget purse[RW_PURSES]; /* of segments; a connection has that of its share */
 	uint32_t purses;
 	struct rw_jobs *jobs; /* null: one thread makes the second pass */
 	struct rw_slice *slice; /* in a worker: what it fills; else null */
 	struct rw_oddity_counts oddities;
+	uint64_t surveyed_oddities; /* a bit for each kind that the first pass has counted */
 	rw_summary summary;
 	struct rw_pass *pass; /* the second */
 	struct ahead *ahead; /* null: the flows are few, or not mixed */
