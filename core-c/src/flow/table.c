@@ -210,6 +210,23 @@ RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flo
 	return next;
 }
 
+int rw_flow_index_fill(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (flows[i].first_same != i)
+			continue;
+		if (x->count * 4 >= x->capacity * 3 && grow(x, flows))
+			return 1;
+		uint64_t h = hash_of_flow(x, &flows[i]);
+		size_t k = h & (x->capacity - 1);
+		while (x->slot[k].used)
+			k = (k + 1) & (x->capacity - 1);
+		x->slot[k] = (struct rw_flow_slot){.tag = (uint32_t)(h >> 32) >> 1, .used = 1, .flow = i};
+		x->count++;
+	}
+	return 0;
+}
+
 void rw_flow_index_rewind(struct rw_flow_index *x, const struct rw_flow *flows)
 {
 	for (size_t i = 0; i < x->capacity; i++)
