@@ -178,16 +178,16 @@ struct rw_shard {
 
 struct rw_survey {
 	struct rw_journal *journal; /* of every record; null: not requested, it was too long, or shards have it */
-	struct rw_shard
-	    *shard; /* shard k has the packets of the shares k, k + shards, ...; null: one thread surveyed all of them */
+	struct rw_shard *
+	    shard; /* shard k has the packets of the shares k, k + shards, ...; null: one thread surveyed all of them */
 	uint32_t shards;
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;
 	/* packets whose flow was not the last one of their direction; the reader of this number sets it to 0 */
 	uint32_t looked_up;
-	uint8_t mixed;      /* the last parcel had packets of many flows mixed */
-	uint8_t was_mixed;  /* any parcel had */
+	uint8_t mixed; /* the last parcel had packets of many flows mixed */
+	uint8_t was_mixed; /* any parcel had */
 	struct rw_flow *flow;
 	uint32_t flows, room;
 	/* packets of flows beyond the limit, and where the first is */
