@@ -1,5 +1,9 @@
-"""A scenario in virtual time: Linux's TCP and MPTCP senders, driven by the controllers (core-c/src/simulator/)."""
+"""A scenario in virtual time: Linux's TCP and MPTCP senders, driven by the controllers (core-c/src/simulator/).
 
+`lockstep.py` runs such a sender beside a captured one.
+"""
+
+from rewindow.simulator.lockstep import FreeRun, Lockstep, Segment, lockstep
 from rewindow.simulator.simulation import (
     SEND_BUFFER_BYTES,
     LinkCounts,
@@ -12,10 +16,14 @@ from rewindow.simulator.simulation import (
 
 __all__ = [
     "SEND_BUFFER_BYTES",
+    "FreeRun",
     "LinkCounts",
+    "Lockstep",
+    "Segment",
     "SimulatedSubflow",
     "SimulatedTransfer",
     "Simulation",
     "check_choice",
+    "lockstep",
     "simulate",
 ]
