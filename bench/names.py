@@ -16,7 +16,7 @@ from typing import Any
 from kernel import toolchain
 
 LOSSES_MIN, AMONG_MIN = 5, 0.95
-"""The goal: of the subflows with at least so many losses, the share whose algorithm is named or among the candidates."""
+"""The goal: of the subflows with at least so many losses, the share whose algorithm is among the candidates."""
 _OF_LINUX = {"reno": "newreno", "cubic": "cubic", "bbr": "bbr"}
 
 
@@ -71,7 +71,11 @@ def falls_short(found: Sequence[tuple[Ran, Named]]) -> list[str]:
 def _matrix(title: str, found: Sequence[tuple[Ran, Named]]) -> list[str]:
     names = sorted({named.name for _, named in found} - {"unknown"} | {truth.algorithm for truth, _ in found})
     heads = [*names, "unknown, with it among the candidates", "unknown, without"]
-    lines = [f"{title}:", "", f"| ran | subflows | {' | '.join(heads)} | with {LOSSES_MIN} losses | among the candidates |"]
+    lines = [
+        f"{title}:",
+        "",
+        f"| ran | subflows | {' | '.join(heads)} | with {LOSSES_MIN} losses | among the candidates |",
+    ]
     lines.append("|---|" + "---:|" * (len(heads) + 3))
     for algorithm in sorted({truth.algorithm for truth, _ in found}):
         of = [named for truth, named in found if truth.algorithm == algorithm]

@@ -128,8 +128,8 @@ def compare(folder: Path) -> Iterator[Judged]:
             named = names.Named(told.name, told.candidates, s.fast_retransmits + s.timeouts, s.verdict == "good")
             label = told.name if told.name in found else max(found, key=lambda k: found[k].exact)
             yield Judged(
-                folder.name, f"{key[0]}:{key[1]}", s.send_times, "windows" not in s.unreliable, named, ran.get(key), label,
-                found[label],
+                folder.name, f"{key[0]}:{key[1]}", s.send_times, "windows" not in s.unreliable, named, ran.get(key),
+                label, found[label],
             )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 SINGLE_PATH_CANDIDATES = ("newreno", "cubic", "bbr")
 COUPLED_CANDIDATES = ("css", "tccc", "tccc+", "lia", "olia", "balia", "enmcc")
@@ -138,7 +137,7 @@ def _by_window(windows: Windows) -> list[str]:
 
 
 def _is_likely(name: str, row: Mapping[str, int]) -> bool:
-    """Whether the window was within a segment of nearly all flights; or equalled most, if the algorithm is widespread."""
+    """Whether the window was within a segment of nearly all flights; or equalled most, for single-path algorithms."""
     within = row["near"] >= _NEAR_MIN * row["full_rows"] and row["exceeded"] <= _EXCEEDED_MOST * row["full_rows"]
     return within or (name in SINGLE_PATH_CANDIDATES and row["matched"] >= _MATCH_MIN * row["full_rows"])
 
@@ -151,9 +150,7 @@ def _excludes(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     full = one["full_rows"]
     for equal, least in (("matched", _MATCH_MIN), ("near", _NEAR_MIN)):
         lead = one[equal] - other[equal]
-        clear = (
-            one[equal] >= _CLEAR_MIN * full and lead >= _CLEAR_ROWS and lead >= _CLEAR_SHARE * (full - other[equal])
-        )
+        clear = one[equal] >= _CLEAR_MIN * full and lead >= _CLEAR_ROWS and lead >= _CLEAR_SHARE * (full - other[equal])
         if one[equal] >= least * full and (lead >= _MATCH_MARGIN * full or clear):
             return True
     return False

@@ -80,8 +80,8 @@ class Capture:
         detector sbd with options of its own.
         monitor: check each step of a controller with a specification; transitions: keep those steps in the batches.
         hidden: labels of algorithms that are replayed only for the summary, and have no columns.
-        candidates: algorithms that are replayed only to name the senders, as `candidates_beside` gives them. They have no
-        columns, and are not monitored; coupled ones are left out where the capture has no MPTCP.
+        candidates: algorithms that are replayed only to name the senders, as `candidates_beside` gives them. They have
+        no columns, and are not monitored; coupled ones are left out where the capture has no MPTCP.
 
         jobs: threads that share the work; the result does not depend on their number.
 

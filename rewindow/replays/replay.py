@@ -146,8 +146,8 @@ class Replay:
     ) -> None:
         """monitor: checks each step of a controller with a specification; transitions: keeps the steps in the batches.
 
-        hidden: labels of algorithms that are replayed, but have no columns. candidates: algorithms that are replayed only
-        to name the senders. jobs: threads that share the work.
+        hidden: labels of algorithms that are replayed, but have no columns. candidates: algorithms that are replayed
+        only to name the senders. jobs: threads that share the work.
         """
         self.choices = [*choices, *candidates]
         labels = [c.label for c in self.choices]

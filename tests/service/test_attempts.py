@@ -139,9 +139,12 @@ def test_what_is_stored_is_what_the_library_finds(client: TestClient, run_jobs: 
     capture = upload(client, CAPTURES / name)
     run_jobs()
     items = client.get(f"/v1/captures/{capture['id']}/connections?limit=500").json()["items"]
-    with rewindow.open(CAPTURES / name) as opened, opened.stream(
-        labels, bottlenecks=True, monitor=True, candidates=candidates_beside(rewindow.Choice.several(labels))
-    ) as replay:
+    with (
+        rewindow.open(CAPTURES / name) as opened,
+        opened.stream(
+            labels, bottlenecks=True, monitor=True, candidates=candidates_beside(rewindow.Choice.several(labels))
+        ) as replay,
+    ):
         replay.run()
         connections = replay.connections()
         windows = of_connections(replay.windows(labels))
@@ -224,7 +227,7 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
         "dst": Column(address[::-1], family=family[::-1]),
         **texts,
         "sender_algorithm": Column(three.astype(np.uint32), texts=["a", "bb", ""]),
-        "sender_candidates": Column(three.astype(np.uint32), texts=[["a"], ["b", "", "\u00fc, \"c\""], []]),
+        "sender_candidates": Column(three.astype(np.uint32), texts=[["a"], ["b", "", '\u00fc, "c"'], []]),
         "windows": Column(windows, np.array([False, False, True])),
     }
     with engine().connect() as database:
@@ -247,7 +250,7 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
     assert [str(row.dst) for row in flows] == shown[::-1]
     assert [row.sport for row in flows] == [0, 80, 65535]
     assert [row.sender_algorithm for row in flows] == ["a", "bb", ""]
-    assert [row.sender_candidates for row in flows] == [["a"], ["b", "", "\u00fc, \"c\""], []]
+    assert [row.sender_candidates for row in flows] == [["a"], ["b", "", '\u00fc, "c"'], []]
     assert repr([row.windows for row in flows]) == repr([[1.5, math.nan, 3.0], [0.0, 0.0, 0.0], None])
 
 
