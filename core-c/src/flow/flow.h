@@ -122,8 +122,10 @@ struct rw_flow_recent {
 
 struct rw_flow_index {
 	struct rw_flow_slot *slot;
-	size_t capacity, count;
+	size_t capacity, count; /* capacity: 1 << place_bits */
 	uint32_t flows_max;
+	uint8_t place_bits;
+	uint8_t reused; /* a four-tuple was used again, so that it has several flows */
 	uint64_t seed[2];
 	struct rw_flow_recent recent[1 << RW_FLOW_RECENT_BITS];
 };
@@ -175,6 +177,7 @@ struct rw_survey {
 	uint32_t looked_up;
 	uint8_t mixed;      /* the last parcel had packets of many flows mixed */
 	uint8_t was_mixed;  /* any parcel had */
+	uint8_t joins;      /* a flow is joined to an MPTCP connection */
 	struct rw_flow *flow;
 	uint32_t flows, room;
 	/* packets of flows beyond the limit, and where the first is */
