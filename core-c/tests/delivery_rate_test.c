@@ -97,6 +97,22 @@ static void the_application_limits(void **state)
 	rw_delivery_rate_close(&d);
 }
 
+/* More data comes at 1050 ms, while four packets are in flight: C.app_limited = C.delivered + C.pipe = 2 + 4. */
+static void data_that_comes_late(void **state)
+{
+	(void)state;
+	begin(0);
+	restart(START_MS);
+	ack(1020, 1000, 1);
+	assert_int_equal(rw_delivery_rate_app_limits(&d, 1050 * MS, 4), 0);
+	assert_int_equal(d.app_limited, 6);
+	IS(ack(1110, 1040, 1), 3, 2, 90, 0); /* it left before */
+	IS(ack(1120, 1060, 1), 4, 2, 100, 1);
+	IS(ack(1140, 1080, 3), 7, 2, 120, 1); /* C.delivered is more than 6: the limit ends */
+	IS(ack(1230, 1150, 1), 8, 7, 90, 0);
+	rw_delivery_rate_close(&d);
+}
+
 /* What was measured of Linux's MPTCP: only a subflow's first data is marked. */
 static void a_subflow_is_marked_once(void **state)
 {
@@ -106,6 +122,8 @@ static void a_subflow_is_marked_once(void **state)
 	IS(ack(1100, 1000, 1), 2, 1, 100, 1);
 	restart(2000);
 	IS(ack(2100, 2000, 1), 3, 2, 100, 0);
+	assert_int_equal(rw_delivery_rate_app_limits(&d, 2150 * MS, 4), 0);
+	assert_int_equal(d.app_limited, 0);
 	rw_delivery_rate_close(&d);
 }
 
@@ -146,13 +164,10 @@ static void many_intervals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(samples_of_a_steady_sender),
-	    cmocka_unit_test(sending_took_longer),
-	    cmocka_unit_test(too_short_an_interval),
-	    cmocka_unit_test(the_application_limits),
-	    cmocka_unit_test(a_subflow_is_marked_once),
-	    cmocka_unit_test(an_ack_without_a_packet),
-	    cmocka_unit_test(many_intervals),
+	    cmocka_unit_test(samples_of_a_steady_sender), cmocka_unit_test(sending_took_longer),
+	    cmocka_unit_test(too_short_an_interval),      cmocka_unit_test(the_application_limits),
+	    cmocka_unit_test(data_that_comes_late),       cmocka_unit_test(a_subflow_is_marked_once),
+	    cmocka_unit_test(an_ack_without_a_packet),    cmocka_unit_test(many_intervals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

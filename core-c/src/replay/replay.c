@@ -107,7 +107,8 @@ static rw_status open_pass(rw_replay *r, rw_error *error)
 			return rw_out_of_memory(error);
 		r->ahead->got = 1;
 	}
-	return rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->lookahead, error);
+	return rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, RW_ALL_SHARES, !r->lookahead,
+			    error);
 }
 
 rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices,
@@ -157,6 +158,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 						     .violations = violations_of,
 						     .monitor = r->limits.monitor != 0};
 		r->oddities.record = 0; /* from here on the records of the second pass */
+		for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
+			r->surveyed_oddities |= (uint64_t)(r->oddities.count[i] != 0) << i;
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    rw_columns_allocate(&r->columns, r->batch_rows, r->choice, choice_count))
 			status = rw_out_of_memory(error);
@@ -372,7 +375,7 @@ static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 	l->packets_left = f->side[0].packets + f->side[1].packets;
 	l->slot = NO_SLOT;
 	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments,
-			       &r->purse[f->connection % r->purses]);
+			       &r->purse[r->survey.connection[f->connection].share % r->purses]);
 	if (r->samples_rates && rw_reconstruction_sample_rates(&l->sender)) {
 		free(l);
 		return NULL;
@@ -601,7 +604,7 @@ static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_e
 	return failed ? rw_out_of_memory(error) : RW_OK;
 }
 
-RW_FLAT rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error)
+rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error)
 {
 	return replay_record(r, noted, error);
 }
@@ -651,7 +654,7 @@ static RW_FLAT rw_status replay_records(rw_replay *r, rw_error *error)
 				finish(r);
 				break;
 			}
-			r->oddities.record++;
+			rw_pass_count(&r->survey, noted, &r->oddities.record);
 			rw_status status = replay_record(r, noted, error);
 			if (status != RW_OK)
 				return status;

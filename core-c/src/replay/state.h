@@ -18,7 +18,7 @@
  * Purses bound the unacknowledged segments of all subflows. Each purse is for its share of the connections, so that a connection's
  * bound does not depend on connections of another thread.
  */
-enum { RW_PURSES = 16 };
+enum { RW_PURSES = RW_SHARES };
 
 /* A controller's window on one flow, over its rows. */
 struct window {
@@ -124,11 +124,12 @@ struct rw_replay {
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: not requested */
 	rw_limits limits;
 	struct rw_survey survey;
-	struct rw_budget purse[RW_PURSES]; /* of segments; a connection uses the one of its number */
+	struct rw_budget purse[RW_PURSES]; /* of segments; a connection uses the one of its share */
 	uint32_t purses;
 	struct rw_jobs *jobs; /* null: the second pass has one thread */
 	struct rw_slice *slice; /* in a worker, the slice that it fills; else null */
 	struct rw_oddity_counts oddities;
+	uint64_t surveyed_oddities; /* a bit for each kind that the first pass has counted */
 	rw_summary summary;
 	struct rw_pass *pass; /* the second */
 	struct ahead *ahead; /* null: few flows, or not mixed */

@@ -49,6 +49,7 @@ struct rw_shadow_path {
 	uint8_t spared; /* the controller is not told of the current loss episode */
 };
 
+struct rw_scheduler;
 struct rw_shadow;
 
 /* One step of a controller, as its specification has it. */
@@ -108,7 +109,7 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 
 /*
  * The same where nothing has to be inferred from a flight, as in a simulation: the caller has said with rw_shadow_used how its
- * sender used the window.
+ * sender used the window, and of a rate-based controller the event's sample is whole.
  */
 void rw_shadow_respond(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		       struct rw_shadow_row *row);
@@ -176,5 +177,8 @@ const struct rw_control *rw_control_find(const char *name);
 int rw_control_drop(struct rw_control *control, const char *callback);
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error);
+/* option: RW_MAX_OPTIONS values, in the order of the scheduler's table. */
+rw_status rw_scheduler_options(const struct rw_choice *choice, const struct rw_scheduler **scheduler, int64_t *option,
+			       rw_error *error);
 
 #endif

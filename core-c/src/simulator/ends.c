@@ -23,7 +23,7 @@ void rw_simulation_plan(rw_simulation *s, uint32_t entity, int64_t due_ns)
 
 static int64_t sender_due_ns(const struct rw_simulated_subflow *f)
 {
-	return f->state == RW_SUBFLOW_ESTABLISHED ? f->tx.due_ns : f->syn_due_ns;
+	return f->state == RW_SUBFLOW_ESTABLISHED ? rw_transmitter_due_ns(&f->tx) : f->syn_due_ns;
 }
 
 void rw_simulation_plan_subflow(rw_simulation *s, uint32_t subflow)
@@ -308,6 +308,9 @@ static void sender_due(rw_simulation *s, uint32_t subflow)
 		send_syn(s, subflow);
 	}
 	s->failed |= f->tx.failed;
+	/* A scheduler of the registry leaves what a subflow in loss was given to the others. */
+	if (s->connection[f->connection].scheduled)
+		rw_application_give(s, &s->connection[f->connection]);
 	rw_simulation_plan_subflow(s, subflow);
 }
 

@@ -8,7 +8,8 @@
 #include "findings.h"
 
 #define MS 1000000ull
-#define KEYS ((uint64_t)1 << 63) /* entities that draw MPTCP's keys */
+#define KEYS ((uint64_t)1 << 63) /* entities that draw MPTCP's keys, and BBR's first phases */
+#define PHASES ((uint64_t)3 << 62)
 /* A receive buffer begins with so many bytes (tcp_rmem). */
 #define RECEIVE_BUFFER_FIRST 131072
 
@@ -70,6 +71,9 @@ void rw_simulation_close(rw_simulation *s)
 		if (s->connection[i].stream)
 			rw_stream_close(s->connection[i].stream);
 		free(s->connection[i].stream);
+		if (s->connection[i].scheduled)
+			rw_scheduled_close(s->connection[i].scheduled);
+		free(s->connection[i].scheduled);
 	}
 	free(s->trace);
 	free(s->connection);
@@ -153,6 +157,30 @@ static void *one_more(void *array, uint32_t length, size_t bytes)
 	return realloc(array, (length ? 2 * (size_t)length : 1) * bytes);
 }
 
+/* Did the user choose a value for the option? */
+static int chooses(const rw_choice *choice, const char *name)
+{
+	size_t n = strlen(name);
+	for (uint32_t i = 0; i < choice->option_count; i++)
+		if (strncmp(choice->options[i], name, n) == 0 && choice->options[i][n] == '=')
+			return 1;
+	return 0;
+}
+
+/* BBR begins its cycle in a phase drawn at random (BBR draft 4.3.4.2), here one for the connection. A replay has an option for it. */
+static void draw_first_phase(const rw_simulation *s, struct rw_simulated_connection *c, const rw_choice *choice)
+{
+	static const char name[] = "first_phase";
+	int place = rw_option_find(c->control->options, name, strlen(name));
+	if (place < 0 || chooses(choice, name))
+		return;
+	uint32_t values = 1;
+	for (const char *at = c->control->options[place].values; (at = strchr(at, '|')); at++)
+		values++;
+	struct rw_random random = {.seed = s->seed, .entity = PHASES + s->connections};
+	c->control_settings.option[place] = rw_random_next(&random) % values;
+}
+
 rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_settings *settings,
 				     const rw_choice *controller, uint32_t *transfer, rw_error *error)
 {
@@ -173,11 +201,10 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 	c->control = rw_control_find(controller->name);
 	if (!c->control)
 		return rw_unknown_control(controller->name, error);
-	if (c->control->rate)
-		return bad_value(error, "the simulator's senders do not pace: it runs window-based controllers only");
 	rw_status status = rw_control_options(controller, c->control, &c->control_settings, error);
 	if (status != RW_OK)
 		return status;
+	draw_first_phase(s, c, controller);
 	c->first_data_ns = c->last_acked_ns = -1;
 	struct rw_random random = {.seed = s->seed, .entity = KEYS + s->connections};
 	for (int i = 0; i < 4; i++)
@@ -185,6 +212,32 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 	*transfer = s->connections++;
 	s->incomplete++;
 	return RW_OK;
+}
+
+/* The word of a path that has SB-CC's beta; -1: there is none. */
+static int8_t beta_word(const struct rw_control *control)
+{
+	for (const struct rw_word_name *word = control->words; word->name; word++)
+		if (strcmp(word->name, "beta") == 0 && word->of_path && word->fraction_bits == 32 && !word->half)
+			return (int8_t)word->index;
+	return -1;
+}
+
+rw_status rw_simulation_set_scheduler(rw_simulation *s, const rw_choice *scheduler, rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	struct rw_simulated_connection *c = s->connections ? &s->connection[s->connections - 1] : NULL;
+	if (s->begun || !c || !c->settings.multipath || c->scheduled)
+		return bad_value(error, "an MPTCP transfer has one scheduler, which is set before the simulation runs");
+	struct rw_scheduled *d = calloc(1, sizeof *d);
+	if (!d)
+		return out_of_memory(error);
+	c->scheduled = d;
+	d->previous = RW_NO_SUBFLOW;
+	d->beta_word = beta_word(c->control);
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		d->penalized_ns[i] = -1;
+	return rw_scheduler_options(scheduler, &d->scheduler, d->option, error);
 }
 
 rw_status rw_simulation_add_path(rw_simulation *s, const uint32_t *links, uint32_t count, const uint32_t *back,
@@ -252,8 +305,11 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 				return out_of_memory(error);
 		}
 		c->shadow->learns_ticks = 0;
-		c->shadow->clock_ns = (int64_t)s->kernel.phase_ns;
+		c->shadow->clock_ns = c->control->rate ? 0 : (int64_t)s->kernel.phase_ns;
 		c->owner = rw_ends_owner(s, c);
+		for (uint32_t k = c->first; c->scheduled && k < c->first + c->subflows; k++)
+			if (!c->scheduled->segment_bytes || s->subflow[k].mss < c->scheduled->segment_bytes)
+				c->scheduled->segment_bytes = s->subflow[k].mss;
 		c->write_ns = c->reinject_ns = RW_NEVER;
 		for (uint32_t k = c->first; k < c->first + c->subflows; k++) {
 			struct rw_simulated_subflow *f = &s->subflow[k];
