@@ -589,6 +589,36 @@ static RW_ASIDE void finish(rw_replay *r)
 	s->rows = r->rows_before + r->rows;
 }
 
+void rw_replay_watch(rw_replay *r, const struct rw_watcher *watcher)
+{
+	r->watcher = watcher;
+	r->announces = 1;
+}
+
+uint32_t rw_replay_flows(const rw_replay *r) { return r->survey.flows; }
+
+const struct rw_shadow *rw_replay_shadow(const rw_replay *r, uint32_t connection, uint32_t choice)
+{
+	return r->live_connection[connection].shadows ? rw_connection_shadow(r, connection, choice) : NULL;
+}
+
+static RW_ASIDE rw_status watched_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
+{
+	int failed = replay_packet(r, noted);
+	const struct live *l = noted->flow == RW_FLOW_NONE || noted->copy ? NULL : r->live[noted->flow];
+	if (!failed && l) {
+		struct rw_watched watched = {.flow = l->flow,
+					     .number = noted->flow,
+					     .path = l->slot,
+					     .paths = rw_connection_paths(r, l->flow->connection),
+					     .sender = &l->sender,
+					     .packet = &noted->packet,
+					     .from_source = noted->side == l->source};
+		failed = r->watcher->packet(r->watcher->to, r, &watched);
+	}
+	return failed ? rw_out_of_memory(error) : RW_OK;
+}
+
 /* Replays one record, whose number the caller has counted. */
 static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
 {
@@ -596,8 +626,8 @@ static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_e
 	r->oddities.now_ns = noted->packet.time_ns;
 	if (r->announces) {
 		rw_status status = announce(r, noted->packet.time_ns, error);
-		if (status != RW_OK)
-			return status;
+		if (status != RW_OK || r->watcher)
+			return status == RW_OK ? watched_record(r, noted, error) : status;
 	}
 	if (!replay_under_way(r, noted, &failed))
 		failed = replay_packet(r, noted);

@@ -11,6 +11,7 @@
 #include "recorder.h"
 #include "pass.h"
 #include "shadow.h"
+#include "watch.h"
 
 #define NO_SLOT 255
 
@@ -142,7 +143,8 @@ struct rw_replay {
 	struct rw_recording recording;
 	struct rw_transition_log log;
 	uint8_t no_memory;
-	uint8_t announces; /* there are observers of steps, or a reader ahead */
+	uint8_t announces; /* there are observers of steps, a reader ahead, or a watcher */
+	const struct rw_watcher *watcher; /* null: none */
 	uint64_t rows, marks, sets, rows_before;
 	uint8_t ended;
 };
