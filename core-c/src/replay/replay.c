@@ -72,6 +72,16 @@ static rw_status open_shared_bottlenecks(rw_replay *r, rw_error *error)
 	return r->shared_bottlenecks ? RW_OK : rw_out_of_memory(error);
 }
 
+/* Leaves out the candidates that only a host with MPTCP runs, where the survey found none. */
+static void leave_out_candidates(rw_replay *r)
+{
+	for (uint32_t c = 0; c < r->survey.connections; c++)
+		if (r->survey.connection[c].mptcp)
+			return;
+	for (; r->limits.candidates && r->choice[r->choices - 1].control->multipath; r->limits.candidates--)
+		r->choices--;
+}
+
 /* Decides which flows are replayed at send times, and opens the reader ahead. */
 static rw_status correct_vantage(rw_replay *r, rw_error *error)
 {
@@ -126,6 +136,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		r->limits = *limits;
 	r->files = files;
 	r->choices = choice_count;
+	if (r->limits.candidates > choice_count)
+		r->limits.candidates = choice_count;
 	r->batch_rows = r->limits.batch_rows ? r->limits.batch_rows : BATCH_ROWS;
 	if (r->batch_rows > BATCH_ROWS_MAX)
 		r->batch_rows = BATCH_ROWS_MAX;
@@ -147,6 +159,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		}
 		status = rw_records_survey(r, error);
 	}
+	if (status == RW_OK)
+		leave_out_candidates(r);
 	if (status == RW_OK)
 		status = open_shared_bottlenecks(r, error);
 	if (status == RW_OK) {
