@@ -47,7 +47,7 @@ struct rw_transmitter {
 	int64_t due_ns; /* of the timer, or RW_NEVER */
 	uint8_t timer;  /* rw_timer */
 	uint8_t ecn, must_say_reduced;
-	uint8_t closes; /* the connection ends with its data: the last of it leaves with a FIN, which does not wait */
+	uint8_t closes; /* the last of the data does not wait for a whole segment: a FIN leaves with it */
 	uint8_t failed;
 	uint32_t resend_from, losses_seen; /* below it nothing waits to be sent again, while board.losses is this */
 	uint32_t closed_backoff;
