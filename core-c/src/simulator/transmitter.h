@@ -54,6 +54,7 @@ struct rw_transmitter {
 	uint64_t segments; /* new ones, that left */
 	/* The pace of a rate-based controller */
 	uint8_t paces, drained; /* drained: all data has left */
+	int64_t began_ns;       /* the handshake was over */
 	int64_t next_burst_ns;  /* the pace lets nothing go before */
 	int64_t release_ns;     /* something waits for that: it leaves then; or RW_NEVER */
 	struct rw_delivery_rate rate;
