@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate predictions lab queues corpus bench bench-kernel bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate predictions lab queues corpus bench bench-kernel bench-storing bench-neighbours bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -65,6 +65,10 @@ bench: ## measure speed and memory, also of other programs; OPTIONS="--write --c
 bench-storing: ## measure time and memory to store a capture in the service, and those of the command line; OPTIONS="--runs 1"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.storing $(OPTIONS)
+
+bench-neighbours: ## what other teams notice while a team deletes its largest capture; OPTIONS="--connections 300000"
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.neighbours $(OPTIONS)
 
 bench-kernel: ## what controllers cost in this machine's kernel, beside its reno and cubic, as root; OPTIONS="--seconds 10"
 	@deploy/setup.sh kernel
