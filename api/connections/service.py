@@ -200,7 +200,7 @@ async def request_replay(
     existing = next((r for r in found.replays if r.label == label), None)
     if existing is not None and existing.state is State.failed:
         await limits.admit_job(session, caller.team_id)
-        job_id = (await session.execute(jobs.restart(found.capture.id, replay_id=existing.id))).scalar_one_or_none()
+        job_id = (await session.execute(jobs.restart(found.capture.id, existing.id))).scalar_one_or_none()
         # None: another request has restarted it, and it may even be done.
         if job_id is not None:
             values = {"state": State.queued, "error": None}
