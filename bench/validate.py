@@ -12,12 +12,12 @@ import csv
 import gzip
 import statistics
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import rewindow
-from bench import bottlenecks, controllers
+from bench import bottlenecks, controllers, lockstep
 from rewindow.findings.senders import SENDER_CANDIDATES
 from rewindow.replays.replay import Result
 
@@ -207,6 +207,13 @@ def tell_short(short: Sequence[str], judged_senders: Collection[str]) -> int:
     return 1 if new or reached else 0
 
 
+def in_step(folder: Path, told: Mapping[tuple[str, str], str]) -> list[lockstep.Stepped]:
+    """told: the controller of each sender, by run and endpoint."""
+    truth = truth_rows(folder / "truth.csv.gz")
+    named = {key: told.get((folder.name, f"{key[0]}:{key[1]}"), "unknown") for key in truth}
+    return lockstep.compare(folder, named, truth)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 when a replay or a detector misses its goal that is not known to, or when a known one reaches it."""
     parser = argparse.ArgumentParser(prog="validate", description=__doc__)
@@ -225,6 +232,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         found, more = bottlenecks.report(chosen.corpus)
         parts = {"windows": "\n".join(windows_table(senders)), "bottlenecks": found}
+        told = {(j.run, j.endpoint): j.told for j in senders}
+        stepped = [s for folder in folders for s in in_step(folder, told)]
+        if stepped:
+            parts["lockstep"] = "\n".join(lockstep.table(stepped))
     if ours:
         parts["controllers"] = "\n".join(controllers.table(ours))
     print(*parts.values(), sep="\n\n")

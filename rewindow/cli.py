@@ -592,14 +592,21 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("--output", default="-", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
     p.set_defaults(run=_sets)
 
-    p = commands.add_parser("whatif", help="predict what another algorithm would have had, on paths fitted to the capture")
+    p = commands.add_parser(
+        "whatif", help="predict what another algorithm would have had, on paths fitted to the capture"
+    )
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
     p.add_argument(
         "--algorithm", action="append", required=True, metavar="NAME", help="`rewindow algorithms` lists them"
     )
     p.add_argument("--option", action="append", default=[], metavar="K=V", help="an option of the algorithms")
     p.add_argument(
-        "--connection", action="append", type=int, default=[], metavar="N", help="its number in `rewindow analyze`; default: all"
+        "--connection",
+        action="append",
+        type=int,
+        default=[],
+        metavar="N",
+        help="its number in `rewindow analyze`; default: all",
     )
     p.add_argument("--everyone", action="store_true", help="all connections that share its bottlenecks change, too")
     p.add_argument(
@@ -613,7 +620,12 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p = commands.add_parser("fit", help="find the rate, queue and losses of the paths that a capture shows")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
     p.add_argument(
-        "--connection", action="append", type=int, default=[], metavar="N", help="its number in `rewindow analyze`; default: all"
+        "--connection",
+        action="append",
+        type=int,
+        default=[],
+        metavar="N",
+        help="its number in `rewindow analyze`; default: all",
     )
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--json", action="store_true", help="print one JSON document")

@@ -203,7 +203,8 @@ def kill_whoever_takes_it(world: World) -> None:
         state = world.uploads.look(poison) or state
         return state in ("done", "failed")
 
-    # While the store is slow, each attempt is seen before it has fetched the capture; and then it cannot end before its kill.
+    # While the store is slow, each attempt is seen before it has fetched the capture. After that it cannot end
+    # before its kill.
     world.held.mode = "slow"
     try:
         while state not in ("done", "failed") and time.monotonic() < end:

@@ -212,18 +212,25 @@ static void several_rows_are_single_rows(const rw_replay *r)
 }
 
 /* All that comes out of a replay with every controller, as one number. */
-static uint64_t told(const int *fds, uint32_t files, uint32_t journal_kib, uint64_t *rows)
+/* How a capture is replayed. jobs: 0 stands for one thread that keeps each step of the controllers. */
+struct way {
+	uint32_t jobs, journal_kib, flows_max;
+};
+
+static uint64_t told(const int *fds, uint32_t files, struct way way, uint64_t *rows)
 {
 	rw_choice choices[5] = {{0}};
 	for (int i = 0; i < 5; i++)
 		choices[i].name = NAMES[i];
 	static const rw_choice detectors[] = {{"dwc", NULL, 0}, {"sbd", NULL, 0}};
-	rw_limits limits = {.batch_rows = 300,
+	rw_limits limits = {.batch_rows = way.jobs ? 1 << 16 : 300,
 			    .monitor = 1,
-			    .transitions = 1,
+			    .transitions = way.jobs == 0,
+			    .jobs = way.jobs,
+			    .flows_max = way.flows_max,
 			    .detectors = 2,
 			    .detector = detectors,
-			    .journal_kib = journal_kib,
+			    .journal_kib = way.journal_kib,
 			    .shared_bottlenecks = &detectors[1]};
 	rw_replay *r;
 	rw_error error;
@@ -298,9 +305,9 @@ static void a_journal_tells_what_the_files_tell(void **state)
 			continue;
 		for (uint32_t files = 1; files <= (captures ? 2u : 1u); files++) {
 			uint64_t rows, again;
-			uint64_t sum = told(fds + 2 - files, files, 0, &rows);
+			uint64_t sum = told(fds + 2 - files, files, (struct way){0}, &rows);
 			assert_true(rows > 500);
-			assert_true(told(fds + 2 - files, files, 1, &again) == sum);
+			assert_true(told(fds + 2 - files, files, (struct way){.journal_kib = 1}, &again) == sum);
 			assert_int_equal(again, rows);
 		}
 		if (captures++)
@@ -321,9 +328,9 @@ static void interfaces_are_merged_in_each_pass(void **state)
 	as_two_interfaces(&f, &whole, 3000);
 	int fds[2] = {file_descriptor(&f), file_descriptor(&f)};
 	for (uint32_t files = 1; files <= 2; files++) {
-		uint64_t rows, again, sum = told(fds, files, 0, &rows);
+		uint64_t rows, again, sum = told(fds, files, (struct way){0}, &rows);
 		assert_true(rows > 500);
-		assert_true(told(fds, files, 1, &again) == sum);
+		assert_true(told(fds, files, (struct way){.journal_kib = 1}, &again) == sum);
 		assert_int_equal(again, rows);
 	}
 	close(fds[0]);
@@ -370,9 +377,92 @@ static void aggregates_are_packets(void **state)
 	assert_true(expected.unseen_data_record > PAIRS);
 	assert_int_equal(found.unseen_data_record, (expected.unseen_data_record + 1) / 2);
 	int fd = file_descriptor(&joined);
-	uint64_t rows, again, sum = told(&fd, 1, 0, &rows);
-	assert_true(told(&fd, 1, 1, &again) == sum);
+	uint64_t rows, again, sum = told(&fd, 1, (struct way){0}, &rows);
+	assert_true(told(&fd, 1, (struct way){.journal_kib = 1}, &again) == sum);
 	assert_int_equal(rows, expected.rows);
+	close(fd);
+}
+
+/*
+ * Connections in Ethernet frames, mixed: some of their packets in VLAN tags or fragments, some captured twice, some with a time
+ * before that of the packet before; four-tuples used twice; and one connection that is silent for long.
+ */
+static void many_connections(struct file *f)
+{
+	enum { CONNECTIONS = 60, ROUNDS = 200, SILENT = 7 };
+	static const uint8_t permitted[] = {2, 4, 5, 0xb4, 4, 2, 1, 1};
+	static struct {
+		uint32_t sent, state;
+	} c[CONNECTIONS];
+	memset(c, 0, sizeof c);
+	f->n = 0;
+	pcap_header(f, 0xa1b23c4d, 1, 0);
+	int64_t now = 1000000000;
+	for (uint32_t i = 0; i < ROUNDS * CONNECTIONS; i++) {
+		uint32_t k = random_number(CONNECTIONS), state = c[k].state++;
+		if (k == SILENT && state > 10 && i < ROUNDS * CONNECTIONS - 200) {
+			c[k].state--;
+			continue;
+		}
+		int resent = state > 3 && random_number(40) == 0;
+		struct segment s = {.from_client = state % 2 == 0,
+				    .client_port = (uint16_t)(40000 + k),
+				    .sequence = state % 2 == 0 ? 1000 + c[k].sent - 1000u * (uint32_t)resent : 5000,
+				    .ack = state % 2 == 0 ? 5000 : 1000 + c[k].sent,
+				    .flags = 16,
+				    .payload = state > 3 && state % 2 == 0 ? 1000 : 0,
+				    .window = 65535};
+		if (state < 2) {
+			s = (struct segment){.from_client = state == 0,
+					     .client_port = s.client_port,
+					     .sequence = state == 0 ? 999 : 4999,
+					     .ack = state == 0 ? 0 : 1000,
+					     .flags = state == 0 ? 2 : 18,
+					     .options = permitted,
+					     .options_bytes = sizeof permitted,
+					     .window = 65535};
+		}
+		c[k].sent += resent ? 0 : s.payload;
+		if (state > 100 && random_number(20) == 0) { /* closed, and opened anew */
+			s.flags |= 1;
+			c[k].state = c[k].sent = 0;
+		}
+		uint8_t frame[300] = "ddddddssssss";
+		size_t at = 12;
+		if (random_number(10) == 0) {
+			memcpy(frame + at, "\x81\0\0\1", 4);
+			at += 4;
+		}
+		memcpy(frame + at, "\x08\0", 2);
+		at += 2;
+		size_t n = ipv4_tcp(frame + at, &s);
+		if (random_number(100) == 0)
+			frame[at + 6] |= 0x20; /* the first fragment of several */
+		now += random_number(500000);
+		int64_t time_ns = random_number(50) ? now : now - 1000000;
+		for (int copies = random_number(30) == 0; copies >= 0; copies--)
+			pcap_record(f, time_ns, 1, frame, (uint32_t)(at + n), (uint32_t)(at + n) + s.payload, 0);
+	}
+}
+
+/* From the threads' journals and from the file; also where flows are too many, so that one thread has to survey. */
+static void threads_tell_what_one_thread_tells(void **state)
+{
+	(void)state;
+	static struct file f;
+	many_connections(&f);
+	int fd = file_descriptor(&f);
+	const uint32_t flows_max[] = {0, 30};
+	for (int k = 0; k < 2; k++) {
+		uint64_t rows, again, sum = told(&fd, 1, (struct way){.jobs = 1, .flows_max = flows_max[k]}, &rows);
+		assert_true(rows > 1000);
+		for (uint32_t jobs = 2; jobs <= 20; jobs = 2 * jobs + 1)
+			for (uint32_t journal_kib = 0; journal_kib < 2; journal_kib++) {
+				struct way way = {jobs, journal_kib, flows_max[k]};
+				assert_true(told(&fd, 1, way, &again) == sum);
+				assert_int_equal(again, rows);
+			}
+	}
 	close(fd);
 }
 
@@ -726,6 +816,7 @@ int main(void)
 	    cmocka_unit_test(a_journal_tells_what_the_files_tell),
 	    cmocka_unit_test(interfaces_are_merged_in_each_pass),
 	    cmocka_unit_test(aggregates_are_packets),
+	    cmocka_unit_test(threads_tell_what_one_thread_tells),
 	    cmocka_unit_test(nonsense_sequence_numbers),
 	    cmocka_unit_test(regressions),
 	    cmocka_unit_test(marks_of_packets_that_are_set_free_together),

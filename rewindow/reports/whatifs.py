@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from rewindow.reports.tables import si, table
 from rewindow.whatif import Fit, Neighbour, Prediction, Spread
 
-_SHOWN = {
+_SHOWN: dict[str, Callable[[float], str]] = {
     "goodput_bps": lambda v: si(v, "bit/s"),
     "completion_s": lambda v: f"{v:.2f} s",
     "retransmitted_packets": lambda v: f"{v:.0f}",
@@ -145,9 +145,7 @@ def _fit(f: Fit) -> dict[str, Any]:
     ]  # fmt: skip
     for place, parameter in enumerate(f.parameters):
         if parameter.bottleneck is not None:
-            bottlenecks[parameter.bottleneck][parameter.name] = _spread(
-                Spread.of(np.exp(f.posterior_log[:, place]))
-            )
+            bottlenecks[parameter.bottleneck][parameter.name] = _spread(Spread.of(np.exp(f.posterior_log[:, place])))
     return {
         "connections": [c.id for c in f.connections],
         "algorithms": [a.label if a else None for a in f.algorithms],

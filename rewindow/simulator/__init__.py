@@ -1,12 +1,29 @@
-"""A scenario in virtual time: Linux's TCP and MPTCP senders, driven by the controllers (core-c/src/simulator/)."""
+"""A scenario in virtual time: Linux's TCP and MPTCP senders, driven by the controllers (core-c/src/simulator/).
 
+`lockstep.py` runs such a sender beside a captured one.
+"""
+
+from rewindow.simulator.lockstep import FreeRun, Lockstep, Segment, lockstep
 from rewindow.simulator.simulation import (
     SEND_BUFFER_BYTES,
     LinkCounts,
     SimulatedSubflow,
     SimulatedTransfer,
     Simulation,
+    check_choice,
     simulate,
 )
 
-__all__ = ["SEND_BUFFER_BYTES", "LinkCounts", "SimulatedSubflow", "SimulatedTransfer", "Simulation", "simulate"]
+__all__ = [
+    "SEND_BUFFER_BYTES",
+    "FreeRun",
+    "LinkCounts",
+    "Lockstep",
+    "Segment",
+    "SimulatedSubflow",
+    "SimulatedTransfer",
+    "Simulation",
+    "check_choice",
+    "lockstep",
+    "simulate",
+]

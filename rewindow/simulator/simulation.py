@@ -330,6 +330,22 @@ def _links(core: _Core, scenario: Scenario) -> list[LinkCounts]:
     return found
 
 
+def check_choice(choice: Choice) -> None:
+    """Raises UnknownAlgorithm or BadOption where a transfer cannot be given this algorithm with these options."""
+    with _Core(0, False) as core:
+        array, keep = choices_for([_in_kernel_mode(choice)])
+        values = {"start_ns": 0, "stop_ns": 1, "write_bytes": 1, "send_buffer_bytes": 1, "receive_buffer_bytes": 1}
+        core.call(
+            lib.rw_simulation_add_transfer, ffi.new("rw_transfer_settings *", values), array, ffi.new("uint32_t *")
+        )
+        del keep
+
+
+def _in_kernel_mode(choice: Choice) -> Choice:
+    """Linux's machinery around the window is what is simulated; mode=paper has none."""
+    return Choice(choice.name, {**choice.options, "mode": "kernel"})
+
+
 def simulate(
     scenario: Scenario,
     seed: int | None = None,
@@ -348,8 +364,7 @@ def simulate(
     The same scenario, seed, algorithms and schedulers give the same result on every machine.
     """
     chosen = {t.name: choice_of(t) for t in scenario.transfers} | (algorithms or {})
-    # Linux's machinery around the window is what is simulated; mode=paper has none.
-    choices = {name: Choice(c.name, {**c.options, "mode": "kernel"}) for name, c in chosen.items()}
+    choices = {name: _in_kernel_mode(c) for name, c in chosen.items()}
     seed = scenario.seed if seed is None else seed
     scheduled = {t.name: scheduler_of(t) for t in scenario.transfers}
     for name, chosen_scheduler in (schedulers or {}).items():

@@ -2,7 +2,7 @@
 
 from rewindow.whatif.answers import WhatIf, answers
 from rewindow.whatif.fitting import Fit, fit
-from rewindow.whatif.observation import ObservedConnection, Observation, observe
+from rewindow.whatif.observation import Observation, ObservedConnection, observe
 from rewindow.whatif.prediction import Neighbour, Prediction, Spread
 
 __all__ = [

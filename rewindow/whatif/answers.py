@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rewindow.controllers.registry import algorithms
 from rewindow.core import Choice
-from rewindow.errors import BadOption, UnknownAlgorithm
+from rewindow.errors import BadOption
+from rewindow.simulator import check_choice
 from rewindow.whatif.fitting import Fit, TooManyConnections, fit, recorded_algorithm
 from rewindow.whatif.observation import Observation, ObservedConnection
-from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predict, refused
+from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predict, read_settings, refused
 
 Report = Callable[[float], None]
 
@@ -38,11 +38,19 @@ class WhatIf:
                 return c
         raise BadOption(f"connection {number}: the capture has none")
 
+    def check(self, number: int, asked: Sequence[Choice], settings: Mapping[str, str] | None) -> None:
+        """Raises BadOption or UnknownAlgorithm for what cannot be asked of a connection, before anything is run."""
+        read_settings(settings or {}, len(self.connection(number).subflows))
+        for choice in asked:
+            check_choice(choice)
+
     def fits(self, number: int, report: Report = lambda done: None) -> list[Fit] | str:
         """The fits of a connection's paths, the best one first; or why there is none."""
         connection = self.connection(number)
         if number not in self._fits:
-            reason = cannot_be_fitted(connection) or _cannot_be_simulated(self._recorded(connection))
+            reason = cannot_be_fitted(connection)
+            if reason is None and self._recorded(connection) is None:
+                reason = "the algorithm that it ran is not known"
             if reason:
                 self._fits[number] = reason
                 return reason
@@ -75,25 +83,13 @@ class WhatIf:
         """
         connection = self.connection(number)
         recorded = self._recorded(connection)
-        found: list[Fit] | str | None = _cannot_be_simulated(algorithm.name)
-        if found is None:
-            found = self.fits(number, lambda done: report(FIT_SHARE * done))
+        found = self.fits(number, lambda done: report(FIT_SHARE * done))
         if isinstance(found, str):
             return refused(connection, algorithm, found, recorded)
         return predict(
             found, number, algorithm, everyone=everyone, runs=runs, settings=settings, seed=self.seed,
             report=lambda done: report(FIT_SHARE + (1 - FIT_SHARE) * done),
         )  # fmt: skip
-
-
-def _cannot_be_simulated(name: str | None) -> str | None:
-    """Why an algorithm's sender cannot be simulated; None: it can. Raises UnknownAlgorithm."""
-    if name is None:
-        return "the algorithm that it ran is not known"
-    known = {a.name: a for a in algorithms()}
-    if name not in known:
-        raise UnknownAlgorithm(f"unknown algorithm {name}; known are {', '.join(known)}")
-    return f"the simulator does not run {name}, which paces" if known[name].is_rate_based else None
 
 
 def answers(
@@ -114,7 +110,7 @@ def answers(
     by_size = sorted(observed, key=lambda c: -c.facts.bytes)
     chosen = set(connections) or {c.id for c in by_size[:CONNECTIONS_MOST]}
     for number in chosen:
-        whatif.connection(number)
+        whatif.check(number, algorithms_asked, settings)
     asked = [c for c in observed if not connections or c.id in chosen]
     total = max(len(asked) * len(algorithms_asked), 1)
     for i, c in enumerate(asked):
@@ -129,6 +125,3 @@ def answers(
                 report=lambda share, done=done: report((done + share) / total),  # type: ignore[misc]
             )  # fmt: skip
     report(1.0)
-
-
-__all__ = ["BadOption", "WhatIf", "answers"]

@@ -158,7 +158,5 @@ def _causes_of_losses(
 
 def _marking(subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared) -> float | None:
     """The queueing delay around ECN's marks, seconds; None: nothing was marked."""
-    waits = [
-        _wait_before(shared, at_s, s.base_rtt_s or 0.0) for s, _ in subflows for at_s in s.series.marks_s
-    ]
+    waits = [_wait_before(shared, at_s, s.base_rtt_s or 0.0) for s, _ in subflows for at_s in s.series.marks_s]
     return float(np.median(waits)) if waits else None

@@ -20,7 +20,7 @@ from rewindow.core import Choice
 from rewindow.simulator import simulate
 from rewindow.whatif.estimates import Estimate, estimate
 from rewindow.whatif.groups import Grouping, components, groupings
-from rewindow.whatif.network import Bottleneck, Network, Source, scenario
+from rewindow.whatif.network import Network, Source, scenario
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.outcomes import Outcome, of_transfer
 
@@ -117,13 +117,13 @@ def run(
     return outcomes
 
 
-def _statistics(outcomes: Sequence[Outcome], bases: Sequence[Sequence[float]], seen: Sequence[Sequence[bool]]) -> Array:
-    """A row of numbers that depend smoothly on the network. bases: round trips without queue."""
+def _statistics(outcomes: Sequence[Outcome], seen: Sequence[Sequence[bool]]) -> Array:
+    """A row of numbers that depend smoothly on the network. seen: of each subflow, whether its queueing delays are."""
     found: list[float] = []
-    for outcome, own_bases, own_seen in zip(outcomes, bases, seen, strict=True):
+    for outcome, own_seen in zip(outcomes, seen, strict=True):
         found.append(np.log(max(outcome.goodput_bps or 0.0, 1e3)))
-        for s, _, sees in zip(outcome.subflows, own_bases, own_seen, strict=True):
-            if len(own_bases) > 1:
+        for s, sees in zip(outcome.subflows, own_seen, strict=True):
+            if len(own_seen) > 1:
                 found.append(np.log(s.bytes + 1e4))
             found += [np.log1p(s.retransmitted), np.log1p(s.episodes), np.log1p(s.timeouts), np.log1p(s.marked)]
             if sees:
@@ -132,12 +132,13 @@ def _statistics(outcomes: Sequence[Outcome], bases: Sequence[Sequence[float]], s
     return np.array(found)
 
 
-def _model_errors(bases: Sequence[Sequence[float]], seen: Sequence[Sequence[bool]]) -> Array:
+def _model_errors(seen: Sequence[Sequence[bool]]) -> Array:
+    """Of the numbers that _statistics returns."""
     found: list[float] = []
-    for own_bases, own_seen in zip(bases, seen, strict=True):
+    for own_seen in seen:
         found.append(_MODEL_ERROR["goodput"])
-        for _, sees in zip(own_bases, own_seen, strict=True):
-            if len(own_bases) > 1:
+        for sees in own_seen:
+            if len(own_seen) > 1:
                 found.append(2 * _MODEL_ERROR["goodput"])
             found += [_MODEL_ERROR[name] for name in ("lost", "episodes", "timeouts", "marked")]
             if sees:
@@ -165,7 +166,7 @@ def _network(start: Network, parameters: Sequence[Parameter], log: Array) -> Net
         values.setdefault(p.bottleneck, {})[p.name] = float(np.exp(x))
     network = start
     for number, changed in values.items():
-        network = network.with_bottleneck(number, replace(network.bottlenecks[number], **changed))
+        network = network.with_values(number, changed)
     return network
 
 
@@ -177,9 +178,7 @@ class _Posterior:
     log_evidence: float
 
 
-def _regressed(
-    x: Array, y: Array, observed: Array, errors: Array, prior: Sequence[Parameter]
-) -> _Posterior:
+def _regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequence[Parameter]) -> _Posterior:
     """x: logarithms of parameters, a row for each run; y: statistics; errors: of the model."""
     center = np.median(y, axis=0)
     spread = 1.4826 * np.median(np.abs(y - center), axis=0) + 1e-3
@@ -283,10 +282,9 @@ def _fit_component(
         for c in members
     )
     start = Network(tuple(e.bottleneck for e in estimates), layout, _sources(observation, members))
-    bases = [[base for _, base in own] for own in layout]
     seen = [[s.sees_queues for s in c.subflows] for c in connections]
-    observed = _statistics([c.outcome() for c in connections], bases, seen)
-    errors = _model_errors(bases, seen)
+    observed = _statistics([c.outcome() for c in connections], seen)
+    errors = _model_errors(seen)
     prior = _prior(estimates)
     algorithms = tuple(
         assumed.get(c.id) or (Choice(name) if (name := recorded_algorithm(c)) else None) for c in connections
@@ -308,7 +306,7 @@ def _fit_component(
         y, lasted = np.empty((each, len(observed))), np.full((each, len(connections)), np.nan)
         with ThreadPoolExecutor(THREADS) as threads:
             for i, outcomes in enumerate(threads.map(simulated, range(each))):
-                y[i] = _statistics(outcomes, bases, seen)
+                y[i] = _statistics(outcomes, seen)
                 lasted[i] = [np.nan if o.completion_s is None else o.completion_s for o in outcomes]
                 report((turn * each + i + 1) / (ROUNDS * each))
         start = replace(start, sources=_stopped_in_time(connections, start.sources, lasted))
@@ -318,7 +316,8 @@ def _fit_component(
         covariance = posterior.covariance * _WIDENED**2
     drawn = random.multivariate_normal(posterior.mean, posterior.covariance, draws, method="cholesky")
     return Fit(
-        connections=connections, ids={c: observation.connections[c].id for c in members}, algorithms=algorithms, grouping=tuple(groups), estimates=estimates,
+        connections=connections, ids={c: observation.connections[c].id for c in members}, algorithms=algorithms,
+        grouping=tuple(groups), estimates=estimates,
         parameters=tuple(prior), networks=tuple(_network(start, prior, row) for row in drawn), posterior_log=drawn,
         misfit=posterior.misfit, log_evidence=posterior.log_evidence, runs=ROUNDS * each, first_ns=first_ns,
         duration_s=duration_s,

@@ -64,7 +64,9 @@ def _fixed(groups: list[list[Place]]) -> Grouping:
 def groupings(observation: Observation) -> list[Grouping]:
     """The hypotheses, without repetition, the detector's first."""
     detected = observation.groups()
-    largest_first = sorted(detected, key=lambda g: -sum(observation.connections[c].subflows[s].facts.bytes for c, s in g))
+    largest_first = sorted(
+        detected, key=lambda g: -sum(observation.connections[c].subflows[s].facts.bytes for c, s in g)
+    )
     return list(dict.fromkeys((_fixed(detected), _fixed(_joined(observation, largest_first)))))
 
 

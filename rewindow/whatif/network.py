@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
+from typing import Any
 
 from rewindow.scenarios import (
     Bernoulli,
@@ -60,9 +62,10 @@ class Network:
     send_buffer_bytes: float = float(SEND_BUFFER_BYTES)
     """Of each subflow, at most: a capture does not show it."""
 
-    def with_bottleneck(self, number: int, changed: Bottleneck) -> Network:
+    def with_values(self, number: int, values: Mapping[str, float]) -> Network:
+        """Another network, in which these values of a bottleneck differ, by their names."""
         kept = list(self.bottlenecks)
-        kept[number] = changed
+        kept[number] = replace(kept[number], **dict[str, Any](values))
         return replace(self, bottlenecks=tuple(kept))
 
 
@@ -122,9 +125,7 @@ def scenario(
             delay_s = max(base_rtt_s - mtu * 8 / network.bottlenecks[number].rate_bps, 0.0) / 2
             there, back = (_direction(f"access{c}.{s}", forward, delay_s) for forward in (True, False))
             links += [there, back]
-            path = Path(
-                f"{c}.{s}", start, end, (directions[number, True], there), (back, directions[number, False])
-            )
+            path = Path(f"{c}.{s}", start, end, (directions[number, True], there), (back, directions[number, False]))
             own.append(path)
             ends[0].append(start)
             ends[1].append(end)
@@ -132,8 +133,14 @@ def scenario(
         ecn = any(s.facts.ecn in ("classic", "accurate") for s in connection.subflows)
         hosts += [
             Host(
-                ends[side][0].host, tuple(ends[side]), connection.subflows[0].sack, connection.subflows[0].timestamps,
-                ecn, False, None, None,
+                ends[side][0].host,
+                tuple(ends[side]),
+                connection.subflows[0].sack,
+                connection.subflows[0].timestamps,
+                ecn,
+                False,
+                None,
+                None,
             )
             for side in range(2)
         ]

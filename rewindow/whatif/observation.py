@@ -149,7 +149,8 @@ class _Columns:
         return found
 
 
-_NOTHING = Series(*(np.empty(0) for _ in range(4)), np.empty(0, bool), np.empty(0), np.empty(0))
+_EMPTY = np.empty(0)
+_NOTHING = Series(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0, bool), _EMPTY, _EMPTY)
 
 
 def _sees_queues(s: Subflow) -> bool:
@@ -172,7 +173,9 @@ def observe(capture: Capture, only: Iterable[int] | None = None) -> Observation:
     with capture.stream(hidden, bottlenecks=True, hidden=[c.label for c in hidden]) as replay:
         for batch in replay:
             columns.add(batch)
-        summary, connections, rows = replay.summary(), [], {}
+        summary = replay.summary()
+        connections: list[Connection] = []
+        rows: dict[tuple[int, int], Any] = {}
         for table in replay.tables():
             connections += table.objects()
             rows |= {(int(row["connection"]), int(row["id"])): row for row in table.subflow_rows}

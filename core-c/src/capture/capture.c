@@ -171,6 +171,27 @@ void rw_capture_find(int fd, struct rw_place *place, uint32_t places)
 	rw_capture_close(c);
 }
 
+void rw_capture_locate(int fd, struct rw_place *place, uint32_t places)
+{
+	struct rw_oddity_counts ignored;
+	memset(&ignored, 0, sizeof ignored);
+	struct rw_capture *c;
+	struct rw_record record;
+	rw_error error;
+	uint32_t found = 0;
+	for (uint32_t i = 0; i < places; i++)
+		place[i].offset = 0;
+	if (rw_capture_open(&c, fd, 0, &ignored, &error) != RW_OK)
+		return;
+	while (found < places && rw_capture_next(c, &record, &error) > 0)
+		for (uint32_t i = 0; i < places; i++)
+			if (place[i].record == c->records) {
+				place[i].offset = record.offset;
+				found++;
+			}
+	rw_capture_close(c);
+}
+
 /* Records of all files that may wait for records of other interfaces: 40 bytes each. */
 #define HELD_MAX ((uint32_t)1 << 20)
 
@@ -268,6 +289,8 @@ int rw_observation_is_as_filed(const struct rw_observation *o)
 {
 	return o->files == 1 && o->captures[0]->next != rw_interfaces_next;
 }
+
+int rw_observation_divides(const struct rw_observation *o) { return o->files == 1 && o->captures[0]->plain; }
 
 struct rw_moved rw_observation_moved(const struct rw_observation *o, uint32_t file)
 {

@@ -35,6 +35,8 @@ struct rw_place {
 };
 /* Reads the file again, up to the last of the places, and fills in their records and times; 0 where it cannot be read. */
 void rw_capture_find(int fd, struct rw_place *places, uint32_t count);
+/* The same the other way round: sets the offset of each record, 0 where there is no such record. */
+void rw_capture_locate(int fd, struct rw_place *places, uint32_t count);
 
 /*
  * Several captures as one observation, merged by time; ties in the order given. Records of several interfaces in one capture are put in the
@@ -50,6 +52,8 @@ void rw_observation_close(struct rw_observation *observation);
 int rw_observation_next(struct rw_observation *observation, struct rw_record *record, rw_error *error);
 /* Whether all records so far came in the order of one file. */
 int rw_observation_is_as_filed(const struct rw_observation *observation);
+/* Whether it is one file of plain records, which a reader can pass over without decoding them. */
+int rw_observation_divides(const struct rw_observation *observation);
 /* Records of a file that moved before an earlier record of the file, and the place of the first of them. */
 struct rw_moved {
 	uint64_t records, first_offset;

@@ -4,6 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
+void rw_oddities_join(struct rw_oddity_counts *to, const struct rw_oddity_counts *from)
+{
+	for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++) {
+		if (from->count[i] && (!to->count[i] || from->first_record[i] < to->first_record[i])) {
+			to->first_offset[i] = from->first_offset[i];
+			to->first_record[i] = from->first_record[i];
+			to->first_ns[i] = from->first_ns[i];
+			to->first_file[i] = from->first_file[i];
+		}
+		to->count[i] += from->count[i];
+	}
+}
+
 void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
 		  const char *format, ...)
 {

@@ -29,6 +29,9 @@ static inline void rw_oddity_add(struct rw_oddity_counts *o, enum rw_oddity whic
 	}
 }
 
+/* Adds what another reader of the same records has counted. */
+void rw_oddities_join(struct rw_oddity_counts *to, const struct rw_oddity_counts *from);
+
 /* file, block, offset: where the input is wrong; 0 where the error has no place. format: the reason, as printf takes it. */
 void rw_error_set(rw_error *error, enum rw_status status, uint32_t file, uint64_t block, uint64_t offset,
 		  const char *format, ...) __attribute__((format(printf, 6, 7)));

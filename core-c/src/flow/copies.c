@@ -4,9 +4,11 @@
 
 #include "flow.h"
 
-/* 16 KiB, to stay in the nearest cache. An entry that is overwritten, the oldest of its set, is no longer recognised. */
+/*
+ * 16 KiB for each share of the flows, so that the results for a flow do not depend on flows of another thread. An entry that is
+ * overwritten, the oldest of its set, is no longer recognised.
+ */
 #define SETS_BITS 9
-#define SETS (1 << SETS_BITS)
 #define WAYS 4
 /* How long a queue between two capture points may hold a frame, in units of 2^20 ns: half a second. */
 #define UNIT_BITS 20
@@ -20,9 +22,10 @@ struct set {
 	ways digest, time; /* time wraps after weeks; entries are valid for half a second */
 };
 
+/* The sets of each share in turn. */
 struct rw_copies {
-	struct set set[SETS];
-	uint8_t oldest[SETS];
+	struct set set[RW_SHARES << SETS_BITS];
+	uint8_t oldest[RW_SHARES << SETS_BITS];
 };
 
 struct rw_copies *rw_copies_open(void)
@@ -42,9 +45,9 @@ static uint64_t mix(uint64_t a, uint64_t b)
 }
 
 /* A digest of the fields that routers do not change. */
-static uint64_t digest_of(uint32_t flow, int side, const struct rw_packet *p)
+static uint64_t digest_of(const struct rw_flow *flow, int side, const struct rw_packet *p)
 {
-	uint64_t which = (uint64_t)flow << 17 | (uint64_t)side << 16 | p->identification;
+	uint64_t which = flow->first_record << 17 | (uint64_t)side << 16 | p->identification;
 	uint64_t options = rw_fields_at(p, offsetof(struct rw_packet, ts_value));
 	if (p->sack_count)
 		options ^= (uint64_t)p->sack[0].end << 7 ^ (uint64_t)p->sack[0].start << 29;
@@ -62,10 +65,11 @@ static int seen(const struct set *set, uint32_t digest, uint32_t now, uint32_t u
 	return (found[0] | found[1]) != 0;
 }
 
-enum rw_copy rw_copies_see(struct rw_copies *c, uint32_t flow, int side, const struct rw_packet *p, int fresh)
+enum rw_copy rw_copies_see(struct rw_copies *c, const struct rw_flow *flow, int side, const struct rw_packet *p,
+			   int fresh)
 {
 	uint64_t whole = digest_of(flow, side, p);
-	struct set *set = &c->set[whole >> (64 - SETS_BITS)];
+	struct set *set = &c->set[(uint32_t)flow->share << SETS_BITS | (uint32_t)(whole >> (64 - SETS_BITS))];
 	uint32_t digest = (uint32_t)whole | 1, now = (uint32_t)((uint64_t)p->time_ns >> UNIT_BITS); /* 0: never used */
 	if (!fresh) {
 		/* Without an IPv4 number or a timestamp, a retransmission equals its original. */

@@ -50,13 +50,14 @@ void rw_copies_close(struct rw_copies *copies);
  * repeated so soon; data is not.
  */
 enum rw_copy { RW_COPY_NONE = 0, RW_COPY_CERTAIN = 1, RW_COPY_NAMELESS = 2 };
-enum rw_copy rw_copies_see(struct rw_copies *copies, uint32_t flow, int side, const struct rw_packet *packet,
-			   int fresh);
+enum rw_copy rw_copies_see(struct rw_copies *copies, const struct rw_flow *flow, int side,
+			   const struct rw_packet *packet, int fresh);
 
 /* One record, as the journal keeps it for later passes. */
 struct rw_noted {
 	uint32_t flow; /* RW_FLOW_NONE: no packet of a flow; only time_ns, offset and file of `packet` are set */
 	uint8_t side, copy; /* copy: a frame that was captured before (rw_copies_see) */
+	uint64_t record; /* its number, from 1 on, in journals with numbers */
 	struct rw_packet packet;
 };
 
@@ -74,7 +75,7 @@ struct rw_flow_side {
 };
 
 struct rw_flow {
-	uint8_t family, address[2][16];
+	uint8_t family, share, address[2][16]; /* share: rw_packet_share */
 	uint16_t port[2];
 	uint32_t file, interface; /* of its first packet */
 	uint64_t offset;
@@ -147,6 +148,8 @@ uint32_t rw_flow_index_add(struct rw_flow_index *index, struct rw_flow *flows, u
 			   uint32_t *replaces);
 /* The first slot for a four-tuple of this hash. */
 const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *index, uint64_t hash);
+/* Enters the flows of a survey, as after its last packet. 0, or 1: out of memory. */
+int rw_flow_index_fill(struct rw_flow_index *index, const struct rw_flow *flows, uint32_t count);
 /* Rewinds to the capture's start, for a later pass. */
 void rw_flow_index_rewind(struct rw_flow_index *index, const struct rw_flow *flows);
 /* The short way of the same, without the table: null where the table must be searched. Not for a SYN. */
@@ -164,20 +167,30 @@ struct rw_flow_connection {
 	uint8_t mptcp, has_token, fallback, unmatched, checksum, fast_closed;
 	uint64_t idsn; /* of the data sender, if its key was seen */
 	uint8_t has_idsn;
+	uint8_t share; /* of its first flow */
 };
 
 struct rw_journal;
 
+/* What one of several threads has noted: the packets of its shares of the flows. */
+struct rw_shard {
+	struct rw_journal *journal;
+	uint32_t *flow; /* the numbers in the whole survey of the flows that the journal names */
+};
+
 struct rw_survey {
-	struct rw_journal *journal; /* of every record; null: not requested, or it was too long */
+	struct rw_journal *journal; /* of every record; null: not requested, it was too long, or shards have it */
+	struct rw_shard *
+	    shard; /* shard k has the packets of the shares k, k + shards, ...; null: one thread surveyed all of them */
+	uint32_t shards;
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;
 	/* packets whose flow was not the last one of their direction; the reader of this number sets it to 0 */
 	uint32_t looked_up;
-	uint8_t mixed;      /* the last parcel had packets of many flows mixed */
-	uint8_t was_mixed;  /* any parcel had */
-	uint8_t joins;      /* a flow is joined to an MPTCP connection */
+	uint8_t mixed; /* the last parcel had packets of many flows mixed */
+	uint8_t was_mixed; /* any parcel had */
+	uint8_t joins; /* a flow is joined to an MPTCP connection */
 	struct rw_flow *flow;
 	uint32_t flows, room;
 	/* packets of flows beyond the limit, and where the first is */
@@ -208,6 +221,11 @@ int rw_survey_packet(struct rw_survey *survey, struct rw_noted *noted, const uin
 /* Prefetch the index slots of packets that come soon, and later their flows. The first returns the hash that the others take. */
 uint64_t rw_survey_hint_slot(const struct rw_survey *survey, const struct rw_packet *packet);
 void rw_survey_hint_flow(const struct rw_survey *survey, uint64_t hash);
+/*
+ * Makes one survey of the surveys of several threads, with the same result as one thread's. `whole` is open and empty. Takes the parts' flows
+ * and journals; the caller must still free the parts. 0; 1: out of memory; -1: there are more flows than one survey may have.
+ */
+int rw_survey_join(struct rw_survey *whole, struct rw_survey *const *part, uint32_t parts);
 /* After the last packet: finds connections and rewinds the index. 0, or 1: out of memory. */
 int rw_survey_finish(struct rw_survey *survey);
 void rw_survey_free(struct rw_survey *survey);

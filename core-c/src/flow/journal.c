@@ -1,6 +1,7 @@
 #include "journal.h"
 #include "rw_ways.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -88,7 +89,9 @@ struct memory {
 struct rw_journal {
 	struct chunk *first, *last;
 	uint8_t *at, *end; /* in the last chunk: the place of the next note, and the place from which on none begins */
-	uint64_t bytes, bytes_max, notes;
+	uint64_t bytes, notes;
+	_Atomic uint64_t *left, own_left; /* bytes that may still be taken */
+	uint64_t record; /* of the last note, if notes are numbered */
 	struct memory memory;
 };
 
@@ -96,18 +99,34 @@ struct rw_journal_reader {
 	struct rw_journal *journal;
 	struct chunk *chunk;
 	const uint8_t *at, *end;
-	uint64_t left, bytes_before;
+	uint64_t left, bytes_before, record;
 	int releases;
 	struct memory memory;
 };
 
-struct rw_journal *rw_journal_open(uint64_t bytes_max)
+static struct rw_journal *open_journal(void)
 {
 	struct rw_journal *j = calloc(1, sizeof *j);
-	if (j) {
-		j->bytes_max = bytes_max;
+	if (j)
 		j->memory.before = &j->memory.other;
+	return j;
+}
+
+struct rw_journal *rw_journal_open(uint64_t bytes_max)
+{
+	struct rw_journal *j = open_journal();
+	if (j) {
+		j->own_left = bytes_max;
+		j->left = &j->own_left;
 	}
+	return j;
+}
+
+struct rw_journal *rw_journal_open_numbered(_Atomic uint64_t *left)
+{
+	struct rw_journal *j = open_journal();
+	if (j)
+		j->left = left;
 	return j;
 }
 
@@ -129,13 +148,23 @@ static void close_chunk(struct rw_journal *j)
 		j->last->used = (size_t)(j->at - j->last->byte);
 }
 
+/* 0: there are not so many left. */
+static int take(_Atomic uint64_t *left, uint64_t bytes)
+{
+	uint64_t now = *left;
+	while (now >= bytes)
+		if (atomic_compare_exchange_weak(left, &now, now - bytes))
+			return 1;
+	return 0;
+}
+
 static RW_ASIDE int make_room(struct rw_journal *j)
 {
 	size_t room = j->last ? j->last->room * 2 : CHUNK_FIRST;
 	if (room > CHUNK_MOST)
 		room = CHUNK_MOST;
 	close_chunk(j);
-	struct chunk *c = j->bytes + room <= j->bytes_max ? malloc(sizeof *c + room) : NULL;
+	struct chunk *c = take(j->left, room) ? malloc(sizeof *c + room) : NULL;
 	if (!c)
 		return 1;
 	c->next = NULL;
@@ -334,10 +363,9 @@ static RW_ASIDE void write_long(struct rw_journal *j, const struct rw_noted *n)
 	j->at = at;
 }
 
-int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
+/* There is room for it. Returns 0. */
+static inline int write_note(struct rw_journal *j, const struct rw_noted *n)
 {
-	if (j->at >= j->end && make_room(j))
-		return 1;
 	j->notes++;
 	struct memory *m = &j->memory;
 	const struct rw_packet *p = &n->packet;
@@ -366,6 +394,27 @@ int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
 	m->before = s;
 	expect_next(s, p->payload_bytes, p->ts_value, p->ts_echo);
 	return 0;
+}
+
+int rw_journal_write(struct rw_journal *j, const struct rw_noted *n)
+{
+	return j->at >= j->end && make_room(j) ? 1 : write_note(j, n);
+}
+
+/* Before a note with a number: how many records lie between it and the note before. */
+enum { MANY_BETWEEN = 255 };
+
+int rw_journal_write_numbered(struct rw_journal *j, struct rw_noted *n)
+{
+	if (j->at >= j->end && make_room(j))
+		return 1;
+	uint64_t between = n->record - j->record - 1;
+	j->record = n->record;
+	*j->at++ = between < MANY_BETWEEN ? (uint8_t)between : MANY_BETWEEN;
+	if (between >= MANY_BETWEEN)
+		put(&j->at, &between, sizeof between);
+	n->packet.offset = 0;
+	return write_note(j, n);
 }
 
 struct rw_journal_reader *rw_journal_read(struct rw_journal *j, int releases)
@@ -478,13 +527,20 @@ static RW_ASIDE void read_long(struct rw_journal_reader *r, uint64_t word, struc
 	r->at = at;
 }
 
-int rw_journal_next(struct rw_journal_reader *r, struct rw_noted *n)
+/* 0: there are no more notes. */
+static inline int find_note(struct rw_journal_reader *r)
 {
 	if (r->left == 0)
 		return 0;
 	r->left--;
 	if (r->at == r->end)
 		next_chunk(r);
+	return 1;
+}
+
+/* Returns 1. */
+static inline int read_note(struct rw_journal_reader *r, struct rw_noted *n)
+{
 	uint64_t word;
 	memcpy(&word, r->at, 8);
 	r->at += 8;
@@ -510,4 +566,17 @@ int rw_journal_next(struct rw_journal_reader *r, struct rw_noted *n)
 	p->mptcp.seen = 0;
 	expect_next(s, p->payload_bytes, p->ts_value, p->ts_echo);
 	return 1;
+}
+
+int rw_journal_next(struct rw_journal_reader *r, struct rw_noted *n) { return find_note(r) && read_note(r, n); }
+
+int rw_journal_next_numbered(struct rw_journal_reader *r, struct rw_noted *n)
+{
+	if (!find_note(r))
+		return 0;
+	uint64_t between = *r->at++;
+	if (between == MANY_BETWEEN)
+		get(&r->at, &between, sizeof between);
+	n->record = r->record += between + 1;
+	return read_note(r, n);
 }

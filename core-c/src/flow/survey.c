@@ -45,6 +45,7 @@ static RW_ASIDE void begin(struct rw_survey *s, struct rw_flow *f, const struct 
 		f->first_same = s->flow[replaces].first_same;
 	}
 	f->family = p->family;
+	f->share = (uint8_t)rw_packet_share(p);
 	memcpy(f->address[0], p->source, n);
 	memcpy(f->address[1], p->destination, n);
 	f->port[0] = p->source_port;
@@ -252,7 +253,7 @@ int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, const uint64_t *ha
 	struct rw_flow_side *from = &f->side[n->side];
 	f->last_ns = p->time_ns;
 	int fresh = see_data(from, p);
-	enum rw_copy copy = rw_copies_see(s->copies, n->flow, n->side, p, RW_SHORT_WAY(fresh));
+	enum rw_copy copy = rw_copies_see(s->copies, f, n->side, p, RW_SHORT_WAY(fresh));
 	n->copy = copy != RW_COPY_NONE;
 	if (copy) {
 		from->copies++;
@@ -453,6 +454,7 @@ static void make_connections(struct rw_survey *s, const struct grouping *g, uint
 		struct rw_flow *f = &s->flow[i];
 		if (connection_of[lead] == RW_FLOW_NONE) {
 			connection_of[lead] = s->connections;
+			s->connection[s->connections].share = f->share;
 			s->connection[s->connections++].first_flow = i;
 		}
 		f->connection = connection_of[lead];
@@ -494,6 +496,87 @@ static void find_source(struct rw_survey *s, const struct grouping *g, const str
 	}
 }
 
+static void close_shards(struct rw_survey *s)
+{
+	for (uint32_t i = 0; i < s->shards; i++) {
+		rw_journal_close(s->shard[i].journal);
+		free(s->shard[i].flow);
+	}
+	free(s->shard);
+	s->shard = NULL;
+	s->shards = 0;
+}
+
+/* The part whose last flow began last. */
+static uint32_t part_with_last(struct rw_survey *const *part, uint32_t parts)
+{
+	uint32_t last = parts;
+	for (uint32_t i = 0; i < parts; i++)
+		if (part[i]->flows && (last == parts || part[i]->flow[part[i]->flows - 1].first_record >
+							    part[last]->flow[part[last]->flows - 1].first_record))
+			last = i;
+	return last;
+}
+
+/* Moves the flows of all parts, the last first, and gives the memory back on the way: both copies never are there in whole. */
+static void move_flows(struct rw_survey *whole, struct rw_survey *const *part, uint32_t parts)
+{
+	enum { GIVE_BACK = 4096 };
+	for (uint32_t number = whole->flows; number--;) {
+		uint32_t last = part_with_last(part, parts);
+		struct rw_survey *from = part[last];
+		uint32_t left = --from->flows;
+		whole->flow[number] = from->flow[left];
+		whole->shard[last].flow[left] = number;
+		if (left && left % GIVE_BACK == 0) {
+			struct rw_flow *less = realloc(from->flow, left * sizeof *less);
+			from->flow = less ? less : from->flow;
+		}
+	}
+}
+
+int rw_survey_join(struct rw_survey *whole, struct rw_survey *const *part, uint32_t parts)
+{
+	uint64_t flows = 0;
+	int noted = 1, beyond = 0;
+	whole->shard = calloc(parts, sizeof *whole->shard);
+	if (!whole->shard)
+		return 1;
+	whole->shards = parts;
+	for (uint32_t i = 0; i < parts; i++) {
+		flows += part[i]->flows;
+		beyond |= part[i]->beyond_packets != 0;
+		if (!(whole->shard[i].flow = calloc(part[i]->flows + 1, sizeof *whole->shard[i].flow)))
+			return 1;
+		noted &= part[i]->journal != NULL;
+		whole->was_mixed |= part[i]->was_mixed;
+		whole->joins |= part[i]->joins;
+	}
+	if (beyond || flows > whole->index.flows_max) {
+		close_shards(whole);
+		return -1;
+	}
+	if (!(whole->flow = malloc((flows + 1) * sizeof *whole->flow)))
+		return 1;
+	whole->flows = whole->room = (uint32_t)flows;
+	move_flows(whole, part, parts);
+	for (uint32_t i = 0; i < parts; i++) {
+		whole->shard[i].journal = part[i]->journal;
+		part[i]->journal = NULL;
+	}
+	for (uint32_t i = 0; i < whole->flows; i++) {
+		struct rw_flow *f = &whole->flow[i];
+		const uint32_t *number = whole->shard[f->share % parts].flow;
+		f->first_same = number[f->first_same];
+		if (f->next_same != RW_FLOW_NONE)
+			f->next_same = number[f->next_same];
+	}
+	if (noted)
+		return 0;
+	close_shards(whole);
+	return rw_flow_index_fill(&whole->index, whole->flow, whole->flows);
+}
+
 int rw_survey_finish(struct rw_survey *s)
 {
 	uint32_t n = s->flows ? s->flows : 1;
@@ -528,6 +611,7 @@ void rw_survey_free(struct rw_survey *s)
 		free(s->flow[i].clock);
 	rw_flow_index_close(&s->index);
 	rw_journal_close(s->journal);
+	close_shards(s);
 	rw_copies_close(s->copies);
 	free(s->flow);
 	free(s->connection);

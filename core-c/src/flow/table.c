@@ -61,15 +61,20 @@ static uint64_t hash_end(const struct rw_flow_index *x, const uint8_t *address, 
 static uint64_t end_v4(const uint8_t *address, uint16_t port) { return (uint64_t)address_of(address) << 16 | port; }
 
 /* The two ends are put in order, so that the hash is the same for both directions. */
-uint64_t rw_flow_index_hash(const struct rw_flow_index *x, const struct rw_packet *p)
+static inline uint64_t hash(const struct rw_flow_index *x, uint8_t family, const uint8_t *address_a, uint16_t port_a,
+			    const uint8_t *address_b, uint16_t port_b)
 {
-	if (p->family == 4) {
-		uint64_t a = end_v4(p->source, p->source_port), b = end_v4(p->destination, p->destination_port);
+	if (family == 4) {
+		uint64_t a = end_v4(address_a, port_a), b = end_v4(address_b, port_b);
 		uint64_t h = mix((a < b ? a : b) ^ x->seed[0], (a < b ? b : a) ^ x->seed[1]);
 		return mix(h ^ 0x9e3779b97f4a7c15u, x->seed[1] | 1);
 	}
-	return mix(hash_end(x, p->source, p->source_port) + hash_end(x, p->destination, p->destination_port),
-		   x->seed[1] | 1);
+	return mix(hash_end(x, address_a, port_a) + hash_end(x, address_b, port_b), x->seed[1] | 1);
+}
+
+uint64_t rw_flow_index_hash(const struct rw_flow_index *x, const struct rw_packet *p)
+{
+	return hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
 }
 
 /* A slot keeps this part of the hash, from which its first place follows. So a larger table is filled without the flows. */
@@ -224,6 +229,24 @@ RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flo
 	slot->flow = next;
 	*side = 0;
 	return next;
+}
+
+int rw_flow_index_fill(struct rw_flow_index *x, const struct rw_flow *flows, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (flows[i].first_same != i)
+			continue;
+		if (x->count * 4 >= x->capacity * 3 && grow(x))
+			return 1;
+		const struct rw_flow *f = &flows[i];
+		uint32_t tag = tag_of(hash(x, f->family, f->address[0], f->port[0], f->address[1], f->port[1]));
+		size_t k = first_place(tag, x->place_bits);
+		while (x->slot[k].used)
+			k = (k + 1) & (x->capacity - 1);
+		x->slot[k] = (struct rw_flow_slot){.tag = tag, .used = 1, .flow = i};
+		x->count++;
+	}
+	return 0;
 }
 
 void rw_flow_index_rewind(struct rw_flow_index *x, const struct rw_flow *flows)

@@ -455,6 +455,68 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 	return 1;
 }
 
+/* Neighbouring numbers, as hosts give their connections, come into different shares. */
+static uint32_t share_of(uint32_t addresses, uint32_t ports)
+{
+	enum { SHARE_BITS = 4 };
+	_Static_assert(1 << SHARE_BITS == RW_SHARES, "as many");
+	return (addresses * 0x85ebca6bu + ports) * 0x9e3779b1u >> (32 - SHARE_BITS);
+}
+
+static uint32_t sum_of_words(const uint8_t *address, uint32_t words)
+{
+	uint32_t sum = 0;
+	for (uint32_t i = 0; i < words; i++)
+		sum += rw_load_u32(address + 4 * i);
+	return sum;
+}
+
+uint32_t rw_packet_share(const struct rw_packet *p)
+{
+	uint32_t words = p->family == 4 ? 1 : 4;
+	return share_of(sum_of_words(p->source, words) + sum_of_words(p->destination, words),
+			(uint32_t)p->source_port + p->destination_port);
+}
+
+/* IPv6, or IP without Ethernet. */
+static RW_ASIDE int share_of_other(const struct rw_record *record, uint32_t *share)
+{
+	enum { V4_HEADER = 20, V6_HEADER = 40, PORTS = 4, TCP = 6 };
+	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+	if (record->link_type == LINK_ETHERNET) {
+		rw_bytes_skip(&b, 12);
+		if (rw_bytes_u16(&b) != ETHER_IPV6)
+			return 0;
+	} else if (record->link_type != LINK_RAW) {
+		return 0;
+	}
+	const uint8_t *ip = rw_bytes_view(&b, V4_HEADER);
+	if (!ip)
+		return 0;
+	int whole = ip[0] == 0x45 && record->link_type == LINK_RAW && ip[9] == TCP && !(rw_load_u16(ip + 6) & 0x3fff);
+	uint32_t rest = whole ? PORTS : V6_HEADER - V4_HEADER + PORTS;
+	if (!whole && (ip[0] >> 4 != 6 || ip[6] != TCP))
+		return 0;
+	const uint8_t *ports = rw_bytes_view(&b, rest);
+	if (!ports)
+		return 0;
+	ports += rest - PORTS;
+	uint32_t addresses = whole ? sum_of_words(ip + 12, 2) : sum_of_words(ip + 8, 8);
+	*share = share_of(addresses, (uint32_t)rw_load_u16(ports) + rw_load_u16(ports + 2));
+	return 1;
+}
+
+int rw_record_share(const struct rw_record *record, uint32_t *share)
+{
+	uint64_t first;
+	const uint8_t *ip = plain_ipv4(record, &first);
+	if (!ip)
+		return share_of_other(record, share);
+	*share = share_of(rw_load_u32(ip + 12) + rw_load_u32(ip + 16),
+			  (uint32_t)rw_load_u16(ip + 20) + rw_load_u16(ip + 22));
+	return 1;
+}
+
 static inline void begin(const struct rw_record *record, struct rw_packet *packet)
 {
 	packet->time_ns = record->time_ns;

@@ -101,6 +101,17 @@ uint64_t rw_fragments_lost(const struct rw_fragments *fragments);
  */
 enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			      struct rw_oddity_counts *oddities);
+/*
+ * Flows are divided into shares by their four-tuple, the same for both directions and in every run: threads that each take some
+ * of the shares need to know nothing of one another.
+ */
+enum { RW_SHARES = 16 };
+uint32_t rw_packet_share(const struct rw_packet *packet);
+/*
+ * The share of a record whose first bytes tell it: a whole TCP segment, with IPv4 or IPv6, and Ethernet or nothing around it. It is
+ * a packet of that share or none. 0: it is another record, and may be anything.
+ */
+int rw_record_share(const struct rw_record *record, uint32_t *share);
 /* After RW_PARSE_SEVERAL: the next TCP packet of the same record, whose bytes must still be valid. RW_PARSE_OTHER: no more. */
 enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			     struct rw_oddity_counts *oddities);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rw_ways.h"
 #include "search.h"
 #include "state.h"
 
@@ -39,7 +40,11 @@ struct worker {
 	struct rw_flow_index index;
 	struct rw_jobs *jobs;
 	uint8_t number, running;
+	uint32_t shares; /* a bit for each share of the flows that has some of its own */
 	pthread_t thread;
+	struct rw_noted noted; /* the packet that was read last */
+	uint64_t record; /* its number */
+	uint8_t waits; /* it belongs to a later slice */
 	struct rw_slice slice[SLICES];
 	uint64_t made, merged; /* numbers of slices */
 };
@@ -49,6 +54,7 @@ struct rw_jobs {
 	pthread_cond_t changed;
 	uint32_t workers, slice_records;
 	uint8_t stop;
+	uint8_t shared; /* some connection has flows in the shares of two workers */
 	uint64_t done_bytes;
 	uint8_t *worker_of; /* of each flow */
 	struct worker *worker;
@@ -94,27 +100,34 @@ int rw_slice_tell_violations(struct rw_slice *s, struct rw_violations *v)
 	return 0;
 }
 
-static rw_status fill(struct worker *w, struct rw_slice *s)
+static RW_FLAT rw_status fill(struct worker *w, struct rw_slice *s)
 {
 	rw_replay *r = &w->view;
-	struct rw_noted noted;
+	struct rw_noted *noted = &w->noted;
+	uint64_t last = (w->made + 1) * w->jobs->slice_records;
 	r->columns = s->columns;
 	r->slice = s;
 	r->rows = r->marks = r->sets = 0;
 	s->told_count = s->violations_count = 0;
 	rw_status status = RW_OK;
-	for (uint32_t left = w->jobs->slice_records; left && status == RW_OK; left--) {
-		int got = rw_pass_next(r->pass, &noted, &s->error);
-		if (got <= 0) {
-			s->ended = 1;
-			status = (rw_status)-got;
-			break;
+	while (status == RW_OK) {
+		if (!w->waits) {
+			int got = rw_pass_next(r->pass, noted, &s->error);
+			if (got <= 0) {
+				s->ended = 1;
+				status = (rw_status)-got;
+				break;
+			}
+			rw_pass_count(&r->survey, noted, &w->record);
 		}
-		r->oddities.record++;
-		if (noted.flow == RW_FLOW_NONE || w->jobs->worker_of[noted.flow] != w->number)
+		w->waits = w->record > last;
+		if (w->waits)
+			break;
+		r->oddities.record = w->record;
+		if (noted->flow == RW_FLOW_NONE || w->jobs->worker_of[noted->flow] != w->number)
 			continue;
 		uint64_t rows = r->rows;
-		status = rw_replay_step(r, &noted, &s->error);
+		status = rw_replay_step(r, noted, &s->error);
 		if (r->rows != rows)
 			s->record[rows] = r->oddities.record;
 	}
@@ -151,30 +164,44 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Gives each purse of connections to the worker with the fewest packets so far, the largest purse first. */
-static void deal_out(struct rw_jobs *j, const rw_replay *r)
+/* Gives each share of the connections to the worker with the fewest packets so far, the largest share first. */
+static void deal_out(const struct rw_jobs *j, const struct rw_survey *survey, uint8_t worker_of[RW_SHARES])
 {
-	uint64_t packets[RW_PURSES] = {0}, load[WORKERS_MAX] = {0};
-	uint8_t worker_of[RW_PURSES] = {0};
-	for (uint32_t i = 0; i < r->survey.flows; i++) {
-		const struct rw_flow *f = &r->survey.flow[i];
-		packets[f->connection % RW_PURSES] += f->side[0].packets + f->side[1].packets + 1;
+	uint64_t packets[RW_SHARES] = {0}, load[WORKERS_MAX] = {0};
+	for (uint32_t i = 0; i < survey->flows; i++) {
+		const struct rw_flow *f = &survey->flow[i];
+		packets[survey->connection[f->connection].share] += f->side[0].packets + f->side[1].packets + 1;
 	}
-	for (uint32_t round = 0; round < RW_PURSES; round++) {
-		uint32_t purse = 0;
+	for (uint32_t round = 0; round < RW_SHARES; round++) {
+		uint32_t share = 0;
 		uint8_t least = 0;
-		for (uint32_t i = 1; i < RW_PURSES; i++)
-			if (packets[i] > packets[purse])
-				purse = i;
+		for (uint32_t i = 1; i < RW_SHARES; i++)
+			if (packets[i] > packets[share])
+				share = i;
 		for (uint32_t i = 1; i < j->workers; i++)
 			if (load[i] < load[least])
 				least = (uint8_t)i;
-		worker_of[purse] = least;
-		load[least] += packets[purse];
-		packets[purse] = 0;
+		worker_of[share] = least;
+		load[least] += packets[share];
+		packets[share] = 0;
 	}
-	for (uint32_t i = 0; i < r->survey.flows; i++)
-		j->worker_of[i] = worker_of[r->survey.flow[i].connection % RW_PURSES];
+}
+
+/* Which worker has each flow, and of which shares each worker has to read: its own, and those of its connections' other subflows. */
+static void assign_flows(struct rw_jobs *j, const struct rw_survey *survey)
+{
+	uint8_t worker_of[RW_SHARES] = {0};
+	if (survey->shards)
+		for (uint32_t share = 0; share < RW_SHARES; share++)
+			worker_of[share] = (uint8_t)(share % survey->shards % j->workers);
+	else
+		deal_out(j, survey, worker_of);
+	for (uint32_t i = 0; i < survey->flows; i++) {
+		const struct rw_flow *f = &survey->flow[i];
+		j->worker_of[i] = worker_of[survey->connection[f->connection].share];
+		j->worker[j->worker_of[i]].shares |= 1u << f->share;
+		j->shared |= worker_of[f->share] != j->worker_of[i];
+	}
 }
 
 static rw_status open_slices(struct rw_jobs *j, struct worker *w)
@@ -190,6 +217,9 @@ static rw_status open_slices(struct rw_jobs *j, struct worker *w)
 	return RW_OK;
 }
 
+/* From the files: no journal has its packets. */
+static int is_read_again(const struct rw_survey *s) { return !s->journal && !s->shards; }
+
 static rw_status open_worker(struct rw_jobs *j, struct worker *w, rw_replay *r, rw_error *error)
 {
 	w->jobs = j;
@@ -199,14 +229,16 @@ static rw_status open_worker(struct rw_jobs *j, struct worker *w, rw_replay *r, 
 	v->pass = NULL;
 	memset(&v->oddities, 0, sizeof v->oddities);
 	v->recording.owner = v;
-	if (open_slices(j, w) != RW_OK || (!r->survey.journal && rw_flow_index_copy(&w->index, &r->survey.index)))
+	if (open_slices(j, w) != RW_OK ||
+	    (is_read_again(&r->survey) && rw_flow_index_copy(&w->index, &r->survey.index)))
 		return rw_out_of_memory(error);
-	return rw_pass_open(&v->pass, r->fds, r->files, &r->survey, &w->index, 0, error);
+	return rw_pass_open(&v->pass, r->fds, r->files, &r->survey, &w->index, w->shares,
+			    r->survey.shards && !j->shared, error);
 }
 
 rw_status rw_jobs_open(struct rw_jobs **out, rw_replay *r, rw_error *error)
 {
-	uint32_t workers = r->limits.jobs < RW_PURSES ? r->limits.jobs : RW_PURSES;
+	uint32_t workers = r->limits.jobs < RW_SHARES ? r->limits.jobs : RW_SHARES;
 	/* Logging steps, reading ahead and a bound on all segments need one thread. */
 	if (workers < 2 || r->survey.connections < 2 || r->lookahead || r->limits.transitions ||
 	    r->limits.total_segments)
@@ -221,10 +253,10 @@ rw_status rw_jobs_open(struct rw_jobs **out, rw_replay *r, rw_error *error)
 	j->worker_of = calloc(r->survey.flows, 1);
 	j->worker = calloc(workers, sizeof *j->worker);
 	rw_status status = j->worker_of && j->worker ? RW_OK : rw_out_of_memory(error);
+	if (status == RW_OK)
+		assign_flows(j, &r->survey);
 	for (uint32_t i = 0; status == RW_OK && i < workers; i++)
 		status = open_worker(j, &j->worker[i], r, error);
-	if (status == RW_OK)
-		deal_out(j, r);
 	for (uint32_t i = 0; status == RW_OK && i < workers; i++) {
 		if (pthread_create(&j->worker[i].thread, NULL, work, &j->worker[i]))
 			status = rw_out_of_memory(error);
@@ -378,24 +410,16 @@ static rw_status merge(rw_replay *r, struct rw_slice *const *slice, uint32_t sli
 /* Adds up the workers' counts. */
 static void count_all(struct rw_jobs *j, rw_replay *r)
 {
-	struct rw_oddity_counts *o = &r->oddities;
-	for (uint32_t k = 0; k < RW_ODDITY_COUNT; k++) {
-		const struct rw_oddity_counts *first = NULL;
-		uint64_t count = 0;
-		for (uint32_t i = 0; i < j->workers; i++) {
-			const struct rw_oddity_counts *of = &j->worker[i].view.oddities;
-			count += of->count[k];
-			if (of->count[k] && (!first || of->first_record[k] < first->first_record[k]))
-				first = of;
+	struct rw_oddity_counts second = {0}, *o = &r->oddities;
+	for (uint32_t i = 0; i < j->workers; i++)
+		rw_oddities_join(&second, &j->worker[i].view.oddities);
+	/* What the first pass has found already stays the first. */
+	for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
+		if (r->surveyed_oddities >> i & 1) {
+			o->count[i] += second.count[i];
+			second.count[i] = 0;
 		}
-		if (first && !o->count[k]) {
-			o->first_offset[k] = first->first_offset[k];
-			o->first_record[k] = first->first_record[k];
-			o->first_ns[k] = first->first_ns[k];
-			o->first_file[k] = first->first_file[k];
-		}
-		o->count[k] += count;
-	}
+	rw_oddities_join(o, &second);
 	for (uint32_t i = 0; i < j->workers; i++)
 		r->recording.transitions += j->worker[i].view.recording.transitions;
 }

@@ -1,8 +1,8 @@
 /*
  * The second pass by several threads.
  *
- * Connections are divided among workers. Each worker goes through all records and replays the packets of its own connections. It
- * hands over rows, marks and sets in slices of records, with the number of the record of each. The thread that asks for batches
+ * Connections are divided among workers. Each worker goes through the records of its connections' shares and replays the packets of its own
+ * connections. It hands over rows, marks and sets in slices of records, with the number of the record of each. The thread that asks for batches
  * merges the slices by that number, so that rows have the order and the numbers of a replay with one thread
  * (docs/decisions/threads.md).
  */

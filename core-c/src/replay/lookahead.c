@@ -163,8 +163,8 @@ enum rw_status rw_lookahead_open(struct rw_lookahead **out, const int *fds, uint
 		e->send_times = send_times;
 		e->read_ns = INT64_MIN;
 		e->flow = calloc(survey->flows + 1, sizeof *e->flow);
-		if (e->flow && (survey->journal || !rw_flow_index_copy(&e->index, &survey->index)))
-			status = rw_pass_open(&e->pass, fds, files, survey, &e->index, 0, error);
+		if (e->flow && (survey->journal || survey->shards || !rw_flow_index_copy(&e->index, &survey->index)))
+			status = rw_pass_open(&e->pass, fds, files, survey, &e->index, RW_ALL_SHARES, 0, error);
 	}
 	for (uint32_t i = 0; status == RW_OK && i < survey->flows; i++) {
 		if (send_times[i] == RW_SEND_TIMES_CAPTURED)

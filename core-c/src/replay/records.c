@@ -2,20 +2,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "relay.h"
 #include "rw_ways.h"
 #include "state.h"
 
-/*
- * Packets go in parcels from one stage of the first pass to the next, between threads and where the packets of many flows are
- * mixed, so that the flows of the next packets can be prefetched.
- */
+/* While packets of many flows are mixed, they go in parcels, so that the flows of the next packets can be prefetched. */
 enum { PARCEL_PACKETS = 128 };
 
 struct read_packet {
 	struct rw_noted noted;
-	uint64_t record; /* from 1 on */
-	uint64_t hash;   /* of its four-tuple, if flows are mixed */
+	uint64_t hash; /* of its four-tuple, if flows are mixed */
 	uint8_t tcp;
 };
 
@@ -41,9 +36,9 @@ static RW_ASIDE void count_link_type(rw_summary *s, uint32_t link_type)
 }
 
 /* Takes the time of any record. */
-static RW_ASIDE void count_time(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
+static RW_ASIDE void count_time(rw_summary *s, struct rw_oddity_counts *oddities, const struct rw_record *record,
+				int64_t previous_ns)
 {
-	rw_summary *s = &r->summary;
 	if (s->records == 1)
 		s->first_ns = s->last_ns = record->time_ns;
 	if (record->time_ns < s->first_ns)
@@ -51,20 +46,20 @@ static RW_ASIDE void count_time(rw_replay *r, const struct rw_record *record, in
 	if (record->time_ns > s->last_ns)
 		s->last_ns = record->time_ns;
 	if (record->time_ns < previous_ns)
-		rw_oddity_add(&r->oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+		rw_oddity_add(oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
 }
 
-static void count_record(rw_replay *r, const struct rw_record *record, int64_t previous_ns)
+static void count_record(rw_summary *s, struct rw_oddity_counts *oddities, const struct rw_record *record,
+			 int64_t previous_ns)
 {
-	rw_summary *s = &r->summary;
-	r->oddities.now_ns = record->time_ns;
+	oddities->now_ns = record->time_ns;
 	s->bytes += record->wire_bytes;
 	s->records++;
 	/* The short way: most records are later than all before, or have the same microsecond as the one before. */
 	if (RW_SHORT_WAY(s->records > 1) && record->time_ns >= s->last_ns)
 		s->last_ns = record->time_ns;
 	else
-		count_time(r, record, previous_ns);
+		count_time(s, oddities, record, previous_ns);
 	if (record->interface >= s->interfaces)
 		s->interfaces = record->interface + 1;
 	if (s->link_type[0] == record->link_type && s->link_types)
@@ -73,47 +68,53 @@ static void count_record(rw_replay *r, const struct rw_record *record, int64_t p
 		count_link_type(s, record->link_type);
 }
 
-/* Writes the journal for later passes, while there is room. */
-static void note(struct rw_survey *s, const struct rw_noted *noted)
+/* Writes the journal for later passes, while there is room. divided: one of several threads writes it. */
+static void note(struct rw_survey *s, int divided, struct rw_noted *noted)
 {
-	if (s->journal && rw_journal_write(s->journal, noted)) {
+	int full = s->journal &&
+		   (divided ? rw_journal_write_numbered(s->journal, noted) : rw_journal_write(s->journal, noted));
+	if (full) {
 		rw_journal_close(s->journal);
 		s->journal = NULL;
 	}
 }
 
 /*
- * The first pass has two stages. The reading stage takes records from the files, counts them and decodes them; it owns the summary
- * and the oddities. The surveying stage finds each packet's flow, learns from the packet and writes it into the journal; it owns
- * the survey. With several jobs each stage is a thread.
+ * The first pass has two stages. The reading stage takes records from the files, counts them and decodes them. The surveying stage
+ * finds each packet's flow, learns from the packet and writes it into the journal.
  */
 struct reading {
-	rw_replay *r;
+	struct rw_survey *survey;
+	rw_summary *summary;
+	struct rw_oddity_counts *oddities;
 	struct rw_observation *observation;
 	struct rw_fragments *fragments;
 	struct rw_record record; /* with `frames`, the current aggregate */
 	int64_t previous_ns;
 	uint32_t originals; /* files before those that hold copies */
 	uint32_t frames;    /* 1 + how many packets of an aggregate were taken; 0: the record is no aggregate */
+	uint8_t as_filed;   /* each packet is a record of its own */
 	int got;            /* of rw_observation_next */
 	rw_error error;
+	/* One of several threads: it reads all records, and decodes those of its shares of the flows. */
+	uint32_t shares; /* a bit for each of them (rw_packet_share); 0: it is alone */
+	struct rw_oddity_counts *own_oddities; /* of what it alone decodes */
 };
 
 /* The next packet of an aggregate, which is one record. An aggregate without TCP gives a record without a packet. */
 static RW_ASIDE int read_frame(struct reading *d, struct read_packet *p)
 {
-	p->tcp = rw_packet_next(&d->record, &p->noted.packet, d->fragments, &d->r->oddities) == RW_PARSE_TCP;
+	p->tcp = rw_packet_next(&d->record, &p->noted.packet, d->fragments, d->oddities) == RW_PARSE_TCP;
 	int first = d->frames == 1;
 	d->frames = p->tcp ? d->frames + 1 : 0;
 	if (!first && p->tcp)
-		d->r->as_filed = 0;
+		d->as_filed = 0;
 	return first || p->tcp;
 }
 
 /* The next packet, or record without a packet. 1, or 0: no more, and `got` has the reason. */
 static inline int read_packet(struct reading *d, struct read_packet *p)
 {
-	rw_replay *r = d->r;
 	p->noted.flow = RW_FLOW_NONE;
 	p->noted.copy = 0;
 	do {
@@ -121,28 +122,87 @@ static inline int read_packet(struct reading *d, struct read_packet *p)
 			d->got = rw_observation_next(d->observation, &d->record, &d->error);
 			if (d->got <= 0)
 				return 0;
-			r->oddities.record++;
+			d->oddities->record++;
 			if (d->record.file < d->originals) {
-				count_record(r, &d->record, d->previous_ns);
+				count_record(d->summary, d->oddities, &d->record, d->previous_ns);
 				d->previous_ns = d->record.time_ns;
 			}
-			enum rw_parse parsed =
-			    rw_packet_parse(&d->record, &p->noted.packet, d->fragments, &r->oddities);
+			enum rw_parse parsed = rw_packet_parse(&d->record, &p->noted.packet, d->fragments, d->oddities);
 			p->tcp = parsed == RW_PARSE_TCP;
 			d->frames = parsed == RW_PARSE_SEVERAL;
 		}
 	} while (d->frames && !read_frame(d, p));
-	p->record = r->oddities.record;
-	r->summary.tcp_packets += p->tcp;
+	p->noted.record = d->oddities->record;
+	d->summary->tcp_packets += p->tcp;
 	return 1;
 }
 
-/* hash: null, or of its four-tuple. 0, or a negative rw_status. */
-static inline int survey_packet(rw_replay *r, struct read_packet *p, const uint64_t *hash, rw_error *error)
+/* As count_record; what came before may be another thread's. */
+static inline void count_own_record(struct reading *d, int64_t previous_ns)
 {
-	if (p->tcp && rw_survey_packet(&r->survey, &p->noted, hash, p->record))
+	const struct rw_record *record = &d->record;
+	rw_summary *s = d->summary;
+	if (s->records++ == 0) {
+		s->first_ns = s->last_ns = record->time_ns;
+		s->interfaces = s->link_types = 1;
+		s->link_type[0] = record->link_type;
+	}
+	s->first_ns = record->time_ns < s->first_ns ? record->time_ns : s->first_ns;
+	s->last_ns = record->time_ns > s->last_ns ? record->time_ns : s->last_ns;
+	s->bytes += record->wire_bytes;
+	s->link_type_packets[0]++;
+	if (record->time_ns < previous_ns)
+		rw_oddity_add(d->own_oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+}
+
+/*
+ * The next packet of its shares, for one of several threads. What tells its share in its first bytes is decoded by one thread;
+ * all else by all of them, as it may be a part of another record's packet. What is no packet belongs to the first thread.
+ */
+static inline int read_own_packet(struct reading *d, struct read_packet *p)
+{
+	struct rw_noted *n = &p->noted;
+	for (;;) {
+		uint32_t share;
+		d->got = rw_observation_next(d->observation, &d->record, &d->error);
+		if (d->got <= 0)
+			return 0;
+		uint64_t record = ++d->oddities->record;
+		int64_t previous_ns = d->previous_ns;
+		d->previous_ns = d->record.time_ns;
+		d->oddities->now_ns = d->record.time_ns;
+		int tells = rw_record_share(&d->record, &share);
+		if (tells && !(d->shares >> share & 1))
+			continue;
+		struct rw_oddity_counts *oddities = tells ? d->own_oddities : d->oddities;
+		d->own_oddities->record = record;
+		d->own_oddities->now_ns = d->record.time_ns;
+		enum rw_parse parsed = rw_packet_parse(&d->record, &n->packet, d->fragments, oddities);
+		if (parsed == RW_PARSE_SEVERAL) {
+			d->as_filed = 0;
+			d->got = 0;
+			return 0;
+		}
+		p->tcp = parsed == RW_PARSE_TCP;
+		share = p->tcp ? rw_packet_share(&n->packet) : 0;
+		if (!(tells || d->shares >> share & 1))
+			continue;
+		count_own_record(d, previous_ns);
+		n->flow = RW_FLOW_NONE;
+		n->copy = 0;
+		n->record = record;
+		d->summary->tcp_packets += p->tcp;
+		return 1;
+	}
+}
+
+/* hash: null, or of its four-tuple. 0, or a negative rw_status. */
+static inline int survey_packet(struct rw_survey *s, int divided, struct read_packet *p, const uint64_t *hash,
+				rw_error *error)
+{
+	if (p->tcp && rw_survey_packet(s, &p->noted, hash, p->noted.record))
 		return -(int)rw_out_of_memory(error);
-	note(&r->survey, &p->noted);
+	note(s, divided, &p->noted);
 	return 0;
 }
 
@@ -158,24 +218,26 @@ static void judge_mixture(struct rw_survey *s, uint32_t packets)
 }
 
 /* Runs both stages packet by packet, until the packets of many flows are mixed. */
-static RW_FLAT int survey_one_by_one(struct reading *d, struct read_packet *p, rw_error *error)
+static inline int survey_one_by_one(struct reading *d, int divided, struct read_packet *p, rw_error *error)
 {
-	struct rw_survey *s = &d->r->survey;
+	struct rw_survey *s = d->survey;
 	int failed = 0;
-	while (!failed && !s->mixed && read_packet(d, p)) {
-		failed = survey_packet(d->r, p, NULL, error);
-		if (p->record % PARCEL_PACKETS == 0)
+	uint32_t packets = 0;
+	while (!failed && !s->mixed && (divided ? read_own_packet(d, p) : read_packet(d, p))) {
+		failed = survey_packet(s, divided, p, NULL, error);
+		if (++packets % PARCEL_PACKETS == 0)
 			judge_mixture(s, PARCEL_PACKETS);
 	}
 	return failed;
 }
 
 /* Fills `parcel`, or as much of it as there are records. */
-static RW_FLAT void read_parcel(struct reading *d, struct parcel *parcel)
+static inline void read_parcel(struct reading *d, int divided, struct parcel *parcel)
 {
-	parcel->count = 0;
-	while (parcel->count < PARCEL_PACKETS && read_packet(d, &parcel->packet[parcel->count]))
-		parcel->count++;
+	struct read_packet *p = parcel->packet, *end = p + PARCEL_PACKETS;
+	while (p < end && (divided ? read_own_packet(d, p) : read_packet(d, p)))
+		p++;
+	parcel->count = (uint32_t)(p - parcel->packet);
 }
 
 static inline void hint_slot(const struct rw_survey *s, struct read_packet *p)
@@ -185,9 +247,8 @@ static inline void hint_slot(const struct rw_survey *s, struct read_packet *p)
 }
 
 /* 0, or a negative rw_status. */
-static RW_FLAT int survey_parcel(struct rw_replay *r, struct parcel *parcel, rw_error *error)
+static inline int survey_parcel(struct rw_survey *s, int divided, struct parcel *parcel, rw_error *error)
 {
-	struct rw_survey *s = &r->survey;
 	uint32_t hinted = s->mixed ? parcel->count : 0;
 	int failed = 0;
 	for (uint32_t i = 0; i < HINT_SLOT && i < hinted; i++)
@@ -198,80 +259,44 @@ static RW_FLAT int survey_parcel(struct rw_replay *r, struct parcel *parcel, rw_
 			hint_slot(s, &p[HINT_SLOT]);
 		if (i + HINT_FLOW < hinted && p[HINT_FLOW].tcp)
 			rw_survey_hint_flow(s, p[HINT_FLOW].hash);
-		failed = survey_packet(r, p, hinted ? &p->hash : NULL, error);
+		failed = survey_packet(s, divided, p, hinted ? &p->hash : NULL, error);
 	}
 	judge_mixture(s, parcel->count);
 	return failed;
 }
 
-static void *reading_thread(void *argument)
-{
-	struct rw_relay *relay = argument;
-	struct reading *d = rw_relay_owner(relay);
-	struct parcel *parcel;
-	do {
-		parcel = rw_relay_empty(relay);
-		if (parcel)
-			read_parcel(d, parcel);
-		rw_relay_filled(relay, parcel && d->got > 0);
-	} while (parcel && d->got > 0);
-	return NULL;
-}
-
-/* Runs both stages at once. 0, or a negative rw_status, as `survey_records`. */
-static int survey_in_two_threads(struct reading *d, rw_error *error)
-{
-	struct rw_relay *relay = rw_relay_open(sizeof(struct parcel), d);
-	struct parcel *parcel;
-	pthread_t thread;
-	int failed = 0;
-	if (!relay)
-		return -(int)rw_out_of_memory(error);
-	if (pthread_create(&thread, NULL, reading_thread, relay)) {
-		rw_relay_close(relay);
-		return 1;
-	}
-	while (!failed && (parcel = rw_relay_full(relay))) {
-		failed = survey_parcel(d->r, parcel, error);
-		rw_relay_emptied(relay);
-	}
-	rw_relay_stop(relay);
-	pthread_join(thread, NULL);
-	rw_relay_close(relay);
-	return failed;
-}
-
-/* Runs both stages in turn. 0, or a negative rw_status. */
-static int survey_in_one_thread(struct reading *d, rw_error *error)
+/* Surveys every record of an observation. 0, or a negative rw_status. */
+static inline int survey_records(struct reading *d, int divided, rw_error *error)
 {
 	struct parcel *parcel = malloc(sizeof *parcel);
 	int failed = 0;
 	if (!parcel)
 		return -(int)rw_out_of_memory(error);
 	do {
-		if (d->r->survey.mixed) {
-			read_parcel(d, parcel);
-			failed = survey_parcel(d->r, parcel, error);
+		if (d->survey->mixed) {
+			read_parcel(d, divided, parcel);
+			failed = survey_parcel(d->survey, divided, parcel, error);
 		} else {
-			failed = survey_one_by_one(d, parcel->packet, error);
+			failed = survey_one_by_one(d, divided, parcel->packet, error);
 		}
 	} while (!failed && d->got > 0);
 	free(parcel);
-	return failed;
-}
-
-/* Surveys every record of an observation. 0, or a negative rw_status. */
-static int survey_records(struct reading *d, rw_error *error)
-{
-	int failed = d->r->limits.jobs > 1 ? survey_in_two_threads(d, error) : 1;
-	if (failed > 0) /* one thread was requested, or a second one cannot be started */
-		failed = survey_in_one_thread(d, error);
 	if (!failed && d->got < 0) {
 		*error = d->error;
 		return d->got;
 	}
 	return failed;
 }
+
+static uint64_t journal_bytes(const rw_replay *r)
+{
+	return (uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10;
+}
+
+/* Compiled twice, so that one thread pays nothing for shares. */
+static RW_FLAT int survey_all_records(struct reading *d, rw_error *error) { return survey_records(d, 0, error); }
+
+static RW_FLAT int survey_own_records(struct reading *d, rw_error *error) { return survey_records(d, 1, error); }
 
 /* The captures themselves, without decoded copies. */
 static void add_late_records(rw_replay *r, const struct rw_observation *observation)
@@ -323,7 +348,15 @@ static void judge_flows(rw_replay *r)
 			add_oddity_of(r, &r->survey.flow[r->survey.connection[c].first_flow], RW_ODDITY_UNMATCHED_JOIN);
 }
 
-rw_status rw_records_survey(rw_replay *r, rw_error *error)
+static void take_fragments(struct rw_oddity_counts *oddities, struct rw_fragments *fragments)
+{
+	if (fragments)
+		oddities->count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
+	rw_fragments_close(fragments);
+}
+
+/* By one thread. */
+static rw_status survey_alone(rw_replay *r, rw_error *error)
 {
 	struct rw_observation *observation;
 	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
@@ -331,24 +364,165 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 		return status;
 	rw_observation_map(observation);
 	struct rw_fragments *fragments = rw_fragments_open();
-	r->survey.journal =
-	    rw_journal_open((uint64_t)(r->limits.journal_kib ? r->limits.journal_kib : JOURNAL_KIB) << 10);
-	r->as_filed = 1;
-	struct reading reading = {.r = r,
+	r->survey.journal = rw_journal_open(journal_bytes(r));
+	struct reading reading = {.survey = &r->survey,
+				  .summary = &r->summary,
+				  .oddities = &r->oddities,
 				  .observation = observation,
 				  .fragments = fragments,
 				  .previous_ns = INT64_MIN,
+				  .as_filed = 1,
 				  .originals = r->limits.copies < r->files ? r->files - r->limits.copies : 0};
-	int got = fragments && r->survey.journal ? survey_records(&reading, error) : -(int)rw_out_of_memory(error);
-	r->summary.packets = r->summary.records;
-	if (fragments)
-		r->oddities.count[RW_ODDITY_LOST_FRAGMENT] = rw_fragments_lost(fragments);
-	rw_fragments_close(fragments);
+	int failed =
+	    fragments && r->survey.journal ? survey_all_records(&reading, error) : -(int)rw_out_of_memory(error);
+	take_fragments(&r->oddities, fragments);
 	add_late_records(r, observation);
-	r->as_filed &= (uint8_t)rw_observation_is_as_filed(observation);
+	r->as_filed = reading.as_filed && rw_observation_is_as_filed(observation);
 	rw_observation_close(observation);
-	if (got < 0)
-		return (rw_status)-got;
+	return (rw_status)-failed;
+}
+
+/* One of several threads that survey a capture. */
+struct shard {
+	struct rw_survey survey;
+	rw_summary summary;
+	struct rw_oddity_counts oddities, own_oddities;
+	struct reading reading;
+	rw_error error;
+	pthread_t thread;
+	int failed;
+	uint8_t running;
+};
+
+static void *survey_shard(void *argument)
+{
+	struct shard *s = argument;
+	s->failed = survey_own_records(&s->reading, &s->error);
+	return NULL;
+}
+
+static rw_status open_shard(rw_replay *r, struct shard *s, uint32_t number, uint32_t shards,
+			    _Atomic uint64_t *journal_left, rw_error *error)
+{
+	if (rw_survey_open(&s->survey, r->survey.index.flows_max))
+		return rw_out_of_memory(error);
+	s->survey.journal = rw_journal_open_numbered(journal_left);
+	s->reading = (struct reading){.survey = &s->survey,
+				      .summary = &s->summary,
+				      .oddities = &s->oddities,
+				      .own_oddities = &s->own_oddities,
+				      .fragments = rw_fragments_open(),
+				      .previous_ns = INT64_MIN,
+				      .as_filed = 1};
+	for (uint32_t share = number; share < RW_SHARES; share += shards)
+		s->reading.shares |= 1u << share;
+	if (!s->survey.journal || !s->reading.fragments)
+		return rw_out_of_memory(error);
+	rw_status status = rw_observation_open(&s->reading.observation, r->fds, r->files, &s->oddities, error);
+	if (status == RW_OK)
+		rw_observation_map(s->reading.observation);
+	return status;
+}
+
+static void close_shard(struct shard *s)
+{
+	rw_observation_close(s->reading.observation);
+	rw_fragments_close(s->reading.fragments);
+	rw_survey_free(&s->survey);
+}
+
+/* The shards' threads, one of them this one; where no thread is to be had, in turn. RW_OK or the first error. */
+static rw_status run_shards(struct shard *shard, uint32_t shards, rw_error *error)
+{
+	for (uint32_t i = 1; i < shards; i++)
+		shard[i].running = pthread_create(&shard[i].thread, NULL, survey_shard, &shard[i]) == 0;
+	for (uint32_t i = 0; i < shards; i++)
+		if (!shard[i].running)
+			survey_shard(&shard[i]);
+	for (uint32_t i = 1; i < shards; i++)
+		if (shard[i].running)
+			pthread_join(shard[i].thread, NULL);
+	for (uint32_t i = 0; i < shards; i++)
+		if (shard[i].failed) {
+			*error = shard[i].error;
+			return (rw_status)-shard[i].failed;
+		}
+	return RW_OK;
+}
+
+/* What one thread would have counted. */
+static void join_counts(rw_replay *r, const struct shard *shard, uint32_t shards)
+{
+	rw_summary *all = &r->summary;
+	r->oddities = shard[0].oddities;
+	for (uint32_t i = 0; i < shards; i++) {
+		const rw_summary *s = &shard[i].summary;
+		rw_oddities_join(&r->oddities, &shard[i].own_oddities);
+		if (s->records == 0)
+			continue;
+		if (all->records == 0 || s->first_ns < all->first_ns)
+			all->first_ns = s->first_ns;
+		if (all->records == 0 || s->last_ns > all->last_ns)
+			all->last_ns = s->last_ns;
+		all->interfaces = s->interfaces;
+		all->link_types = s->link_types;
+		all->link_type[0] = s->link_type[0];
+		all->link_type_packets[0] += s->link_type_packets[0];
+		all->records += s->records;
+		all->bytes += s->bytes;
+		all->tcp_packets += s->tcp_packets;
+	}
+}
+
+/*
+ * The first pass by several threads: each reads the whole file and surveys the flows of its shares. RW_OK; an error; or
+ * *divided is 0: the packets cannot be divided, or the flows are too many, and nothing is surveyed.
+ */
+static rw_status survey_in_shards(rw_replay *r, uint32_t shards, int *divided, rw_error *error)
+{
+	_Atomic uint64_t journal_left = journal_bytes(r);
+	struct shard *shard = calloc(shards, sizeof *shard);
+	rw_status status = shard ? RW_OK : rw_out_of_memory(error);
+	uint32_t opened = 0;
+	for (; status == RW_OK && opened < shards; opened++)
+		status = open_shard(r, &shard[opened], opened, shards, &journal_left, error);
+	*divided = status == RW_OK && rw_observation_divides(shard[0].reading.observation);
+	if (*divided) {
+		status = run_shards(shard, shards, error);
+		*divided = status == RW_OK && shard[0].reading.as_filed;
+	}
+	if (*divided) {
+		struct rw_survey *part[RW_SHARES];
+		for (uint32_t i = 0; i < shards; i++)
+			part[i] = &shard[i].survey;
+		int failed = rw_survey_join(&r->survey, part, shards);
+		if (failed > 0)
+			status = rw_out_of_memory(error);
+		*divided = failed == 0;
+	}
+	if (*divided) {
+		take_fragments(&shard[0].oddities, shard[0].reading.fragments);
+		shard[0].reading.fragments = NULL;
+		join_counts(r, shard, shards);
+		add_late_records(r, shard[0].reading.observation);
+		r->as_filed = 1;
+	}
+	for (uint32_t i = 0; i < opened; i++)
+		close_shard(&shard[i]);
+	free(shard);
+	return status;
+}
+
+rw_status rw_records_survey(rw_replay *r, rw_error *error)
+{
+	int divided = 0;
+	uint32_t shards = r->limits.jobs < RW_SHARES ? r->limits.jobs : RW_SHARES;
+	rw_status status = shards > 1 && r->files == 1 ? survey_in_shards(r, shards, &divided, error) : RW_OK;
+	if (status == RW_OK && !divided)
+		status = survey_alone(r, error);
+	if (status != RW_OK)
+		return status;
+	r->summary.packets = r->summary.records;
 	if (rw_survey_finish(&r->survey))
 		return rw_out_of_memory(error);
 	add_flows_beyond(r);
@@ -363,9 +537,28 @@ static int is_counted_late(const rw_replay *r, uint32_t oddity)
 	       oddity == RW_ODDITY_DROPPED_PACKETS;
 }
 
+/* Of what the second pass found in the shards' journals, records are known instead of their places. */
+static void locate(rw_replay *r)
+{
+	struct rw_oddity_counts *o = &r->oddities;
+	struct rw_place place[RW_ODDITY_COUNT];
+	uint32_t which[RW_ODDITY_COUNT], places = 0;
+	for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
+		if (o->count[i] && !(r->surveyed_oddities >> i & 1)) {
+			place[places].record = o->first_offset[i];
+			which[places++] = i;
+		}
+	if (places)
+		rw_capture_locate(r->fds[0], place, places);
+	for (uint32_t k = 0; k < places; k++)
+		o->first_offset[which[k]] = place[k].offset;
+}
+
 void rw_records_number(rw_replay *r)
 {
 	struct rw_oddity_counts *o = &r->oddities;
+	if (r->survey.shards)
+		locate(r);
 	for (uint32_t file = 0; file < r->files; file++) {
 		struct rw_place place[RW_ODDITY_COUNT];
 		uint32_t which[RW_ODDITY_COUNT], places = 0;

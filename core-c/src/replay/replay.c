@@ -107,7 +107,8 @@ static rw_status open_pass(rw_replay *r, rw_error *error)
 			return rw_out_of_memory(error);
 		r->ahead->got = 1;
 	}
-	return rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, !r->lookahead, error);
+	return rw_pass_open(&r->pass, r->fds, r->files, &r->survey, &r->survey.index, RW_ALL_SHARES, !r->lookahead,
+			    error);
 }
 
 rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices,
@@ -157,6 +158,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 						     .violations = violations_of,
 						     .monitor = r->limits.monitor != 0};
 		r->oddities.record = 0; /* from here on the records of the second pass */
+		for (uint32_t i = 0; i < RW_ODDITY_COUNT; i++)
+			r->surveyed_oddities |= (uint64_t)(r->oddities.count[i] != 0) << i;
 		if (!r->live || !r->outcome || !r->live_connection ||
 		    rw_columns_allocate(&r->columns, r->batch_rows, r->choice, choice_count))
 			status = rw_out_of_memory(error);
@@ -372,7 +375,7 @@ static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 	l->packets_left = f->side[0].packets + f->side[1].packets;
 	l->slot = NO_SLOT;
 	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments,
-			       &r->purse[f->connection % r->purses]);
+			       &r->purse[r->survey.connection[f->connection].share % r->purses]);
 	if (r->samples_rates && rw_reconstruction_sample_rates(&l->sender)) {
 		free(l);
 		return NULL;
@@ -586,6 +589,36 @@ static RW_ASIDE void finish(rw_replay *r)
 	s->rows = r->rows_before + r->rows;
 }
 
+void rw_replay_watch(rw_replay *r, const struct rw_watcher *watcher)
+{
+	r->watcher = watcher;
+	r->announces = 1;
+}
+
+uint32_t rw_replay_flows(const rw_replay *r) { return r->survey.flows; }
+
+const struct rw_shadow *rw_replay_shadow(const rw_replay *r, uint32_t connection, uint32_t choice)
+{
+	return r->live_connection[connection].shadows ? rw_connection_shadow(r, connection, choice) : NULL;
+}
+
+static RW_ASIDE rw_status watched_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
+{
+	int failed = replay_packet(r, noted);
+	const struct live *l = noted->flow == RW_FLOW_NONE || noted->copy ? NULL : r->live[noted->flow];
+	if (!failed && l) {
+		struct rw_watched watched = {.flow = l->flow,
+					     .number = noted->flow,
+					     .path = l->slot,
+					     .paths = rw_connection_paths(r, l->flow->connection),
+					     .sender = &l->sender,
+					     .packet = &noted->packet,
+					     .from_source = noted->side == l->source};
+		failed = r->watcher->packet(r->watcher->to, r, &watched);
+	}
+	return failed ? rw_out_of_memory(error) : RW_OK;
+}
+
 /* Replays one record, whose number the caller has counted. */
 static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
 {
@@ -593,15 +626,15 @@ static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_e
 	r->oddities.now_ns = noted->packet.time_ns;
 	if (r->announces) {
 		rw_status status = announce(r, noted->packet.time_ns, error);
-		if (status != RW_OK)
-			return status;
+		if (status != RW_OK || r->watcher)
+			return status == RW_OK ? watched_record(r, noted, error) : status;
 	}
 	if (!replay_under_way(r, noted, &failed))
 		failed = replay_packet(r, noted);
 	return failed ? rw_out_of_memory(error) : RW_OK;
 }
 
-RW_FLAT rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error)
+rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error)
 {
 	return replay_record(r, noted, error);
 }
@@ -651,7 +684,7 @@ static RW_FLAT rw_status replay_records(rw_replay *r, rw_error *error)
 				finish(r);
 				break;
 			}
-			r->oddities.record++;
+			rw_pass_count(&r->survey, noted, &r->oddities.record);
 			rw_status status = replay_record(r, noted, error);
 			if (status != RW_OK)
 				return status;

@@ -11,6 +11,7 @@
 #include "recorder.h"
 #include "pass.h"
 #include "shadow.h"
+#include "watch.h"
 
 #define NO_SLOT 255
 
@@ -18,7 +19,7 @@
  * Purses bound the unacknowledged segments of all subflows. Each purse is for its share of the connections, so that a connection's
  * bound does not depend on connections of another thread.
  */
-enum { RW_PURSES = 16 };
+enum { RW_PURSES = RW_SHARES };
 
 /* A controller's window on one flow, over its rows. */
 struct window {
@@ -125,11 +126,12 @@ struct rw_replay {
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: not requested */
 	rw_limits limits;
 	struct rw_survey survey;
-	struct rw_budget purse[RW_PURSES]; /* of segments; a connection uses the one of its number */
+	struct rw_budget purse[RW_PURSES]; /* of segments; a connection uses the one of its share */
 	uint32_t purses;
 	struct rw_jobs *jobs; /* null: the second pass has one thread */
 	struct rw_slice *slice; /* in a worker, the slice that it fills; else null */
 	struct rw_oddity_counts oddities;
+	uint64_t surveyed_oddities; /* a bit for each kind that the first pass has counted */
 	rw_summary summary;
 	struct rw_pass *pass; /* the second */
 	struct ahead *ahead; /* null: few flows, or not mixed */
@@ -142,7 +144,8 @@ struct rw_replay {
 	struct rw_recording recording;
 	struct rw_transition_log log;
 	uint8_t no_memory;
-	uint8_t announces; /* there are observers of steps, or a reader ahead */
+	uint8_t announces; /* there are observers of steps, a reader ahead, or a watcher */
+	const struct rw_watcher *watcher; /* null: none */
 	uint64_t rows, marks, sets, rows_before;
 	uint8_t ended;
 };
