@@ -31,9 +31,12 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
     with rewindow.open(file) as capture:
         capture.names[:] = [name]
         observation = observe(capture)
-    found = WhatIf(observation).ask(
+    whatif = WhatIf(observation)
+    choice = Choice(asked.algorithm, asked.options, label=asked.label)
+    whatif.check(asked.connection_number, [choice], asked.settings)
+    found = whatif.ask(
         asked.connection_number,
-        Choice(asked.algorithm, asked.options, label=asked.label),
+        choice,
         everyone=asked.everyone,
         runs=asked.repeat,
         settings=asked.settings,

@@ -610,6 +610,12 @@ export interface components {
              * @description What can be chosen, in the registry's order.
              */
             options: components["schemas"]["OptionOut"][];
+            /**
+             * Simulated
+             * @description Can what-ifs run it?
+             * @default true
+             */
+            simulated: boolean;
         };
         /** Algorithms */
         Algorithms: {

@@ -6,27 +6,31 @@ import json
 import uuid
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from tests.service.test_api import Run, assert_problem, mptcp, upload
+from tests.service.test_api import SAMPLE, Run, assert_problem, mptcp, upload
 from tests.service.test_jobs import in_transaction
 
-CANNOT_SAY = "bbr"
-"""An algorithm that the simulator does not run: its answer costs no simulation."""
+FEW_PACKETS = 20_000
+"""Bytes of the sample with fewer packets of data than a fit needs: the answer costs no simulation."""
 
 
 @pytest.fixture
-def connection(client: TestClient, run_jobs: Run) -> dict[str, Any]:
-    capture = upload(client)
+def connection(client: TestClient, run_jobs: Run, tmp_path: Path) -> dict[str, Any]:
+    """Of a capture that tells too little."""
+    path = tmp_path / "short.pcap"
+    path.write_bytes(SAMPLE.read_bytes()[:FEW_PACKETS])
+    capture = upload(client, path)
     run_jobs()
     return mptcp(client, capture)
 
 
-def ask(client: TestClient, connection: dict[str, Any], algorithm: str = CANNOT_SAY, **wanted: Any) -> dict[str, Any]:
+def ask(client: TestClient, connection: dict[str, Any], algorithm: str = "tccc", **wanted: Any) -> dict[str, Any]:
     response = client.post(f"/v1/connections/{connection['id']}/whatifs", json={"algorithm": algorithm, **wanted})
     assert response.status_code == 202, response.text
     assert response.headers["Location"] == f"/v1/whatifs/{response.json()['id']}"
@@ -52,8 +56,11 @@ def fail(whatif: dict[str, Any]) -> None:
 
 
 def test_a_what_if_from_request_to_prediction(
-    client: TestClient, connection: dict[str, Any], run_jobs: Run
+    client: TestClient, run_jobs: Run
 ) -> None:
+    capture = upload(client)
+    run_jobs()
+    connection = mptcp(client, capture)
     wanted = {"options": {"aca_md": "half"}, "repeat": 6, "settings": {"path2.rate": "20M"}}
     asked = ask(client, connection, " TCCC", **wanted)
     assert (asked["label"], asked["state"], asked["result"]) == ("tccc(aca_md=half)", "queued", None)
@@ -87,13 +94,15 @@ def test_that_nothing_can_be_said_is_an_answer(client: TestClient, connection: d
     assert (whatif["state"], whatif["error"]) == ("done", None)
     found = whatif["result"]
     assert (found["verdict"], found["predicted"]) == ("cannot_say", {})
-    assert found["reason"] == "the simulator does not run bbr, which paces"
+    assert found["reason"] == "fewer than 30 packets of data: nothing to fit a path to"
+    assert found["recorded"]["goodput_bps"] == pytest.approx(connection["goodput_bps"], rel=1e-5)
 
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
         ({"algorithm": "tcccc"}, "unknown algorithm 'tcccc'; there are: "),
+        ({"algorithm": "bbr"}, "the simulator does not run bbr; it runs: newreno, "),
         ({"algorithm": "tccc", "options": {"aca": "half"}}, "tccc has no option 'aca'"),
         ({"algorithm": "tccc", "options": {"L": 0}}, "tccc: option L takes 0.125 to 1024 segments, not '0'"),
         ({"algorithm": "tccc", "repeat": 0}, "repeat"),
@@ -124,7 +133,7 @@ def test_the_worker_takes_every_setting_that_the_api_takes() -> None:
     """Bounds included, in each way to write them: the two do not share code."""
     from api.whatifs.settings import checked
     from rewindow.whatif.network import Bottleneck, Network, Source
-    from rewindow.whatif.prediction import changed
+    from rewindow.whatif.prediction import changed, read_settings
 
     network = Network(
         bottlenecks=(Bottleneck(1e6, 10.0, None, 0.0), Bottleneck(2e6, None, None, 0.0)),
@@ -134,7 +143,7 @@ def test_the_worker_takes_every_setting_that_the_api_takes() -> None:
     second = network.bottlenecks[1]
 
     def of(settings: dict[str, str | int | float]) -> Network:
-        return changed(None, network, 0, checked(settings, 2))  # type: ignore[arg-type]  # it does not look at the fit
+        return changed(network, 0, read_settings(checked(settings, 2), 2))
 
     for field, key, values in (
         ("rate_bps", "rate", {"1k": 1e3, "1000": 1e3, "20M": 2e7, "1.5M": 1.5e6, 2000000: 2e6, "100G": 1e11}),
@@ -254,4 +263,4 @@ def test_the_jobs_of_a_team_are_bounded(
     url = f"/v1/connections/{connection['id']}/whatifs"
     refused = client.post(url, json={"algorithm": "cubic"})
     assert_problem(refused, 429, "a team may have 1 jobs that wait or run")
-    assert [w["algorithm"] for w in client.get(url).json()["items"]] == [CANNOT_SAY]
+    assert [w["algorithm"] for w in client.get(url).json()["items"]] == ["tccc"]
