@@ -11,10 +11,8 @@ from sqlalchemy import Connection, delete
 from sqlalchemy.dialects.postgresql import insert
 
 import rewindow
-from rewindow import Choice, specs
+from rewindow import specs
 from rewindow.conformance import step_logs
-from rewindow.errors import BadOption
-from rewindow.simulator import check_choice
 from store import jobs, logs
 from store.database import engine
 from store.models import AlgorithmRecord, SpecRecord
@@ -52,22 +50,13 @@ def publish_algorithms(connection: Connection) -> None:
     """Stores the algorithms that this worker can run, for the API, which never loads the core."""
     found = rewindow.algorithms()
     for position, algorithm in enumerate(found):
-        description = {**algorithm.as_json(), "simulated": _is_simulated(algorithm.name)}
-        values = {"position": position, "description": description}
+        values = {"position": position, "description": algorithm.as_json()}
         connection.execute(
             insert(AlgorithmRecord)
             .values(name=algorithm.name, **values)
             .on_conflict_do_update(index_elements=["name"], set_=values)
         )
     connection.execute(delete(AlgorithmRecord).where(AlgorithmRecord.name.not_in([a.name for a in found])))
-
-
-def _is_simulated(algorithm: str) -> bool:
-    try:
-        check_choice(Choice(algorithm))
-    except BadOption:
-        return False
-    return True
 
 
 def _described(manifest: specs.Manifest) -> dict[str, Any]:

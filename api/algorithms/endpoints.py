@@ -38,8 +38,6 @@ class AlgorithmOut(Schema):
     detector: str | None
     """The detector that places its subflows in sets unless another is chosen; None: it does not use sets."""
     options: list[OptionOut]
-    simulated: bool = True
-    """Can what-ifs run it?"""
 
 
 class Algorithms(Schema):

@@ -19,7 +19,7 @@ from api.security import Caller
 from api.whatifs import settings
 from api.whatifs.schemas import WhatIfIn, WhatIfOut
 from store import jobs
-from store.models import AlgorithmRecord, Capture, Job, JobKind, State, WhatIf
+from store.models import Capture, Job, JobKind, State, WhatIf
 
 WHATIFS_MAX = 64
 """Of one connection."""
@@ -83,7 +83,6 @@ async def request(
     await limits.hold_team(session, caller.team_id)  # requests of one team come here one after the other
     found = await connections.load(session, caller, connection_id)
     chosen = await replays.chosen(session, wanted)
-    await _refuse_unsimulated(session, chosen.algorithm)
     asked = {
         "connection_id": connection_id,
         "label": chosen.label,
@@ -98,17 +97,6 @@ async def request(
     job_id = await _begin_anew(session, caller, same) if same.state is State.failed else None
     session.expire_all()
     return await get(session, caller, whatif_id), job_id
-
-
-async def _refuse_unsimulated(session: AsyncSession, algorithm: str) -> None:
-    """Raises Unprocessable."""
-    rows = await session.execute(
-        select(AlgorithmRecord.name, AlgorithmRecord.description).order_by(AlgorithmRecord.position)
-    )
-    # A worker of version 0.1.0 has not published which are simulated: its successor checks that itself.
-    simulated = [row.name for row in rows if row.description.get("simulated", True)]
-    if algorithm not in simulated:
-        raise Unprocessable(f"the simulator does not run {algorithm}; it runs: {', '.join(simulated)}")
 
 
 async def _insert(
