@@ -113,6 +113,9 @@ typedef struct rw_limits {
 	uint32_t journal_kib;
 	/* the detector sbd with its options, run over all flows of the captures together [none] */
 	const rw_choice *shared_bottlenecks;
+	/* How many of the choices, the last ones, are only compared with the windows of the senders. Their steps are not observed, and
+	   multipath ones at the end are left out, with rows of 0, where no connection of the captures is MPTCP [0]. */
+	uint32_t candidates;
 } rw_limits;
 
 /* Bits of `flags`. */

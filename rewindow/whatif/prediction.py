@@ -40,7 +40,7 @@ _WIDER = 1.3
 _OFF_SD, _OFF_LEAST = 4.0, 0.35
 """Calibration is off where the recorded goodput lies so many standard deviations, and so much in its logarithm, from
 what the recorded algorithm has in the fitted network."""
-_WIDE = 1.2
+_WIDE = 1.5
 """The width of an interval of log goodput that says nothing."""
 _PACKETS_MIN = 30
 

@@ -56,6 +56,9 @@ struct live {
 	struct rw_reconstruction sender;
 	uint64_t rows, full_rows;
 	struct window *window;
+	uint8_t *shadows; /* its connection's, from its first event on */
+	uint32_t shadow_bytes; /* of each of them */
+	uint32_t connection, id; /* as in `flow`, which is not read for most packets */
 	uint32_t ce_packets;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
 	uint8_t source; /* the side of the data sender */
