@@ -541,6 +541,33 @@ def test_data_that_leaves_on_a_timer_is_paced(gap: float, paced: bool, tmp_path:
     assert result.connections[0].subflows[0].paced == paced
 
 
+def test_bbr_probes_the_round_trip_ten_seconds_after_the_handshake(tmp_path: Path) -> None:
+    """Its time runs from the handshake's round trip (BBRInit), here from 1.1 s on, not from the first ACK at 1.92 s."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(280):
+        segment(trace, 1.8 + 0.04 * i, i)
+        ack(trace, 1.8 + 0.04 * i + 0.12, i + 1)
+    acks = replayed(trace, tmp_path, "bbr").acks.to_pydict()
+    entered = acks["time_ns"][acks["bbr.phase"].index("probe_rtt") - 1]
+    assert 11.1e9 < entered <= 11.16e9
+
+
+def test_a_wait_after_a_burst_that_an_ack_released_is_not_a_pace(tmp_path: Path) -> None:
+    """Linux makes up for a part of a delay: only between two bursts that its timer let go is the time its pace's."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(400):
+        start = 1.2 + i * 0.01
+        segment(trace, start + (1e-5 if i % 2 else 3e-3), i)  # every other one right after an ACK
+        ack(trace, start + RTT, i + 1)
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture, capture.stream(["bbr"]) as replay:
+        replay.run()
+        (row,) = replay._window_rows(0, 0, 1)
+        assert int(row["rows"]) == 400
+        assert int(row["paced_rows"]) < 5  # before the first ACK
+
+
 def test_one_packet_may_release_more_marks_than_a_batch_has_rows(tmp_path: Path) -> None:
     """Beside the receiver, a round trip of 3.9 s: 4500 packets wait, and what they do is seen at the same moment."""
     trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"

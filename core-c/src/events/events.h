@@ -130,9 +130,11 @@ struct rw_rates {
 	struct rw_delivery_rate path;
 	struct rw_event_rate told; /* of the last ACK */
 	/* Packets that leave at once are a burst: the last one, and what left on a timer since the ACK before, in what time. */
-	int64_t burst_ns, last_ns;
+	int64_t began_ns; /* when the flow was established */
+	int64_t burst_ns, last_ns, paced_since_ns;
 	uint32_t burst_bytes, paced_bytes, waited_bytes;
 	uint64_t paced_ns, waited_ns;
+	uint8_t by_timer; /* the last burst left on one */
 };
 
 struct rw_reconstruction {
