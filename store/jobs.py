@@ -464,9 +464,7 @@ def _paused_by(dependency: Dependency) -> tuple[Any, ...]:
     return Job.state == State.queued, Job.not_before > func.clock_timestamp(), Job.stage == waiting_for(dependency)
 
 
-def restart(
-    capture_id: uuid.UUID, replay_id: uuid.UUID | None = None, *, whatif_id: uuid.UUID | None = None
-) -> Update:
+def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None = None, *, whatif_id: uuid.UUID | None = None) -> Update:
     """The statement that queues a failed job again, with all its attempts, because a request asks for it.
 
     Without the id of a replay or what-if it is the job that analyses the capture.

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import uuid
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from api.connections.schemas import ReplayIn
 from api.schemas import Schema, with_columns
-from store.models import ConnectionKind, WhatIf
+from store.models import ConnectionKind, State, WhatIf
 
 RUNS = 48
 RUNS_MAX = 400
@@ -94,6 +93,8 @@ class PredictionOut(Schema):
 
 @with_columns(WhatIf)
 class WhatIfOut(Schema):
+    id: uuid.UUID
+    state: State
     connection_number: int
     """Its number in the capture, as the command line counts."""
     label: str

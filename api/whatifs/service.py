@@ -29,7 +29,8 @@ _SHOWN = {"state", "stage", "progress", "error"}
 
 
 def _all() -> Select[Any]:
-    return select(WhatIf, Job.stage, Job.progress).outerjoin(Job, Job.whatif_id == WhatIf.id)
+    entities: tuple[Any, ...] = (WhatIf, Job.stage, Job.progress)
+    return select(*entities).outerjoin(Job, Job.whatif_id == WhatIf.id)
 
 
 def _scoped(caller: Caller) -> Select[Any]:

@@ -34,7 +34,10 @@ _OF_PATH = {
         "a share from 0 to 0.5, as 0.01 or 1%", {"": Decimal(1), "%": Decimal("0.01")}, Decimal(0), Decimal("0.5")
     ),
     "rtt": _Quantity(
-        "0.0001 to 10 seconds, as 0.02 or 20ms", {"": Decimal(1), "ms": Decimal("0.001")}, Decimal("0.0001"), Decimal(10)
+        "0.0001 to 10 seconds, as 0.02 or 20ms",
+        {"": Decimal(1), "ms": Decimal("0.001")},
+        Decimal("0.0001"),
+        Decimal(10),
     ),
 }
 _SEND_BUFFER = _Quantity("4096 to 1G bytes", _SCALES, Decimal(4096), Decimal(10**9), whole=True)

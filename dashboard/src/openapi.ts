@@ -610,12 +610,6 @@ export interface components {
              * @description What can be chosen, in the registry's order.
              */
             options: components["schemas"]["OptionOut"][];
-            /**
-             * Simulated
-             * @description Can what-ifs run it?
-             * @default true
-             */
-            simulated: boolean;
         };
         /** Algorithms */
         Algorithms: {

@@ -53,7 +53,9 @@ def test_a_killed_worker_loses_no_what_if(stack: Services, token: str) -> None:
     wanted = json.dumps({"algorithm": "cubic", "repeat": FEW_RUNS}).encode()
     asked = post(stack, token, f"/v1/connections/{connection}/whatifs", wanted)
     url = f"/v1/whatifs/{asked['id']}"
-    database = create_engine(stack.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://"))
+    database = create_engine(
+        stack.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
+    )
 
     def blocked() -> int:
         with database.connect() as own:
@@ -117,7 +119,9 @@ def test_the_page_asks_and_sees_the_prediction_come(stack: Services, token: str,
     expect(goodput.get_by_test_id("predicted")).to_contain_text(f"{median:.2f} Mbit/s [")
     simulated = found["result"]["calibration"]["goodput_bps"]["simulated"]["median"] / 1e6
     expect(goodput.get_by_test_id("calibration")).to_contain_text(f"{simulated:.2f} Mbit/s [")
-    expect(goodput.get_by_role("img")).to_have_attribute("aria-label", re.compile(f"^predicted {median:.2f} Mbit/s, 90 %"))
+    expect(goodput.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile(f"^predicted {median:.2f} Mbit/s, 90 %")
+    )
 
     asked.get_by_role("button", name="delete").click()
     expect(asked).to_have_count(0)
