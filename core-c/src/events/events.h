@@ -183,6 +183,7 @@ struct rw_reconstruction {
 	uint64_t bytes, retransmitted_bytes, unseen_bytes;
 	uint64_t sends, timed_sends; /* data packets; those that followed neither an ACK nor other data closely */
 	uint64_t acks, ece_acks;
+	uint32_t window_first, window_most; /* that the receiver offered after the handshake, bytes */
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	struct rw_identification identification;
 };
