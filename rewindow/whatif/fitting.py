@@ -91,12 +91,18 @@ class Fit:
 
 
 def recorded_algorithm(connection: ObservedConnection) -> str | None:
-    """What most of the connection's data was sent by; None where senders are not known."""
+    """What most of the connection's data was sent by; None where senders are not known.
+
+    Where no sender is named, the first candidate that fits: each of them had the recorded windows.
+    """
     sent: dict[str, int] = {}
     for s in connection.subflows:
-        sent[s.facts.sender_algorithm.name] = sent.get(s.facts.sender_algorithm.name, 0) + s.facts.bytes
-    sent.pop("unknown", None)
-    return max(sent, key=lambda name: sent[name]) if sent else None
+        sender = s.facts.sender_algorithm
+        if sender.name != "unknown":
+            sent[sender.name] = sent.get(sender.name, 0) + s.facts.bytes
+    if sent:
+        return max(sent, key=lambda name: sent[name])
+    return next((c for s in connection.subflows for c in s.facts.sender_algorithm.candidates), None)
 
 
 def run(

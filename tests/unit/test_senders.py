@@ -631,6 +631,43 @@ def test_accurate_ecn_of_an_overtaken_ack_is_no_count(tmp_path: Path) -> None:
     assert replayed(trace, tmp_path).connections[0].subflows[0].ece_acks == 1
 
 
+@pytest.mark.parametrize(
+    ("where", "syns", "answers", "sampled"),
+    [
+        ("client", 1, 1, True),
+        ("client", 2, 1, False),
+        ("server", 1, 1, True),
+        ("server", 1, 2, False),
+        ("receiver", 1, 1, True),
+        ("receiver", 2, 1, False),
+        ("receiver", 1, 2, False),
+    ],
+)
+def test_a_handshake_that_was_sent_again_gives_no_sample(
+    where: str, syns: int, answers: int, sampled: bool, tmp_path: Path
+) -> None:
+    """Karn's algorithm (RFC 6298 3), beside the data's sender, which opens the connection or answers, and beside its
+    receiver."""
+    trace, options, time = Trace(), b"\x02\x04\x05\xb4\x04\x02", 1.0
+    to, fro = (0.0, 0.05) if where == "client" else (0.05, 0.0)
+    for again in range(syns):
+        trace.packet(time + again, True, 0, 0, SYN, options=options, ident=again + 1)
+    time += syns - 1 + fro + 1e-5
+    for again in range(answers):
+        trace.packet(time + again, False, 1000, 1, SYN | ACK, options=options, ident=again + 1)
+    time += answers - 1 + to + 1e-5
+    trace.packet(time, True, 1, 1001, ident=10)
+    client = where != "server"
+    ends = (1, 1001) if client else (1001, 1)
+    trace.packet(time + 1, client, ends[0], ends[1], payload=MSS, ident=20)
+    trace.packet(time + 1.1, not client, ends[1], ends[0] + MSS, ident=20)
+    result = replayed(trace, tmp_path)
+    subflow = result.connections[0].subflows[0]
+    assert subflow.vantage == ("receiver" if where == "receiver" else "sender")
+    [before] = result.acks["srtt_us"].to_pylist()  # its own sample not included
+    assert before == (pytest.approx(50000, abs=60) if sampled else None)
+
+
 def test_data_that_follows_the_answer_to_data_in_a_syn(tmp_path: Path) -> None:
     """RFC 7413, beside the receiver: what the server sends before the handshake ends is sent once."""
     trace = Trace()

@@ -331,7 +331,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def scenario_file(tmp_path: Path) -> str:
     path = tmp_path / "two-paths.toml"
-    path.write_text(TWO_PATHS.format(wide="", ecn="false"))
+    path.write_text(TWO_PATHS.format(wide="", ecn="false", seconds=4))
     return str(path)
 
 
