@@ -2858,6 +2858,14 @@ export interface components {
         /** WhatIfOut */
         WhatIfOut: {
             /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
              * Connection Number
              * @description Its number in the capture, as the command line counts.
              */
@@ -2904,12 +2912,6 @@ export interface components {
             /** @description Null until it is done. */
             result: components["schemas"]["PredictionOut"] | null;
             /**
-             * Id
-             * Format: uuid
-             * @description Id, which never changes.
-             */
-            id: string;
-            /**
              * Capture Id
              * Format: uuid
              * @description Id of the capture.
@@ -2926,8 +2928,6 @@ export interface components {
              * @description Name of a controller, as GET /v1/algorithms lists it.
              */
             algorithm: string;
-            /** @description Where its job stands. */
-            state: components["schemas"]["State"];
             /**
              * Error
              * @description Why it failed, or why it waits to be tried again; null without an error.
