@@ -25,6 +25,7 @@ from rewindow.errors import (
     RewindowError,
     ScenarioUnreadable,
     UnknownAlgorithm,
+    UnknownScheduler,
 )
 from rewindow.findings.fairness import METHODS
 from rewindow.replays.capture import candidates_beside
@@ -217,13 +218,19 @@ def _sets(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _chosen(words: Sequence[str], options: dict[str, object], transfers: Sequence[str]) -> dict[str, Choice]:
+def _chosen(
+    option: str, words: Sequence[str], options: dict[str, object], transfers: Sequence[str], of: str = "transfer"
+) -> dict[str, Choice]:
     """By a transfer's name: `NAME` is for all transfers, `TRANSFER=NAME` for one."""
+    if options and not words:
+        raise _Usage(f"there are options of {option}, which is missing")
+    if words and not transfers:
+        raise _Usage(f"{option}: the scenario has no {of}")
     chosen: dict[str, Choice] = {}
     for word in words:
         transfer, equals, name = word.rpartition("=")
         if equals and transfer not in transfers:
-            raise _Usage(f"--algorithm {word}: the scenario has no transfer {transfer}, but {', '.join(transfers)}")
+            raise _Usage(f"{option} {word}: the scenario has no {of} {transfer}, but {', '.join(transfers)}")
         chosen |= dict.fromkeys([transfer] if equals else transfers, Choice(name, options))
     return chosen
 
@@ -233,19 +240,31 @@ def _simulate(args: argparse.Namespace) -> int:
     from rewindow.reports import simulations
     from rewindow.scenarios import load
 
-    if args.option and not args.algorithm:
-        raise _Usage("--option: it is an option of --algorithm, which is missing")
     if args.pcapng and args.runs > 1:
         raise _Usage("--pcapng: a capture has one run, and --runs asks for several")
     scenario = load(args.scenario)
-    chosen = _chosen(args.algorithm, _options(args.option), [t.name for t in scenario.transfers])
+    chosen = _chosen("--algorithm", args.algorithm, _options(args.option), [t.name for t in scenario.transfers])
+    schedulers = _chosen(
+        "--scheduler",
+        args.scheduler,
+        _options(args.scheduler_option, "--scheduler-option"),
+        [t.name for t in scenario.transfers if t.protocol == "mptcp"],
+        of="MPTCP transfer",
+    )
     first = scenario.seed if args.seed is None else args.seed
     with contextlib.ExitStack() as stack:
         capture = None
         if args.pcapng:
             capture = stack.enter_context(open(stack.enter_context(_whole_file(args.pcapng)), "wb", 0)).fileno()
         runs = [
-            simulator.simulate(scenario, first + i, chosen, capture=capture, beside_receivers=args.beside == "receiver")
+            simulator.simulate(
+                scenario,
+                first + i,
+                chosen,
+                capture=capture,
+                beside_receivers=args.beside == "receiver",
+                schedulers=schedulers,
+            )
             for i in range(args.runs)
         ]
     print(json.dumps(simulations.document(runs)) if args.json else simulations.text(runs))
@@ -549,6 +568,16 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         help="in place of the scenario's congestion control, for all transfers or for one; may be given several times",
     )
     p.add_argument("--option", action="append", default=[], metavar="K=V", help="option of the algorithms given")
+    p.add_argument(
+        "--scheduler",
+        action="append",
+        default=[],
+        metavar="[TRANSFER=]NAME",
+        help="of MPTCP's packets, in place of the kernel's; `rewindow schedulers` lists them; may be repeated",
+    )
+    p.add_argument(
+        "--scheduler-option", action="append", default=[], metavar="K=V", help="option of the schedulers given"
+    )
     p.add_argument("--seed", type=_seed, help="of the first run; default: the scenario's")
     p.add_argument("--runs", type=_count, default=1, help="with consecutive seeds; default: 1")
     p.add_argument("--pcapng", metavar="FILE", help="write the headers of all packets")
@@ -585,7 +614,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser(words[0] if words else None).parse_args(words)
     try:
         return int(args.run(args))
-    except (_Usage, UnknownAlgorithm, BadOption) as e:
+    except (_Usage, UnknownAlgorithm, UnknownScheduler, BadOption) as e:
         print(f"rewindow: {e}", file=sys.stderr)
         return USAGE
     except (CaptureUnreadable, NetworkUnreadable, ScenarioUnreadable) as e:

@@ -1,5 +1,5 @@
 /*
- * Any scenario: links of any settings and changes, cross traffic, TCP and MPTCP transfers under any controller. The simulation ends,
+ * Any scenario: links of any settings and changes, TCP and MPTCP transfers under any controller and scheduler. The simulation ends,
  * twice with the same result; a transfer that is complete has its bytes; its capture can be read.
  */
 #include "fuzz.h"
@@ -70,6 +70,14 @@ static void add_transfer(rw_simulation *s, struct rw_bytes *b, uint32_t which)
 					 .multipath = bits & 1};
 	uint32_t transfer;
 	CHECK(rw_simulation_add_transfer(s, &settings, &choice, &transfer, &error) == RW_OK && transfer == which);
+	/* 0: the kernel's own. */
+	uint32_t scheduler = ((uint32_t)(bits >> 6) + algorithm) % (rw_scheduler_count() + 1);
+	if (settings.multipath && scheduler) {
+		rw_scheduler_info described;
+		rw_scheduler_describe(scheduler - 1, &described);
+		rw_choice schedules = {described.name, NULL, 0};
+		CHECK(rw_simulation_set_scheduler(s, &schedules, &error) == RW_OK);
+	}
 	for (uint8_t i = 0; i < paths; i++) {
 		uint32_t out = rw_bytes_u8(b) % LINKS, back = rw_bytes_u8(b) % LINKS;
 		rw_path_ends ends = {.mtu_bytes = 576 + (uint32_t)number(b, 1000),

@@ -831,6 +831,11 @@ rw_status rw_simulation_add_traffic(rw_simulation *simulation, uint32_t link, co
 				    rw_error *error);
 rw_status rw_simulation_add_transfer(rw_simulation *simulation, const rw_transfer_settings *settings,
 				     const rw_choice *controller, uint32_t *transfer, rw_error *error);
+/*
+ * The transfer that was added last, which is MPTCP, schedules its packets so; else as Linux does: a burst on the subflow that drains
+ * first. If it fails, the simulation is of no more use.
+ */
+rw_status rw_simulation_set_scheduler(rw_simulation *simulation, const rw_choice *scheduler, rw_error *error);
 /* A path of the transfer that was added last, there and back. */
 rw_status rw_simulation_add_path(rw_simulation *simulation, const uint32_t *links, uint32_t count, const uint32_t *back,
 				 uint32_t back_count, const rw_path_ends *ends, rw_error *error);

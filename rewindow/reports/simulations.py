@@ -65,7 +65,7 @@ def _subflow(s: SimulatedSubflow) -> dict[str, Any]:
 
 def _transfer(t: SimulatedTransfer) -> dict[str, Any]:
     return {
-        "name": t.name, "algorithm": t.algorithm, "bytes": t.bytes, "complete": t.complete,
+        "name": t.name, "algorithm": t.algorithm, "scheduler": t.scheduler, "bytes": t.bytes, "complete": t.complete,
         "goodput_bps": t.goodput_bps, "completion_s": t.completion_s, "retransmitted_packets": t.retransmitted,
         "subflows": [_subflow(s) for s in t.subflows],
     }  # fmt: skip

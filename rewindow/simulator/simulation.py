@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewindow.core import Choice, check, choices_for, ffi, lib
+from rewindow.errors import BadOption
 from rewindow.scenarios import (
     Bernoulli,
     Change,
@@ -24,6 +25,8 @@ from rewindow.scenarios import (
 
 KERNEL_NAMES = {"reno": "newreno"}
 """What Linux calls its congestion control, where the registry has another name for it."""
+KERNEL_SCHEDULER = "kernel"
+"""Linux's packet scheduler: a burst of data goes to the subflow that drains first. It is not in the registry."""
 TICK_NS = 4_000_000
 FIRST_PORT = 40_000
 SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 4 << 20, 6 << 20
@@ -70,6 +73,8 @@ class SimulatedTransfer:
     first_data_s: float | None
     last_acked_s: float | None
     subflows: tuple[SimulatedSubflow, ...]
+    scheduler: str | None = None
+    """Of an MPTCP transfer's packets."""
 
     @property
     def completion_s(self) -> float | None:
@@ -218,6 +223,11 @@ def choice_of(transfer: Transfer) -> Choice:
     return Choice(KERNEL_NAMES.get(name, name))
 
 
+def scheduler_of(transfer: Transfer) -> Choice | None:
+    """Linux's own packet scheduler for MPTCP; TCP has none."""
+    return Choice(KERNEL_SCHEDULER) if transfer.protocol == "mptcp" else None
+
+
 def _host(core: _Core, number: Any) -> int:
     """What a host needs to send a packet is a link of its own, whose times vary."""
     core.call(lib.rw_simulation_add_link, ffi.new("rw_link_values *", {"jitter_ns": HOST_JITTER_NS}), number)
@@ -231,7 +241,19 @@ def _ends(path: Path, from_port: int, to_port: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _build(core: _Core, scenario: Scenario, choices: dict[str, Choice]) -> None:
+def _set_scheduler(core: _Core, chosen: Choice | None) -> None:
+    if chosen is None:
+        return
+    if chosen.name == KERNEL_SCHEDULER:
+        if chosen.options:
+            raise BadOption(f"{KERNEL_SCHEDULER}, the kernel's own scheduler, has no options")
+        return
+    array, keep = choices_for([chosen])
+    core.call(lib.rw_simulation_set_scheduler, array)
+    del keep
+
+
+def _build(core: _Core, scenario: Scenario, choices: dict[str, Choice], schedulers: dict[str, Choice | None]) -> None:
     numbers: dict[str, int] = {}
     subflows = 0
     number = ffi.new("uint32_t *")
@@ -250,6 +272,7 @@ def _build(core: _Core, scenario: Scenario, choices: dict[str, Choice]) -> None:
         settings = ffi.new("rw_transfer_settings *", _transfer_values(scenario, transfer))
         core.call(lib.rw_simulation_add_transfer, settings, array, number)
         del keep
+        _set_scheduler(core, schedulers[transfer.name])
         for path in transfer.paths:
             forward = [_host(core, number), *(numbers[link.name] for link in path.links)]
             back = [_host(core, number), *(numbers[link.name] for link in path.links_back)]
@@ -273,9 +296,12 @@ def _subflow(core: _Core, number: int, path: str) -> SimulatedSubflow:
     )  # fmt: skip
 
 
-def _transfers(core: _Core, scenario: Scenario, choices: dict[str, Choice]) -> list[SimulatedTransfer]:
+def _transfers(
+    core: _Core, scenario: Scenario, choices: dict[str, Choice], schedulers: dict[str, Choice | None]
+) -> list[SimulatedTransfer]:
     found, first, row = [], 0, ffi.new("rw_transfer_row *")
     for number, transfer in enumerate(scenario.transfers):
+        scheduler = schedulers[transfer.name]
         lib.rw_simulation_transfer(core.handle, number, row)
         subflows = tuple(_subflow(core, first + i, path.name) for i, path in enumerate(transfer.paths))
         first += len(subflows)
@@ -288,6 +314,7 @@ def _transfers(core: _Core, scenario: Scenario, choices: dict[str, Choice]) -> l
                 first_data_s=_seconds(row.first_data_ns),
                 last_acked_s=_seconds(row.last_acked_ns),
                 subflows=subflows,
+                scheduler=None if scheduler is None else scheduler.name,
             )
         )
     return found
@@ -309,20 +336,27 @@ def simulate(
     rows: bool = False,
     capture: int | None = None,
     beside_receivers: bool = False,
+    schedulers: dict[str, Choice] | None = None,
 ) -> Simulation:
     """One run. seed None: the scenario's. algorithms: by a transfer's name, in place of its congestion control.
+    schedulers: by the name of an MPTCP transfer, in place of Linux's own packet scheduler ("kernel").
 
     capture: a file descriptor that packets are written to as pcapng, as seen beside the senders of data, or beside
     their receivers.
 
-    The same scenario, seed and algorithms give the same result on every machine.
+    The same scenario, seed, algorithms and schedulers give the same result on every machine.
     """
     chosen = {t.name: choice_of(t) for t in scenario.transfers} | (algorithms or {})
     # Linux's machinery around the window is what is simulated; mode=paper has none.
     choices = {name: Choice(c.name, {**c.options, "mode": "kernel"}) for name, c in chosen.items()}
     seed = scenario.seed if seed is None else seed
+    scheduled = {t.name: scheduler_of(t) for t in scenario.transfers}
+    for name, chosen_scheduler in (schedulers or {}).items():
+        if scheduled.get(name) is None:
+            raise BadOption(f"{name} is no MPTCP transfer of the scenario: its packets need no scheduler")
+        scheduled[name] = chosen_scheduler
     with _Core(seed, rows) as core:
-        _build(core, scenario, choices)
+        _build(core, scenario, choices, scheduled)
         if capture is not None:
             core.call(lib.rw_simulation_capture, capture, int(beside_receivers))
         core.call(lib.rw_simulation_run, scenario.duration_ns + scenario.grace_ns)
@@ -338,5 +372,6 @@ def simulate(
             )
         return Simulation(
             scenario=scenario.name, seed=seed, seconds=lib.rw_simulation_now_ns(core.handle) / 1e9,
-            transfers=tuple(_transfers(core, scenario, choices)), links=tuple(_links(core, scenario)), rows=kept,
+            transfers=tuple(_transfers(core, scenario, choices, scheduled)), links=tuple(_links(core, scenario)),
+            rows=kept,
         )  # fmt: skip

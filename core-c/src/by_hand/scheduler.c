@@ -19,14 +19,6 @@ _Static_assert(sizeof((rw_sending_view *)0)->span / sizeof(rw_span_view) == RW_M
 /* A thousand seconds: beyond any round trip. */
 #define RTT_MAX_NS 1000000000000ull
 
-static const struct rw_scheduler *find(const char *name)
-{
-	for (int i = 0; rw_scheduler_list[i]; i++)
-		if (strcmp(rw_scheduler_list[i]->name, name) == 0)
-			return rw_scheduler_list[i];
-	return NULL;
-}
-
 uint32_t rw_scheduler_count(void)
 {
 	uint32_t n = 0;
@@ -48,45 +40,13 @@ void rw_scheduler_option(uint32_t index, uint32_t option, rw_option_info *info)
 	*info = rw_option_describe(&rw_scheduler_list[index]->options[option]);
 }
 
-static rw_status read_options(rw_scheduling *s, const rw_choice *choice, rw_error *error)
-{
-	const struct rw_option *table = s->scheduler->options;
-	for (int i = 0; table[i].name; i++) {
-		rw_status status =
-		    rw_option_read(s->scheduler->name, &table[i], table[i].default_value, &s->option[i], error);
-		if (status != RW_OK)
-			return status;
-	}
-	for (uint32_t k = 0; k < choice->option_count; k++) {
-		const char *text = choice->options[k], *equals = strchr(text, '=');
-		size_t n = equals ? (size_t)(equals - text) : strlen(text);
-		int place = equals ? rw_option_find(table, text, n) : -1;
-		if (place < 0)
-			return rw_no_such_option(s->scheduler->name, table, text, n, error);
-		rw_status status =
-		    rw_option_read(s->scheduler->name, &table[place], equals + 1, &s->option[place], error);
-		if (status != RW_OK)
-			return status;
-	}
-	return RW_OK;
-}
-
 rw_status rw_scheduling_open(rw_scheduling **out, const rw_choice *choice, rw_error *error)
 {
 	memset(error, 0, sizeof *error);
-	const struct rw_scheduler *scheduler = find(choice->name);
-	if (!scheduler) {
-		rw_error_set(error, RW_ERROR_UNKNOWN_SCHEDULER, 0, 0, 0, "unknown scheduler '%.60s'", choice->name);
-		for (uint32_t i = 0; rw_scheduler_list[i]; i++)
-			rw_error_add_name(error, i, rw_scheduler_list[i]->name);
-		return RW_ERROR_UNKNOWN_SCHEDULER;
-	}
 	rw_scheduling *s = calloc(1, sizeof *s);
-	if (!s) {
+	if (!s)
 		return rw_out_of_memory(error);
-	}
-	s->scheduler = scheduler;
-	rw_status status = read_options(s, choice, error);
+	rw_status status = rw_scheduler_options(choice, &s->scheduler, s->option, error);
 	if (status != RW_OK) {
 		free(s);
 		return status;

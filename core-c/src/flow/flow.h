@@ -123,8 +123,10 @@ struct rw_flow_recent {
 
 struct rw_flow_index {
 	struct rw_flow_slot *slot;
-	size_t capacity, count;
+	size_t capacity, count; /* capacity: 1 << place_bits */
 	uint32_t flows_max;
+	uint8_t place_bits;
+	uint8_t reused; /* a four-tuple was used again, so that it has several flows */
 	uint64_t seed[2];
 	struct rw_flow_recent recent[1 << RW_FLOW_RECENT_BITS];
 };
@@ -178,16 +180,17 @@ struct rw_shard {
 
 struct rw_survey {
 	struct rw_journal *journal; /* of every record; null: not requested, it was too long, or shards have it */
-	struct rw_shard
-	    *shard; /* shard k has the packets of the shares k, k + shards, ...; null: one thread surveyed all of them */
+	struct rw_shard *
+	    shard; /* shard k has the packets of the shares k, k + shards, ...; null: one thread surveyed all of them */
 	uint32_t shards;
 	struct rw_flow_index index;
 	struct rw_copies *copies;
 	uint32_t copied_flows;
 	/* packets whose flow was not the last one of their direction; the reader of this number sets it to 0 */
 	uint32_t looked_up;
-	uint8_t mixed;      /* the last parcel had packets of many flows mixed */
-	uint8_t was_mixed;  /* any parcel had */
+	uint8_t mixed; /* the last parcel had packets of many flows mixed */
+	uint8_t was_mixed; /* any parcel had */
+	uint8_t joins; /* a flow is joined to an MPTCP connection */
 	struct rw_flow *flow;
 	uint32_t flows, room;
 	/* packets of flows beyond the limit, and where the first is */

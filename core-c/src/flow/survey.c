@@ -111,7 +111,7 @@ static RW_ASIDE void see_handshake(struct rw_flow *f, int side, const struct rw_
 	}
 }
 
-static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_packet *p)
+static RW_ASIDE void see_mptcp(struct rw_survey *s, struct rw_flow *f, int side, const struct rw_packet *p)
 {
 	const struct rw_mptcp *m = &p->mptcp;
 	if (m->seen & 1 << RW_MP_CAPABLE) {
@@ -130,7 +130,7 @@ static RW_ASIDE void see_mptcp(struct rw_flow *f, int side, const struct rw_pack
 		}
 	}
 	if (m->seen & 1 << RW_MP_JOIN) {
-		f->joined = 1;
+		f->joined = s->joins = 1;
 		if (m->has_join_token) {
 			f->join_token = m->join_token;
 			f->has_token = 1;
@@ -264,7 +264,7 @@ int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, const uint64_t *ha
 	if (!RW_SHORT_WAY(!(p->flags & (RW_TCP_SYN | RW_TCP_CUT)) && f->established_ns))
 		see_handshake(f, n->side, p);
 	if (p->mptcp.seen)
-		see_mptcp(f, n->side, p);
+		see_mptcp(s, f, n->side, p);
 	return rw_clock_packet(f, n->side, p);
 }
 
@@ -359,11 +359,14 @@ static void collect_owners(const struct rw_survey *s, struct grouping *g)
 
 static void group(struct rw_survey *s, struct grouping *g)
 {
+	for (uint32_t i = 0; i < s->flows; i++)
+		g->leader[i] = i;
+	if (!s->joins)
+		return;
 	collect_owners(s, g);
 	uint32_t known = g->owners;
 	for (uint32_t i = 0; i < s->flows; i++) {
 		const struct rw_flow *f = &s->flow[i];
-		g->leader[i] = i;
 		if (!f->joined || !f->has_token)
 			continue;
 		uint8_t target = (uint8_t)!f->initiator; /* the host that owns the token */
@@ -424,20 +427,72 @@ static void describe(struct rw_survey *s, struct rw_flow_connection *c)
 }
 
 /* One or two repeated frames come from the network, or from a retransmission with the number of its original. */
-static void judge_copies(struct rw_survey *s)
+static void judge_copies(struct rw_flow *f)
+{
+	uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies,
+		 packets = f->side[0].packets + f->side[1].packets;
+	/* ACKs without number or timestamp show nothing. If other frames were captured twice, these were, too. */
+	uint64_t acks = (uint64_t)f->side[0].nameless_acks + f->side[1].nameless_acks;
+	copies -= acks;
+	packets -= packets > 2 * acks ? 2 * acks : packets;
+	f->copied = copies >= COPIES_MIN && copies * 4 >= packets;
+	for (int side = 0; f->copied && side < 2; side++)
+		f->side[side].packets -= f->side[side].copies;
+}
+
+/* The bytes that the two hosts of each connection sent; the first is the host of side 0 of its leader. */
+typedef uint64_t sent_bytes[2];
+
+/*
+ * Numbers connections in the order of their first packet, and judges each flow by itself. It visits the flows only once, because
+ * they take much more memory than a cache has.
+ */
+static void make_connections(struct rw_survey *s, const struct grouping *g, uint32_t *connection_of, sent_bytes *sent)
 {
 	for (uint32_t i = 0; i < s->flows; i++) {
+		uint32_t lead = g->leader[i];
 		struct rw_flow *f = &s->flow[i];
-		uint64_t copies = (uint64_t)f->side[0].copies + f->side[1].copies,
-			 packets = f->side[0].packets + f->side[1].packets;
-		/* ACKs without number or timestamp show nothing. If other frames were captured twice, these were, too. */
-		uint64_t acks = (uint64_t)f->side[0].nameless_acks + f->side[1].nameless_acks;
-		copies -= acks;
-		packets -= packets > 2 * acks ? 2 * acks : packets;
-		f->copied = copies >= COPIES_MIN && copies * 4 >= packets;
+		if (connection_of[lead] == RW_FLOW_NONE) {
+			connection_of[lead] = s->connections;
+			s->connection[s->connections].share = f->share;
+			s->connection[s->connections++].first_flow = i;
+		}
+		f->connection = connection_of[lead];
+		f->id = s->connection[f->connection].subflows++;
+		for (int side = 0; side < 2; side++)
+			sent[f->connection][side ^ g->turned[i]] += f->side[side].bytes;
+		judge_copies(f);
 		s->copied_flows += f->copied;
-		for (int side = 0; f->copied && side < 2; side++)
-			f->side[side].packets -= f->side[side].copies;
+		f->near = capture_point(f);
+	}
+}
+
+/* Lists the subflows of each connection. */
+static void list_subflows(struct rw_survey *s, const struct grouping *g, const uint32_t *connection_of)
+{
+	uint32_t first = 0;
+	for (uint32_t c = 0; c < s->connections; c++) {
+		s->connection[c].first_subflow = first;
+		first += s->connection[c].subflows;
+		s->connection[c].subflows = 0;
+	}
+	for (uint32_t i = 0; i < s->flows; i++) {
+		struct rw_flow_connection *c = &s->connection[connection_of[g->leader[i]]];
+		s->subflow[c->first_subflow + c->subflows++] = i;
+	}
+}
+
+/* Sets the side that sends the data, in each flow of a connection: it is the same host for all. */
+static void find_source(struct rw_survey *s, const struct grouping *g, const struct rw_flow_connection *c,
+			const sent_bytes sent)
+{
+	for (uint32_t k = 0; k < c->subflows; k++) {
+		uint32_t number = s->subflow[c->first_subflow + k];
+		struct rw_flow *f = &s->flow[number];
+		uint8_t source = sent[0] == sent[1] ? s->flow[g->leader[number]].initiator : sent[1] > sent[0];
+		f->source = source ^ g->turned[number];
+		if (on_one_host(f))
+			f->near = (uint8_t)(1 + f->source);
 	}
 }
 
@@ -495,6 +550,7 @@ int rw_survey_join(struct rw_survey *whole, struct rw_survey *const *part, uint3
 			return 1;
 		noted &= part[i]->journal != NULL;
 		whole->was_mixed |= part[i]->was_mixed;
+		whole->joins |= part[i]->joins;
 	}
 	if (beyond || flows > whole->index.flows_max) {
 		close_shards(whole);
@@ -523,60 +579,29 @@ int rw_survey_join(struct rw_survey *whole, struct rw_survey *const *part, uint3
 
 int rw_survey_finish(struct rw_survey *s)
 {
-	judge_copies(s);
 	uint32_t n = s->flows ? s->flows : 1;
 	rw_flow_index_rewind(&s->index, s->flow);
 	struct grouping g = {calloc((size_t)n * 2, sizeof *g.owner), 0, calloc(n, sizeof *g.leader), calloc(n, 1)};
-	uint32_t *connection_of = calloc(n, sizeof *connection_of);
+	uint32_t *connection_of = malloc(n * sizeof *connection_of); /* by the leader */
+	sent_bytes *sent = calloc(n, sizeof *sent);
 	s->connection = calloc(n, sizeof *s->connection);
 	s->subflow = calloc(n, sizeof *s->subflow);
-	int failed = !g.owner || !g.leader || !g.turned || !connection_of || !s->connection || !s->subflow;
+	int failed = !g.owner || !g.leader || !g.turned || !connection_of || !sent || !s->connection || !s->subflow;
 	if (!failed) {
 		group(s, &g);
 		memset(connection_of, 0xff, n * sizeof *connection_of);
-		for (uint32_t i = 0; i < s->flows; i++) { /* connections in the order of their first packet */
-			uint32_t lead = g.leader[i];
-			if (connection_of[lead] == RW_FLOW_NONE) {
-				connection_of[lead] = s->connections;
-				s->connection[s->connections].share = s->flow[i].share;
-				s->connection[s->connections++].first_flow = i;
-			}
-			struct rw_flow_connection *c = &s->connection[connection_of[lead]];
-			s->flow[i].connection = connection_of[lead];
-			s->flow[i].id = c->subflows++;
-			s->flow[i].near = capture_point(&s->flow[i]);
-		}
-		uint32_t first = 0;
+		make_connections(s, &g, connection_of, sent);
+		list_subflows(s, &g, connection_of);
 		for (uint32_t c = 0; c < s->connections; c++) {
-			s->connection[c].first_subflow = first;
-			first += s->connection[c].subflows;
-		}
-		/* The data sender of a connection, in the orientation of its first flow. */
-		uint64_t (*sent)[2] = calloc(n, sizeof *sent);
-		failed = !sent;
-		for (uint32_t i = 0; !failed && i < s->flows; i++) {
-			struct rw_flow *f = &s->flow[i];
-			s->subflow[s->connection[f->connection].first_subflow + f->id] = i;
-			for (int side = 0; side < 2; side++)
-				sent[f->connection][side ^ g.turned[i]] += f->side[side].bytes;
-		}
-		for (uint32_t i = 0; !failed && i < s->flows; i++) {
-			struct rw_flow *f = &s->flow[i];
-			const struct rw_flow *lead = &s->flow[g.leader[i]];
-			uint64_t a = sent[f->connection][0], b = sent[f->connection][1];
-			uint8_t source = a == b ? lead->initiator : b > a;
-			f->source = source ^ g.turned[i];
-			if (on_one_host(f))
-				f->near = (uint8_t)(1 + f->source);
-		}
-		free(sent);
-		for (uint32_t c = 0; !failed && c < s->connections; c++)
+			find_source(s, &g, &s->connection[c], sent[c]);
 			describe(s, &s->connection[c]);
+		}
 	}
 	free(g.owner);
 	free(g.leader);
 	free(g.turned);
 	free(connection_of);
+	free(sent);
 	return failed;
 }
 

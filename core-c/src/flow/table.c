@@ -6,7 +6,7 @@
 #include "flow.h"
 #include "rw_ways.h"
 
-#define FIRST_CAPACITY 64
+enum { FIRST_PLACE_BITS = 6, FIRST_CAPACITY = 1 << FIRST_PLACE_BITS, TAG_BITS = 31 };
 /* A delayed SYN arrives sooner after the end. */
 #define SAME_ISN_NS 1000000000ll
 
@@ -15,6 +15,7 @@ int rw_flow_index_open(struct rw_flow_index *x, uint32_t flows_max)
 	memset(x, 0, sizeof *x);
 	x->flows_max = flows_max;
 	x->capacity = FIRST_CAPACITY;
+	x->place_bits = FIRST_PLACE_BITS;
 	x->slot = calloc(x->capacity, sizeof *x->slot);
 	return !x->slot || getrandom(x->seed, sizeof x->seed, 0) != (ssize_t)sizeof x->seed;
 }
@@ -41,31 +42,34 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
-static uint64_t hash_end(const struct rw_flow_index *x, uint8_t family, const uint8_t *address, uint16_t port)
+static uint32_t address_of(const uint8_t *address)
 {
-	uint64_t w[2] = {0};
-	memcpy(w, address, family == 4 ? 4 : 16);
-	uint64_t h = mix(w[0] ^ x->seed[0], (w[1] + ((uint64_t)port << 8 | family)) ^ x->seed[1]);
+	uint32_t v;
+	memcpy(&v, address, 4);
+	return v;
+}
+
+static uint64_t hash_end(const struct rw_flow_index *x, const uint8_t *address, uint16_t port)
+{
+	uint64_t w[2];
+	memcpy(w, address, 16);
+	uint64_t h = mix(w[0] ^ x->seed[0], (w[1] + ((uint64_t)port << 8)) ^ x->seed[1]);
 	return mix(h ^ 0x9e3779b97f4a7c15u, x->seed[0] | 1);
 }
 
-/* The same for both directions. */
-static uint64_t hash(const struct rw_flow_index *x, uint8_t family, const uint8_t *a, uint16_t port_a, const uint8_t *b,
-		     uint16_t port_b)
-{
-	return mix(hash_end(x, family, a, port_a) + hash_end(x, family, b, port_b), x->seed[1] | 1);
-}
+/* An IPv4 end as a number. */
+static uint64_t end_v4(const uint8_t *address, uint16_t port) { return (uint64_t)address_of(address) << 16 | port; }
 
-static uint64_t hash_of_flow(const struct rw_flow_index *x, const struct rw_flow *f)
+/* The two ends are put in order, so that the hash is the same for both directions. */
+static inline uint64_t hash(const struct rw_flow_index *x, uint8_t family, const uint8_t *address_a, uint16_t port_a,
+			    const uint8_t *address_b, uint16_t port_b)
 {
-	return hash(x, f->family, f->address[0], f->port[0], f->address[1], f->port[1]);
-}
-
-static int comes_from(const struct rw_flow *f, int side, const struct rw_packet *p)
-{
-	size_t n = p->family == 4 ? 4 : 16;
-	return f->port[side] == p->source_port && f->port[!side] == p->destination_port &&
-	       memcmp(f->address[side], p->source, n) == 0 && memcmp(f->address[!side], p->destination, n) == 0;
+	if (family == 4) {
+		uint64_t a = end_v4(address_a, port_a), b = end_v4(address_b, port_b);
+		uint64_t h = mix((a < b ? a : b) ^ x->seed[0], (a < b ? b : a) ^ x->seed[1]);
+		return mix(h ^ 0x9e3779b97f4a7c15u, x->seed[1] | 1);
+	}
+	return mix(hash_end(x, address_a, port_a) + hash_end(x, address_b, port_b), x->seed[1] | 1);
 }
 
 uint64_t rw_flow_index_hash(const struct rw_flow_index *x, const struct rw_packet *p)
@@ -73,15 +77,36 @@ uint64_t rw_flow_index_hash(const struct rw_flow_index *x, const struct rw_packe
 	return hash(x, p->family, p->source, p->source_port, p->destination, p->destination_port);
 }
 
+/* A slot keeps this part of the hash, from which its first place follows. So a larger table is filled without the flows. */
+static uint32_t tag_of(uint64_t hash) { return (uint32_t)(hash >> (64 - TAG_BITS)); }
+
+static size_t first_place(uint32_t tag, unsigned place_bits)
+{
+	return (size_t)((uint64_t)tag << (64 - TAG_BITS) >> (64 - place_bits));
+}
+
+static int same_address(const uint8_t *a, const uint8_t *b, uint8_t family)
+{
+	return family == 4 ? address_of(a) == address_of(b) : memcmp(a, b, 16) == 0;
+}
+
+static int comes_from(const struct rw_flow *f, int side, const struct rw_packet *p)
+{
+	return f->port[side] == p->source_port && f->port[!side] == p->destination_port &&
+	       same_address(f->address[side], p->source, p->family) &&
+	       same_address(f->address[!side], p->destination, p->family);
+}
+
 /* The slot of a packet's four-tuple, whose hash is h, or the empty slot for it. */
 static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct rw_flow *flows,
 				    const struct rw_packet *p, uint64_t h, int *side)
 {
-	for (size_t i = h;; i++) {
+	uint32_t tag = tag_of(h);
+	for (size_t i = first_place(tag, x->place_bits);; i++) {
 		struct rw_flow_slot *slot = &x->slot[i & (x->capacity - 1)];
 		if (!slot->used)
 			return slot;
-		if (slot->tag != (uint32_t)(h >> 32) >> 1)
+		if (slot->tag != tag)
 			continue;
 		const struct rw_flow *f = &flows[slot->flow];
 		if (f->family != p->family)
@@ -93,11 +118,12 @@ static struct rw_flow_slot *slot_of(const struct rw_flow_index *x, const struct 
 
 const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *x, uint64_t h)
 {
-	return &x->slot[h & (x->capacity - 1)];
+	return &x->slot[first_place(tag_of(h), x->place_bits)];
 }
 
-static RW_ASIDE int grow(struct rw_flow_index *x, const struct rw_flow *flows)
+static RW_ASIDE int grow(struct rw_flow_index *x)
 {
+	uint8_t place_bits = x->place_bits + 1;
 	size_t capacity = x->capacity * 2;
 	struct rw_flow_slot *grown = calloc(capacity, sizeof *grown);
 	if (!grown)
@@ -105,7 +131,7 @@ static RW_ASIDE int grow(struct rw_flow_index *x, const struct rw_flow *flows)
 	for (size_t i = 0; i < x->capacity; i++) {
 		if (!x->slot[i].used)
 			continue;
-		size_t k = hash_of_flow(x, &flows[x->slot[i].flow]) & (capacity - 1);
+		size_t k = first_place(x->slot[i].tag, place_bits);
 		while (grown[k].used)
 			k = (k + 1) & (capacity - 1);
 		grown[k] = x->slot[i];
@@ -113,6 +139,7 @@ static RW_ASIDE int grow(struct rw_flow_index *x, const struct rw_flow *flows)
 	free(x->slot);
 	x->slot = grown;
 	x->capacity = capacity;
+	x->place_bits = place_bits;
 	return 0;
 }
 
@@ -138,13 +165,6 @@ static uint32_t ports_of(const struct rw_packet *p)
 	uint32_t both;
 	memcpy(&both, &p->source_port, 4);
 	return both;
-}
-
-static uint32_t address_of(const uint8_t *address)
-{
-	uint32_t v;
-	memcpy(&v, address, 4);
-	return v;
 }
 
 /* Subflows may differ only by an address. */
@@ -180,7 +200,7 @@ RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flo
 {
 	struct rw_flow_recent *recent = recent_of(x, p);
 	*replaces = RW_FLOW_NONE;
-	if (x->count * 4 >= x->capacity * 3 && grow(x, flows))
+	if (x->count * 4 >= x->capacity * 3 && grow(x))
 		return RW_FLOW_NONE;
 	struct rw_flow_slot *slot = slot_of(x, flows, p, h, side);
 	struct rw_flow *before = slot->used ? &flows[slot->flow] : NULL;
@@ -199,10 +219,11 @@ RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flo
 	}
 	if (before) {
 		*replaces = slot->flow;
+		x->reused = 1;
 		memset(x->recent, 0, sizeof x->recent); /* the other direction's entry has the flow before */
 	} else {
 		slot->used = 1;
-		slot->tag = (uint32_t)(h >> 32) >> 1;
+		slot->tag = tag_of(h);
 		x->count++;
 	}
 	slot->flow = next;
@@ -215,13 +236,14 @@ int rw_flow_index_fill(struct rw_flow_index *x, const struct rw_flow *flows, uin
 	for (uint32_t i = 0; i < count; i++) {
 		if (flows[i].first_same != i)
 			continue;
-		if (x->count * 4 >= x->capacity * 3 && grow(x, flows))
+		if (x->count * 4 >= x->capacity * 3 && grow(x))
 			return 1;
-		uint64_t h = hash_of_flow(x, &flows[i]);
-		size_t k = h & (x->capacity - 1);
+		const struct rw_flow *f = &flows[i];
+		uint32_t tag = tag_of(hash(x, f->family, f->address[0], f->port[0], f->address[1], f->port[1]));
+		size_t k = first_place(tag, x->place_bits);
 		while (x->slot[k].used)
 			k = (k + 1) & (x->capacity - 1);
-		x->slot[k] = (struct rw_flow_slot){.tag = (uint32_t)(h >> 32) >> 1, .used = 1, .flow = i};
+		x->slot[k] = (struct rw_flow_slot){.tag = tag, .used = 1, .flow = i};
 		x->count++;
 	}
 	return 0;
@@ -229,7 +251,7 @@ int rw_flow_index_fill(struct rw_flow_index *x, const struct rw_flow *flows, uin
 
 void rw_flow_index_rewind(struct rw_flow_index *x, const struct rw_flow *flows)
 {
-	for (size_t i = 0; i < x->capacity; i++)
+	for (size_t i = 0; x->reused && i < x->capacity; i++)
 		if (x->slot[i].used)
 			x->slot[i].flow = flows[x->slot[i].flow].first_same;
 	memset(x->recent, 0, sizeof x->recent);

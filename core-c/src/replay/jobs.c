@@ -43,8 +43,8 @@ struct worker {
 	uint32_t shares; /* a bit for each share of the flows that has some of its own */
 	pthread_t thread;
 	struct rw_noted noted; /* the packet that was read last */
-	uint64_t record;       /* its number */
-	uint8_t waits;         /* it belongs to a later slice */
+	uint64_t record; /* its number */
+	uint8_t waits; /* it belongs to a later slice */
 	struct rw_slice slice[SLICES];
 	uint64_t made, merged; /* numbers of slices */
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "detect.h"
+#include "rw_scheduler.h"
 #include "shadow.h"
 
 const struct rw_control *rw_control_find(const char *name)
@@ -215,6 +216,27 @@ rw_status rw_detector_options(const rw_choice *choice, uint32_t *which, int64_t 
 		return RW_ERROR_UNKNOWN_ALGORITHM;
 	}
 	return read_options(rw_detector_list[*which]->name, rw_detector_list[*which]->options, choice, option, error);
+}
+
+static const struct rw_scheduler *find_scheduler(const char *name)
+{
+	for (int i = 0; rw_scheduler_list[i]; i++)
+		if (strcmp(rw_scheduler_list[i]->name, name) == 0)
+			return rw_scheduler_list[i];
+	return NULL;
+}
+
+rw_status rw_scheduler_options(const rw_choice *choice, const struct rw_scheduler **scheduler, int64_t *option,
+			       rw_error *error)
+{
+	*scheduler = find_scheduler(choice->name);
+	if (!*scheduler) {
+		rw_error_set(error, RW_ERROR_UNKNOWN_SCHEDULER, 0, 0, 0, "unknown scheduler '%.60s'", choice->name);
+		for (uint32_t i = 0; rw_scheduler_list[i]; i++)
+			rw_error_add_name(error, i, rw_scheduler_list[i]->name);
+		return RW_ERROR_UNKNOWN_SCHEDULER;
+	}
+	return read_options((*scheduler)->name, (*scheduler)->options, choice, option, error);
 }
 
 rw_status rw_algorithm_values(const rw_choice *choice, int64_t values[16], rw_error *error)

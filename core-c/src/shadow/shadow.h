@@ -49,6 +49,7 @@ struct rw_shadow_path {
 	uint8_t spared; /* the controller is not told of the current loss episode */
 };
 
+struct rw_scheduler;
 struct rw_shadow;
 
 /* One step of a controller, as its specification has it. */
@@ -176,5 +177,8 @@ const struct rw_control *rw_control_find(const char *name);
 int rw_control_drop(struct rw_control *control, const char *callback);
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error);
+/* option: RW_MAX_OPTIONS values, in the order of the scheduler's table. */
+rw_status rw_scheduler_options(const struct rw_choice *choice, const struct rw_scheduler **scheduler, int64_t *option,
+			       rw_error *error);
 
 #endif

@@ -23,7 +23,7 @@ static uint64_t buffer_bytes(const struct rw_simulated_connection *c, const stru
 }
 
 /* An MPTCP connection holds as much data as its subflows' buffers have bytes: each carries a copy. */
-static uint64_t send_buffer_bytes(const rw_simulation *s, const struct rw_simulated_connection *c)
+uint64_t rw_application_buffer_bytes(const rw_simulation *s, const struct rw_simulated_connection *c)
 {
 	uint64_t bytes = 0;
 	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
@@ -68,14 +68,25 @@ static void begin_burst(rw_simulation *s, struct rw_simulated_connection *c, str
 			rw_multiply_divide(rate, c->burst, queued + c->burst);
 }
 
-/* Data goes to a subflow, and leaves as far as its window allows. */
-static void carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f, uint64_t data,
-		  uint32_t bytes)
+void rw_application_carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f,
+			  uint64_t start, uint64_t end)
 {
-	if (rw_stream_give(c->stream, f->tx.path, f->tx.tcp.next, f->tx.end, data, bytes))
+	struct rw_stream *d = c->stream;
+	if (c->reinject_ns == RW_NEVER)
+		c->reinject_ns = s->now_ns + (int64_t)rw_sender_rto_ns(&f->tx.tcp);
+	if (c->scheduled && rw_scheduled_carry(c->scheduled, f->tx.path, start, end))
 		s->failed = 1;
-	f->tx.end += bytes;
-	rw_transmitter_push(&f->tx, s->now_ns);
+	d->given = rw_max64(d->given, end);
+	while (start < end) {
+		uint32_t bytes = RW_MAPPING_BYTES_MAX / f->mss * f->mss;
+		if (end - start <= RW_MAPPING_BYTES_MAX)
+			bytes = (uint32_t)(end - start);
+		if (rw_stream_give(d, f->tx.path, f->tx.tcp.next, f->tx.end, start, bytes))
+			s->failed = 1;
+		f->tx.end += bytes;
+		start += bytes;
+		rw_transmitter_push(&f->tx, s->now_ns);
+	}
 	rw_simulation_plan_subflow(s, (uint32_t)(f - s->subflow));
 }
 
@@ -83,6 +94,10 @@ static void carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw
 void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
 {
 	struct rw_stream *d = c->stream;
+	if (c->scheduled) {
+		rw_scheduling_give(s, c);
+		return;
+	}
 	while (d->given < c->written && d->given < d->window_end && !s->failed) {
 		struct rw_simulated_subflow *f = c->burst ? &s->subflow[c->carrier] : NULL;
 		if (!f || !may_carry(f)) {
@@ -92,10 +107,7 @@ void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
 			begin_burst(s, c, f);
 		}
 		uint64_t n = rw_min64(c->burst, rw_min64(c->written, d->window_end) - d->given);
-		if (c->reinject_ns == RW_NEVER)
-			c->reinject_ns = s->now_ns + (int64_t)rw_sender_rto_ns(&f->tx.tcp);
-		carry(s, c, f, d->given, (uint32_t)n);
-		d->given += n;
+		rw_application_carry(s, c, f, d->given, d->given + n);
 		c->burst -= (uint32_t)n;
 	}
 }
@@ -107,7 +119,7 @@ void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
 void rw_application_write(rw_simulation *s, uint32_t connection)
 {
 	struct rw_simulated_connection *c = &s->connection[connection];
-	uint64_t room = send_buffer_bytes(s, c), queued = c->written - c->acked;
+	uint64_t room = rw_application_buffer_bytes(s, c), queued = c->written - c->acked;
 	if (c->blocked && queued > room / 3 * 2)
 		return;
 	c->blocked = 0;
@@ -207,8 +219,11 @@ void rw_application_reinject(rw_simulation *s, struct rw_simulated_connection *c
 		struct rw_simulated_subflow *f = &s->subflow[i];
 		if (!may_carry(f) || f->tx.tcp.board.count || f->tx.end != f->tx.tcp.next)
 			continue;
-		uint64_t n = d->given - d->una;
-		carry(s, c, f, d->una, (uint32_t)(n < BURST_BYTES ? n : BURST_BYTES));
+		uint64_t end = rw_min64(d->given, d->una + BURST_BYTES);
+		if (c->scheduled)
+			end = rw_scheduled_given(c->scheduled, d->una, end);
+		if (end > d->una)
+			rw_application_carry(s, c, f, d->una, end);
 		break;
 	}
 	plan_reinjection(s, c);

@@ -308,6 +308,9 @@ static void sender_due(rw_simulation *s, uint32_t subflow)
 		send_syn(s, subflow);
 	}
 	s->failed |= f->tx.failed;
+	/* A scheduler of the registry leaves what a subflow in loss was given to the others. */
+	if (s->connection[f->connection].scheduled)
+		rw_application_give(s, &s->connection[f->connection]);
 	rw_simulation_plan_subflow(s, subflow);
 }
 

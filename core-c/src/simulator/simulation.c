@@ -70,6 +70,9 @@ void rw_simulation_close(rw_simulation *s)
 		if (s->connection[i].stream)
 			rw_stream_close(s->connection[i].stream);
 		free(s->connection[i].stream);
+		if (s->connection[i].scheduled)
+			rw_scheduled_close(s->connection[i].scheduled);
+		free(s->connection[i].scheduled);
 	}
 	free(s->trace);
 	free(s->connection);
@@ -187,6 +190,32 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 	return RW_OK;
 }
 
+/* The word of a path that has SB-CC's beta; -1: there is none. */
+static int8_t beta_word(const struct rw_control *control)
+{
+	for (const struct rw_word_name *word = control->words; word->name; word++)
+		if (strcmp(word->name, "beta") == 0 && word->of_path && word->fraction_bits == 32 && !word->half)
+			return (int8_t)word->index;
+	return -1;
+}
+
+rw_status rw_simulation_set_scheduler(rw_simulation *s, const rw_choice *scheduler, rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	struct rw_simulated_connection *c = s->connections ? &s->connection[s->connections - 1] : NULL;
+	if (s->begun || !c || !c->settings.multipath || c->scheduled)
+		return bad_value(error, "an MPTCP transfer has one scheduler, which is set before the simulation runs");
+	struct rw_scheduled *d = calloc(1, sizeof *d);
+	if (!d)
+		return out_of_memory(error);
+	c->scheduled = d;
+	d->previous = RW_NO_SUBFLOW;
+	d->beta_word = beta_word(c->control);
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		d->penalized_ns[i] = -1;
+	return rw_scheduler_options(scheduler, &d->scheduler, d->option, error);
+}
+
 rw_status rw_simulation_add_path(rw_simulation *s, const uint32_t *links, uint32_t count, const uint32_t *back,
 				 uint32_t back_count, const rw_path_ends *ends, rw_error *error)
 {
@@ -254,6 +283,9 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 		c->shadow->learns_ticks = 0;
 		c->shadow->clock_ns = (int64_t)s->kernel.phase_ns;
 		c->owner = rw_ends_owner(s, c);
+		for (uint32_t k = c->first; c->scheduled && k < c->first + c->subflows; k++)
+			if (!c->scheduled->segment_bytes || s->subflow[k].mss < c->scheduled->segment_bytes)
+				c->scheduled->segment_bytes = s->subflow[k].mss;
 		c->write_ns = c->reinject_ns = RW_NEVER;
 		for (uint32_t k = c->first; k < c->first + c->subflows; k++) {
 			struct rw_simulated_subflow *f = &s->subflow[k];

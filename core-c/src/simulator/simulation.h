@@ -8,6 +8,7 @@
 #include "network.h"
 #include "receiver.h"
 #include "rewindow.h"
+#include "scheduling.h"
 #include "stream.h"
 #include "trace.h"
 #include "transmitter.h"
@@ -74,6 +75,7 @@ struct rw_simulated_connection {
 	struct rw_transmitter_owner owner;
 	uint32_t first, subflows; /* its subflows lie side by side */
 	struct rw_stream *stream; /* null: plain TCP */
+	struct rw_scheduled *scheduled; /* null: TCP, or the kernel's own scheduler */
 	uint64_t key[2];          /* MPTCP's, of the sender and of the receiver */
 	int64_t reinject_ns;      /* when data goes once more on another subflow, or RW_NEVER */
 	uint32_t carrier,
@@ -118,6 +120,13 @@ void rw_application_write(rw_simulation *s, uint32_t connection);
 void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c);
 /* MPTCP's own acknowledgment and window. Returns how much data it covers. */
 uint64_t rw_application_acknowledged(rw_simulation *s, struct rw_simulated_connection *c, const struct rw_wire *w);
+/* The subflow is given data [start, end), which leaves as far as its window allows. */
+void rw_application_carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f,
+			  uint64_t start, uint64_t end);
+/* How much data the connection's send buffer holds. */
+uint64_t rw_application_buffer_bytes(const rw_simulation *s, const struct rw_simulated_connection *c);
+/* What rw_application_give does, where a scheduler of the registry decides: scheduling.c. */
+void rw_scheduling_give(rw_simulation *s, struct rw_simulated_connection *c);
 /* MPTCP: data has waited too long, and goes once more on another subflow. */
 void rw_application_reinject(rw_simulation *s, struct rw_simulated_connection *c);
 /* Has everything that the application writes been acknowledged? */
