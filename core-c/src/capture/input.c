@@ -78,6 +78,7 @@ void rw_input_map(struct rw_input *in)
 	}
 	in->lease = lease;
 	in->size = (uint64_t)st.st_size;
+	in->start = in->filled = 0; /* what was copied already is mapped, too */
 }
 
 /* Maps the window that begins with the cursor's page. 0: copy from here on. */

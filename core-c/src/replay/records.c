@@ -97,7 +97,7 @@ struct reading {
 	uint8_t as_filed;   /* each packet is a record of its own */
 	int got;            /* of rw_observation_next */
 	rw_error error;
-	uint32_t threads; /* for which it reads stretches */
+	uint8_t thread_of[RW_SHARES]; /* for which it reads stretches */
 	/* One of several threads, which takes its parts of the stretches. */
 	struct rw_stretches *stretches;
 	uint32_t thread;
@@ -169,7 +169,7 @@ static RW_FLAT int read_stretch(void *owner, struct rw_stretch *b)
 			else
 				packet->family = 0;
 		}
-		struct rw_part *part = &b->part[share % d->threads];
+		struct rw_part *part = &b->part[d->thread_of[share]];
 		struct rw_piece *piece = &part->piece[part->count++];
 		piece->record = d->record;
 		piece->number = d->oddities->record;
@@ -499,14 +499,15 @@ static void take_counts(rw_replay *r, struct reading *d, const struct shard *sha
 }
 
 /* Surveys what an observation, already open, has. As survey_in_shards. */
-static rw_status survey_stretches(rw_replay *r, struct reading *d, int *divided, rw_error *error)
+static rw_status survey_stretches(rw_replay *r, struct reading *d, uint32_t shards, int *divided, rw_error *error)
 {
-	uint32_t shards = d->threads, opened = 0;
+	uint32_t opened = 0;
 	_Atomic uint64_t journal_left = journal_bytes(r);
 	struct shard *shard = calloc(shards, sizeof *shard);
 	rw_status status = shard && d->stretches && d->fragments ? RW_OK : rw_out_of_memory(error);
 	for (; status == RW_OK && opened < shards; opened++)
-		status = open_shard(&shard[opened], opened, r->survey.index.flows_max, d->stretches, &journal_left, error);
+		status =
+		    open_shard(&shard[opened], opened, r->survey.index.flows_max, d->stretches, &journal_left, error);
 	if (status == RW_OK)
 		status = run_shards(shard, shards, divided, error);
 	if (status == RW_OK && d->got < 0) {
@@ -532,12 +533,10 @@ static rw_status survey_in_shards(rw_replay *r, uint32_t shards, int *divided, r
 {
 	rw_summary summary = {0};
 	struct rw_oddity_counts oddities = {0};
-	struct reading reading = {.summary = &summary,
-				  .oddities = &oddities,
-				  .previous_ns = INT64_MIN,
-				  .originals = 1,
-				  .as_filed = 1,
-				  .threads = shards};
+	struct reading reading = {
+	    .summary = &summary, .oddities = &oddities, .previous_ns = INT64_MIN, .originals = 1, .as_filed = 1};
+	for (uint32_t i = 0; i < RW_SHARES; i++)
+		reading.thread_of[i] = (uint8_t)(i % shards);
 	rw_status status = rw_observation_open(&reading.observation, r->fds, r->files, &oddities, error);
 	if (status != RW_OK)
 		return status;
@@ -547,7 +546,7 @@ static rw_status survey_in_shards(rw_replay *r, uint32_t shards, int *divided, r
 		reading.fragments = rw_fragments_open();
 		rw_observation_map(reading.observation);
 		rw_observation_hold(reading.observation, rw_stretches_keep, reading.stretches);
-		status = survey_stretches(r, &reading, divided, error);
+		status = survey_stretches(r, &reading, shards, divided, error);
 		rw_fragments_close(reading.fragments);
 	}
 	rw_observation_close(reading.observation);
@@ -559,9 +558,8 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 {
 	int divided = 0;
 	uint32_t shards = r->limits.jobs < RW_SHARES ? r->limits.jobs : RW_SHARES;
-	rw_status status = shards > 1 && r->files == 1 && !r->limits.copies
-			       ? survey_in_shards(r, shards, &divided, error)
-			       : RW_OK;
+	rw_status status =
+	    shards > 1 && r->files == 1 && !r->limits.copies ? survey_in_shards(r, shards, &divided, error) : RW_OK;
 	if (status == RW_OK && !divided)
 		status = survey_alone(r, error);
 	if (status != RW_OK)

@@ -15,7 +15,8 @@ enum { RW_STRETCH_RECORDS = 1024, RW_STRETCH_PACKETS = 128 };
 struct rw_piece {
 	struct rw_record record;
 	uint64_t number;         /* of the record, from 1 on */
-	struct rw_packet *packet; /* null: this thread decodes the record; else decoded already, with family 0 if it is not TCP */
+	struct rw_packet
+	    *packet; /* null: this thread decodes the record; else decoded already, with family 0 if it is not TCP */
 };
 
 /* One thread's part of a stretch. */
