@@ -25,13 +25,19 @@ static inline _Noreturn void fuzz_fail(const char *file, int line, const char *c
 	abort();
 }
 
-/* Opened for reading only, so that it may be mapped. */
 static inline int fuzz_file(const uint8_t *data, size_t size)
 {
-	char path[32];
-	int writer = memfd_create("capture", MFD_CLOEXEC);
-	if (writer < 0 || write(writer, data, size) != (ssize_t)size)
+	int fd = memfd_create("capture", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
 		fuzz_fail(__FILE__, __LINE__, "a file in memory");
+	return fd;
+}
+
+/* The same, opened for reading only: the core may map it. */
+static inline int fuzz_mapped_file(const uint8_t *data, size_t size)
+{
+	char path[32];
+	int writer = fuzz_file(data, size);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", writer);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
