@@ -38,15 +38,6 @@ static rw_link_values link_of(struct rw_bytes *b)
 				.reorder_ns = number(b, 50) * MS};
 }
 
-static int paces(uint32_t algorithm)
-{
-	const char *callback;
-	for (uint32_t i = 0; (callback = rw_algorithm_callback(algorithm, i)); i++)
-		if (strcmp(callback, "rate") == 0)
-			return 1;
-	return 0;
-}
-
 static void add_transfer(rw_simulation *s, struct rw_bytes *b, uint32_t which)
 {
 	uint8_t bits = rw_bytes_u8(b), paths = bits & 1 ? 1 + (rw_bytes_u8(b) & 3) : 1;
@@ -55,8 +46,7 @@ static void add_transfer(rw_simulation *s, struct rw_bytes *b, uint32_t which)
 	uint32_t algorithm = rw_bytes_u8(b) % rw_algorithm_count();
 	rw_algorithm_describe(algorithm, &info);
 	const char *const mode[] = {"mode=kernel"};
-	/* A sender that paces is refused: its controller has a callback for delivery rates. */
-	rw_choice choice = {paces(algorithm) ? "newreno" : info.name, mode, 1};
+	rw_choice choice = {info.name, mode, 1};
 	rw_transfer_settings settings = {.bytes = number(b, 300000),
 					 .start_ns = (int64_t)number(b, 500) * MS,
 					 .stop_ns = 1000ll * MS,

@@ -61,7 +61,7 @@ int rw_delivery_rate_make_room(struct rw_delivery_rate *d, int64_t oldest_sent_n
 /* From now on. 0, or 1 when memory is used up. */
 static int begin_interval(struct rw_delivery_rate *d, struct rw_sending_interval next)
 {
-	if (d->count && interval_at(d, d->count - 1)->since_ns == next.since_ns)
+	while (d->count && interval_at(d, d->count - 1)->since_ns >= next.since_ns)
 		d->count--;
 	if (rw_delivery_rate_is_full(d) && grow(d))
 		return 1;
@@ -74,6 +74,17 @@ int rw_delivery_rate_restart(struct rw_delivery_rate *d, int64_t now_ns)
 	rw_delivery_rate_forget(d);
 	d->app_limited = d->delivered;
 	return begin_interval(d, (struct rw_sending_interval){now_ns, now_ns, now_ns, d->delivered, 1});
+}
+
+int rw_delivery_rate_app_limits(struct rw_delivery_rate *d, int64_t now_ns, uint32_t in_flight)
+{
+	d->app_limited = d->delivered + in_flight;
+	if (!d->count || interval_at(d, d->count - 1)->app_limited)
+		return 0;
+	struct rw_sending_interval next = *interval_at(d, d->count - 1);
+	next.since_ns = now_ns;
+	next.app_limited = 1;
+	return begin_interval(d, next);
 }
 
 /* In which a packet left; null: it is not kept. */

@@ -51,6 +51,11 @@ void rw_delivery_rate_close(struct rw_delivery_rate *d);
 void rw_delivery_rate_forget(struct rw_delivery_rate *d);
 /* Data leaves while nothing is outstanding: the application had nothing to send before. 0, or 1 when memory is used up. */
 int rw_delivery_rate_restart(struct rw_delivery_rate *d, int64_t now_ns);
+/*
+ * The application has more to send only now, and neither the window nor the pace holds it back (3.4): what leaves from now on, until
+ * what is in flight is delivered, tells nothing of the path. 0, or 1 when memory is used up.
+ */
+int rw_delivery_rate_app_limits(struct rw_delivery_rate *d, int64_t now_ns, uint32_t in_flight);
 /* An ACK. 0, or 1 when memory is used up. */
 int rw_delivery_rate_sample(struct rw_delivery_rate *d, const struct rw_delivered *delivered,
 			    struct rw_rate_sample *sample);

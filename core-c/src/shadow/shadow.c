@@ -616,9 +616,12 @@ static int is_at_pace(const struct rw_rate *r, uint64_t pacing_q24)
 	return apart_ns <= would_ns / 16;
 }
 
-/* A rate-based controller: the window is what it says, whatever the sender's state. */
+/*
+ * A rate-based controller: the window is what it says, whatever the sender's state. infers: the sample lacks what only the sender knew,
+ * whether its application limited it and how long its pace holds back.
+ */
 static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack,
-			       uint64_t srtt_ns, struct rw_shadow_row *row)
+			       uint64_t srtt_ns, int infers, struct rw_shadow_row *row)
 {
 	struct rw_path *p = &s->connection->path[ack->path];
 	if (e->first_flight && e->first_flight_is == RW_FLIGHT_INITIAL &&
@@ -637,8 +640,10 @@ static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, co
 	if (e->rate) {
 		struct rw_rate sample = e->rate->sample;
 		sample.path = ack->path;
-		sample.app_limited |= (uint8_t)app_limited(s, ack->path, e, &model);
-		sample.held_ns = held_ns(e, model.pacing_q24);
+		if (infers) {
+			sample.app_limited |= (uint8_t)app_limited(s, ack->path, e, &model);
+			sample.held_ns = held_ns(e, model.pacing_q24);
+		}
 		row->paced = sample.paced_ns != 0;
 		row->at_pace = (uint8_t)(row->paced && is_at_pace(&sample, model.pacing_q24));
 		rw_shadow_rate(s, &sample);
@@ -684,7 +689,7 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 		   struct rw_shadow_row *row)
 {
 	if (rate_based(s)) {
-		tell_rate(s, e, ack, srtt_ns, row);
+		tell_rate(s, e, ack, srtt_ns, 1, row);
 		return;
 	}
 	if (e->first_flight)
@@ -696,7 +701,10 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 void rw_shadow_respond(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		       struct rw_shadow_row *row)
 {
-	respond(s, e, ack, srtt_ns, row);
+	if (rate_based(s))
+		tell_rate(s, e, ack, srtt_ns, 0, row);
+	else
+		respond(s, e, ack, srtt_ns, row);
 }
 
 void rw_shadow_event(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint64_t srtt_ns,

@@ -109,7 +109,7 @@ void rw_shadow_ack(struct rw_shadow *s, const struct rw_event *e, const struct r
 
 /*
  * The same where nothing has to be inferred from a flight, as in a simulation: the caller has said with rw_shadow_used how its
- * sender used the window.
+ * sender used the window, and of a rate-based controller the event's sample is whole.
  */
 void rw_shadow_respond(struct rw_shadow *s, const struct rw_event *e, const struct rw_ack *ack, uint64_t srtt_ns,
 		       struct rw_shadow_row *row);

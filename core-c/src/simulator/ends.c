@@ -23,7 +23,7 @@ void rw_simulation_plan(rw_simulation *s, uint32_t entity, int64_t due_ns)
 
 static int64_t sender_due_ns(const struct rw_simulated_subflow *f)
 {
-	return f->state == RW_SUBFLOW_ESTABLISHED ? f->tx.due_ns : f->syn_due_ns;
+	return f->state == RW_SUBFLOW_ESTABLISHED ? rw_transmitter_due_ns(&f->tx) : f->syn_due_ns;
 }
 
 void rw_simulation_plan_subflow(rw_simulation *s, uint32_t subflow)

@@ -8,7 +8,8 @@
 #include "findings.h"
 
 #define MS 1000000ull
-#define KEYS ((uint64_t)1 << 63) /* entities that draw MPTCP's keys */
+#define KEYS ((uint64_t)1 << 63) /* entities that draw MPTCP's keys, and BBR's first phases */
+#define PHASES ((uint64_t)3 << 62)
 /* A receive buffer begins with so many bytes (tcp_rmem). */
 #define RECEIVE_BUFFER_FIRST 131072
 
@@ -156,6 +157,30 @@ static void *one_more(void *array, uint32_t length, size_t bytes)
 	return realloc(array, (length ? 2 * (size_t)length : 1) * bytes);
 }
 
+/* Did the user choose a value for the option? */
+static int chooses(const rw_choice *choice, const char *name)
+{
+	size_t n = strlen(name);
+	for (uint32_t i = 0; i < choice->option_count; i++)
+		if (strncmp(choice->options[i], name, n) == 0 && choice->options[i][n] == '=')
+			return 1;
+	return 0;
+}
+
+/* BBR begins its cycle in a phase drawn at random (BBR draft 4.3.4.2), here one for the connection. A replay has an option for it. */
+static void draw_first_phase(const rw_simulation *s, struct rw_simulated_connection *c, const rw_choice *choice)
+{
+	static const char name[] = "first_phase";
+	int place = rw_option_find(c->control->options, name, strlen(name));
+	if (place < 0 || chooses(choice, name))
+		return;
+	uint32_t values = 1;
+	for (const char *at = c->control->options[place].values; (at = strchr(at, '|')); at++)
+		values++;
+	struct rw_random random = {.seed = s->seed, .entity = PHASES + s->connections};
+	c->control_settings.option[place] = rw_random_next(&random) % values;
+}
+
 rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_settings *settings,
 				     const rw_choice *controller, uint32_t *transfer, rw_error *error)
 {
@@ -176,11 +201,10 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 	c->control = rw_control_find(controller->name);
 	if (!c->control)
 		return rw_unknown_control(controller->name, error);
-	if (c->control->rate)
-		return bad_value(error, "the simulator's senders do not pace: it runs window-based controllers only");
 	rw_status status = rw_control_options(controller, c->control, &c->control_settings, error);
 	if (status != RW_OK)
 		return status;
+	draw_first_phase(s, c, controller);
 	c->first_data_ns = c->last_acked_ns = -1;
 	struct rw_random random = {.seed = s->seed, .entity = KEYS + s->connections};
 	for (int i = 0; i < 4; i++)
@@ -281,7 +305,7 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 				return out_of_memory(error);
 		}
 		c->shadow->learns_ticks = 0;
-		c->shadow->clock_ns = (int64_t)s->kernel.phase_ns;
+		c->shadow->clock_ns = c->control->rate ? 0 : (int64_t)s->kernel.phase_ns;
 		c->owner = rw_ends_owner(s, c);
 		for (uint32_t k = c->first; c->scheduled && k < c->first + c->subflows; k++)
 			if (!c->scheduled->segment_bytes || s->subflow[k].mss < c->scheduled->segment_bytes)

@@ -14,6 +14,7 @@
 /* Segments leave in bursts of what the pace sends in so long, and of two at least. */
 #define BURSTS_PER_SECOND 1024
 #define BURST_BYTES_MAX 65536
+#define SLOW_PACE_BYTES 150000 /* a second; slower ones let single segments go (BBR draft 4.2.2) */
 enum { BURST_SEGMENTS_MIN = 2, WINDOW_MOST = 1 << 20, CLOSED_BACKOFF_MAX = 15 };
 
 void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_owner *owner,
@@ -26,7 +27,12 @@ void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_o
 	t->kernel = kernel;
 	t->shadow = shadow;
 	t->path = path;
-	t->due_ns = RW_NEVER;
+	t->due_ns = t->release_ns = RW_NEVER;
+	t->paces = shadow->control->rate != NULL;
+	if (t->paces) {
+		rw_delivery_rate_open(&t->rate);
+		rw_sender_sample_rate(&t->tcp, &t->rate);
+	}
 }
 
 void rw_transmitter_close(struct rw_transmitter *t) { rw_sender_close(&t->tcp); }
@@ -110,6 +116,28 @@ static void leave(struct rw_transmitter *t, uint32_t start, uint32_t end, int ag
 		t->failed = 1;
 }
 
+/*
+ * The pace (Linux without the fq discipline has a timer for it). A burst takes its time at the pace, and the next one leaves after that.
+ * One that leaves late makes up for at most half of its time, and the initial window is not paced: both were measured.
+ */
+
+static int is_held_by_pace(struct rw_transmitter *t, int64_t now_ns)
+{
+	if (!t->paces || now_ns >= t->next_burst_ns)
+		return 0;
+	t->release_ns = t->next_burst_ns;
+	return 1;
+}
+
+static void spend_pace(struct rw_transmitter *t, uint64_t bytes, int64_t now_ns)
+{
+	if (!t->paces || t->segments <= RW_INITIAL_WINDOW)
+		return;
+	uint64_t takes_ns = rw_multiply_divide(bytes, 1000 * MS, rw_transmitter_pace(t));
+	uint64_t late_ns = now_ns > t->next_burst_ns ? (uint64_t)(now_ns - t->next_burst_ns) : 0;
+	t->next_burst_ns = rw_later(now_ns, takes_ns - rw_min64(takes_ns / 2, late_ns));
+}
+
 /* The window is reduced: PRR counts what leaves meanwhile. */
 static void tell_sent(struct rw_transmitter *t, uint32_t segments, int64_t now_ns)
 {
@@ -155,8 +183,12 @@ static void resend(struct rw_transmitter *t, uint32_t start, uint32_t end, int64
 static void resend_lost(struct rw_transmitter *t, int64_t now_ns)
 {
 	struct rw_segment *g;
-	while (!t->failed && rw_sender_in_flight(&t->tcp) < rw_transmitter_window(t) && (g = to_resend(t)))
+	while (!t->failed && rw_sender_in_flight(&t->tcp) < rw_transmitter_window(t) && (g = to_resend(t)) &&
+	       !is_held_by_pace(t, now_ns)) {
+		uint32_t bytes = g->end - g->start;
 		resend(t, g->start, g->end, now_ns);
+		spend_pace(t, bytes, now_ns);
+	}
 }
 
 /* Where a new segment ends. */
@@ -193,15 +225,23 @@ static void send_segment(struct rw_transmitter *t, uint32_t end, int pushed, int
 uint64_t rw_transmitter_pace(const struct rw_transmitter *t)
 {
 	const struct rw_path *p = &t->shadow->connection->path[t->path];
+	if (t->paces) {
+		struct rw_model model;
+		t->shadow->control->model(t->shadow->connection, t->path, &model);
+		uint64_t bytes = rw_multiply_divide(model.pacing_q24, t->tcp.segment_bytes * 990000ull, 1 << 24);
+		return rw_max64(bytes, 1);
+	}
 	uint64_t srtt_ns = t->tcp.rtt.srtt_ns ? t->tcp.rtt.srtt_ns : NOMINAL_RTT_NS;
 	uint64_t percent = p->cwnd_q16 < p->ssthresh_q16 / 2 ? 200 : 120;
 	uint64_t bytes = (uint64_t)rw_transmitter_window(t) * t->tcp.segment_bytes * percent / 100;
 	return rw_max64(rw_multiply_divide(bytes, 1000 * MS, srtt_ns), 1);
 }
 
-static uint32_t burst_segments(const struct rw_transmitter *t)
+uint32_t rw_transmitter_burst(const struct rw_transmitter *t)
 {
-	uint64_t bytes = rw_min64(rw_transmitter_pace(t) / BURSTS_PER_SECOND, BURST_BYTES_MAX);
+	uint64_t pace = rw_transmitter_pace(t), bytes = rw_min64(pace / BURSTS_PER_SECOND, BURST_BYTES_MAX);
+	if (t->paces && pace < SLOW_PACE_BYTES)
+		return 1;
 	return (uint32_t)rw_max64(bytes / t->tcp.segment_bytes, BURST_SEGMENTS_MIN);
 }
 
@@ -223,18 +263,19 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 {
 	struct rw_sender *s = &t->tcp;
 	int any = 0, limited = 0;
-	while (!t->failed && s->next != t->end) {
-		uint32_t flight = rw_sender_in_flight(s), window = rw_transmitter_window(t), burst = burst_segments(t);
+	while (!t->failed && s->next != t->end && !is_held_by_pace(t, now_ns)) {
+		uint32_t flight = rw_sender_in_flight(s), window = rw_transmitter_window(t),
+			 burst = rw_transmitter_burst(t);
 		uint32_t room = window > flight ? window - flight : 0;
 		if (room == 0 || waits_for_room(t, room, burst, now_ns)) {
 			limited = 1;
 			break;
 		}
-		uint32_t left = room < burst ? room : burst, sent = 0;
+		uint32_t left = room < burst ? room : burst, sent = 0, from = s->next;
 		for (; left && s->next != t->end; left--) {
 			uint32_t end = segment_end(t);
 			if (end - s->una > s->window_bytes ||
-			    (end - s->next < s->segment_bytes && end == t->end && s->board.count))
+			    (end - s->next < s->segment_bytes && end == t->end && s->board.count && !t->closes))
 				break;
 			sent++;
 			send_segment(t, end, sent > 1 && left == 1, now_ns);
@@ -242,7 +283,9 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 		if (!sent)
 			break;
 		any = 1;
+		spend_pace(t, s->next - from, now_ns);
 	}
+	t->drained = s->next == t->end;
 	if (any && rw_sender_in_flight(s) >= rw_transmitter_window(t))
 		limited = 1;
 	if (any || limited) {
@@ -308,6 +351,7 @@ static void time_out(struct rw_transmitter *t, int64_t now_ns)
 	t->must_say_reduced = t->ecn;
 	const struct rw_segment *head = rw_scoreboard_head(&s->board);
 	resend(t, head->start, head->end, now_ns);
+	spend_pace(t, s->segment_bytes, now_ns);
 	s->timer_ns = now_ns;
 }
 
@@ -327,6 +371,7 @@ static void probe(struct rw_transmitter *t, int64_t now_ns)
 		t->failed = 1;
 	s->retransmitted += segments;
 	leave(t, sent.start, sent.end, 1, 0, now_ns);
+	spend_pace(t, sent.end - sent.start, now_ns);
 }
 
 static void stop_waiting_for_order(struct rw_transmitter *t, int64_t now_ns)
@@ -349,8 +394,23 @@ static void stop_waiting_for_order(struct rw_transmitter *t, int64_t now_ns)
 	resend_lost(t, now_ns);
 }
 
+/* The pace lets the next burst go. */
+static void release(struct rw_transmitter *t, int64_t now_ns)
+{
+	t->release_ns = RW_NEVER;
+	resend_lost(t, now_ns);
+	send_new(t, now_ns);
+}
+
 void rw_transmitter_due(struct rw_transmitter *t, int64_t now_ns)
 {
+	if (t->release_ns <= now_ns) {
+		release(t, now_ns);
+		if (t->due_ns > now_ns) {
+			arm(t, now_ns);
+			return;
+		}
+	}
 	switch (t->timer) {
 	case RW_TIMER_RETRANSMISSION:
 		time_out(t, now_ns);
@@ -371,6 +431,11 @@ void rw_transmitter_due(struct rw_transmitter *t, int64_t now_ns)
 
 void rw_transmitter_push(struct rw_transmitter *t, int64_t now_ns)
 {
+	const struct rw_scoreboard *b = &t->tcp.board;
+	if (t->paces && t->drained && b->count && now_ns >= t->next_burst_ns && b->lost_out <= b->retrans_out &&
+	    rw_sender_in_flight(&t->tcp) < rw_transmitter_window(t) &&
+	    rw_delivery_rate_app_limits(&t->rate, now_ns, rw_sender_in_flight(&t->tcp)))
+		t->failed = 1;
 	if (send_new(t, now_ns) || t->timer == RW_TIMER_NONE)
 		arm(t, now_ns);
 }
@@ -378,6 +443,28 @@ void rw_transmitter_push(struct rw_transmitter *t, int64_t now_ns)
 /*
  * ACKs
  */
+
+/* What a rate-based controller is told of an ACK. */
+static struct rw_event_rate rate_of(const struct rw_transmitter *t, const struct rw_event *e,
+				    const struct rw_rate_sample *sample)
+{
+	uint8_t state = t->tcp.state;
+	return (struct rw_event_rate){
+	    .sample = {.acked_segments = e->delivered,
+		       .lost_segments = e->newly_lost,
+		       .in_flight_before = e->in_flight_before,
+		       .in_flight = e->in_flight,
+		       .repair = state == RW_SENDER_RECOVERY ? RW_REPAIR_RECOVERY
+				 : state == RW_SENDER_LOSS   ? RW_REPAIR_TIMEOUT
+							     : RW_REPAIR_NONE,
+		       .app_limited = sample->app_limited,
+		       .held_ns = t->next_burst_ns > e->time_ns ? (uint64_t)(t->next_burst_ns - e->time_ns) : 0,
+		       .time_ns = e->time_ns,
+		       .rtt_ns = e->rtt_newest_ns,
+		       .delivered = sample->delivered,
+		       .prior_delivered = sample->prior_delivered,
+		       .interval_ns = sample->interval_ns}};
+}
 
 void rw_transmitter_acknowledge(struct rw_transmitter *t, const struct rw_sender_ack *ack)
 {
@@ -404,6 +491,11 @@ void rw_transmitter_acknowledge(struct rw_transmitter *t, const struct rw_sender
 	e.state_after = s->state;
 	if (e.steps & (RW_STEP_CWR | RW_STEP_RECOVERY))
 		t->must_say_reduced = t->ecn;
+	struct rw_event_rate rate;
+	if (t->paces) {
+		rate = rate_of(t, &e, &answer.rate);
+		e.rate = &rate;
+	}
 	detect(t, &e);
 	struct rw_ack told = rw_shadow_ack_of(t->path, &e);
 	rw_shadow_respond(t->shadow, &e, &told, s->rtt.srtt_ns, &row);

@@ -47,10 +47,16 @@ struct rw_transmitter {
 	int64_t due_ns; /* of the timer, or RW_NEVER */
 	uint8_t timer;  /* rw_timer */
 	uint8_t ecn, must_say_reduced;
+	uint8_t closes; /* the connection ends with its data: the last of it leaves with a FIN, which does not wait */
 	uint8_t failed;
 	uint32_t resend_from, losses_seen; /* below it nothing waits to be sent again, while board.losses is this */
 	uint32_t closed_backoff;
 	uint64_t segments; /* new ones, that left */
+	/* The pace of a rate-based controller */
+	uint8_t paces, drained; /* drained: all data has left */
+	int64_t next_burst_ns;  /* the pace lets nothing go before */
+	int64_t release_ns;     /* something waits for that: it leaves then; or RW_NEVER */
+	struct rw_delivery_rate rate;
 };
 
 void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_owner *owner,
@@ -65,14 +71,23 @@ void rw_transmitter_establish(struct rw_transmitter *t, uint32_t sequence, uint3
 void rw_transmitter_acknowledge(struct rw_transmitter *t, const struct rw_sender_ack *ack);
 /* There is more data (`end`). */
 void rw_transmitter_push(struct rw_transmitter *t, int64_t now_ns);
-/* The timer is due. */
+/* When the timer or the pace is due, or RW_NEVER. */
+static inline int64_t rw_transmitter_due_ns(const struct rw_transmitter *t)
+{
+	return t->release_ns < t->due_ns ? t->release_ns : t->due_ns;
+}
+/* The timer or the pace is due. */
 void rw_transmitter_due(struct rw_transmitter *t, int64_t now_ns);
 
 /*
- * The rate at which Linux would pace, in bytes per second, whether it does or not: twice the window in a round trip below half of
- * ssthresh, else 1.2 times (ip-sysctl(7): tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
+ * The rate at which Linux would pace, in bytes per second, whether it does or not: what a rate-based controller says, less a hundredth
+ * (draft-cardwell-iccrg-bbr-congestion-control-02 4.6.2, and as the lab's kernels do); else twice the window in a round trip below
+ * half of ssthresh, then 1.2 times (ip-sysctl(7): tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
  */
 uint64_t rw_transmitter_pace(const struct rw_transmitter *t);
+
+/* How many segments leave at once, where the window allows: less than a burst may be held back. */
+uint32_t rw_transmitter_burst(const struct rw_transmitter *t);
 
 static inline uint32_t rw_transmitter_window(const struct rw_transmitter *t)
 {
