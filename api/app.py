@@ -25,6 +25,7 @@ from api.parameters import refuse_unknown
 from api.sessions import endpoints as sessions
 from api.specs import endpoints as specs
 from api.teams import endpoints as teams
+from api.whatifs import endpoints as whatifs
 from store import logs
 from store.database import async_engine
 from store.settings import settings
@@ -81,7 +82,7 @@ def routes() -> FastAPI:
         responses=errors.RESPONSES,
     )
     errors.install(app)
-    for module in (captures, connections, algorithms, specs, model_checks, teams, sessions):
+    for module in (captures, connections, whatifs, algorithms, specs, model_checks, teams, sessions):
         app.include_router(module.router, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)
     return app

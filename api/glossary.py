@@ -127,6 +127,7 @@ MEANINGS = {
     "violated": "The property that does not hold; null: all hold.",
     "violations": "Steps that no specification allows.",
     "what": "Name of the finding.",
+    "whatif_id": "Id of the what-if.",
     # Where a schema means something else by the name than the others.
     "AlgorithmOut.kind": "single: of one path; multipath: it couples the paths of a connection.",
     "AlgorithmOut.options": "What can be chosen, in the registry's order.",

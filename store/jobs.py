@@ -38,7 +38,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import aliased
 
-from store.models import ALONE_FROM, Capture, CheckState, Job, JobKind, ModelCheck, Replay, State, Turn
+from store.models import ALONE_FROM, Capture, CheckState, Job, JobKind, ModelCheck, Replay, State, Turn, WhatIf
 from store.outages import Dependency, Outage, for_teams
 from store.settings import settings
 
@@ -113,23 +113,27 @@ class Claim:
     job_id: uuid.UUID
     kind: JobKind
     subject_id: uuid.UUID
-    """Id of the capture, replay or model check that the job is about."""
+    """Id of the capture, replay, what-if or model check that the job is about."""
     capture_id: uuid.UUID | None
     fence: int
 
 
 def _subject_id(row: Any) -> uuid.UUID:
-    return uuid.UUID(str(row.check_id or row.replay_id or row.capture_id))
+    return uuid.UUID(str(row.check_id or row.replay_id or row.whatif_id or row.capture_id))
 
 
 def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: State, **values: Any) -> None:
-    """Sets the state of the capture, replay or model check that a job is about."""
+    """Sets the state of the capture, replay, what-if or model check that a job is about."""
     change: Update
     match kind:
         case JobKind.analyze:
             change = update(Capture).where(Capture.id == subject_id).values(state=state, **values)
         case JobKind.replay:
             change = update(Replay).where(Replay.id == subject_id).values(state=state, **values)
+        case JobKind.whatif:
+            change = update(WhatIf).where(WhatIf.id == subject_id).values(state=state, **values)
+            if state is State.failed:
+                change = change.values(finished_at=func.clock_timestamp())
         case JobKind.check:
             change = update(ModelCheck).where(ModelCheck.id == subject_id).values(state=CheckState(state), **values)
             if state is State.failed:
@@ -290,7 +294,7 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
             lease_until=_lease(),
             not_before=None,
         )
-        .returning(Job.kind, Job.capture_id, Job.replay_id, Job.check_id, Job.fence)
+        .returning(Job.kind, Job.capture_id, Job.replay_id, Job.whatif_id, Job.check_id, Job.fence)
     ).one_or_none()
     if row is None:
         return None
@@ -298,7 +302,7 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
 
 
 def begin(connection: Connection, taken: Claim) -> None:
-    """Marks the capture, replay or model check of a claimed job as running. Raises JobLost."""
+    """Marks the capture, replay, what-if or model check of a claimed job as running. Raises JobLost."""
     hold(connection, taken)
     _mark(connection, taken.kind, taken.subject_id, State.running)
 
@@ -460,11 +464,19 @@ def _paused_by(dependency: Dependency) -> tuple[Any, ...]:
     return Job.state == State.queued, Job.not_before > func.clock_timestamp(), Job.stage == waiting_for(dependency)
 
 
-def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None) -> Update:
-    """The statement that queues a failed job again, with all its attempts, because a request asks for it."""
+def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None = None, *, whatif_id: uuid.UUID | None = None) -> Update:
+    """The statement that queues a failed job again, with all its attempts, because a request asks for it.
+
+    Without the id of a replay or what-if it is the job that analyses the capture.
+    """
     return (
         update(Job)
-        .where(Job.capture_id == capture_id, Job.replay_id.is_not_distinct_from(replay_id), Job.state == State.failed)
+        .where(
+            Job.capture_id == capture_id,
+            Job.replay_id.is_not_distinct_from(replay_id),
+            Job.whatif_id.is_not_distinct_from(whatif_id),
+            Job.state == State.failed,
+        )
         .values(
             state=State.queued,
             stage="queued",
@@ -503,6 +515,7 @@ def sweep(connection: Connection, *, judge_leases: bool = True) -> dict[uuid.UUI
             Job.kind,
             Job.capture_id,
             Job.replay_id,
+            Job.whatif_id,
             Job.check_id,
             Job.attempts,
             Job.state,

@@ -65,6 +65,7 @@ class JobKind(enum.StrEnum):
     analyze = "analyze"
     replay = "replay"
     check = "check"
+    whatif = "whatif"
 
 
 class CheckState(enum.StrEnum):
@@ -320,6 +321,42 @@ class Replay(Base):
     """For each subflow: mean, maximum and last cwnd, in segments."""
 
 
+class WhatIf(Base):
+    """What would have come of a connection under another algorithm, because a team asked (rewindow/whatif).
+
+    The same question about a connection has one row.
+    """
+
+    __tablename__ = "whatifs"
+    __table_args__ = (
+        UniqueConstraint("connection_id", "label", "everyone", "repeat", "settings"),
+        Index("ix_whatifs_capture_id", "capture_id"),
+        Index("ix_whatifs_newest", "connection_id", text("created_at DESC"), text("id DESC")),
+        CheckConstraint("(result IS NOT NULL) = (state = 'done')", name="done"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    connection_id: Mapped[uuid.UUID]
+    connection_number: Mapped[int] = mapped_column(Integer)
+    label: Mapped[str]
+    """The algorithm's name, followed by the options that differ from their defaults."""
+    algorithm: Mapped[str]
+    options: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    everyone: Mapped[bool]
+    """Do all connections that share a bottleneck with it change, too?"""
+    repeat: Mapped[int] = mapped_column(Integer)
+    """How many runs of each world are simulated."""
+    settings: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    """Changes of the network, as `rewindow whatif --set` has them."""
+    state: Mapped[State] = mapped_column(_state, server_default="queued")
+    error: Mapped[str | None]
+    created_at: Mapped[datetime] = _created()
+    finished_at: Mapped[datetime | None]
+    result: Mapped[dict[str, Any] | None]
+    """An element of `connections` in the JSON document of `rewindow whatif`."""
+
+
 class FairnessGroup(Base):
     __tablename__ = "fairness_groups"
     __table_args__ = (CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"), _verdicts())
@@ -362,10 +399,12 @@ class Job(Base):
         CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="lease"),
         CheckConstraint("state = 'queued' OR not_before IS NULL", name="not_before"),
         Index("ix_jobs_check_id", "check_id", postgresql_where=text("check_id IS NOT NULL")),
+        Index("ix_jobs_whatif_id", "whatif_id", postgresql_where=text("whatif_id IS NOT NULL")),
         # As text: PostgreSQL refuses a new value of an enumeration in the transaction that adds it.
         CheckConstraint(
             "(capture_id IS NULL) = (kind::text = 'check') AND (check_id IS NULL) = (kind::text <> 'check')", name="of"
         ),
+        CheckConstraint("(whatif_id IS NULL) = (kind::text <> 'whatif')", name="of_whatif"),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -374,6 +413,7 @@ class Job(Base):
     """Of the capture or the check: whose turn it is follows from it."""
     capture_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
     replay_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("replays.id", ondelete="CASCADE"))
+    whatif_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("whatifs.id", ondelete="CASCADE"))
     check_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("model_checks.id", ondelete="CASCADE"))
     state: Mapped[State] = mapped_column(_state, server_default="queued")
     stage: Mapped[str] = mapped_column(server_default="queued")

@@ -30,7 +30,7 @@ from store.jobs import Claim, JobLost
 from store.models import Capture, JobKind, ModelCheck
 from store.outages import Dependency, Outage
 from store.settings import settings
-from worker import analysis, conformance_check, model_check, single_replay
+from worker import analysis, conformance_check, model_check, single_replay, what_if
 from worker.tlc import CannotCheck
 
 log = structlog.get_logger()
@@ -201,10 +201,13 @@ def _run(taken: Claim) -> None:
         return
     # The thread of the lease begins before memory is short: Python waits for ever for a thread that cannot begin.
     with Reporter(taken) as report, _memory_budget(), _capture_file(taken, report) as (file, capture_name):
-        if taken.kind is JobKind.analyze:
-            analysis.run(taken, file, capture_name, report)
-        else:
-            single_replay.run(taken, file, capture_name, report)
+        match taken.kind:
+            case JobKind.analyze:
+                analysis.run(taken, file, capture_name, report)
+            case JobKind.replay:
+                single_replay.run(taken, file, capture_name, report)
+            case JobKind.whatif:
+                what_if.run(taken, file, capture_name, report)
 
 
 def _run_check(taken: Claim) -> None:

@@ -107,7 +107,7 @@ async def _lock_and_tag(session: AsyncSession, caller: Caller, sha256: bytes, ta
 async def _begin_anew(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> uuid.UUID | None:
     """Raises TooMany."""
     await limits.admit_job(session, caller.team_id)
-    job_id = (await session.execute(jobs.restart(capture_id, None))).scalar_one_or_none()
+    job_id = (await session.execute(jobs.restart(capture_id))).scalar_one_or_none()
     if job_id is not None:
         await session.execute(update(Capture).where(Capture.id == capture_id).values(state=State.queued, error=None))
     return job_id

@@ -5,6 +5,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,19 @@ static inline int fuzz_file(const uint8_t *data, size_t size)
 	int fd = memfd_create("capture", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
 		fuzz_fail(__FILE__, __LINE__, "a file in memory");
+	return fd;
+}
+
+/* The same, opened for reading only: the core may map it. */
+static inline int fuzz_mapped_file(const uint8_t *data, size_t size)
+{
+	char path[32];
+	int writer = fuzz_file(data, size);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", writer);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		fuzz_fail(__FILE__, __LINE__, "a file in memory");
+	close(writer);
 	return fd;
 }
 

@@ -174,7 +174,7 @@ static uint64_t replay(const uint8_t *data, size_t size, uint32_t jobs, uint32_t
 	rw_replay *r;
 	rw_batch batch;
 	uint64_t rows = 0, row_sum = 0, mark_sum = 0, set_sum = 0;
-	int fd = fuzz_file(data, size);
+	int fd = fuzz_mapped_file(data, size);
 	rw_status status = rw_replay_open(&r, &fd, 1, CHOICES, CHOICE_COUNT, &limits, &error);
 	if (status != RW_OK) {
 		CHECK(status == RW_ERROR_NOT_A_CAPTURE);

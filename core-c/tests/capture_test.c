@@ -690,6 +690,52 @@ static void each_reader_has_its_own_lease(void **state)
 	unlink(path);
 }
 
+static struct rw_mapped *held[64];
+static uint32_t held_count;
+
+static void hold(void *holder, struct rw_mapped *mapped)
+{
+	assert_ptr_equal(holder, held);
+	held[held_count++] = mapped;
+}
+
+/* Records stay valid as long as the parts of the file are held, and a writer waits for as long. */
+static void what_is_held_stays_mapped(void **state)
+{
+	(void)state;
+	enum { FIRST = 10 };
+	char path[] = "/tmp/rewindow.XXXXXX";
+	write_many(path);
+	int fd = open(path, O_RDONLY);
+	memset(&oddities, 0, sizeof oddities);
+	held_count = 0;
+	struct rw_observation *o = open_mapped(fd);
+	rw_observation_hold(o, hold, held);
+	assert_int_equal(read_many(o, 0, FIRST), FIRST);
+	struct rw_record r;
+	rw_error error;
+	uint32_t number;
+	assert_int_equal(rw_observation_next(o, &r, &error), 1);
+	assert_true(rw_observation_is_mapped(o));
+	assert_int_equal(read_many(o, FIRST + 1, 20000), 20000);
+	assert_int_equal(open(path, O_WRONLY | O_NONBLOCK), -1);
+	assert_int_equal(read_many(o, 20000, MANY_RECORDS), MANY_RECORDS);
+	assert_false(rw_observation_is_mapped(o));
+	rw_observation_close(o);
+	assert_true(held_count > 2);
+	assert_int_equal(open(path, O_WRONLY | O_NONBLOCK), -1);
+	assert_int_equal(errno, EWOULDBLOCK);
+	memcpy(&number, r.bytes, 4);
+	assert_int_equal(number, FIRST);
+	for (uint32_t i = 0; i < held_count; i++)
+		rw_mapped_release(held[i]);
+	int writer = open(path, O_WRONLY | O_NONBLOCK);
+	assert_true(writer >= 0);
+	close(writer);
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -717,6 +763,7 @@ int main(void)
 	    cmocka_unit_test(a_writer_has_the_mapping_given_up),
 	    cmocka_unit_test(what_is_written_meanwhile_is_not_mapped),
 	    cmocka_unit_test(each_reader_has_its_own_lease),
+	    cmocka_unit_test(what_is_held_stays_mapped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -451,19 +451,25 @@ static void threads_tell_what_one_thread_tells(void **state)
 	(void)state;
 	static struct file f;
 	many_connections(&f);
-	int fd = file_descriptor(&f);
+	/* A file that somebody may write to is copied, another one is mapped. */
+	char path[] = "/tmp/rewindow.XXXXXX";
+	int fds[] = {file_descriptor(&f), -1}, writer = mkstemp(path);
+	assert_true(write(writer, f.bytes, f.n) == (ssize_t)f.n && close(writer) == 0);
+	fds[1] = open(path, O_RDONLY);
 	const uint32_t flows_max[] = {0, 30};
 	for (int k = 0; k < 2; k++) {
-		uint64_t rows, again, sum = told(&fd, 1, (struct way){.jobs = 1, .flows_max = flows_max[k]}, &rows);
+		uint64_t rows, again, sum = told(fds, 1, (struct way){.jobs = 1, .flows_max = flows_max[k]}, &rows);
 		assert_true(rows > 1000);
 		for (uint32_t jobs = 2; jobs <= 20; jobs = 2 * jobs + 1)
-			for (uint32_t journal_kib = 0; journal_kib < 2; journal_kib++) {
-				struct way way = {jobs, journal_kib, flows_max[k]};
-				assert_true(told(&fd, 1, way, &again) == sum);
+			for (uint32_t mode = 0; mode < 4; mode++) {
+				struct way way = {jobs, mode / 2, flows_max[k]};
+				assert_true(told(&fds[mode % 2], 1, way, &again) == sum);
 				assert_int_equal(again, rows);
 			}
 	}
-	close(fd);
+	close(fds[0]);
+	close(fds[1]);
+	unlink(path);
 }
 
 /* Damage within TCP alone, so that records stay readable and the sender's reconstruction meets nonsense. */

@@ -16,6 +16,9 @@ export type Spec = schemas.SpecOut;
 export type CheckVerdict = NonNullable<ModelCheck["verdict"]>;
 export type ModelCheck = schemas.ModelCheckOut;
 export type ModelCheckDetail = schemas.ModelCheckDetail;
+export type WhatIf = schemas.WhatIfOut;
+export type Prediction = schemas.PredictionOut;
+export type Spread = schemas.SpreadOut;
 export type Step = schemas.Step;
 export type StepRefused = schemas.StepRefused;
 export type ControllerState = schemas.ControllerState;
@@ -143,6 +146,11 @@ export const api = {
     ask("post", "/v1/connections/{connection_id}/replays", { path: { connection_id }, body: { algorithm, options } }),
   removeReplay: (connection_id: string, replay_id: string) =>
     ask("delete", "/v1/connections/{connection_id}/replays/{replay_id}", { path: { connection_id, replay_id } }),
+  whatifs: (connection_id: string) =>
+    ask("get", "/v1/connections/{connection_id}/whatifs", { path: { connection_id }, query: { limit: 100 } }),
+  askWhatIf: (connection_id: string, wanted: schemas.WhatIfIn) =>
+    ask("post", "/v1/connections/{connection_id}/whatifs", { path: { connection_id }, body: wanted }),
+  removeWhatIf: (whatif_id: string) => ask("delete", "/v1/whatifs/{whatif_id}", { path: { whatif_id } }),
   specs: () => ask("get", "/v1/specs"),
   modelChecks: (cursor?: string) => ask("get", "/v1/model-checks", { query: { limit: 20, cursor } }),
   checksOf: (connection: string) => ask("get", "/v1/model-checks", { query: { limit: 50, connection } }),
@@ -150,6 +158,23 @@ export const api = {
   cancelModelCheck: (check_id: string) => ask("post", "/v1/model-checks/{check_id}/cancel", { path: { check_id } }),
   askModelCheck: (wanted: schemas.ModelCheckIn) => ask("post", "/v1/model-checks", { body: wanted }),
 };
+
+export type WhatIfProgress = Pick<WhatIf, "state" | "stage" | "progress" | "error">;
+
+// Tells each change of a what-if's progress, until it is done or failed; the browser connects again after a break.
+// gone: the server has no such what-if any more. Returns what ends the stream before.
+export function followWhatIf(whatif_id: string, told: (progress: WhatIfProgress) => void, gone: () => void): () => void {
+  const source = new EventSource(`/v1/whatifs/${encodeURIComponent(whatif_id)}/events`);
+  source.addEventListener("progress", (event) => {
+    const progress = JSON.parse(event.data) as WhatIfProgress;
+    if (progress.state === "done" || progress.state === "failed") source.close();
+    told(progress);
+  });
+  source.onerror = () => {
+    if (source.readyState === EventSource.CLOSED) gone();
+  };
+  return () => source.close();
+}
 
 export async function upload(file: File, progress: (part: number) => void): Promise<Capture> {
   const end = performance.now() + PATIENCE_MS;

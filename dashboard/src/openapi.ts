@@ -212,6 +212,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connections/{connection_id}/whatifs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description The connection's what-ifs, newest first.
+         */
+        get: operations["find_v1_connections__connection_id__whatifs_get"];
+        put?: never;
+        /**
+         * Post
+         * @description Predicts what would have come of the connection under an algorithm: its path is fitted to the capture, and it is
+         *     simulated there again.
+         *
+         *     The same request twice is one what-if; one that failed begins anew. `result` is what `rewindow whatif --json` prints
+         *     of the connection; the verdict `cannot_say` is a result, too.
+         */
+        post: operations["post_v1_connections__connection_id__whatifs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/whatifs/{whatif_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get
+         * @description State and progress; when it is done, the prediction or why there is none.
+         */
+        get: operations["get_v1_whatifs__whatif_id__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete
+         * @description Deletes a what-if and its result. One that waits or runs is cancelled by that.
+         */
+        delete: operations["delete_v1_whatifs__whatif_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/whatifs/{whatif_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Events
+         * @description Server-sent events: one for each change of the progress, until the what-if is done or failed.
+         */
+        get: operations["events_v1_whatifs__whatif_id__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/algorithms": {
         parameters: {
             query?: never;
@@ -591,6 +663,16 @@ export interface components {
              * @description Flows that were not compared, as others send more.
              */
             not_judged: number;
+        };
+        /** CalibratedOut */
+        CalibratedOut: {
+            /**
+             * Recorded
+             * @description What the capture shows.
+             */
+            recorded: number | null;
+            /** @description The recorded algorithm on the fitted path. */
+            simulated: components["schemas"]["SpreadOut"];
         };
         /** CaptureDetail */
         CaptureDetail: {
@@ -1749,6 +1831,51 @@ export interface components {
             seconds: number | null;
         };
         /**
+         * NeighbourOut
+         * @description A connection beside the one that changes.
+         */
+        NeighbourOut: {
+            /**
+             * Id
+             * @description Its number in the capture.
+             */
+            id: number;
+            /**
+             * Kind
+             * @description tcp or mptcp.
+             * @enum {string}
+             */
+            kind: "tcp" | "mptcp";
+            /**
+             * Algorithm
+             * @description What it ran; null: not known.
+             */
+            algorithm: string | null;
+            /**
+             * Recorded
+             * @description What the capture shows, by metric.
+             */
+            recorded: {
+                [key: string]: number | null;
+            };
+            /**
+             * Predicted
+             * @description By metric.
+             */
+            predicted: {
+                [key: string]: components["schemas"]["SpreadOut"];
+            };
+            /**
+             * Change
+             * @description Against the recorded world, by metric: a ratio less 1; of retransmitted packets a difference.
+             */
+            change: {
+                [key: string]: components["schemas"]["SpreadOut"];
+            };
+            /** @description The share of its goodput that it loses; below 0: it gains. */
+            harm: components["schemas"]["SpreadOut"] | null;
+        };
+        /**
          * OddityOut
          * @description A kind of damage in the capture, and its first occurrence. None: not known, or analysed before it was kept.
          */
@@ -1857,6 +1984,19 @@ export interface components {
              */
             next_cursor: string | null;
         };
+        /** Page[WhatIfOut] */
+        Page_WhatIfOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["WhatIfOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
         /**
          * PinnedOut
          * @description The pinned result of TLC with the configuration's own constants.
@@ -1882,6 +2022,96 @@ export interface components {
              * @description How many states the counterexample has.
              */
             states: number | null;
+        };
+        /**
+         * PredictionOut
+         * @description An element of `connections` in the JSON document of `rewindow whatif`.
+         */
+        PredictionOut: {
+            /**
+             * Id
+             * @description The connection's number in the capture.
+             */
+            id: number;
+            /**
+             * Kind
+             * @description tcp or mptcp.
+             * @enum {string}
+             */
+            kind: "tcp" | "mptcp";
+            /**
+             * Recorded Algorithm
+             * @description What it ran; null: not known.
+             */
+            recorded_algorithm: string | null;
+            /**
+             * Algorithm
+             * @description What it runs in the predicted world, with its options.
+             */
+            algorithm: string;
+            /**
+             * Verdict
+             * @description cannot_say is an answer, too: `reason` tells why there is no prediction.
+             * @enum {string}
+             */
+            verdict: "ok" | "cannot_say";
+            /**
+             * Reason
+             * @description Why nothing can be said; null with a prediction.
+             */
+            reason: string | null;
+            /**
+             * Calibration
+             * @description By metric, how well the recorded algorithm on the fitted path gives what was recorded; `misfit` is the whole
+             *     fit's, 1 where it is as good as can be expected.
+             */
+            calibration: {
+                [key: string]: components["schemas"]["CalibratedOut"] | number | null;
+            };
+            /**
+             * Recorded
+             * @description What the capture shows, by metric.
+             */
+            recorded: {
+                [key: string]: number | null;
+            };
+            /**
+             * Predicted
+             * @description Of single runs, by metric.
+             */
+            predicted: {
+                [key: string]: components["schemas"]["SpreadOut"];
+            };
+            /**
+             * Change
+             * @description Against the recorded algorithm on the same networks, by metric: a ratio less 1; of retransmitted packets a
+             *     difference.
+             */
+            change: {
+                [key: string]: components["schemas"]["SpreadOut"];
+            };
+            /**
+             * Better
+             * @description The probability of a higher goodput.
+             */
+            better: number | null;
+            /**
+             * Subflow Shares
+             * @description Bytes of each subflow over the connection's.
+             */
+            subflow_shares: components["schemas"]["SpreadOut"][];
+            /** @description Jain's fairness index of all connections that were simulated; null for one alone. */
+            jain: components["schemas"]["SpreadOut"] | null;
+            /**
+             * Neighbours
+             * @description The others that were simulated with it.
+             */
+            neighbours: components["schemas"]["NeighbourOut"][];
+            /**
+             * Runs
+             * @description How many runs of each world were simulated.
+             */
+            runs: number;
         };
         /**
          * QualityOut
@@ -2060,6 +2290,21 @@ export interface components {
              * @description In the order of their names.
              */
             specs: components["schemas"]["SpecOut"][];
+        };
+        /** SpreadOut */
+        SpreadOut: {
+            /** Median */
+            median: number;
+            /**
+             * Low
+             * @description Low end of the 90 % interval.
+             */
+            low: number;
+            /**
+             * High
+             * @description High end of the 90 % interval.
+             */
+            high: number;
         };
         /**
          * State
@@ -2575,6 +2820,131 @@ export interface components {
              */
             byte_share: number | null;
         };
+        /** WhatIfIn */
+        WhatIfIn: {
+            /**
+             * Algorithm
+             * @description Case and spaces do not matter.
+             */
+            algorithm: string;
+            /**
+             * Options
+             * @description Values by name, as GET /v1/algorithms lists them; those that are left out have their defaults.
+             */
+            options?: {
+                [key: string]: string | number | boolean;
+            };
+            /**
+             * Repeat
+             * @description How many runs of each world are simulated.
+             * @default 48
+             */
+            repeat?: number;
+            /**
+             * Everyone
+             * @description All connections that share a bottleneck with this one run the algorithm, too.
+             * @default false
+             */
+            everyone?: boolean;
+            /**
+             * Settings
+             * @description Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
+             *     1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
+             */
+            settings?: {
+                [key: string]: string | number;
+            };
+        };
+        /** WhatIfOut */
+        WhatIfOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
+             * Connection Number
+             * @description Its number in the capture, as the command line counts.
+             */
+            connection_number: number;
+            /**
+             * Label
+             * @description The algorithm's name, and its options where they are not the defaults.
+             */
+            label: string;
+            /**
+             * Options
+             * @description Options by name; those that are left out have their defaults.
+             */
+            options: {
+                [key: string]: string;
+            };
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            };
+            /**
+             * Everyone
+             * @description Do all connections that share a bottleneck with it change, too?
+             */
+            everyone: boolean;
+            /**
+             * Repeat
+             * @description How many runs of each world were asked for.
+             */
+            repeat: number;
+            /**
+             * Stage
+             * @description What is being done, in a word or two.
+             */
+            stage: string;
+            /**
+             * Progress
+             * @description From 0 to 1.
+             */
+            progress: number;
+            /** @description Null until it is done. */
+            result: components["schemas"]["PredictionOut"] | null;
+            /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
+            /**
+             * Connection Id
+             * Format: uuid
+             * @description Id of the connection.
+             */
+            connection_id: string;
+            /**
+             * Algorithm
+             * @description Name of a controller, as GET /v1/algorithms lists it.
+             */
+            algorithm: string;
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
+            error: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Finished At
+             * @description When it ended.
+             */
+            finished_at: string | null;
+        };
         /**
          * WindowOut
          * @description cwnd after the ACKs of one subflow, in segments.
@@ -2666,6 +3036,7 @@ export type AlgorithmOut = components['schemas']['AlgorithmOut'];
 export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
 export type BottlenecksOut = components['schemas']['BottlenecksOut'];
+export type CalibratedOut = components['schemas']['CalibratedOut'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CheckState = components['schemas']['CheckState'];
@@ -2692,12 +3063,15 @@ export type MarksOut = components['schemas']['MarksOut'];
 export type ModelCheckDetail = components['schemas']['ModelCheckDetail'];
 export type ModelCheckIn = components['schemas']['ModelCheckIn'];
 export type ModelCheckOut = components['schemas']['ModelCheckOut'];
+export type NeighbourOut = components['schemas']['NeighbourOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
 export type Page_CaptureOut_ = components['schemas']['Page_CaptureOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
+export type Page_WhatIfOut_ = components['schemas']['Page_WhatIfOut_'];
 export type PinnedOut = components['schemas']['PinnedOut'];
+export type PredictionOut = components['schemas']['PredictionOut'];
 export type QualityOut = components['schemas']['QualityOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
@@ -2706,6 +3080,7 @@ export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
 export type SpecOut = components['schemas']['SpecOut'];
 export type Specs = components['schemas']['Specs'];
+export type SpreadOut = components['schemas']['SpreadOut'];
 export type State = components['schemas']['State'];
 export type Step = components['schemas']['Step'];
 export type StepRefused = components['schemas']['StepRefused'];
@@ -2718,6 +3093,8 @@ export type TokenIn = components['schemas']['TokenIn'];
 export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
 export type VerdictShare = components['schemas']['VerdictShare'];
+export type WhatIfIn = components['schemas']['WhatIfIn'];
+export type WhatIfOut = components['schemas']['WhatIfOut'];
 export type WindowOut = components['schemas']['WindowOut'];
 export type WrongField = components['schemas']['WrongField'];
 export type ProblemOut = components['schemas']['ProblemOut'];
@@ -3819,6 +4196,479 @@ export interface operations {
             };
             /** @description The replay has not failed. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_v1_connections__connection_id__whatifs_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_WhatIfOut_"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    post_v1_connections__connection_id__whatifs_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WhatIfIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhatIfOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description An unknown algorithm, option or setting, or a value out of its range. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_v1_whatifs__whatif_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the what-if. */
+                whatif_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhatIfOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    delete_v1_whatifs__whatif_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the what-if. */
+                whatif_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    events_v1_whatifs__whatif_id__events_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the what-if. */
+                whatif_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

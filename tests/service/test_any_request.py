@@ -65,10 +65,12 @@ def places(application: TestClient, run_jobs: Callable[[], None], token: str) ->
     with open(CAPTURES / "mptcp-ecn.pcap", "rb") as file:
         capture = asked("POST", "/v1/captures", files={"file": file})["id"]
     run_jobs()
+    connection = asked("GET", f"/v1/captures/{capture}/connections")["items"][0]["id"]
     return {
         "team_id": asked("GET", "/v1/teams/me")["id"],
         "capture_id": capture,
-        "connection_id": asked("GET", f"/v1/captures/{capture}/connections")["items"][0]["id"],
+        "connection_id": connection,
+        "whatif_id": asked("POST", f"/v1/connections/{connection}/whatifs", json={"algorithm": "tccc"})["id"],
         "check_id": asked("POST", "/v1/model-checks", json={"spec": "Windows"})["id"],
     }
 

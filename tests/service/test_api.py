@@ -285,6 +285,13 @@ def test_another_team_sees_nothing(analysed: dict[str, Any], client: TestClient,
     assert_problem(other.delete(f"/v1/captures/{capture}"), 404, "no such capture")
     replay = other.post(f"/v1/connections/{connection}/replays", json={"algorithm": "tccc"})
     assert_problem(replay, 404, "no such connection")
+    whatifs = f"/v1/connections/{connection}/whatifs"
+    assert_problem(other.post(whatifs, json={"algorithm": "tccc"}), 404, "no such connection")
+    assert_problem(other.get(whatifs), 404, "no such connection")
+    whatif = "/v1/whatifs/" + client.post(whatifs, json={"algorithm": "tccc"}).json()["id"]
+    for answer in (other.get(whatif), other.delete(whatif), other.get(f"{whatif}/events")):
+        assert_problem(answer, 404, "no such what-if")
+    assert client.delete(whatif).status_code == 204
     assert client.get(f"/v1/captures/{capture}").status_code == 200
     # The same bytes are another capture for another team.
     assert upload(other)["id"] != capture

@@ -244,6 +244,17 @@ def test_a_window_that_outlasts_idle_times(tmp_path: Path) -> None:
     assert windows(result, "ssthresh") == [float("inf")] * 6
 
 
+def test_a_window_that_outlasts_an_idle_time_keeps_its_fraction(tmp_path: Path) -> None:
+    """While the kernel leaves its window alone, a controller keeps the part of a segment that it has grown by."""
+    trace = grown_to_80()
+    for i in range(70, 90):
+        segment(trace, 1.9 + i * 1e-6, i)
+    ack(trace, 2.0, 90)
+    steps = Choice("css", {"mode": "kernel", "L": "2.3"})
+    windows_before = replayed(trace, tmp_path, steps).acks["css.cwnd_before"].to_pylist()
+    assert windows_before == pytest.approx([10, 12.3, 14.6, 16.9], abs=0.001)
+
+
 @pytest.mark.parametrize(("quiet", "window"), [(0.3015, 80.0), (0.3035, 40.0)])
 def test_idle_times_are_compared_in_ticks(quiet: float, window: float, tmp_path: Path) -> None:
     """Linux's timeout is rounded up to ticks of 4 ms, and so many must have passed and one more."""

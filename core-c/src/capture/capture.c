@@ -292,6 +292,16 @@ int rw_observation_is_as_filed(const struct rw_observation *o)
 
 int rw_observation_divides(const struct rw_observation *o) { return o->files == 1 && o->captures[0]->plain; }
 
+void rw_observation_hold(struct rw_observation *o, rw_leave *leave, void *holder)
+{
+	for (uint32_t i = 0; i < o->files; i++) {
+		o->captures[i]->in.leave = leave;
+		o->captures[i]->in.holder = holder;
+	}
+}
+
+int rw_observation_is_mapped(const struct rw_observation *o) { return o->alone && o->alone->in.mapping; }
+
 struct rw_moved rw_observation_moved(const struct rw_observation *o, uint32_t file)
 {
 	return rw_interfaces_moved(o->captures[file]->sort);

@@ -2,6 +2,7 @@
 #ifndef RW_CAPTURE_H
 #define RW_CAPTURE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "findings.h"
@@ -54,6 +55,22 @@ int rw_observation_next(struct rw_observation *observation, struct rw_record *re
 int rw_observation_is_as_filed(const struct rw_observation *observation);
 /* Whether it is one file of plain records, which a reader can pass over without decoding them. */
 int rw_observation_divides(const struct rw_observation *observation);
+/* A mapped part of a file, or the lease under which parts were mapped (input.h). */
+struct rw_mapped {
+	struct rw_mapped *next; /* for the holder */
+	void *bytes;             /* null: a lease */
+	size_t length;
+	int lease;
+};
+void rw_mapped_release(struct rw_mapped *mapping);
+/*
+ * From now on the reader does not release what it leaves: the holder gets it, and must release it later, in the same order. Records
+ * remain valid until then. leave: null: the reader releases it at once again.
+ */
+typedef void rw_leave(void *holder, struct rw_mapped *mapping);
+void rw_observation_hold(struct rw_observation *observation, rw_leave *leave, void *holder);
+/* Whether the bytes of the last record are in a mapped part of the file. */
+int rw_observation_is_mapped(const struct rw_observation *observation);
 /* Records of a file that moved before an earlier record of the file, and the place of the first of them. */
 struct rw_moved {
 	uint64_t records, first_offset;

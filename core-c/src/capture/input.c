@@ -18,7 +18,6 @@ int rw_input_open(struct rw_input *in, int fd)
 {
 	memset(in, 0, sizeof *in);
 	in->fd = fd;
-	in->lease = -1;
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return errno; /* a pipe */
 	in->buffer = in->copied = malloc(FIRST_CAPACITY);
@@ -28,19 +27,28 @@ int rw_input_open(struct rw_input *in, int fd)
 	return 0;
 }
 
-static void unmap(struct rw_input *in)
+void rw_mapped_release(struct rw_mapped *w)
 {
-	if (in->mapped)
-		munmap(in->mapped, in->mapped_bytes);
-	in->mapped = NULL;
+	if (w->bytes)
+		munmap(w->bytes, w->length);
+	else
+		close(w->lease);
+	free(w);
+}
+
+static void leave(struct rw_input *in, struct rw_mapped **w)
+{
+	if (*w && in->leave)
+		in->leave(in->holder, *w);
+	else if (*w)
+		rw_mapped_release(*w);
+	*w = NULL;
 }
 
 static void give_lease_back(struct rw_input *in)
 {
-	unmap(in);
-	if (in->lease >= 0)
-		close(in->lease);
-	in->lease = -1;
+	leave(in, &in->mapping);
+	leave(in, &in->lease);
 }
 
 void rw_input_close(struct rw_input *in)
@@ -55,16 +63,22 @@ void rw_input_map(struct rw_input *in)
 	char path[32];
 	struct stat st;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", in->fd);
+	struct rw_mapped *lease = calloc(1, sizeof *lease);
 	/* The file is opened again, so that nobody else can release the lease. */
-	in->lease = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (in->lease < 0)
-		return;
-	/* The kernel announces a writer by a signal, which would end the process; a signal that is ignored by default does not. */
-	if (fcntl(in->lease, F_SETSIG, SIGURG) || fcntl(in->lease, F_SETLEASE, F_RDLCK) || fstat(in->lease, &st)) {
-		give_lease_back(in);
+	int fd = lease ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	if (fd < 0) {
+		free(lease);
 		return;
 	}
+	lease->lease = fd;
+	/* The kernel announces a writer by a signal, which would end the process; a signal that is ignored by default does not. */
+	if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETLEASE, F_RDLCK) || fstat(fd, &st)) {
+		rw_mapped_release(lease);
+		return;
+	}
+	in->lease = lease;
 	in->size = (uint64_t)st.st_size;
+	in->start = in->filled = 0; /* what was copied already is mapped, too */
 }
 
 /* Maps the window that begins with the cursor's page. 0: copy from here on. */
@@ -72,25 +86,29 @@ static int map_window(struct rw_input *in, size_t n)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), place = in->offset & ~(page - 1);
 	size_t into = (size_t)(in->offset - place);
-	unmap(in);
-	if (fcntl(in->lease, F_GETLEASE) != F_RDLCK || in->offset >= in->size)
+	leave(in, &in->mapping);
+	if (fcntl(in->lease->lease, F_GETLEASE) != F_RDLCK || in->offset >= in->size)
 		return 0;
-	size_t window = WINDOW_BYTES > into + n ? WINDOW_BYTES : into + n;
-	in->mapped_bytes = window < in->size - place ? window : (size_t)(in->size - place);
-	in->mapped = mmap(NULL, in->mapped_bytes, PROT_READ, MAP_PRIVATE, in->lease, (off_t)place);
-	if (in->mapped == MAP_FAILED) {
-		in->mapped = NULL;
+	struct rw_mapped *w = calloc(1, sizeof *w);
+	if (!w)
+		return 0;
+	size_t bytes = WINDOW_BYTES > into + n ? WINDOW_BYTES : into + n;
+	w->length = bytes < in->size - place ? bytes : (size_t)(in->size - place);
+	w->bytes = mmap(NULL, w->length, PROT_READ, MAP_PRIVATE, in->lease->lease, (off_t)place);
+	if (w->bytes == MAP_FAILED) {
+		free(w);
 		return 0;
 	}
-	in->buffer = in->mapped;
+	in->mapping = w;
+	in->buffer = w->bytes;
 	in->start = into;
-	in->filled = in->mapped_bytes;
+	in->filled = w->length;
 	return 1;
 }
 
 size_t rw_input_fill(struct rw_input *in, size_t n)
 {
-	if (in->lease >= 0) {
+	if (in->lease) {
 		if (map_window(in, n))
 			return in->filled - in->start < n ? in->filled - in->start : n;
 		give_lease_back(in);

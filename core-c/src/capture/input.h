@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "capture.h"
+
 struct rw_input {
 	const uint8_t *buffer; /* copied, or mapped */
 	size_t start, filled;
@@ -13,10 +15,11 @@ struct rw_input {
 	size_t capacity;
 	int fd;
 	int error; /* errno of a failed read */
-	int lease; /* a descriptor with a lease on the file while it is mapped; else -1 */
+	struct rw_mapped *lease; /* a descriptor with a lease on the file while it is mapped; else null */
+	struct rw_mapped *mapping; /* null: the buffer is a copy */
 	uint64_t size;
-	void *mapped;
-	size_t mapped_bytes;
+	rw_leave *leave; /* null: mappings are released at once */
+	void *holder;
 };
 
 int rw_input_open(struct rw_input *in, int fd); /* 0, or an errno */

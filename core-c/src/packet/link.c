@@ -458,7 +458,7 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 /* Neighbouring numbers, as hosts give their connections, come into different shares. */
 static uint32_t share_of(uint32_t addresses, uint32_t ports)
 {
-	enum { SHARE_BITS = 4 };
+	enum { SHARE_BITS = 3 };
 	_Static_assert(1 << SHARE_BITS == RW_SHARES, "as many");
 	return (addresses * 0x85ebca6bu + ports) * 0x9e3779b1u >> (32 - SHARE_BITS);
 }

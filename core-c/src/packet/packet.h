@@ -103,9 +103,9 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 			      struct rw_oddity_counts *oddities);
 /*
  * Flows are divided into shares by their four-tuple, the same for both directions and in every run: threads that each take some
- * of the shares need to know nothing of one another.
+ * of the shares need to know nothing of one another. There are few shares, because tables of each of them must stay in a near cache.
  */
-enum { RW_SHARES = 16 };
+enum { RW_SHARES = 8 };
 uint32_t rw_packet_share(const struct rw_packet *packet);
 /*
  * The share of a record whose first bytes tell it: a whole TCP segment, with IPv4 or IPv6, and Ethernet or nothing around it. It is

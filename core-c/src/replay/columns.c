@@ -197,8 +197,10 @@ void rw_take_rows(rw_replay *r, const struct columns *from, const uint32_t *plac
 {
 	struct columns *c = &r->columns;
 #define TAKE(field)                                                                                                    \
-	for (uint64_t i = 0; i < rows; i++)                                                                            \
-	c->field[place[i]] = from->field[i]
+	do {                                                                                                           \
+		__typeof__(c->field) to = c->field, of = from->field;                                                  \
+		_Pragma("GCC unroll 8") for (uint64_t i = 0; i < rows; i++) to[place[i]] = of[i];                      \
+	} while (0)
 	TAKE(time_ns);
 	TAKE(connection);
 	TAKE(subflow);

@@ -22,7 +22,7 @@ struct told {
 
 struct rw_slice {
 	struct columns columns;
-	uint64_t *record; /* the record of each row */
+	uint64_t *record; /* the record of each row, and UINT64_MAX after the last one */
 	uint64_t rows, marks, sets, done_bytes;
 	struct told *told;
 	uint64_t told_count, told_room;
@@ -135,6 +135,7 @@ static RW_FLAT rw_status fill(struct worker *w, struct rw_slice *s)
 		status = rw_out_of_memory(&s->error);
 	s->columns = r->columns; /* the arrays of marks and sets may have moved */
 	s->rows = r->rows;
+	s->record[s->rows] = UINT64_MAX;
 	s->marks = r->marks;
 	s->sets = r->sets;
 	s->done_bytes = rw_pass_offset(r->pass, r->total_bytes);
@@ -208,7 +209,7 @@ static rw_status open_slices(struct rw_jobs *j, struct worker *w)
 {
 	for (int i = 0; i < SLICES; i++) {
 		struct rw_slice *s = &w->slice[i];
-		s->record = calloc(j->slice_records, sizeof *s->record);
+		s->record = calloc(j->slice_records + 1, sizeof *s->record);
 		s->place = calloc(j->slice_records, sizeof *s->place);
 		if (!s->record || !s->place ||
 		    rw_columns_allocate(&s->columns, j->slice_records, w->view.choice, w->view.choices))
@@ -306,15 +307,53 @@ void rw_jobs_close(struct rw_jobs *j)
 
 uint64_t rw_jobs_progress(const struct rw_jobs *j) { return j->done_bytes; }
 
-/* The record of a slice's next result; UINT64_MAX: no more. */
-static uint64_t next_record(const struct rw_slice *s)
+/* The record of a slice's next mark or set; UINT64_MAX: no more. */
+static uint64_t next_mark_or_set(const struct rw_slice *s)
 {
-	uint64_t least = s->row < s->rows ? s->record[s->row] : UINT64_MAX;
+	uint64_t least = UINT64_MAX;
 	if (s->mark < s->marks && s->columns.mark_record[s->mark] < least)
 		least = s->columns.mark_record[s->mark];
 	if (s->set < s->sets && s->columns.set_record[s->set] < least)
 		least = s->columns.set_record[s->set];
 	return least;
+}
+
+/* The record of a slice's next result; UINT64_MAX: no more. */
+static uint64_t next_record(const struct rw_slice *s)
+{
+	uint64_t row = s->record[s->row], other = next_mark_or_set(s);
+	return row < other ? row : other;
+}
+
+/* The short way: places the rows of all records before the next one with a mark or a set. */
+static void merge_rows(rw_replay *r, struct rw_slice *const *slice, uint32_t slices)
+{
+	uint64_t end = UINT64_MAX, place = r->rows;
+	for (uint32_t i = 0; i < slices; i++) {
+		uint64_t other = next_mark_or_set(slice[i]);
+		end = other < end ? other : end;
+	}
+	for (;;) {
+		struct rw_slice *first = NULL;
+		uint64_t least = end, second = end;
+		for (uint32_t i = 0; i < slices; i++) {
+			uint64_t record = slice[i]->record[slice[i]->row];
+			if (record < least) {
+				second = least;
+				least = record;
+				first = slice[i];
+			} else if (record < second) {
+				second = record;
+			}
+		}
+		if (!first)
+			break;
+		uint64_t row = first->row;
+		while (first->record[row] < second)
+			first->place[row++] = (uint32_t)place++;
+		first->row = row;
+	}
+	r->rows = place;
 }
 
 /* Takes all results of one record from a slice. */
@@ -386,6 +425,8 @@ static rw_status merge(rw_replay *r, struct rw_slice *const *slice, uint32_t sli
 	for (uint32_t i = 0; i < slices; i++)
 		slice[i]->row = slice[i]->mark = slice[i]->set = 0;
 	for (;;) {
+		if (RW_SHORT_WAY(1))
+			merge_rows(r, slice, slices);
 		uint64_t least = UINT64_MAX;
 		uint32_t from = 0;
 		for (uint32_t i = 0; i < slices; i++) {

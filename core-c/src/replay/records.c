@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "stretches.h"
 #include "rw_ways.h"
 #include "state.h"
 
@@ -96,10 +97,26 @@ struct reading {
 	uint8_t as_filed;   /* each packet is a record of its own */
 	int got;            /* of rw_observation_next */
 	rw_error error;
-	/* One of several threads: it reads all records, and decodes those of its shares of the flows. */
-	uint32_t shares; /* a bit for each of them (rw_packet_share); 0: it is alone */
-	struct rw_oddity_counts *own_oddities; /* of what it alone decodes */
+	uint8_t thread_of[RW_SHARES]; /* for which it reads stretches */
+	/* One of several threads, which takes its parts of the stretches. */
+	struct rw_stretches *stretches;
+	uint32_t thread;
+	const struct rw_piece *piece, *end;
 };
+
+/* The next record, which it counts. 1, or 0: no more, and `got` has the reason. */
+static inline int read_record(struct reading *d)
+{
+	d->got = rw_observation_next(d->observation, &d->record, &d->error);
+	if (d->got <= 0)
+		return 0;
+	d->oddities->record++;
+	if (d->record.file < d->originals) {
+		count_record(d->summary, d->oddities, &d->record, d->previous_ns);
+		d->previous_ns = d->record.time_ns;
+	}
+	return 1;
+}
 
 /* The next packet of an aggregate, which is one record. An aggregate without TCP gives a record without a packet. */
 static RW_ASIDE int read_frame(struct reading *d, struct read_packet *p)
@@ -119,14 +136,8 @@ static inline int read_packet(struct reading *d, struct read_packet *p)
 	p->noted.copy = 0;
 	do {
 		if (!d->frames) {
-			d->got = rw_observation_next(d->observation, &d->record, &d->error);
-			if (d->got <= 0)
+			if (!read_record(d))
 				return 0;
-			d->oddities->record++;
-			if (d->record.file < d->originals) {
-				count_record(d->summary, d->oddities, &d->record, d->previous_ns);
-				d->previous_ns = d->record.time_ns;
-			}
 			enum rw_parse parsed = rw_packet_parse(&d->record, &p->noted.packet, d->fragments, d->oddities);
 			p->tcp = parsed == RW_PARSE_TCP;
 			d->frames = parsed == RW_PARSE_SEVERAL;
@@ -137,63 +148,76 @@ static inline int read_packet(struct reading *d, struct read_packet *p)
 	return 1;
 }
 
-/* As count_record; what came before may be another thread's. */
-static inline void count_own_record(struct reading *d, int64_t previous_ns)
+/* Reads a stretch of records for several threads, whose first bytes tell of most of them to which thread they belong. */
+static RW_FLAT int read_stretch(void *owner, struct rw_stretch *b)
 {
-	const struct rw_record *record = &d->record;
-	rw_summary *s = d->summary;
-	if (s->records++ == 0) {
-		s->first_ns = s->last_ns = record->time_ns;
-		s->interfaces = s->link_types = 1;
-		s->link_type[0] = record->link_type;
+	struct reading *d = owner;
+	while (!rw_stretch_is_full(b)) {
+		uint32_t share = 0;
+		struct rw_packet *packet = NULL;
+		if (!read_record(d))
+			return 0;
+		if (!rw_observation_is_mapped(d->observation) || !rw_record_share(&d->record, &share)) {
+			packet = &b->packet[b->packets++];
+			enum rw_parse parsed = rw_packet_parse(&d->record, packet, d->fragments, d->oddities);
+			if (parsed == RW_PARSE_SEVERAL) {
+				d->as_filed = 0;
+				return 0;
+			}
+			if (parsed == RW_PARSE_TCP)
+				share = rw_packet_share(packet);
+			else
+				packet->family = 0;
+		}
+		struct rw_part *part = &b->part[d->thread_of[share]];
+		struct rw_piece *piece = &part->piece[part->count++];
+		piece->record = d->record;
+		piece->number = d->oddities->record;
+		piece->packet = packet;
+		b->records++;
 	}
-	s->first_ns = record->time_ns < s->first_ns ? record->time_ns : s->first_ns;
-	s->last_ns = record->time_ns > s->last_ns ? record->time_ns : s->last_ns;
-	s->bytes += record->wire_bytes;
-	s->link_type_packets[0]++;
-	if (record->time_ns < previous_ns)
-		rw_oddity_add(d->own_oddities, RW_ODDITY_BACKWARD_TIMESTAMP, record->file, record->offset);
+	return 1;
 }
 
-/*
- * The next packet of its shares, for one of several threads. What tells its share in its first bytes is decoded by one thread;
- * all else by all of them, as it may be a part of another record's packet. What is no packet belongs to the first thread.
- */
-static inline int read_own_packet(struct reading *d, struct read_packet *p)
+/* The next part of a stretch. 1, or 0: no more. */
+static RW_ASIDE int take_part(struct reading *d)
 {
-	struct rw_noted *n = &p->noted;
-	for (;;) {
-		uint32_t share;
-		d->got = rw_observation_next(d->observation, &d->record, &d->error);
-		if (d->got <= 0)
-			return 0;
-		uint64_t record = ++d->oddities->record;
-		int64_t previous_ns = d->previous_ns;
-		d->previous_ns = d->record.time_ns;
-		d->oddities->now_ns = d->record.time_ns;
-		int tells = rw_record_share(&d->record, &share);
-		if (tells && !(d->shares >> share & 1))
-			continue;
-		struct rw_oddity_counts *oddities = tells ? d->own_oddities : d->oddities;
-		d->own_oddities->record = record;
-		d->own_oddities->now_ns = d->record.time_ns;
-		enum rw_parse parsed = rw_packet_parse(&d->record, &n->packet, d->fragments, oddities);
-		if (parsed == RW_PARSE_SEVERAL) {
-			d->as_filed = 0;
+	const struct rw_part *part;
+	do {
+		part = rw_stretches_next(d->stretches, d->thread);
+		if (!part) {
 			d->got = 0;
 			return 0;
 		}
-		p->tcp = parsed == RW_PARSE_TCP;
-		share = p->tcp ? rw_packet_share(&n->packet) : 0;
-		if (!(tells || d->shares >> share & 1))
-			continue;
-		count_own_record(d, previous_ns);
-		n->flow = RW_FLOW_NONE;
-		n->copy = 0;
-		n->record = record;
-		d->summary->tcp_packets += p->tcp;
-		return 1;
+	} while (part->count == 0);
+	d->piece = part->piece;
+	d->end = d->piece + part->count;
+	return 1;
+}
+
+/* The next packet, or record without a packet, of one of several threads. 1, or 0: no more. */
+static inline int read_own_packet(struct reading *d, struct read_packet *p)
+{
+	enum { PREFETCH_AHEAD = 4 };
+	struct rw_noted *n = &p->noted;
+	if (d->piece == d->end && !take_part(d))
+		return 0;
+	const struct rw_piece *piece = d->piece++;
+	if (d->end - piece > PREFETCH_AHEAD)
+		__builtin_prefetch(piece[PREFETCH_AHEAD].record.bytes);
+	if (piece->packet) {
+		n->packet = *piece->packet;
+		p->tcp = n->packet.family != 0;
+	} else {
+		d->oddities->record = piece->number;
+		d->oddities->now_ns = piece->record.time_ns;
+		p->tcp = rw_packet_parse(&piece->record, &n->packet, d->fragments, d->oddities) == RW_PARSE_TCP;
 	}
+	n->flow = RW_FLOW_NONE;
+	n->copy = 0;
+	n->record = piece->number;
+	d->summary->tcp_packets += p->tcp;
+	return 1;
 }
 
 /* hash: null, or of its four-tuple. 0, or a negative rw_status. */
@@ -385,8 +409,8 @@ static rw_status survey_alone(rw_replay *r, rw_error *error)
 /* One of several threads that survey a capture. */
 struct shard {
 	struct rw_survey survey;
-	rw_summary summary;
-	struct rw_oddity_counts oddities, own_oddities;
+	rw_summary summary; /* only what is counted of packets */
+	struct rw_oddity_counts oddities;
 	struct reading reading;
 	rw_error error;
 	pthread_t thread;
@@ -398,47 +422,43 @@ static void *survey_shard(void *argument)
 {
 	struct shard *s = argument;
 	s->failed = survey_own_records(&s->reading, &s->error);
+	if (s->failed)
+		rw_stretches_stop(s->reading.stretches);
 	return NULL;
 }
 
-static rw_status open_shard(rw_replay *r, struct shard *s, uint32_t number, uint32_t shards,
+static rw_status open_shard(struct shard *s, uint32_t number, uint32_t flows_max, struct rw_stretches *stretches,
 			    _Atomic uint64_t *journal_left, rw_error *error)
 {
-	if (rw_survey_open(&s->survey, r->survey.index.flows_max))
+	if (rw_survey_open(&s->survey, flows_max))
 		return rw_out_of_memory(error);
 	s->survey.journal = rw_journal_open_numbered(journal_left);
 	s->reading = (struct reading){.survey = &s->survey,
 				      .summary = &s->summary,
 				      .oddities = &s->oddities,
-				      .own_oddities = &s->own_oddities,
 				      .fragments = rw_fragments_open(),
-				      .previous_ns = INT64_MIN,
-				      .as_filed = 1};
-	for (uint32_t share = number; share < RW_SHARES; share += shards)
-		s->reading.shares |= 1u << share;
-	if (!s->survey.journal || !s->reading.fragments)
-		return rw_out_of_memory(error);
-	rw_status status = rw_observation_open(&s->reading.observation, r->fds, r->files, &s->oddities, error);
-	if (status == RW_OK)
-		rw_observation_map(s->reading.observation);
-	return status;
+				      .stretches = stretches,
+				      .thread = number};
+	return s->survey.journal && s->reading.fragments ? RW_OK : rw_out_of_memory(error);
 }
 
 static void close_shard(struct shard *s)
 {
-	rw_observation_close(s->reading.observation);
 	rw_fragments_close(s->reading.fragments);
 	rw_survey_free(&s->survey);
 }
 
-/* The shards' threads, one of them this one; where no thread is to be had, in turn. RW_OK or the first error. */
-static rw_status run_shards(struct shard *shard, uint32_t shards, rw_error *error)
+/* Runs the shards' threads, one of them this one. RW_OK, or the first error; *divided is 0: a thread could not be started. */
+static rw_status run_shards(struct shard *shard, uint32_t shards, int *divided, rw_error *error)
 {
-	for (uint32_t i = 1; i < shards; i++)
+	for (uint32_t i = 1; i < shards; i++) {
 		shard[i].running = pthread_create(&shard[i].thread, NULL, survey_shard, &shard[i]) == 0;
-	for (uint32_t i = 0; i < shards; i++)
-		if (!shard[i].running)
-			survey_shard(&shard[i]);
+		*divided &= shard[i].running;
+	}
+	if (*divided)
+		survey_shard(&shard[0]);
+	else
+		rw_stretches_stop(shard[0].reading.stretches);
 	for (uint32_t i = 1; i < shards; i++)
 		if (shard[i].running)
 			pthread_join(shard[i].thread, NULL);
@@ -450,66 +470,87 @@ static rw_status run_shards(struct shard *shard, uint32_t shards, rw_error *erro
 	return RW_OK;
 }
 
-/* What one thread would have counted. */
-static void join_counts(rw_replay *r, const struct shard *shard, uint32_t shards)
+/* The survey of the whole capture. RW_OK; an error; or *divided is 0: there are too many flows. */
+static rw_status join_shards(rw_replay *r, struct shard *shard, uint32_t shards, int *divided, rw_error *error)
 {
-	rw_summary *all = &r->summary;
-	r->oddities = shard[0].oddities;
-	for (uint32_t i = 0; i < shards; i++) {
-		const rw_summary *s = &shard[i].summary;
-		rw_oddities_join(&r->oddities, &shard[i].own_oddities);
-		if (s->records == 0)
-			continue;
-		if (all->records == 0 || s->first_ns < all->first_ns)
-			all->first_ns = s->first_ns;
-		if (all->records == 0 || s->last_ns > all->last_ns)
-			all->last_ns = s->last_ns;
-		all->interfaces = s->interfaces;
-		all->link_types = s->link_types;
-		all->link_type[0] = s->link_type[0];
-		all->link_type_packets[0] += s->link_type_packets[0];
-		all->records += s->records;
-		all->bytes += s->bytes;
-		all->tcp_packets += s->tcp_packets;
-	}
+	struct rw_survey *part[RW_SHARES];
+	for (uint32_t i = 0; i < shards; i++)
+		part[i] = &shard[i].survey;
+	int failed = rw_survey_join(&r->survey, part, shards);
+	if (failed > 0)
+		return rw_out_of_memory(error);
+	*divided = failed == 0;
+	return RW_OK;
 }
 
-/*
- * The first pass by several threads: each reads the whole file and surveys the flows of its shares. RW_OK; an error; or
- * *divided is 0: the packets cannot be divided, or the flows are too many, and nothing is surveyed.
- */
-static rw_status survey_in_shards(rw_replay *r, uint32_t shards, int *divided, rw_error *error)
+/* Takes what the reader and the shards have counted. */
+static void take_counts(rw_replay *r, struct reading *d, const struct shard *shard, uint32_t shards)
 {
+	take_fragments(d->oddities, d->fragments);
+	d->fragments = NULL;
+	r->summary = *d->summary;
+	r->oddities = *d->oddities;
+	for (uint32_t i = 0; i < shards; i++) {
+		rw_oddities_join(&r->oddities, &shard[i].oddities);
+		r->summary.tcp_packets += shard[i].summary.tcp_packets;
+	}
+	add_late_records(r, d->observation);
+	r->as_filed = 1;
+}
+
+/* Surveys what an observation, already open, has. As survey_in_shards. */
+static rw_status survey_stretches(rw_replay *r, struct reading *d, uint32_t shards, int *divided, rw_error *error)
+{
+	uint32_t opened = 0;
 	_Atomic uint64_t journal_left = journal_bytes(r);
 	struct shard *shard = calloc(shards, sizeof *shard);
-	rw_status status = shard ? RW_OK : rw_out_of_memory(error);
-	uint32_t opened = 0;
+	rw_status status = shard && d->stretches && d->fragments ? RW_OK : rw_out_of_memory(error);
 	for (; status == RW_OK && opened < shards; opened++)
-		status = open_shard(r, &shard[opened], opened, shards, &journal_left, error);
-	*divided = status == RW_OK && rw_observation_divides(shard[0].reading.observation);
-	if (*divided) {
-		status = run_shards(shard, shards, error);
-		*divided = status == RW_OK && shard[0].reading.as_filed;
+		status =
+		    open_shard(&shard[opened], opened, r->survey.index.flows_max, d->stretches, &journal_left, error);
+	if (status == RW_OK)
+		status = run_shards(shard, shards, divided, error);
+	if (status == RW_OK && d->got < 0) {
+		*error = d->error;
+		status = (rw_status)-d->got;
 	}
-	if (*divided) {
-		struct rw_survey *part[RW_SHARES];
-		for (uint32_t i = 0; i < shards; i++)
-			part[i] = &shard[i].survey;
-		int failed = rw_survey_join(&r->survey, part, shards);
-		if (failed > 0)
-			status = rw_out_of_memory(error);
-		*divided = failed == 0;
-	}
-	if (*divided) {
-		take_fragments(&shard[0].oddities, shard[0].reading.fragments);
-		shard[0].reading.fragments = NULL;
-		join_counts(r, shard, shards);
-		add_late_records(r, shard[0].reading.observation);
-		r->as_filed = 1;
-	}
+	*divided &= status == RW_OK && d->as_filed;
+	if (*divided)
+		status = join_shards(r, shard, shards, divided, error);
+	if (*divided && status == RW_OK)
+		take_counts(r, d, shard, shards);
 	for (uint32_t i = 0; i < opened; i++)
 		close_shard(&shard[i]);
 	free(shard);
+	return status;
+}
+
+/*
+ * The first pass by several threads: each surveys the flows of its shares. RW_OK; an error; or *divided is 0: the packets cannot be
+ * divided, or the flows are too many, and nothing is surveyed.
+ */
+static rw_status survey_in_shards(rw_replay *r, uint32_t shards, int *divided, rw_error *error)
+{
+	rw_summary summary = {0};
+	struct rw_oddity_counts oddities = {0};
+	struct reading reading = {
+	    .summary = &summary, .oddities = &oddities, .previous_ns = INT64_MIN, .originals = 1, .as_filed = 1};
+	for (uint32_t i = 0; i < RW_SHARES; i++)
+		reading.thread_of[i] = (uint8_t)(i % shards);
+	rw_status status = rw_observation_open(&reading.observation, r->fds, r->files, &oddities, error);
+	if (status != RW_OK)
+		return status;
+	*divided = rw_observation_divides(reading.observation);
+	if (*divided) {
+		reading.stretches = rw_stretches_open(shards, read_stretch, &reading);
+		reading.fragments = rw_fragments_open();
+		rw_observation_map(reading.observation);
+		rw_observation_hold(reading.observation, rw_stretches_keep, reading.stretches);
+		status = survey_stretches(r, &reading, shards, divided, error);
+		rw_fragments_close(reading.fragments);
+	}
+	rw_observation_close(reading.observation);
+	rw_stretches_close(reading.stretches);
 	return status;
 }
 
@@ -517,7 +558,8 @@ rw_status rw_records_survey(rw_replay *r, rw_error *error)
 {
 	int divided = 0;
 	uint32_t shards = r->limits.jobs < RW_SHARES ? r->limits.jobs : RW_SHARES;
-	rw_status status = shards > 1 && r->files == 1 ? survey_in_shards(r, shards, &divided, error) : RW_OK;
+	rw_status status =
+	    shards > 1 && r->files == 1 && !r->limits.copies ? survey_in_shards(r, shards, &divided, error) : RW_OK;
 	if (status == RW_OK && !divided)
 		status = survey_alone(r, error);
 	if (status != RW_OK)

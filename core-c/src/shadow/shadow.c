@@ -174,7 +174,7 @@ void rw_shadow_reduce(struct rw_shadow *s, uint32_t path, int marked)
 	h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 	h->prior_cwnd_q16 = p->cwnd_q16;
 	h->prr = (struct rw_prr){0, 0};
-	h->restart_segments = 0;
+	h->restart_q16 = 0;
 	p->cwnd_cnt = 0;
 	end_interval(p);
 	if (marked && s->control->ece)
@@ -193,7 +193,7 @@ void rw_shadow_timeout(struct rw_shadow *s, uint32_t path, uint32_t in_flight, i
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
 	h->adrift = 0;
-	h->restart_segments = 0;
+	h->restart_q16 = 0;
 	if (new_episode) {
 		h->prior_ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 		h->prior_cwnd_q16 = p->cwnd_q16;
@@ -243,7 +243,7 @@ static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t time
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	h->restart_segments = rw_window_segments(p->cwnd_q16);
+	h->restart_q16 = p->cwnd_q16;
 	h->restart_ssthresh_q16 = p->ssthresh_q16;
 	for (uint32_t i = 0; i < times; i++) {
 		p->ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
@@ -257,14 +257,14 @@ static RW_ASIDE void outlast(struct rw_shadow *s, uint32_t path, uint32_t flight
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	uint64_t before_q16 = rw_window_of(h->restart_segments);
+	uint64_t before_q16 = h->restart_q16;
 	uint64_t once_q16 = rw_window_after_idle(before_q16, h->initial_window, 1);
 	int kept = flight > rw_window_segments(once_q16);
 	p->cwnd_q16 = larger(p->cwnd_q16, kept ? before_q16 : once_q16);
 	if (kept)
 		p->ssthresh_q16 = h->restart_ssthresh_q16;
 	h->kept += (uint8_t)kept;
-	h->restart_segments = 0;
+	h->restart_q16 = 0;
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
 }
 
@@ -276,14 +276,14 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	uint32_t flight = e->first_flight, before = h->restart_segments;
+	uint32_t flight = e->first_flight, before = (uint32_t)rw_window_segments(h->restart_q16);
 	uint64_t next = p->cwnd_q16;
 	if (!before)
 		return;
 	/* Whether the flight belongs to another window, or did not fill the window. */
 	if (!kernel_mode(s) ||
 	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1)) {
-		h->restart_segments = 0;
+		h->restart_q16 = 0;
 		return;
 	}
 	while (e->first_flight_full && rw_window_segments(next) > flight &&
@@ -305,7 +305,7 @@ static RW_ASIDE uint64_t check_later_flight(struct rw_shadow *s, uint32_t path, 
 {
 	const struct rw_path *p = &s->connection->path[path];
 	if (p->cwnd_q16 >= p->ssthresh_q16)
-		s->path[path].restart_segments = 0;
+		s->path[path].restart_q16 = 0;
 	else if (e->state == RW_SENDER_OPEN && e->in_flight_before > rw_window_segments(p->cwnd_q16) + 1)
 		outlast(s, path, e->in_flight_before);
 	return rw_window_segments(p->cwnd_q16);
@@ -435,7 +435,7 @@ static void validate(struct rw_shadow *s, uint32_t path, const struct rw_event *
 	struct rw_shadow_path *h = &s->path[path];
 	uint64_t cwnd = p->cwnd_q16 >> 16;
 	uint32_t flight = e->in_flight_before;
-	if (h->restart_segments && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
+	if (h->restart_q16 && kernel_mode(s) && s->losses == RW_LOSSES_RECORDED)
 		cwnd = check_later_flight(s, path, e);
 	int limited = is_limit(e, cwnd);
 	if (h->adrift) {

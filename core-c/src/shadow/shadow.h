@@ -36,7 +36,7 @@ struct rw_shadow_path {
 	struct rw_window_use use;
 	uint32_t initial_window;
 	/* the window before an idle time reduced it, while flights may still show that the sender kept it */
-	uint32_t restart_segments;
+	uint64_t restart_q16;
 	uint64_t restart_ssthresh_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* of the ACK before: its number, the segments it delivered, and the flight before it */

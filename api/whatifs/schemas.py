@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api.connections.schemas import ReplayIn
+from api.schemas import Schema, with_columns
+from store.models import ConnectionKind, State, WhatIf
+
+RUNS = 48
+RUNS_MAX = 400
+
+
+class WhatIfIn(ReplayIn):
+    repeat: Annotated[int, Field(ge=1, le=RUNS_MAX)] = RUNS
+    """How many runs of each world are simulated."""
+    everyone: bool = False
+    """All connections that share a bottleneck with this one run the algorithm, too."""
+    settings: dict[str, str | int | float] = Field(default_factory=dict, max_length=48)
+    """Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
+    1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes)."""
+
+
+class SpreadOut(Schema):
+    median: float
+    low: float
+    """Low end of the 90 % interval."""
+    high: float
+    """High end of the 90 % interval."""
+
+
+class CalibratedOut(Schema):
+    recorded: float | None
+    """What the capture shows."""
+    simulated: SpreadOut
+    """The recorded algorithm on the fitted path."""
+
+
+class NeighbourOut(Schema):
+    """A connection beside the one that changes."""
+
+    id: int
+    """Its number in the capture."""
+    kind: ConnectionKind
+    algorithm: str | None
+    """What it ran; null: not known."""
+    recorded: dict[str, float | None]
+    """What the capture shows, by metric."""
+    predicted: dict[str, SpreadOut]
+    """By metric."""
+    change: dict[str, SpreadOut]
+    """Against the recorded world, by metric: a ratio less 1; of retransmitted packets a difference."""
+    harm: SpreadOut | None
+    """The share of its goodput that it loses; below 0: it gains."""
+
+
+class PredictionOut(Schema):
+    """An element of `connections` in the JSON document of `rewindow whatif`."""
+
+    id: int
+    """The connection's number in the capture."""
+    kind: ConnectionKind
+    recorded_algorithm: str | None
+    """What it ran; null: not known."""
+    algorithm: str
+    """What it runs in the predicted world, with its options."""
+    verdict: Literal["ok", "cannot_say"]
+    """cannot_say is an answer, too: `reason` tells why there is no prediction."""
+    reason: str | None
+    """Why nothing can be said; null with a prediction."""
+    calibration: dict[str, CalibratedOut | float | None]
+    """By metric, how well the recorded algorithm on the fitted path gives what was recorded; `misfit` is the whole
+    fit's, 1 where it is as good as can be expected."""
+    recorded: dict[str, float | None]
+    """What the capture shows, by metric."""
+    predicted: dict[str, SpreadOut]
+    """Of single runs, by metric."""
+    change: dict[str, SpreadOut]
+    """Against the recorded algorithm on the same networks, by metric: a ratio less 1; of retransmitted packets a
+    difference."""
+    better: float | None
+    """The probability of a higher goodput."""
+    subflow_shares: list[SpreadOut]
+    """Bytes of each subflow over the connection's."""
+    jain: SpreadOut | None
+    """Jain's fairness index of all connections that were simulated; null for one alone."""
+    neighbours: list[NeighbourOut]
+    """The others that were simulated with it."""
+    runs: int
+    """How many runs of each world were simulated."""
+
+
+@with_columns(WhatIf)
+class WhatIfOut(Schema):
+    id: uuid.UUID
+    state: State
+    connection_number: int
+    """Its number in the capture, as the command line counts."""
+    label: str
+    """The algorithm's name, and its options where they are not the defaults."""
+    options: dict[str, str]
+    settings: dict[str, str]
+    """Changes of the network."""
+    everyone: bool
+    """Do all connections that share a bottleneck with it change, too?"""
+    repeat: int
+    """How many runs of each world were asked for."""
+    stage: str
+    progress: float
+    """From 0 to 1."""
+    result: PredictionOut | None
+    """Null until it is done."""

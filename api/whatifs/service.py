@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from api import limits
+from api.connections import replays
+from api.connections import service as connections
+from api.errors import NotFound, Unprocessable
+from api.events import Progress
+from api.pages import Keyset, Page
+from api.security import Caller
+from api.whatifs import settings
+from api.whatifs.schemas import WhatIfIn, WhatIfOut
+from store import jobs
+from store.models import Capture, Job, JobKind, State, WhatIf
+
+WHATIFS_MAX = 64
+"""Of one connection."""
+_NEWEST_FIRST = Keyset((WhatIf.created_at, WhatIf.id), descending=True)
+_SHOWN = {"state", "stage", "progress", "error"}
+"""What an event of a what-if tells."""
+
+
+def _all() -> Select[Any]:
+    entities: tuple[Any, ...] = (WhatIf, Job.stage, Job.progress)
+    return select(*entities).outerjoin(Job, Job.whatif_id == WhatIf.id)
+
+
+def _scoped(caller: Caller) -> Select[Any]:
+    return _all().join(Capture, Capture.id == WhatIf.capture_id).where(Capture.team_id == caller.team_id)
+
+
+def _out(row: Any) -> WhatIfOut:
+    own = {n: getattr(row.WhatIf, n) for n in WhatIfOut.model_fields.keys() - {"stage", "progress"}}
+    return WhatIfOut(**own, stage=row.stage or row.WhatIf.state.value, progress=row.progress or 0.0)
+
+
+async def get(session: AsyncSession, caller: Caller, whatif_id: uuid.UUID) -> WhatIfOut:
+    """Raises NotFound."""
+    row = (await session.execute(_scoped(caller).where(WhatIf.id == whatif_id))).one_or_none()
+    if row is None:
+        raise NotFound("no such what-if")
+    return _out(row)
+
+
+async def find(
+    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, cursor: str | None, limit: int
+) -> Page[WhatIfOut]:
+    """Of a connection, newest first. Raises NotFound."""
+    await connections.load(session, caller, connection_id)
+    query = _scoped(caller).where(WhatIf.connection_id == connection_id)
+    return await _NEWEST_FIRST.page(session, query, cursor, limit, _out)
+
+
+def _told(whatif: WhatIfOut) -> Progress:
+    return Progress(whatif.model_dump(mode="json", include=_SHOWN), whatif.state in (State.done, State.failed))
+
+
+async def progress(session: AsyncSession, whatifs: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
+    """Of what-ifs of any team: the caller has checked whose they are."""
+    rows = await session.execute(_all().where(WhatIf.id.in_(whatifs)))
+    return {row.WhatIf.id: _told(_out(row)) for row in rows}
+
+
+async def progress_of_own(session: AsyncSession, caller: Caller, whatif_id: uuid.UUID) -> Progress:
+    """Raises NotFound."""
+    return _told(await get(session, caller, whatif_id))
+
+
+async def request(
+    session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: WhatIfIn
+) -> tuple[WhatIfOut, uuid.UUID | None]:
+    """The what-if, and the job to wake when there is one. Raises NotFound, Unprocessable, TooMany.
+
+    The same request twice is one what-if; one that failed begins anew.
+    """
+    await limits.hold_team(session, caller.team_id)  # requests of one team come here one after the other
+    found = await connections.load(session, caller, connection_id)
+    chosen = await replays.chosen(session, wanted)
+    asked = {
+        "connection_id": connection_id,
+        "label": chosen.label,
+        "everyone": wanted.everyone,
+        "repeat": wanted.repeat,
+        "settings": settings.checked(wanted.settings, found.connection.subflow_count),
+    }
+    same = (await session.scalars(select(WhatIf).filter_by(**asked))).one_or_none()
+    if same is None:
+        return await _insert(session, caller, found, asked, chosen)
+    whatif_id = same.id
+    job_id = await _begin_anew(session, caller, same) if same.state is State.failed else None
+    session.expire_all()
+    return await get(session, caller, whatif_id), job_id
+
+
+async def _insert(
+    session: AsyncSession,
+    caller: Caller,
+    found: connections.Found,
+    asked: dict[str, Any],
+    chosen: connections.Chosen,
+) -> tuple[WhatIfOut, uuid.UUID]:
+    """Raises NotFound, Unprocessable, TooMany."""
+    others = select(func.count()).where(WhatIf.connection_id == asked["connection_id"])
+    if (await session.execute(others)).scalar_one() >= WHATIFS_MAX:
+        raise Unprocessable(f"a connection has at most {WHATIFS_MAX} what-ifs: delete some")
+    await limits.admit_job(session, caller.team_id)
+    whatif_id, job_id = uuid.uuid4(), uuid.uuid4()
+    try:
+        await session.execute(
+            insert(WhatIf).values(
+                id=whatif_id,
+                capture_id=found.capture.id,
+                connection_number=found.connection.number,
+                algorithm=chosen.algorithm,
+                options=chosen.options,
+                **asked,
+            )
+        )
+    except IntegrityError as e:  # its capture has been deleted since it was read
+        raise NotFound("no such connection") from e
+    await session.execute(
+        insert(Job).values(
+            id=job_id,
+            kind=JobKind.whatif,
+            team_id=caller.team_id,
+            capture_id=found.capture.id,
+            whatif_id=whatif_id,
+            sent_at=func.clock_timestamp(),
+        )
+    )
+    return await get(session, caller, whatif_id), job_id
+
+
+async def _begin_anew(session: AsyncSession, caller: Caller, whatif: WhatIf) -> uuid.UUID | None:
+    """Queues a failed what-if again. Returns its job. Raises TooMany."""
+    await limits.admit_job(session, caller.team_id)
+    job_id: uuid.UUID | None = (
+        await session.execute(jobs.restart(whatif.capture_id, whatif_id=whatif.id))
+    ).scalar_one_or_none()
+    if job_id is not None:  # None: its capture is being deleted
+        values = {"state": State.queued, "error": None, "finished_at": None}
+        await session.execute(update(WhatIf).where(WhatIf.id == whatif.id).values(values))
+    return job_id
+
+
+async def remove(session: AsyncSession, caller: Caller, whatif_id: uuid.UUID) -> None:
+    """Deletes a what-if; its worker, if one runs it, notices that the job is lost. Raises NotFound."""
+    await get(session, caller, whatif_id)
+    # Lock the job first, as a worker does.
+    await session.execute(delete(Job).where(Job.whatif_id == whatif_id))
+    await session.execute(delete(WhatIf).where(WhatIf.id == whatif_id))

@@ -1,0 +1,130 @@
+"""What-ifs for real: a worker that is killed in the middle of one, and the page that asks for one and sees it come."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import urllib.request
+from typing import Any
+
+from playwright.sync_api import Page, Route, expect
+from sqlalchemy import create_engine, text
+
+from deploy.run import Services, stop_process, wait_for
+from tests.acceptance.test_stack import get
+from tests.conftest import CAPTURES
+
+FEW_RUNS = 6
+SIMULATED_MS = 240_000
+"""A fit takes seconds of two cores, which others may use, too."""
+
+
+def post(stack: Services, token: str, path: str, body: bytes, kind: str = "application/json") -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
+    request = urllib.request.Request(stack.address + path, data=body, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        assert response.status == 202
+        return json.load(response)
+
+
+def last_event(stack: Services, token: str, path: str) -> Any:
+    """Of the stream, which ends with the what-if."""
+    request = urllib.request.Request(f"{stack.address}{path}/events", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=SIMULATED_MS / 1000) as stream:
+        return json.loads([line for line in stream if line.startswith(b"data: ")][-1].removeprefix(b"data: "))
+
+
+def analysed(stack: Services, token: str) -> str:
+    """The id of the sample's connection of MPTCP."""
+    sample = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
+    capture = post(stack, token, "/v1/captures", sample, "application/vnd.tcpdump.pcap")["id"]
+    wait_for("the analysis", lambda: get(stack, token, f"/v1/captures/{capture}")["state"] == "done")
+    items = get(stack, token, f"/v1/captures/{capture}/connections")["items"]
+    return str(next(c["id"] for c in items if c["kind"] == "mptcp"))
+
+
+def test_a_killed_worker_loses_no_what_if(stack: Services, token: str) -> None:
+    """kill -9 in the middle of the simulation: a new worker answers, once."""
+    connection = analysed(stack, token)
+    stop_process(stack.processes.pop("worker"))
+    wanted = json.dumps({"algorithm": "cubic", "repeat": FEW_RUNS}).encode()
+    asked = post(stack, token, f"/v1/connections/{connection}/whatifs", wanted)
+    url = f"/v1/whatifs/{asked['id']}"
+    database = create_engine(
+        stack.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
+    )
+
+    def blocked() -> int:
+        with database.connect() as own:
+            return int(own.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")) or 0)
+
+    with database.connect() as start, database.connect() as end:
+        # The worker may say that it has begun, and may not write the answer: the table's lock is granted in between.
+        start.execute(text("SELECT FROM whatifs WHERE id = :id FOR UPDATE"), {"id": asked["id"]})
+        stack.start_worker(concurrency=1)
+        wait_for("the worker to begin", lambda: blocked() == 1)
+        locking = threading.Thread(target=end.execute, args=(text("LOCK TABLE whatifs IN SHARE MODE"),))
+        locking.start()
+        wait_for("the lock to be next", lambda: blocked() == 2)
+        start.rollback()
+        locking.join()
+        wait_for("the simulation", lambda: get(stack, token, url)["stage"] == "simulating")
+        worker = stack.processes.pop("worker")
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+        assert (get(stack, token, url)["state"], get(stack, token, url)["result"]) == ("running", None)
+        end.rollback()
+    stack.start_worker(concurrency=1)
+    assert last_event(stack, token, url)["state"] == "done"
+    found = get(stack, token, url)["result"]
+    assert (found["verdict"], found["algorithm"], found["runs"]) == ("ok", "cubic", FEW_RUNS)
+    with database.connect() as own:
+        jobs = own.execute(text("SELECT attempts, fence, state FROM jobs WHERE whatif_id = :id"), {"id": asked["id"]})
+        assert [tuple(row) for row in jobs] == [(2, 2, "done")]
+    database.dispose()
+    assert len(get(stack, token, f"/v1/connections/{connection}/whatifs")["items"]) == 1
+
+
+def test_the_page_asks_and_sees_the_prediction_come(stack: Services, token: str, page: Page) -> None:
+    connection = analysed(stack, token)
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_test_id("capture")).to_be_visible()
+    page.goto(f"{stack.address}/connections/{connection}")
+    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
+    page.evaluate("window.asked = true")
+
+    def with_few_runs(route: Route) -> None:
+        if route.request.method == "POST":
+            route.continue_(post_data=json.dumps({**route.request.post_data_json, "repeat": FEW_RUNS}))
+        else:
+            route.continue_()
+
+    page.route("**/whatifs", with_few_runs)
+    page.get_by_test_id("whatif-algorithm").select_option("cubic")
+    page.get_by_test_id("whatif-everyone").check()
+    page.get_by_test_id("ask-whatif").click()
+    asked = page.locator("[data-testid=whatif][data-label=cubic]")
+    expect(asked).to_contain_text("everyone")
+    expect(asked.get_by_role("button", name="cancel")).to_be_visible()
+    expect(asked).to_have_attribute("data-state", "done", timeout=SIMULATED_MS)
+    goodput = asked.locator("[data-metric=goodput_bps]")
+    (found,) = get(stack, token, f"/v1/connections/{connection}/whatifs")["items"]
+    assert (found["everyone"], found["repeat"]) == (True, FEW_RUNS)
+    median = found["result"]["predicted"]["goodput_bps"]["median"] / 1e6
+    expect(goodput.get_by_test_id("predicted")).to_contain_text(f"{median:.2f} Mbit/s [")
+    simulated = found["result"]["calibration"]["goodput_bps"]["simulated"]["median"] / 1e6
+    expect(goodput.get_by_test_id("calibration")).to_contain_text(f"{simulated:.2f} Mbit/s [")
+    expect(goodput.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile(f"^predicted {median:.2f} Mbit/s, 90 %")
+    )
+
+    asked.get_by_role("button", name="delete").click()
+    expect(asked).to_have_count(0)
+    assert page.evaluate("window.asked"), "without a reload"
+    assert page.troubles == []  # type: ignore[attr-defined]
+    page.unroute_all()
