@@ -276,7 +276,7 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 {
 	struct rw_path *p = &s->connection->path[path];
 	struct rw_shadow_path *h = &s->path[path];
-	uint32_t flight = e->first_flight, before = (uint32_t)rw_window_segments(h->restart_q16);
+	uint32_t flight = e->first_flight, before = rw_window_segments(h->restart_q16);
 	uint64_t next = p->cwnd_q16;
 	if (!before)
 		return;
