@@ -69,7 +69,8 @@ struct rw_link {
 	struct rw_link_counts counts;
 	uint8_t down, bad;       /* bad: the state of the burst loss */
 	uint8_t sending;         /* a packet is being sent */
-	int64_t sent_ns;         /* end of this transmission, or of the last one */
+	uint8_t ends_unseen; /* the ends of its transmissions are no events of their own */
+	int64_t sent_ns;     /* end of this transmission, or of the last one */
 	struct rw_parcel parcel; /* the packet in transmission */
 	struct rw_departure *departure;
 	uint32_t departures, departures_first, departures_room; /* a ring, in order of due_ns */
@@ -95,6 +96,13 @@ enum rw_link_outcome {
 
 /* A packet arrives, not before the latest time of an earlier call. TAKEN, DROPPED or FAILED. */
 enum rw_link_outcome rw_link_put(struct rw_link *l, const struct rw_parcel *parcel, int64_t now_ns);
+
+/*
+ * Transmissions that end before this time have ended. A link's event is what others see of it: a packet that leaves or is dropped, a
+ * change. Where the end of a transmission shows only later, as a packet that leaves, it is no event, and happens by this call or by
+ * the next one of the others. 0, or 1: out of memory.
+ */
+int rw_link_pass(struct rw_link *l, int64_t before_ns);
 
 /* The time of the link's next event, or RW_NEVER. */
 int64_t rw_link_next_ns(const struct rw_link *l);

@@ -29,6 +29,9 @@ struct rw_network {
 	struct source *source;
 	uint32_t links, routes, sources;
 	struct rw_agenda agenda;
+	/* Events before this time, and at it those of lower numbers, have happened. */
+	int64_t now_ns;
+	uint32_t current;
 };
 
 struct rw_network *rw_network_open(uint64_t seed)
@@ -139,10 +142,24 @@ int rw_network_add_source(struct rw_network *n, uint32_t link, const struct rw_s
 	return (int)n->sources++;
 }
 
+static void plan_link(struct rw_network *n, uint32_t link)
+{
+	int64_t next_ns = rw_link_next_ns(&n->link[link]);
+	if (next_ns != rw_agenda_due_ns(&n->agenda, link))
+		rw_agenda_set(&n->agenda, link, next_ns);
+}
+
 static enum rw_link_outcome put(struct rw_network *n, uint32_t link, const struct rw_parcel *parcel, int64_t now_ns)
 {
-	enum rw_link_outcome outcome = rw_link_put(&n->link[link], parcel, now_ns);
-	rw_agenda_set(&n->agenda, link, rw_link_next_ns(&n->link[link]));
+	struct rw_link *l = &n->link[link];
+	if (now_ns != n->now_ns) {
+		n->now_ns = now_ns;
+		n->current = UINT32_MAX;
+	}
+	if (link < n->current && rw_link_pass(l, now_ns + 1))
+		return RW_LINK_FAILED;
+	enum rw_link_outcome outcome = rw_link_put(l, parcel, now_ns);
+	plan_link(n, link);
 	return outcome;
 }
 
@@ -162,7 +179,7 @@ enum rw_network_outcome rw_network_send(struct rw_network *n, int64_t now_ns, ui
 
 int64_t rw_network_next_ns(const struct rw_network *n)
 {
-	return n->agenda.entities ? n->agenda.due_ns[rw_agenda_first(&n->agenda)] : RW_NEVER;
+	return n->agenda.entities ? rw_agenda_first(&n->agenda).due_ns : RW_NEVER;
 }
 
 /* Drops of cross traffic are not reported. */
@@ -193,7 +210,7 @@ static enum rw_link_outcome go_on(struct rw_network *n, struct rw_parcel *parcel
 static enum rw_link_outcome step_link(struct rw_network *n, uint32_t link, struct rw_parcel *parcel, int64_t now_ns)
 {
 	enum rw_link_outcome outcome = rw_link_step(&n->link[link], parcel);
-	rw_agenda_set(&n->agenda, link, rw_link_next_ns(&n->link[link]));
+	plan_link(n, link);
 	if (outcome == RW_LINK_LEAVES)
 		return go_on(n, parcel, now_ns);
 	return outcome == RW_LINK_DROPPED && parcel->route == NO_ROUTE ? RW_LINK_NOTHING : outcome;
@@ -203,7 +220,9 @@ enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_n
 {
 	for (int64_t now; (now = rw_network_next_ns(n)) <= until_ns && now != RW_NEVER;) {
 		struct rw_parcel parcel;
-		uint32_t entity = rw_agenda_first(&n->agenda);
+		uint32_t entity = rw_agenda_first(&n->agenda).entity;
+		n->now_ns = now;
+		n->current = entity;
 		enum rw_link_outcome outcome = entity >= FIRST_SOURCE ? send_traffic(n, entity - FIRST_SOURCE)
 								      : step_link(n, entity, &parcel, now);
 		if (outcome == RW_LINK_FAILED)
@@ -213,10 +232,17 @@ enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_n
 		*packet = (struct rw_network_packet){parcel.user, now, parcel.bytes, parcel.route, parcel.marked};
 		return outcome == RW_LINK_LEAVES ? RW_NETWORK_DELIVERED : RW_NETWORK_LOST;
 	}
+	if (until_ns != RW_NEVER && until_ns >= n->now_ns) {
+		n->now_ns = until_ns;
+		n->current = UINT32_MAX;
+	}
 	return RW_NETWORK_WAITING;
 }
 
-const struct rw_link_counts *rw_network_counts(const struct rw_network *n, uint32_t link)
+const struct rw_link_counts *rw_network_counts(struct rw_network *n, uint32_t link)
 {
+	/* A link that has no memory left counts what it could. */
+	rw_link_pass(&n->link[link], n->now_ns + (link < n->current));
+	plan_link(n, link);
 	return &n->link[link].counts;
 }

@@ -345,7 +345,7 @@ rw_status rw_simulation_run(rw_simulation *s, int64_t until_ns, rw_error *error)
 		return status;
 	while (s->incomplete && !s->failed) {
 		struct rw_network_packet packet;
-		int64_t due_ns = s->agenda->entities ? s->agenda->due_ns[rw_agenda_first(s->agenda)] : RW_NEVER;
+		int64_t due_ns = s->agenda->entities ? rw_agenda_first(s->agenda).due_ns : RW_NEVER;
 		int64_t to_ns = due_ns < until_ns ? due_ns : until_ns;
 		enum rw_network_outcome outcome = rw_network_advance(s->network, to_ns, &packet);
 		if (outcome == RW_NETWORK_FAILED)
