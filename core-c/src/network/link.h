@@ -63,20 +63,21 @@ struct rw_departure {
 };
 
 struct rw_link {
+	/* What every packet needs comes first: with a thousand links the cache decides. */
+	int64_t sent_ns;     /* end of this transmission, or of the last one */
+	int64_t due_last_ns; /* latest departure of a packet that kept its order */
+	struct rw_departure *departure;
+	uint32_t departures, departures_first, departures_room; /* a ring, in order of due_ns */
+	uint32_t changes, changes_done;
+	uint8_t down, bad;   /* bad: the state of the burst loss */
+	uint8_t sending;     /* a packet is being sent */
+	uint8_t ends_unseen; /* the ends of its transmissions are no events of their own */
+	struct rw_parcel parcel; /* the packet in transmission */
+	struct rw_link_counts counts;
 	struct rw_link_settings settings;
 	struct rw_queue queue;
 	struct rw_random random;
-	struct rw_link_counts counts;
-	uint8_t down, bad;       /* bad: the state of the burst loss */
-	uint8_t sending;         /* a packet is being sent */
-	uint8_t ends_unseen; /* the ends of its transmissions are no events of their own */
-	int64_t sent_ns;     /* end of this transmission, or of the last one */
-	struct rw_parcel parcel; /* the packet in transmission */
-	struct rw_departure *departure;
-	uint32_t departures, departures_first, departures_room; /* a ring, in order of due_ns */
-	int64_t due_last_ns;                                    /* latest departure of a packet that kept its order */
 	struct rw_link_change *change;
-	uint32_t changes, changes_done;
 };
 
 /* number: the link's number, which selects its random numbers. */
