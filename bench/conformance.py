@@ -22,13 +22,13 @@ from rewindow import specs
 from rewindow.conformance import checks
 from rewindow.controllers.steps import Step
 from rewindow.core import Choice
-from rewindow.findings.senders import SENDER_CANDIDATES
+from rewindow.findings.senders import SINGLE_PATH_CANDIDATES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "conformance"
 INGEST = ("newreno", "cubic", "uncoupled", "css", "tccc")
 """The algorithms that the service replays by default (store/settings.py)."""
-ALONE = ("tccc", *SENDER_CANDIDATES)
+ALONE = ("tccc", *SINGLE_PATH_CANDIDATES)
 
 
 def generate(packets: int) -> Path:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import math
 import statistics
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import rewindow
-from bench import bottlenecks, controllers
-from rewindow.findings.senders import SENDER_CANDIDATES
+from bench import bottlenecks, controllers, lockstep, names
+from rewindow import Choice
+from rewindow.findings.senders import CANDIDATE_OPTIONS
 from rewindow.replays.replay import Result
 
 DOCUMENT = Path(__file__).parent.parent / "docs/validation.md"
@@ -42,7 +44,7 @@ class Score:
     rtt_errors: list[float] = field(default_factory=list)
 
     def add(self, ours: float, kernel: float, phase: str, srtt_us: int | None, kernel_srtt_us: int) -> None:
-        error = abs(ours - kernel)
+        error = abs(math.floor(ours + 1e-9) - kernel)
         self.rows += 1
         self.exact += error < 0.5
         self.within_one += error <= 1.0
@@ -91,21 +93,44 @@ def score(ours: list[tuple[int, float, str, int | None]], truth: list[tuple[int,
     return result
 
 
-def compare(folder: Path) -> Iterator[tuple[str, str, bool, str, str, Score]]:
-    """endpoint, send times, whether windows are reliable, the named sender, the better candidate, its score."""
+@dataclass
+class Judged:
+    """A data sender of a run. trusted: whether its windows are reliable; label: the candidate that is scored.
+
+    ran: what the run says that it ran; None where the run does not tell.
+    """
+
+    run: str
+    endpoint: str
+    send_times: str
+    trusted: bool
+    named: names.Named
+    ran: names.Ran | None
+    label: str
+    score: Score
+
+    @property
+    def told(self) -> str:
+        return self.named.name
+
+
+def compare(folder: Path) -> Iterator[Judged]:
     with rewindow.open(next(folder.glob("capture.pcap*"))) as capture:
-        result = capture.replay(list(SENDER_CANDIDATES))
-    told = {(s.src, s.sport): s.sender_algorithm.name for c in result.connections for s in c.subflows}
-    send_times = {(s.src, s.sport): s.send_times for c in result.connections for s in c.subflows}
-    trusted = {(s.src, s.sport): "windows" not in s.unreliable for c in result.connections for s in c.subflows}
-    truth = truth_rows(folder / "truth.csv.gz")
+        result = capture.replay([Choice(name, dict(options)) for name, options in CANDIDATE_OPTIONS.items()])
+    subflows = {(s.src, s.sport): s for c in result.connections for s in c.subflows}
+    truth, ran = truth_rows(folder / "truth.csv.gz"), names.ran(folder)
     scores = {label: {k: score(v, truth[k]) for k, v in our_rows(result, label).items() if k in truth}
-              for label in SENDER_CANDIDATES}  # fmt: skip
-    for key in sorted(told):
-        found = {label: scores[label][key] for label in SENDER_CANDIDATES if key in scores[label]}
+              for label in CANDIDATE_OPTIONS}  # fmt: skip
+    for key, s in sorted(subflows.items()):
+        found = {label: scores[label][key] for label in CANDIDATE_OPTIONS if key in scores[label]}
         if found:
-            label = told[key] if told[key] in found else max(found, key=lambda k: found[k].exact)
-            yield f"{key[0]}:{key[1]}", send_times[key], trusted[key], told[key], label, found[label]
+            told = s.sender_algorithm
+            named = names.Named(told.name, told.candidates, s.fast_retransmits + s.timeouts, s.verdict == "good")
+            label = told.name if told.name in found else max(found, key=lambda k: found[k].exact)
+            yield Judged(
+                folder.name, f"{key[0]}:{key[1]}", s.send_times, "windows" not in s.unreliable, named, ran.get(key),
+                label, found[label],
+            )  # fmt: skip
 
 
 GOALS = {"newreno": ("outside recovery", 0.99), "cubic": ("within one", 0.95), "bbr": ("within 2%", 0.95)}
@@ -126,25 +151,12 @@ def falls_short(told: str, trusted: bool, s: Score) -> bool:
     return share < least or statistics.median(s.rtt_errors or [0.0]) > 0.02
 
 
-@dataclass
-class Judged:
-    """A data sender of a run, with the result of `compare`."""
-
-    run: str
-    endpoint: str
-    send_times: str
-    trusted: bool
-    told: str
-    label: str
-    score: Score
-
-
 def judged(corpus: Path) -> list[Judged]:
     return [
-        Judged(folder.name, *found)
+        found
         for folder in sorted(p.parent for p in corpus.glob("*/truth.csv.gz"))
         for found in compare(folder)
-        if found[-1].rows
+        if found.score.rows
     ]
 
 
@@ -207,6 +219,13 @@ def tell_short(short: Sequence[str], judged_senders: Collection[str]) -> int:
     return 1 if new or reached else 0
 
 
+def in_step(folder: Path, told: Mapping[tuple[str, str], str]) -> list[lockstep.Stepped]:
+    """told: the controller of each sender, by run and endpoint."""
+    truth = truth_rows(folder / "truth.csv.gz")
+    named = {key: told.get((folder.name, f"{key[0]}:{key[1]}"), "unknown") for key in truth}
+    return lockstep.compare(folder, named, truth)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 when a replay or a detector misses its goal that is not known to, or when a known one reaches it."""
     parser = argparse.ArgumentParser(prog="validate", description=__doc__)
@@ -216,6 +235,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     senders = judged(chosen.corpus)
     short = [f"{j.run} {j.endpoint}" for j in senders if falls_short(j.told, j.trusted, j.score)]
+    known = [(j.ran, j.named) for j in senders if j.ran]
+    short += [
+        f"{j.run} {j.endpoint} ran {j.ran.algorithm} and is called {j.told}"
+        for j in senders
+        if j.ran and names.wrong(j.ran, j.named)
+    ]
+    short += names.falls_short(known)
     folders = sorted(p.parent for p in chosen.corpus.glob("*/truth.csv.gz"))
     ours = [c for folder in folders for c in controllers.compare(folder, truth_rows(folder / "truth.csv.gz"))]
     short += [f"{c.run} {c.endpoint} ({c.algorithm} in the kernel)" for c in ours if c.falls_short]
@@ -225,6 +251,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         found, more = bottlenecks.report(chosen.corpus)
         parts = {"windows": "\n".join(windows_table(senders)), "bottlenecks": found}
+        told = {(j.run, j.endpoint): j.told for j in senders}
+        stepped = [s for folder in folders for s in in_step(folder, told)]
+        if stepped:
+            parts["lockstep"] = "\n".join(lockstep.table(stepped))
+    if known:
+        parts["names"] = "\n".join(names.tables(known))
     if ours:
         parts["controllers"] = "\n".join(controllers.table(ours))
     print(*parts.values(), sep="\n\n")

@@ -8,6 +8,19 @@ failed=0
 mkdir -p build
 export PATH="$PWD/.venv/bin:$PATH" PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers"
 
+# Two lanes. Tests with services mostly wait, so they begin first and run beside all the others, which are more: these yield to
+# them (nice), so that no test that waits for a service also waits for a core.
+real_kernels=""
+if [ "$(id -u)" != 0 ]; then
+	echo "left out: tests/lab and tests/kernel, runs on real kernels, as root only"
+	real_kernels="--ignore=tests/lab --ignore=tests/kernel"
+fi
+# shellcheck disable=SC2086 # two words or none
+python -m pytest --ignore=tests/unit $real_kernels "$@" >build/pytest-services.log 2>&1 &
+services=$!
+trap 'kill $services; exit 130' INT # in the background it is not heard
+renice -n 10 -p $$ >/dev/null
+
 step() { # step NAME COMMAND...: one test
 	name=$1
 	shift
@@ -28,8 +41,8 @@ build() { # build KIND FOLDER TARGET OPTION...
 		cmake --build build/$folder --target $target >>build/$folder.log 2>&1 || { tail -40 build/$folder.log; exit 1; }"
 }
 # Optimised without and debug with sanitizers: compilers see different mistakes. Across files only what is released is
-# optimised: each program that is would be a compilation of the whole core.
-build Release Release all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LTO=OFF
+# optimised: each program that is would be a compilation of the whole core. The tests are run with sanitizers only.
+build Release Release all -DREWINDOW_BENCH=ON -DREWINDOW_LTO=OFF
 build Release LTO rewindow
 build Debug Debug all -DREWINDOW_TESTS=ON -DREWINDOW_BENCH=ON -DREWINDOW_LAB=ON -DREWINDOW_SANITIZE=ON
 build Debug Threads replay_fuzz -DREWINDOW_TESTS=ON -DREWINDOW_SANITIZE_THREADS=ON
@@ -64,12 +77,8 @@ done
 wait $replay_test
 step "replay_test, under sanitizers" sh -c "[ $? = 0 ] || { cat build/replay_test.log; exit 1; }"
 
-# Two lanes, one for each core. In one, tests of the library; in the other, specifications, services, which mostly wait, and
-# the longest file of the library's tests.
-longest=tests/unit/test_controllers.py
-python -m pytest -o cache_dir=build/pytest-unit tests/unit --ignore=$longest "$@" >build/pytest-unit.log 2>&1 &
-unit=$!
-trap 'kill $unit; exit 130' INT # in the background it is not heard
+# A file's tests stay in one process, so that what they share is made once; the longest files begin first.
+python -m pytest -o cache_dir=build/pytest-unit -n 2 --dist loadfile tests/unit "$@" 2>&1 | tee build/pytest-unit.log
 
 # Every configuration of every specification, and every mutant, is a test.
 python rewindow/specs.py check --junit build/specs.xml >build/specs.log 2>&1
@@ -83,18 +92,10 @@ echo "specifications: ${counted% *} passed, ${counted#* } failed"
 passed=$((passed + ${counted% *}))
 failed=$((failed + ${counted#* }))
 
-real_kernels=""
-if [ "$(id -u)" != 0 ]; then
-	echo "left out: tests/lab and tests/kernel, runs on real kernels, as root only"
-	real_kernels="--ignore=tests/lab --ignore=tests/kernel"
-fi
-# shellcheck disable=SC2086 # two words or none
-python -m pytest --ignore=tests/unit $real_kernels "$@" 2>&1 | tee build/pytest-services.log
-python -m pytest $longest "$@" 2>&1 | tee build/pytest-longest.log
-wait $unit
-cat build/pytest-unit.log
+wait $services
+cat build/pytest-services.log
 
-for log in build/pytest-unit.log build/pytest-longest.log build/pytest-services.log; do
+for log in build/pytest-unit.log build/pytest-services.log; do
 	counts=$(tail -n 1 $log)
 	count() { echo "$counts" | sed -nE "s/.*[^0-9]([0-9]+) $1.*|^([0-9]+) $1.*/\1\2/p" | head -n 1; }
 	ok=$(count passed) bad=$(count failed) errors=$(count 'errors?')

@@ -151,14 +151,12 @@ def _analyze(args: argparse.Namespace) -> int:
     suffix = _suffix("--series", args.series) if args.series else ""
     choices = Choice.several(_names(args.algorithms))
     labels = [c.label for c in choices]
-    # The candidates for the sender's algorithm are replayed too, but shown only if the user asked for them.
-    hidden = candidates_beside(choices)
-    replayed = {"monitor": True, "hidden": [c.label for c in hidden], "jobs": args.jobs}
+    replayed = {"monitor": True, "candidates": candidates_beside(choices), "jobs": args.jobs}
     tally = _tally(args.bottleneck)
     compared = tally.method == "sbd"
     with (
         rewindow.open(*args.captures) as capture,
-        capture.stream([*choices, *hidden], bottlenecks=compared, **replayed) as replay,
+        capture.stream(choices, bottlenecks=compared, **replayed) as replay,
     ):
         if args.series:
             with _whole_file(args.series) as path:

@@ -286,6 +286,7 @@ class Subflow(Base):
     send_times: Mapped[str]
     ecn: Mapped[str]
     sender_algorithm: Mapped[str]
+    sender_candidates: Mapped[list[str]]
     windows: Mapped[list[float] | None]
     """Mean, maximum and last cwnd in segments under each of the attempt's algorithms; NaN for one without rows on this
     subflow, None where none has any."""

@@ -17,7 +17,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.dialects.postgresql import insert as insert_new
 
 import rewindow
+from rewindow.core import Choice
 from rewindow.findings.tables import Column, ConnectionTable
+from rewindow.replays.capture import candidates_beside
 from rewindow.replays.replay import Summary
 from store import attempts, models, objects
 from store.database import engine
@@ -44,6 +46,7 @@ _CONNECTION_OWN = {
 _CONNECTION_COLUMNS = _columns(models.Connection, _CONNECTION_OWN)
 _SUBFLOW_OWN = {
     "attempt_id", "connection_number", "number", "quality_id", "windows", "sender_algorithm", "sender_match",
+    "sender_candidates",
 }  # fmt: skip
 _SUBFLOW_COLUMNS = _columns(models.Subflow, _SUBFLOW_OWN)
 
@@ -66,7 +69,11 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
     labels = settings().algorithm_names()
     with rewindow.open(file) as capture:
         capture.names[:] = [name]
-        with capture.stream(labels, bottlenecks=True, monitor=True) as replay, spool(replay.schema) as spooled:
+        beside = candidates_beside(Choice.several(labels))
+        with (
+            capture.stream(labels, bottlenecks=True, monitor=True, candidates=beside) as replay,
+            spool(replay.schema) as spooled,
+        ):
             for batch in replay:
                 spooled.add(batch)
                 report("replaying", replay.progress() * 0.9)
@@ -157,6 +164,7 @@ def store_table(
             np.array([m or 0.0 for m in matches])[senders.values],
             np.array([m is None for m in matches])[senders.values],
         ),
+        "sender_candidates": Column(senders.values, texts=[s.candidates for s in senders.texts or ()]),
         **{name: found[name] for name in _SUBFLOW_COLUMNS},
     }
     if labels:

@@ -31,7 +31,7 @@ ROWS_MAX = 8192
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
-_FLOAT8_OID = 701
+_FLOAT8_OID, _VARCHAR_OID = 701, 1043
 _INET4, _INET6 = bytes((2, 32, 0, 4)), bytes((3, 128, 0, 16))
 """Family, bits of the mask, not a network, bytes of the address."""
 
@@ -126,7 +126,15 @@ def _text(value: Any, kind: TypeEngine[Any]) -> bytes | None:
         return b"\x01" + json.dumps(value).encode()  # the version of the format
     if isinstance(kind, String):
         return str(value).encode()
+    if isinstance(kind, ARRAY) and isinstance(kind.item_type, String):
+        return _text_array([str(v).encode() for v in value])
     raise TypeError(f"a text for a column of type {kind}")
+
+
+def _text_array(values: Sequence[bytes]) -> bytes:
+    """An array of varchar in one dimension, without NULLs, that begins at 1; without values it has no dimension."""
+    head = struct.pack(">iiI", bool(values), 0, _VARCHAR_OID) + (struct.pack(">ii", len(values), 1) if values else b"")
+    return head + b"".join(struct.pack(">i", len(v)) + v for v in values)
 
 
 def _addresses(addresses: Bytes, family: npt.NDArray[Any]) -> Field:

@@ -220,6 +220,29 @@ static void replay_with_copies(const uint8_t *data, size_t size)
 	close(fds[1]);
 }
 
+/* The simulator's senders beside the captured ones. */
+static void keep_step(const uint8_t *data, size_t size)
+{
+	enum { STEPPED = 2 };
+	rw_error error;
+	rw_lockstep *lockstep;
+	int fd = fuzz_file(data, size);
+	if (rw_lockstep_open(&lockstep, &fd, 1, CHOICES, STEPPED, &error) == RW_OK) {
+		uint64_t senders, runs, windows;
+		const rw_lockstep_row *row = rw_lockstep_senders(lockstep, &senders);
+		const rw_lockstep_run *run = rw_lockstep_runs(lockstep, &runs);
+		const rw_lockstep_window *window = rw_lockstep_windows(lockstep, &windows);
+		for (uint64_t i = 0; i < senders; i++)
+			CHECK(row[i].agreed <= row[i].segments && row[i].choice < STEPPED && row[i].runs);
+		for (uint64_t i = 0; i < runs; i++)
+			CHECK(run[i].sender < senders && run[i].segments <= row[run[i].sender].agreed);
+		for (uint64_t i = 0; i < windows; i++)
+			CHECK(window[i].sender < senders);
+		rw_lockstep_close(lockstep);
+	}
+	close(fd);
+}
+
 static uint64_t run(const uint8_t *data, size_t size)
 {
 	uint64_t sum = replay(data, size, 1, 3, 0);
@@ -235,5 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size % 4 == 0)
 		replay_with_copies(data, size);
+	if (size % 4 == 1)
+		keep_step(data, size);
 	return fuzz_both_ways(run, data, size);
 }

@@ -113,6 +113,9 @@ typedef struct rw_limits {
 	uint32_t journal_kib;
 	/* the detector sbd with its options, run over all flows of the captures together [none] */
 	const rw_choice *shared_bottlenecks;
+	/* How many of the choices, the last ones, are only compared with the windows of the senders. Their steps are not observed, and
+	   multipath ones at the end are left out, with rows of 0, where no connection of the captures is MPTCP [0]. */
+	uint32_t candidates;
 } rw_limits;
 
 /* Bits of `flags`. */
@@ -852,6 +855,66 @@ void rw_simulation_subflow(const rw_simulation *simulation, uint32_t subflow, rw
 void rw_simulation_link(const rw_simulation *simulation, uint32_t link, rw_link_counts_row *row);
 /* Valid until the simulation runs on or is closed. */
 const rw_simulation_row *rw_simulation_rows(const rw_simulation *simulation, uint64_t *count);
+
+/*
+ * Lockstep: the simulator's sender is given the ACKs of a captured one at their times, and must send what that one sent. It runs free
+ * until it does not; then it is out of step until the captured sender ends a recovery, where it is put right.
+ */
+typedef struct rw_lockstep rw_lockstep;
+
+/* One captured sender under one controller. */
+typedef struct rw_lockstep_row {
+	uint32_t connection, subflow, choice;
+	uint8_t family;
+	uint8_t src[16], dst[16];
+	uint16_t sport, dport;
+	uint64_t segments; /* that the captured sender sent */
+	uint64_t agreed; /* of these, sent by the simulated one too */
+	uint64_t runs; /* times that the simulated one ran free */
+} rw_lockstep_row;
+
+/* How a free run ended. */
+typedef enum rw_parting {
+	RW_PARTING_NONE, /* the capture ended */
+	RW_PARTING_OTHER, /* the two sent different segments */
+	RW_PARTING_AHEAD, /* the simulated sender sent what the captured one did not send yet */
+	RW_PARTING_BEHIND /* the other way round */
+} rw_parting;
+
+typedef struct rw_lockstep_segment {
+	uint32_t start, end;
+	uint8_t again; /* a retransmission */
+} rw_lockstep_segment;
+
+/* The rows of one sender are in order of time. */
+typedef struct rw_lockstep_run {
+	uint32_t sender; /* its row */
+	uint32_t parting; /* rw_parting */
+	int64_t from_ns, to_ns;
+	uint64_t segments; /* that agreed */
+	rw_lockstep_segment captured, simulated; /* where they parted; start = end: no such segment */
+} rw_lockstep_run;
+
+/* At an ACK, before it has an effect. */
+typedef struct rw_lockstep_window {
+	int64_t time_ns;
+	uint32_t sender;
+	uint32_t una;
+	uint32_t cwnd; /* of the simulated sender, segments; 0: it is out of step */
+} rw_lockstep_window;
+
+/*
+ * Reads whole captures. Senders of less than the initial window, whose handshake was not captured, that have negotiated accurate ECN, or
+ * that were captured elsewhere than beside them are left out. RW_ERROR_BAD_VALUE also for a controller that is rate-based or needs a
+ * detector, which the simulated sender has not.
+ */
+rw_status rw_lockstep_open(rw_lockstep **lockstep, const int *fds, uint32_t files, const rw_choice *choices,
+			   uint32_t choice_count, rw_error *error);
+void rw_lockstep_close(rw_lockstep *lockstep);
+/* Valid until it is closed. */
+const rw_lockstep_row *rw_lockstep_senders(const rw_lockstep *lockstep, uint64_t *count);
+const rw_lockstep_run *rw_lockstep_runs(const rw_lockstep *lockstep, uint64_t *count);
+const rw_lockstep_window *rw_lockstep_windows(const rw_lockstep *lockstep, uint64_t *count);
 
 #pragma GCC visibility pop
 

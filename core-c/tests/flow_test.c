@@ -371,10 +371,20 @@ static void random_note(struct rw_noted *n, uint32_t i)
 		break;
 	}
 	p->family = which < 6 ? 4 : 6;
-	p->sack_count = random_number(10) ? 0 : (uint8_t)random_number(RW_SACK_MAX + 1);
-	for (int k = 0; k < p->sack_count; k++)
-		p->sack[k] = (struct rw_range){random_number(UINT32_MAX), random_number(UINT32_MAX)};
-	p->mptcp = (struct rw_mptcp){0};
+	/* Often all blocks but one are those of the packet before. */
+	p->sack_count = random_number(4) ? 0 : (uint8_t)random_number(RW_SACK_MAX + 1);
+	for (int k = 0; k < p->sack_count; k++) {
+		if (random_number(3) == 0)
+			p->sack[k].start = random_number(UINT32_MAX);
+		if (random_number(2))
+			p->sack[k].end = random_number(UINT32_MAX);
+	}
+	/* No mapping; the one before again, or one behind it; or another one. */
+	uint32_t mapped = random_number(4);
+	if (mapped == 0 || !p->mptcp.seen)
+		p->mptcp = (struct rw_mptcp){0};
+	else if (mapped == 1 && random_number(2))
+		p->mptcp.data_sequence += p->mptcp.data_length;
 	if (random_number(8) == 0)
 		p->mptcp = (struct rw_mptcp){.seen = random_number(2) ? 1 << RW_MP_DSS : 1 << RW_MP_CAPABLE,
 					     .dss_mapping = 1,
@@ -393,6 +403,8 @@ static void random_note(struct rw_noted *n, uint32_t i)
 	p->offset = offset;
 	n->packet = *p;
 	n->packet.interface = i; /* not kept */
+	if (!p->has_timestamps)
+		n->packet.ts_value = n->packet.ts_echo = 0;
 }
 
 static void same_packet(const struct rw_packet *a, const struct rw_packet *b)

@@ -193,50 +193,111 @@ static void timeouts(void **state)
 	assert_true(shadow.connection->path[0].ssthresh_q16 == 10 << 16); /* once an episode */
 }
 
-/* A CUBIC sender whose ticks begin 1.5 ms after the millisecond that its timestamps tell, and its flight. */
-static void the_phase_of_the_senders_clock_is_learnt(void **state)
+enum { TICK_NS = 4000000, MILLISECOND_NS = 700000 };
+
+/* A CUBIC shadow in congestion avoidance, at 42 segments after a loss. phase_ns: of its clock; below 0: it learns it. */
+static void cubic(struct rw_shadow *s, int64_t phase_ns)
 {
-	(void)state;
-	enum { TICK_NS = 4000000, AFTER_NS = 1500000, MILLISECOND_NS = 700000, ACKS = 6000 };
-	static _Alignas(16) uint8_t room[4096];
-	struct rw_shadow *sender = (struct rw_shadow *)(void *)room;
 	struct rw_settings settings;
 	rw_choice choice = {"cubic", NULL, 0};
 	rw_error error;
 	const struct rw_control *control = rw_control_find("cubic");
 	assert_int_equal(rw_control_options(&choice, control, &settings, &error), RW_OK);
-	struct rw_shadow *both[] = {sender, &shadow};
-	for (int i = 0; i < 2; i++) {
-		rw_shadow_open(both[i], control, &settings, 1, 1460);
-		rw_shadow_place(both[i], 0, 60 << 16, RW_SSTHRESH_UNSET, 50000000);
-		rw_shadow_reduce(both[i], 0, 0);
-		both[i]->connection->path[0].cwnd_q16 = both[i]->connection->path[0].ssthresh_q16;
+	rw_shadow_open(s, control, &settings, 1, 1460);
+	rw_shadow_place(s, 0, 60 << 16, RW_SSTHRESH_UNSET, 50000000);
+	rw_shadow_reduce(s, 0, 0);
+	s->connection->path[0].cwnd_q16 = s->connection->path[0].ssthresh_q16;
+	if (phase_ns >= 0) {
+		s->learns_ticks = 0;
+		s->clock_ns = TICK_NS - (MILLISECOND_NS + phase_ns) % TICK_NS;
 	}
-	sender->learns_ticks = 0;
-	sender->clock_ns = TICK_NS - (MILLISECOND_NS + AFTER_NS) % TICK_NS;
+}
+
+/* The i-th ACK that the sender gets, of one segment, before which it had filled its window. */
+static struct rw_event ack_of_full_window(uint32_t i, const struct rw_shadow *sender)
+{
+	struct rw_event e = {.kind = RW_EVENT_ACK,
+			     .time_ns = 1000000000ll + i * 1237000ll,
+			     .tick_ns = MILLISECOND_NS,
+			     .steps = RW_STEP_RAISE,
+			     .una = i,
+			     .ack = i + 1,
+			     .next_before = i + 40,
+			     .delivered = 1,
+			     .sent_before = 1,
+			     .srtt_ns = 50000000,
+			     .rtt_ns = 50000000,
+			     .rtt_newest_ns = 50000000,
+			     .room = 1};
+	e.in_flight_before = e.packets_out_before = (uint32_t)(sender->connection->path[0].cwnd_q16 >> 16);
+	return e;
+}
+
+/* The sender's ticks begin 1.5 ms after the millisecond that its timestamps tell. */
+static void the_phase_of_the_senders_clock_is_learnt(void **state)
+{
+	(void)state;
+	enum { AFTER_NS = 1500000, ACKS = 6000 };
+	static _Alignas(16) uint8_t room[4096];
+	struct rw_shadow *sender = (struct rw_shadow *)(void *)room;
+	struct rw_shadow *both[] = {sender, &shadow};
+	cubic(sender, AFTER_NS);
+	cubic(&shadow, -1);
 	int equal = 0;
-	for (int i = 0; i < ACKS; i++) {
-		struct rw_event e = {.kind = RW_EVENT_ACK,
-				     .time_ns = 1000000000ll + i * 1237000ll,
-				     .tick_ns = MILLISECOND_NS,
-				     .steps = RW_STEP_RAISE,
-				     .una = (uint32_t)i,
-				     .ack = (uint32_t)i + 1,
-				     .next_before = (uint32_t)i + 40,
-				     .delivered = 1,
-				     .sent_before = 1,
-				     .srtt_ns = 50000000,
-				     .rtt_ns = 50000000,
-				     .rtt_newest_ns = 50000000,
-				     .room = 1};
+	for (uint32_t i = 0; i < ACKS; i++) {
+		struct rw_event e = ack_of_full_window(i, sender);
 		struct rw_shadow_row row[2];
-		e.in_flight_before = e.packets_out_before = (uint32_t)(sender->connection->path[0].cwnd_q16 >> 16);
 		for (int k = 0; k < 2; k++)
 			rw_shadow_event(both[k], 0, &e, 50000000, &row[k]);
 		equal += i >= ACKS / 2 && row[0].cwnd_q16 == row[1].cwnd_q16;
 	}
 	assert_int_equal(shadow.clock_ns, sender->clock_ns);
 	assert_int_equal(equal, ACKS / 2);
+	rw_shadow_close(&shadow);
+}
+
+/*
+ * Beside a shadow of each phase: another phase is accepted when it was right at two more ACKs. The search ends after 4096 ACKs, or at a
+ * lead of 64.
+ */
+static void another_phase_is_accepted_at_a_lead_of_two_acks(void **state)
+{
+	(void)state;
+	enum { PHASES = 8, ROWS_MOST = 4096, ACKS = 4200 };
+	static _Alignas(16) uint8_t room[PHASES + 1][4096];
+	struct rw_shadow *trial[PHASES + 1];
+	uint32_t matched[PHASES] = {0}, leader = 0, ahead_by_one = 0, changes = 0;
+	int ended = 0;
+	for (int k = 0; k <= PHASES; k++) {
+		trial[k] = (struct rw_shadow *)(void *)room[k];
+		cubic(trial[k], k < PHASES ? k * TICK_NS / PHASES : 1500000);
+	}
+	cubic(&shadow, -1);
+	for (uint32_t i = 0; i < ACKS; i++) {
+		struct rw_event e = ack_of_full_window(i, trial[PHASES]);
+		struct rw_shadow_row row;
+		rw_shadow_event(&shadow, 0, &e, 50000000, &row);
+		for (uint32_t k = 0; k <= PHASES; k++) {
+			rw_shadow_event(trial[k], 0, &e, 50000000, &row);
+			if (k < PHASES)
+				matched[k] += row.cwnd_before_q16 >> 16 == e.in_flight_before;
+		}
+		uint32_t best = 0, second = 0;
+		for (uint32_t k = 1; k < PHASES; k++)
+			best = matched[k] > matched[best] ? k : best;
+		for (uint32_t k = 0; k < PHASES; k++)
+			second = k != best && matched[k] > second ? matched[k] : second;
+		if (!ended && best != leader) {
+			uint32_t lead = matched[best] - matched[leader];
+			ahead_by_one += lead == 1;
+			changes += lead >= 2;
+			leader = lead >= 2 ? best : leader;
+		}
+		assert_int_equal(shadow.clock_ns, trial[leader]->clock_ns);
+		ended |= matched[best] - second >= 64 || i >= ROWS_MOST; /* the first began the search */
+		assert_int_equal(shadow.ticks == NULL, ended);
+	}
+	assert_true(ended && changes && ahead_by_one);
 	rw_shadow_close(&shadow);
 }
 
@@ -250,6 +311,7 @@ int main(void)
 	    cmocka_unit_test(losses_beyond_the_window_may_be_spared),
 	    cmocka_unit_test(timeouts),
 	    cmocka_unit_test(the_phase_of_the_senders_clock_is_learnt),
+	    cmocka_unit_test(another_phase_is_accepted_at_a_lead_of_two_acks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2329,9 +2329,14 @@ export interface components {
             ecn: string;
             /**
              * Sender Algorithm
-             * @description The single-path algorithm that its sender most likely ran; unknown where that is not clear.
+             * @description The algorithm that its sender most likely ran; unknown where that is not clear.
              */
             sender_algorithm: string;
+            /**
+             * Sender Candidates
+             * @description The algorithms whose window explains its flights, the best one first; the named one alone.
+             */
+            sender_candidates: string[];
         };
         /**
          * SubflowState

@@ -42,7 +42,7 @@ def connections_html(caption: str, connections: Sequence[Connection]) -> str:
             rows.append(
                 [
                     c.id, c.kind, s.id, f"{s.src} {s.sport}", f"{s.dst} {s.dport}", s.bytes, s.retransmitted_packets,
-                    rtt, s.sender_algorithm.name, " ".join([s.verdict, *s.quality]),
+                    rtt, s.sender_algorithm.text, " ".join([s.verdict, *s.quality]),
                 ]
             )  # fmt: skip
         if len(rows) > ROWS_MAX:

@@ -2,25 +2,34 @@
 
 A sender that paces seldom fills its window. It is named by its pace: between two bursts passes the time that its rate
 takes for the first, and that rate follows the bandwidth which the algorithm finds in the same ACKs.
+
+Coupled algorithms are compared where the capture has MPTCP. Linux gives all subflows of a connection one congestion
+control, so that an algorithm which one of them excludes is excluded for the others too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-SENDER_CANDIDATES = ("newreno", "cubic", "bbr")
+SINGLE_PATH_CANDIDATES = ("newreno", "cubic", "bbr")
+COUPLED_CANDIDATES = ("css", "tccc", "tccc+", "lia", "olia", "balia", "enmcc")
+"""Those that were compared with a kernel that ran them (docs/validation.md)."""
+CANDIDATE_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    **{name: {} for name in SINGLE_PATH_CANDIDATES},
+    **{name: {"mode": "kernel"} for name in COUPLED_CANDIDATES},
+}
+"""Of each candidate: the options with which it is replayed. Coupled ones are the last."""
 FULL_ROWS_MIN = 30
 """ACKs before which the window was full. With fewer of them, no sender is named."""
 _MATCH_MIN = 0.5
 _NEAR_MIN = 0.9
 _MATCH_MARGIN = 0.2
-"""Lead over the next candidate. It must be large, because all candidates have the same window in slow start."""
+"""Lead over another candidate. It must be large, because many candidates have the same window in slow start."""
 _CLEAR_MIN, _CLEAR_ROWS, _CLEAR_SHARE = 0.75, 10, 0.5
 """A smaller lead suffices where the two candidates mostly had the same window. It is clear if the window equalled the
-flight at this share of all ACKs, at this many more ACKs than the next candidate's window, and at this share of the ACKs
-at which the next candidate's window did not."""
+flight at this share of all ACKs, at this many more ACKs than the other candidate's window, and at this share of the
+ACKs at which the other candidate's window did not."""
 
 _EXCEEDED_MOST = 0.05
 """Share of the full windows. Some are exceeded because the flight after a recovery is not known exactly."""
@@ -40,6 +49,9 @@ class SenderAlgorithm:
     when the capture has too few of them. For a sender that paces: the share of ACKs at which its data left at this
     algorithm's pace, of those after data that a timer released.
 
+    candidates: the algorithms that the flights do not exclude, the best one first; the named one alone. Empty where the
+    capture has too few of these ACKs, or no candidate had these windows.
+
     exceeded: how many of these flights were larger than the window by more than a segment, which a sender of this
     algorithm does not allow. first_exceeded_ns, first_exceeded_packet: time of the first of them, and its record in the
     capture, from 1 on; the record is None where packets are not replayed in the order of one file.
@@ -50,6 +62,12 @@ class SenderAlgorithm:
     exceeded: float | None = None
     first_exceeded_ns: int | None = None
     first_exceeded_packet: int | None = None
+    candidates: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """For people: the name, or unknown with the candidates."""
+        return f"unknown ({', '.join(self.candidates)})" if len(self.candidates) > 1 else self.name
 
     @property
     def is_exceeded(self) -> bool:
@@ -65,21 +83,46 @@ class SenderAlgorithm:
 UNKNOWN = SenderAlgorithm("unknown", None)
 
 
-def judged(windows: Mapping[str, Any]) -> SenderAlgorithm:
-    """windows: replayed candidate -> the core's rw_window_row of the subflow."""
-    by_window = _by_window({name: row for name, row in windows.items() if name not in PACED_SENDERS})
-    if by_window.name == "unknown":
-        for name in PACED_SENDERS & windows.keys():
-            row = windows[name]
-            if _is_at_pace(row):
-                return SenderAlgorithm(
-                    name,
-                    row["paced_matched"] / row["paced_rows"],
-                    row["exceeded"] / row["full_rows"] if row["full_rows"] else None,
-                    row["first_exceeded_ns"] or None,
-                    row["first_exceeded_record"] or None,
-                )
-    return by_window
+Windows = Mapping[str, Mapping[str, int]]
+"""Of one subflow: replayed candidate -> the core's rw_window_row."""
+
+
+def judged(subflows: Sequence[Windows], is_mptcp: bool) -> list[SenderAlgorithm]:
+    """The senders of all subflows of a connection, in their order."""
+    found = [_fitting(windows, is_mptcp) for windows in subflows]
+    common = set.intersection(*(set(names) for names in found if names)) if any(found) else set()
+    if common:
+        found = [[name for name in names if name in common] for names in found]
+    return [_told(windows, names) for windows, names in zip(subflows, found, strict=True)]
+
+
+def _told(windows: Windows, names: list[str]) -> SenderAlgorithm:
+    if len(names) != 1:
+        full = [row for row in windows.values() if row["full_rows"] >= FULL_ROWS_MIN]
+        match = max((row["matched"] / row["full_rows"] for row in full), default=None)
+        return SenderAlgorithm("unknown", match, candidates=names)
+    row = windows[names[0]]
+    equal, rows = ("paced_matched", "paced_rows") if names[0] in PACED_SENDERS else ("matched", "full_rows")
+    return SenderAlgorithm(
+        names[0],
+        row[equal] / row[rows],
+        row["exceeded"] / row["full_rows"] if row["full_rows"] else None,
+        row["first_exceeded_ns"] or None,
+        row["first_exceeded_record"] or None,
+        names,
+    )
+
+
+def _fitting(windows: Windows, is_mptcp: bool) -> list[str]:
+    """The candidates that this subflow alone does not exclude, the best one first."""
+    names = _by_window({name: row for name, row in windows.items() if name not in PACED_SENDERS})
+    single_path = [name for name in names if name in SINGLE_PATH_CANDIDATES]
+    if not is_mptcp and single_path:
+        names = single_path  # a TCP connection has nothing to couple: most coupled algorithms are NewReno there
+    if len(names) != 1:
+        paced = [name for name in windows if name in PACED_SENDERS and _is_at_pace(windows[name])]
+        names = paced[:1] or names
+    return names
 
 
 def _is_at_pace(row: Mapping[str, int]) -> bool:
@@ -87,29 +130,27 @@ def _is_at_pace(row: Mapping[str, int]) -> bool:
     return paced >= PACED_ROWS_MIN and paced >= _PACED_SHARE * row["rows"] and row["paced_matched"] >= _PACE_MIN * paced
 
 
-def _by_window(windows: Mapping[str, Any]) -> SenderAlgorithm:
-    found = {name: row for name, row in windows.items() if row["full_rows"] >= FULL_ROWS_MIN}
-    if not found:
-        return UNKNOWN
-    matches = {name: row["matched"] / row["full_rows"] for name, row in found.items()}
-    near = {name: row["near"] / row["full_rows"] for name, row in found.items()}
-    # CUBIC's window may be one segment off for a long time, because its cube root is not Linux's.
-    for shares, least in ((matches, _MATCH_MIN), (near, _NEAR_MIN)):
-        best = max(shares, key=lambda name: shares[name])
-        others = max((share for name, share in shares.items() if name != best), default=0.0)
-        row, margin = found[best], shares[best] - others
-        clear = (
-            len(shares) > 1
-            and shares[best] >= _CLEAR_MIN
-            and margin * row["full_rows"] >= _CLEAR_ROWS
-            and margin >= _CLEAR_SHARE * (1 - others)
-        )
-        if shares[best] >= least and (margin >= _MATCH_MARGIN or clear):
-            return SenderAlgorithm(
-                best,
-                matches[best],
-                row["exceeded"] / row["full_rows"],
-                row["first_exceeded_ns"] or None,
-                row["first_exceeded_record"] or None,
-            )
-    return SenderAlgorithm("unknown", max(matches.values()))
+def _by_window(windows: Windows) -> list[str]:
+    likely = {name: row for name, row in windows.items() if row["full_rows"] >= FULL_ROWS_MIN and _is_likely(name, row)}
+    left = [name for name, row in likely.items() if not any(_excludes(other, row) for other in likely.values())]
+    return sorted(left, key=lambda name: -likely[name]["matched"])
+
+
+def _is_likely(name: str, row: Mapping[str, int]) -> bool:
+    """Whether the window was within a segment of nearly all flights; or equalled most, for single-path algorithms."""
+    within = row["near"] >= _NEAR_MIN * row["full_rows"] and row["exceeded"] <= _EXCEEDED_MOST * row["full_rows"]
+    return within or (name in SINGLE_PATH_CANDIDATES and row["matched"] >= _MATCH_MIN * row["full_rows"])
+
+
+def _excludes(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Whether the window of one explains the flights of a subflow so much better that the other cannot be the sender's.
+
+    `near` decides for CUBIC, whose window may be one segment off for a long time, because its cube root is not Linux's.
+    """
+    full = one["full_rows"]
+    for equal, least in (("matched", _MATCH_MIN), ("near", _NEAR_MIN)):
+        lead = one[equal] - other[equal]
+        clear = one[equal] >= _CLEAR_MIN * full and lead >= _CLEAR_ROWS and lead >= _CLEAR_SHARE * (full - other[equal])
+        if one[equal] >= least * full and (lead >= _MATCH_MARGIN * full or clear):
+            return True
+    return False

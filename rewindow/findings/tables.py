@@ -168,19 +168,27 @@ def _whats(wrong: int) -> list[str]:
 class Senders:
     """The algorithm that each sender most likely ran. Most subflows have too few ACKs and share one answer."""
 
-    def __init__(self, windows: Mapping[str, Array], count: int) -> None:
-        """windows: replayed candidate -> its rows of the subflows."""
+    def __init__(self, windows: Mapping[str, Array], connections: Array, mptcp: Array) -> None:
+        """windows: replayed candidate -> its rows of the subflows.
+
+        connections, mptcp: of each subflow, the number of its connection, and whether that is MPTCP.
+        """
+        count = len(connections)
         self.found = [UNKNOWN]
         self.codes = np.zeros(count, np.uint32)
         self.exceeded, self.unmatched = np.zeros(count, bool), np.zeros(count, bool)
         enough = np.zeros(count, bool)
         for rows in windows.values():
             enough |= (rows["full_rows"] >= FULL_ROWS_MIN) | (rows["paced_rows"] >= PACED_ROWS_MIN)
+        beside: dict[int, list[int]] = {}
         for place in np.flatnonzero(enough).tolist():
-            sender = judged({name: _plain(rows[place]) for name, rows in windows.items()})
-            self.codes[place] = len(self.found)
-            self.found.append(sender)
-            self.exceeded[place], self.unmatched[place] = sender.is_exceeded, sender.is_unmatched
+            beside.setdefault(int(connections[place]), []).append(place)
+        for places in beside.values():
+            rows_of_each = [{name: _plain(rows[place]) for name, rows in windows.items()} for place in places]
+            for place, sender in zip(places, judged(rows_of_each, bool(mptcp[places[0]])), strict=True):
+                self.codes[place] = len(self.found)
+                self.found.append(sender)
+                self.exceeded[place], self.unmatched[place] = sender.is_exceeded, sender.is_unmatched
 
 
 def _plain(row: Any) -> dict[str, int]:
@@ -195,7 +203,8 @@ class ConnectionTable:
     ) -> None:
         """Rows of the core. windows: candidate for the sender's algorithm -> rows. origins: each file's capture."""
         self._c, self._s, self._origins = connections, subflows, origins
-        self._senders = Senders(windows, len(subflows))
+        mptcp = np.repeat(connections["mptcp"], connections["subflows"])
+        self._senders = Senders(windows, subflows["connection"], mptcp)
         self._wrong = _wrong_with(subflows, self._senders.exceeded, self._senders.unmatched)
         self.counts = connections["subflows"]
         """The number of subflows of each connection, at least one."""

@@ -9,7 +9,7 @@ from rewindow.captures.files import Source, opened
 from rewindow.captures.tshark import PROGRAM
 from rewindow.core import Choice, extract
 from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, DissectorNotConfined, NotACapture
-from rewindow.findings.senders import SENDER_CANDIDATES
+from rewindow.findings.senders import CANDIDATE_OPTIONS
 from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
 
 ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
@@ -69,16 +69,19 @@ class Capture:
         monitor: bool = False,
         transitions: bool = False,
         hidden: Sequence[str] = (),
+        candidates: Sequence[Choice] = (),
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
         algorithms: one or several, by name or as a Choice with options. Only these are replayed: to have senders named,
-        add `candidates_beside`; to have flows compared, set `bottlenecks`.
+        set `candidates`; to have flows compared, set `bottlenecks`.
         detectors: detectors of shared bottlenecks whose sets are reported; those that algorithms need run anyway.
         bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
         detector sbd with options of its own.
         monitor: check each step of a controller with a specification; transitions: keep those steps in the batches.
         hidden: labels of algorithms that are replayed only for the summary, and have no columns.
+        candidates: algorithms that are replayed only to name the senders, as `candidates_beside` gives them. They have
+        no columns, and are not monitored; coupled ones are left out where the capture has no MPTCP.
 
         jobs: threads that share the work; the result does not depend on their number.
 
@@ -95,6 +98,7 @@ class Capture:
             "monitor": monitor,
             "transitions": transitions,
             "hidden": hidden,
+            "candidates": candidates,
         }
         replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():
@@ -176,9 +180,8 @@ class Capture:
         `summary`. Senders are named and bottlenecks found as `rewindow analyze` does it. The rest as in `stream`.
         """
         choices = Choice.several(algorithms)
-        hidden = candidates_beside(choices)
-        labels = [c.label for c in hidden]
-        with self.stream([*choices, *hidden], detectors=detectors, bottlenecks=bottlenecks, hidden=labels) as replay:
+        beside = candidates_beside(choices)
+        with self.stream(choices, detectors=detectors, bottlenecks=bottlenecks, candidates=beside) as replay:
             return replay.collect()
 
 
@@ -195,9 +198,13 @@ def open(*sources: Source) -> Capture:
 
 
 def candidates_beside(choices: Sequence[Choice]) -> list[Choice]:
-    """The algorithms to replay beside these choices, without columns (`hidden`), so that senders can be named."""
-    replayed = {c.name for c in choices if not c.options}
-    return [Choice(name, label=f"sender {name}") for name in SENDER_CANDIDATES if name not in replayed]
+    """The algorithms to replay beside these choices (`candidates`), so that senders can be named."""
+    replayed = {c.name for c in choices if CANDIDATE_OPTIONS.get(c.name) == c.options}
+    return [
+        Choice(name, dict(options), label=f"sender {name}")
+        for name, options in CANDIDATE_OPTIONS.items()
+        if name not in replayed
+    ]
 
 
 def _across(bottlenecks: bool | Choice) -> Choice | None:

@@ -13,7 +13,7 @@ from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
 from rewindow.findings.connections import Connection
 from rewindow.findings.quality import ConnectionQuality, Quality, no_connections, of_capture
-from rewindow.findings.senders import SENDER_CANDIDATES
+from rewindow.findings.senders import CANDIDATE_OPTIONS
 from rewindow.findings.windows import Window
 
 if TYPE_CHECKING:
@@ -142,14 +142,16 @@ class Replay:
         monitor: bool = False,
         transitions: bool = False,
         hidden: Sequence[str] = (),
+        candidates: Sequence[Choice] = (),
     ) -> None:
         """monitor: checks each step of a controller with a specification; transitions: keeps the steps in the batches.
 
-        hidden: labels of algorithms that are replayed, but have no columns. jobs: threads that share the work.
+        hidden: labels of algorithms that are replayed, but have no columns. candidates: algorithms that are replayed
+        only to name the senders. jobs: threads that share the work.
         """
-        self.choices = list(choices)
+        self.choices = [*choices, *candidates]
         labels = [c.label for c in self.choices]
-        self._shown = [place for place, label in enumerate(labels) if label not in hidden]
+        self._shown = [place for place, choice in enumerate(choices) if choice.label not in hidden]
         if len(set(labels)) != len(labels):
             raise BadOption(f"an algorithm is named twice: {', '.join(labels)}")
         self._decoded = decoded or Decoded(list(range(len(fds))))
@@ -164,6 +166,7 @@ class Replay:
                 "copies": self._decoded.copies,
                 "monitor": monitor,
                 "transitions": transitions,
+                "candidates": len(candidates),
             },
         )
         watching, keep_watching = choices_for(detectors)
@@ -329,7 +332,7 @@ class Replay:
         """The connections as columns, some thousands at once."""
         from rewindow.findings.tables import ConnectionTable, rows_of
 
-        candidates = {c.name: k for k, c in enumerate(self.choices) if c.name in SENDER_CANDIDATES and not c.options}
+        candidates = {c.name: k for k, c in enumerate(self.choices) if CANDIDATE_OPTIONS.get(c.name) == c.options}
         for first in range(0, lib.rw_replay_connections(self._handle), TABLE_CONNECTIONS):
             fill = functools.partial(lib.rw_replay_connection_rows, self._handle, first)
             connections = rows_of("rw_connection_row", fill, TABLE_CONNECTIONS)

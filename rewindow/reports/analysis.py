@@ -133,7 +133,7 @@ def _connection_rows(c: Connection, files: Sequence[str]) -> list[list[str]]:
             ms(s.rtt_median_us),
             ms(s.rtt_p95_us),
             si(s.goodput_bps, "bit/s"),
-            s.sender_algorithm.name,
+            s.sender_algorithm.text,
             " ".join([s.verdict, *s.quality]),
             *([files[s.file]] if files else []),
         ]

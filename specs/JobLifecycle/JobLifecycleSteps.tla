@@ -421,6 +421,9 @@ WorkSituations ==
     \cup {[Around(j) EXCEPT !.work[W1] = Mines(pc), !.attempts = rows, !.bytes = {2}, !.msgs = {1}] :
           j \in {Job("running", 1, 0, 2, "expired", "none")} \cup Taken3,
           pc \in {"put", "storing", "adding", "writing", "tidy"}, rows \in OwnRows \cup OddRows}
+    \* Series of other captures are older than the worker's.
+    \cup {[Around(Job("done", 1, 0, 2, "none", "none")) EXCEPT !.work[W1] = Mines("tidy"),
+                                                             !.series = @ \cup {[cap |-> 2, key |-> 1, by |-> 4]}]}
     \* The job is done, by this worker or by another.
     \cup {[Around(Job("done", 2, 0, fence, "none", "none")) EXCEPT !.work[W1] = Mines("unsure")] : fence \in {2, 3}}
     \* Another worker has the job now.
@@ -435,7 +438,7 @@ Swept == Jobs \cup {Job("running", 1, 0, 2, "expired", "none"), Job("queued", 2,
                    Job("queued", 2, 0, 2, "none", "over")}
 SweepSituations ==
     {[Around([j EXCEPT !.sent = sent, !.queued = queued]) EXCEPT !.clock = clk] :
-     j \in Swept, sent \in {0, 2, 4}, queued \in {0, 1}, clk \in {2, 3, 4, ClockMax}}
+     j \in Swept, sent \in {0, 2, 4}, queued \in {0, 1}, clk \in {1, 2, 3, 4, ClockMax}}
     \cup {[With(Around(j), other) EXCEPT !.sweeper = swept, !.clock = ClockMax] :
           j \in Swept \ Ended, swept \in {0, 1}, other \in {"nobody", "finds 1", "finds 2", "merges 1", "merges 2", "deletes 2"}}
     \cup {[With(Around(j), other) EXCEPT !.sweeper = 2] : j \in Waiting, other \in Others}

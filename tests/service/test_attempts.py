@@ -26,6 +26,7 @@ import rewindow
 from deploy.run import CHECKOUT, Services, wait_for
 from rewindow.findings.tables import Column
 from rewindow.findings.windows import of_connections
+from rewindow.replays.capture import candidates_beside
 from tests.conftest import CAPTURES
 from tests.packets import SYN, Trace
 from tests.service.test_api import PCAP, analysed, mptcp, remove_unseen, stored_rows, upload  # noqa: F401
@@ -138,7 +139,12 @@ def test_what_is_stored_is_what_the_library_finds(client: TestClient, run_jobs: 
     capture = upload(client, CAPTURES / name)
     run_jobs()
     items = client.get(f"/v1/captures/{capture['id']}/connections?limit=500").json()["items"]
-    with rewindow.open(CAPTURES / name) as opened, opened.stream(labels, bottlenecks=True, monitor=True) as replay:
+    with (
+        rewindow.open(CAPTURES / name) as opened,
+        opened.stream(
+            labels, bottlenecks=True, monitor=True, candidates=candidates_beside(rewindow.Choice.several(labels))
+        ) as replay,
+    ):
         replay.run()
         connections = replay.connections()
         windows = of_connections(replay.windows(labels))
@@ -151,7 +157,10 @@ def test_what_is_stored_is_what_the_library_finds(client: TestClient, run_jobs: 
         assert detail["conformance"] == conformance
         assert detail["details"] == {n: getattr(found, n) for n in ("fallback", "checksum", "fast_closed")}
         for shown, subflow in zip(detail["subflows"], found.subflows, strict=True):
-            sender = {"sender_algorithm": subflow.sender_algorithm.name, "sender_match": subflow.sender_algorithm.match}
+            named = subflow.sender_algorithm
+            sender = {
+                "sender_algorithm": named.name, "sender_match": named.match, "sender_candidates": named.candidates,
+            }  # fmt: skip
             assert {**shown, **shared(subflow, shown), "number": subflow.id, **sender} == shown
         assert {r["label"]: r["windows"] for r in detail["replays"]} == windows[found.id]
         ids = [str(uuid.uuid5(uuid.UUID(item["id"]), label)) for label in windows[found.id]]
@@ -218,6 +227,7 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
         "dst": Column(address[::-1], family=family[::-1]),
         **texts,
         "sender_algorithm": Column(three.astype(np.uint32), texts=["a", "bb", ""]),
+        "sender_candidates": Column(three.astype(np.uint32), texts=[["a"], ["b", "", '\u00fc, "c"'], []]),
         "windows": Column(windows, np.array([False, False, True])),
     }
     with engine().connect() as database:
@@ -240,6 +250,7 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
     assert [str(row.dst) for row in flows] == shown[::-1]
     assert [row.sport for row in flows] == [0, 80, 65535]
     assert [row.sender_algorithm for row in flows] == ["a", "bb", ""]
+    assert [row.sender_candidates for row in flows] == [["a"], ["b", "", '\u00fc, "c"'], []]
     assert repr([row.windows for row in flows]) == repr([[1.5, math.nan, 3.0], [0.0, 0.0, 0.0], None])
 
 

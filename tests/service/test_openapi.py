@@ -81,9 +81,9 @@ def test_what_the_library_finds_is_what_the_api_tells(client: TestClient, run_jo
     capture = upload(client)
     run_jobs()
     told = client.get(f"/v1/captures/{capture['id']}").json()
-    with rewindow.open(SAMPLE) as opened, opened.stream(["newreno"], bottlenecks=True) as replay:
-        replay.run()
-        summary, connections = replay.summary(), replay.connections()
+    with rewindow.open(SAMPLE) as opened:
+        result = opened.replay()
+    summary, connections = result.summary, result.connections
     found = json.loads(json.dumps(dataclasses.asdict(summary)))
     for verdict in told["summary"]["connection_quality"].values():
         verdict.pop("byte_share")
@@ -94,8 +94,8 @@ def test_what_the_library_finds_is_what_the_api_tells(client: TestClient, run_jo
     for mine, theirs in zip(detail["subflows"], connection.subflows, strict=True):
         same(mine, theirs, {"sender_algorithm"})
         assert mine["number"] == theirs.id
-        assert (mine["sender_algorithm"], mine["sender_match"]) == (
-            theirs.sender_algorithm.name, theirs.sender_algorithm.match,
+        assert (mine["sender_algorithm"], mine["sender_match"], mine["sender_candidates"]) == (
+            theirs.sender_algorithm.name, theirs.sender_algorithm.match, theirs.sender_algorithm.candidates,
         )  # fmt: skip
 
 

@@ -54,7 +54,9 @@ def test_senders_and_losses_are_found(kind: str, connections: int, subflows: int
     each = [s for c in found.connections for s in c.subflows]
     assert sum(s.retransmitted_packets for s in each) == put["retransmissions"] > 0
     assert not any(s.spurious_retransmissions for s in each)
-    assert {s.sender_algorithm.name for s in each} == {"newreno"}
+    # A second of MPTCP with a long round trip is slow start alone, where coupled algorithms have NewReno's window.
+    assert {s.sender_algorithm.candidates[0] for s in each} == {"newreno"}
+    assert {c.kind for c in found.connections if c.subflows[0].sender_algorithm.name != "newreno"} <= {"mptcp"}
     assert {s.rtt_min_us for s in each} == {20_000}
 
 

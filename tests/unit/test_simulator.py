@@ -21,7 +21,7 @@ from rewindow.simulator.simulation import FIRST_PORT
 
 TWO_PATHS = """
 name = "two-paths"
-seconds = 4
+seconds = {seconds}
 
 [hosts.client]
 ecn = {ecn}
@@ -103,8 +103,8 @@ congestion_control = "reno"
 """
 
 
-def two_paths(wide: str = "", ecn: str = "false") -> Scenario:
-    return parse(TWO_PATHS.format(wide=wide, ecn=ecn), "two-paths.toml")
+def two_paths(wide: str = "", ecn: str = "false", seconds: int = 4) -> Scenario:
+    return parse(TWO_PATHS.format(wide=wide, ecn=ecn, seconds=seconds), "two-paths.toml")
 
 
 def one_path(line: str, transfer: str = "", seconds: int = 10, protocol: str = "tcp", **hosts: str) -> Scenario:

@@ -19,12 +19,9 @@
 RW_INLINE uint64_t rw_min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RW_INLINE uint64_t rw_max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Leading zeros of x != 0. Written out for BPF: LLVM 14 cannot select its builtin there. */
-RW_INLINE int rw_leading_zeros(uint64_t x)
+/* rw_leading_zeros for BPF, where LLVM 14 cannot select its builtin. */
+RW_INLINE int rw_leading_zeros_in_steps(uint64_t x)
 {
-#ifndef __bpf__
-	return __builtin_clzll(x);
-#endif
 	int n = 0;
 	for (int step = 32; step; step >>= 1)
 		if (!(x >> (64 - step))) {
@@ -32,6 +29,16 @@ RW_INLINE int rw_leading_zeros(uint64_t x)
 			x <<= step;
 		}
 	return n;
+}
+
+/* Leading zeros of x != 0. */
+RW_INLINE int rw_leading_zeros(uint64_t x)
+{
+#ifndef __bpf__
+	return __builtin_clzll(x);
+#else
+	return rw_leading_zeros_in_steps(x);
+#endif
 }
 
 struct rw_u128 {

@@ -207,7 +207,7 @@ static int acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, u
 	return r->rates && tell_plain_rate(r, e, &answer);
 }
 
-static struct rw_sender_ack ack_of(const struct rw_reconstruction *r, const struct rw_packet *p, uint8_t marks)
+struct rw_sender_ack rw_reconstruction_ack(const struct rw_reconstruction *r, const struct rw_packet *p, uint8_t marks)
 {
 	struct rw_sender_ack ack = {
 	    .time_ns = p->time_ns,
@@ -275,7 +275,7 @@ static RW_ASIDE int acked_otherwise(struct rw_reconstruction *r, const struct rw
 	r->ece_acks += marks != 0;
 	e->flags |= (uint16_t)((marks ? RW_ACK_ECE : 0) | (p->sack_count ? RW_ACK_SACK : 0));
 	uint64_t recoveries = s->fast_retransmits;
-	struct rw_sender_ack ack = ack_of(r, p, marks);
+	struct rw_sender_ack ack = rw_reconstruction_ack(r, p, marks);
 	struct rw_sender_answer answer;
 	rw_sender_acknowledge(s, &ack, &answer);
 	describe_answer(e, s, &answer);

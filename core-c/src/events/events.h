@@ -201,6 +201,8 @@ int rw_reconstruction_sent(struct rw_reconstruction *r, const struct rw_packet *
 /* A packet that reached the sender, with ACK set, after the handshake. 0, or 1: out of memory. */
 int rw_reconstruction_acked(struct rw_reconstruction *r, const struct rw_packet *p, struct rw_events *out,
 			    struct rw_oddity_counts *oddities);
+/* What such a packet says, as the sender's model is told of it. marks: new ones of ECN. Valid as long as the packet. */
+struct rw_sender_ack rw_reconstruction_ack(const struct rw_reconstruction *r, const struct rw_packet *p, uint8_t marks);
 /* The handshake's round trip. */
 void rw_reconstruction_rtt(struct rw_reconstruction *r, uint64_t rtt_ns);
 

@@ -77,10 +77,17 @@ void rw_rtt_samples_add(struct rw_rtt_samples *s, uint64_t rtt_ns)
 	s->count += !count_sample(s, sample);
 }
 
-static int by_size(const void *a, const void *b)
+/* The early sample with `rank` others before it, by size. */
+static uint32_t early_of_rank(const struct rw_rtt_samples *s, uint64_t rank)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	return x < y ? -1 : x > y;
+	uint32_t sorted[RW_RTT_EARLY];
+	for (uint32_t i = 0; i < s->count; i++) {
+		uint32_t at = i;
+		for (; at && sorted[at - 1] > s->early_us[i]; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = s->early_us[i];
+	}
+	return sorted[rank];
 }
 
 uint32_t rw_rtt_samples_quantile_us(const struct rw_rtt_samples *s, uint32_t percent, uint64_t least_us)
@@ -88,12 +95,8 @@ uint32_t rw_rtt_samples_quantile_us(const struct rw_rtt_samples *s, uint32_t per
 	if (!s->count)
 		return 0;
 	uint64_t rank = (s->count - 1) * percent / 100, below = 0;
-	if (!s->histogram) {
-		uint32_t sorted[RW_RTT_EARLY];
-		memcpy(sorted, s->early_us, sizeof sorted);
-		qsort(sorted, s->count, sizeof *sorted, by_size);
-		return sorted[rank];
-	}
+	if (!s->histogram)
+		return early_of_rank(s, rank);
 	for (uint32_t i = 0; i < (uint32_t)s->octaves * RW_RTT_STEPS; i++) {
 		uint32_t b = s->first_octave * RW_RTT_STEPS + i;
 		uint64_t here = s->histogram[i];

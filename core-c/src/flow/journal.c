@@ -15,7 +15,7 @@
  *   40 to 51   the timestamp's value, since the side's last
  *   52 to 63   its echo
  *
- * With bit 0 set, the bits from 40 on tell which parts follow, in the order of enum part.
+ * With bit 0 set, the bits from 40 on tell which parts follow, in the order of enum part (both forms of stamps in one place).
  */
 enum { SLOT_BITS = 12, TIME_BITS = 26, STAMP_BITS = 12 };
 enum { AT_SIDE = 1, AT_SLOT = 2, AT_TIME = 14, AT_VALUE = 40, AT_ECHO = 52, AT_PARTS = 40 };
@@ -32,8 +32,9 @@ enum part {
 	PART_ACK = 512,      /* 4 */
 	PART_STAMPS = 1024,  /* 8 */
 	PART_NUMBER = 2048,  /* 2 bytes: IPv4's identification */
-	PART_SACKS = 4096,   /* 8 bytes for each */
-	PART_MAPPING = 8192  /* 11 */
+	PART_SACKS = 4096,   /* 1: a bit for each edge that differs from the side's last SACKs; 4 for each of these */
+	PART_MAPPING = 8192, /* 1, or 11 */
+	PART_STAMPS_NEAR = 16384 /* 4: instead of PART_STAMPS, 2 for each one's difference from the side's last */
 };
 
 /* Bits of the first byte of an MPTCP mapping. */
@@ -41,7 +42,10 @@ enum {
 	MAPPING_CAPABLE = 1,
 	MAPPING_WIDE = 2,
 	MAPPING_DATA_FIN = 4,
-	MAPPING_PLACED = 8 /* its place in the subflow is not 0 */
+	MAPPING_PLACED = 8, /* its place in the subflow is not 0 */
+	/* This byte is all: the other bits and the length are those of the side's last mapping, */
+	MAPPING_REPEATED = 16, /* the sequence number too */
+	MAPPING_FOLLOWS = 32   /* the sequence number is the one behind it */
 };
 
 /* The predictable fields of a packet, with the layout of struct rw_packet. */
@@ -77,8 +81,19 @@ struct side {
 	uint32_t flow;
 };
 
+/* The parts of a mapping that later passes need. */
+struct mapping {
+	uint64_t sequence;
+	uint16_t length;
+	uint8_t bits;
+};
+
+/* Writer and reader keep the same, note by note. */
 struct memory {
 	struct side side[2 << SLOT_BITS]; /* two for each slot */
+	/* The last ones of each side. A slot's next flow finds those of the flow before, which does no harm. */
+	struct rw_range sack[2 << SLOT_BITS][RW_SACK_MAX];
+	struct mapping mapping[2 << SLOT_BITS];
 	struct side other;
 	int64_t time_ns;
 	uint64_t offset;
@@ -216,27 +231,91 @@ static void take_slot(struct memory *m, uint32_t slot, uint32_t flow)
 /* Of the MPTCP options, later passes need only the mapping (rw_coverage_add). */
 static int has_mapping(const struct rw_mptcp *m) { return m->seen && m->dss_mapping && m->data_length; }
 
-static void put_mapping(uint8_t **at, const struct rw_mptcp *m)
+static void put_mapping(struct mapping *last, uint8_t **at, const struct rw_mptcp *m)
 {
 	uint8_t bits =
 	    (uint8_t)((m->seen & 1 << RW_MP_CAPABLE ? MAPPING_CAPABLE : 0) | (m->dss_wide ? MAPPING_WIDE : 0) |
 		      (m->dss_data_fin ? MAPPING_DATA_FIN : 0) | (m->subflow_sequence ? MAPPING_PLACED : 0));
-	put(at, &bits, 1);
-	put(at, &m->data_length, 2);
-	put(at, &m->data_sequence, 8);
+	uint8_t told = bits;
+	if (bits == last->bits && m->data_length == last->length) {
+		if (m->data_sequence == last->sequence)
+			told |= MAPPING_REPEATED;
+		else if (m->data_sequence == last->sequence + last->length)
+			told |= MAPPING_FOLLOWS;
+	}
+	put(at, &told, 1);
+	if (told == bits) {
+		put(at, &m->data_length, 2);
+		put(at, &m->data_sequence, 8);
+	}
+	*last = (struct mapping){m->data_sequence, m->data_length, bits};
 }
 
-static void get_mapping(const uint8_t **at, struct rw_mptcp *m)
+static void get_mapping(struct mapping *last, const uint8_t **at, struct rw_mptcp *m)
 {
-	uint8_t bits;
-	get(at, &bits, 1);
-	get(at, &m->data_length, 2);
-	get(at, &m->data_sequence, 8);
-	m->seen = bits & MAPPING_CAPABLE ? 1 << RW_MP_CAPABLE : 1 << RW_MP_DSS;
+	uint8_t told;
+	get(at, &told, 1);
+	if (told & MAPPING_FOLLOWS) {
+		last->sequence += last->length;
+	} else if (!(told & MAPPING_REPEATED)) {
+		last->bits = told;
+		get(at, &last->length, 2);
+		get(at, &last->sequence, 8);
+	}
+	m->data_length = last->length;
+	m->data_sequence = last->sequence;
+	m->seen = last->bits & MAPPING_CAPABLE ? 1 << RW_MP_CAPABLE : 1 << RW_MP_DSS;
 	m->dss_mapping = 1;
-	m->dss_wide = !!(bits & MAPPING_WIDE);
-	m->dss_data_fin = !!(bits & MAPPING_DATA_FIN);
-	m->subflow_sequence = !!(bits & MAPPING_PLACED);
+	m->dss_wide = !!(last->bits & MAPPING_WIDE);
+	m->dss_data_fin = !!(last->bits & MAPPING_DATA_FIN);
+	m->subflow_sequence = !!(last->bits & MAPPING_PLACED);
+}
+
+_Static_assert(2 * RW_SACK_MAX <= 8, "a byte has a bit for each edge");
+
+/* From one ACK to the next, mostly the end of a single block changes. */
+static void put_sacks(struct rw_range *last, uint8_t **at, const struct rw_packet *p)
+{
+	uint8_t *changed = (*at)++;
+	*changed = 0;
+	for (int i = 0; i < p->sack_count; i++) {
+		if (p->sack[i].start != last[i].start) {
+			*changed |= (uint8_t)(1 << 2 * i);
+			put(at, &p->sack[i].start, 4);
+		}
+		if (p->sack[i].end != last[i].end) {
+			*changed |= (uint8_t)(2 << 2 * i);
+			put(at, &p->sack[i].end, 4);
+		}
+		last[i] = p->sack[i];
+	}
+}
+
+static void get_sacks(struct rw_range *last, const uint8_t **at, struct rw_packet *p)
+{
+	uint8_t changed;
+	get(at, &changed, 1);
+	for (int i = 0; i < p->sack_count; i++) {
+		if (changed & 1 << 2 * i)
+			get(at, &last[i].start, 4);
+		if (changed & 2 << 2 * i)
+			get(at, &last[i].end, 4);
+		p->sack[i] = last[i];
+	}
+}
+
+/* Returns the part that it wrote. */
+static uint32_t put_stamps(const struct side *s, uint8_t **at, const struct rw_packet *p)
+{
+	uint32_t value = p->ts_value - s->ts_value, echo = p->ts_echo - s->ts_echo;
+	if ((value | echo) >> 16) {
+		put(at, &p->ts_value, 4);
+		put(at, &p->ts_echo, 4);
+		return PART_STAMPS;
+	}
+	uint32_t both = value | echo << 16;
+	put(at, &both, 4);
+	return PART_STAMPS_NEAR;
 }
 
 /* Writes time and place of any record. Returns the parts that it wrote. */
@@ -260,8 +339,10 @@ static uint32_t put_place(struct memory *m, uint8_t **at, const struct rw_packet
 	return parts | PART_PLACE;
 }
 
-static uint32_t put_packet(struct side *s, uint8_t **at, const struct rw_packet *p, const struct foretold *f)
+static uint32_t put_packet(struct memory *m, struct side *s, uint8_t **at, const struct rw_packet *p,
+			   const struct foretold *f)
 {
+	ptrdiff_t which = s - m->side;
 	uint32_t parts = 0;
 	if (f->counts != s->next.counts) {
 		parts |= PART_COUNTS;
@@ -279,24 +360,19 @@ static uint32_t put_packet(struct side *s, uint8_t **at, const struct rw_packet 
 		parts |= PART_ACK;
 		put(at, &f->ack, 4);
 	}
-	if (p->has_timestamps) {
-		parts |= PART_STAMPS;
-		put(at, &p->ts_value, 4);
-		put(at, &p->ts_echo, 4);
-	}
+	if (p->has_timestamps)
+		parts |= put_stamps(s, at, p);
 	if (p->identification != s->identification) {
 		parts |= PART_NUMBER;
 		put(at, &p->identification, 2);
 	}
 	if (p->sack_count) {
 		parts |= PART_SACKS;
-		for (int i = 0; i < p->sack_count; i++) {
-			put(at, &p->sack[i], 8);
-		}
+		put_sacks(m->sack[which], at, p);
 	}
 	if (has_mapping(&p->mptcp)) {
 		parts |= PART_MAPPING;
-		put_mapping(at, &p->mptcp);
+		put_mapping(&m->mapping[which], at, &p->mptcp);
 	}
 	return parts;
 }
@@ -307,8 +383,6 @@ static void expect_after(struct side *s, const struct rw_packet *p, const struct
 	uint32_t ack = s->next.ack - s->ack_step;
 	uint16_t identification = (uint16_t)(s->identification - s->identification_step);
 	s->next = *f;
-	if (p->sack_count)
-		s->next.kinds = 0; /* equal to no packet's, because SACKs are never predicted */
 	s->next.sequence += p->payload_bytes;
 	s->ack_step = p->ack - ack;
 	s->next.ack += s->ack_step;
@@ -348,7 +422,7 @@ static RW_ASIDE void write_long(struct rw_journal *j, const struct rw_noted *n)
 			put(&at, &n->flow, 4);
 		}
 		parts |= put_place(m, &at, p);
-		parts |= put_packet(s, &at, p, &f);
+		parts |= put_packet(m, s, &at, p, &f);
 		expect_after(s, p, &f);
 		word |= (uint64_t)n->side << AT_SIDE | (uint64_t)slot << AT_SLOT;
 	}
@@ -381,7 +455,7 @@ static inline int write_note(struct rw_journal *j, const struct rw_noted *n)
 			      (counts_of(p) ^ s->next.counts) | (kinds_of(p) ^ s->next.kinds) |
 			      (p->identification ^ s->identification) | (n->flow ^ s->flow) |
 			      ((p->offset - m->offset) ^ m->before->step) | (p->file ^ m->file) | elapsed >> TIME_BITS |
-			      (value | echo) >> STAMP_BITS | n->copy;
+			      (value | echo) >> STAMP_BITS | n->copy | p->sack_count;
 	if (!RW_SHORT_WAY(!unexpected) || has_mapping(&p->mptcp)) {
 		write_long(j, n);
 		return 0;
@@ -510,18 +584,21 @@ static RW_ASIDE void read_long(struct rw_journal_reader *r, uint64_t word, struc
 		if (parts & PART_STAMPS) {
 			get(&at, &p->ts_value, 4);
 			get(&at, &p->ts_echo, 4);
+		} else if (parts & PART_STAMPS_NEAR) {
+			uint32_t both;
+			get(&at, &both, 4);
+			p->ts_value = s->ts_value + (both & 0xffff);
+			p->ts_echo = s->ts_echo + (both >> 16);
 		}
 		p->identification = s->identification;
 		if (parts & PART_NUMBER)
 			get(&at, &p->identification, 2);
 		if (parts & PART_SACKS)
-			for (int i = 0; i < p->sack_count; i++) {
-				get(&at, &p->sack[i], 8);
-			}
+			get_sacks(m->sack[s - m->side], &at, p);
 		p->overtaken = 0;
 		p->mptcp.seen = 0;
 		if (parts & PART_MAPPING)
-			get_mapping(&at, &p->mptcp);
+			get_mapping(&m->mapping[s - m->side], &at, &p->mptcp);
 		expect_after(s, p, &f);
 	}
 	r->at = at;

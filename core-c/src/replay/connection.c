@@ -171,14 +171,14 @@ RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, str
 	detect_join(r, f, l, time_ns);
 }
 
-/* Observes the steps of the controllers that have a specification. */
+/* Observes the steps of the controllers that have a specification, but not those of candidates. */
 static int observe(rw_replay *r, uint32_t connection)
 {
 	struct live_connection *lc = &r->live_connection[connection];
 	lc->recorder = calloc(r->choices, sizeof *lc->recorder);
 	if (!lc->recorder)
 		return 1;
-	for (uint32_t k = 0; k < r->choices; k++)
+	for (uint32_t k = 0; k < r->choices - r->limits.candidates; k++)
 		if (rw_is_monitored(r->choice[k].control)) {
 			rw_recorder_attach(&lc->recorder[k], &r->recording, rw_connection_shadow(r, connection, k),
 					   connection, (uint8_t)k);

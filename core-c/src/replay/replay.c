@@ -72,6 +72,16 @@ static rw_status open_shared_bottlenecks(rw_replay *r, rw_error *error)
 	return r->shared_bottlenecks ? RW_OK : rw_out_of_memory(error);
 }
 
+/* Leaves out the candidates that only a host with MPTCP runs, where the survey found none. */
+static void leave_out_candidates(rw_replay *r)
+{
+	for (uint32_t c = 0; c < r->survey.connections; c++)
+		if (r->survey.connection[c].mptcp)
+			return;
+	for (; r->limits.candidates && r->choice[r->choices - 1].control->multipath; r->limits.candidates--)
+		r->choices--;
+}
+
 /* Decides which flows are replayed at send times, and opens the reader ahead. */
 static rw_status correct_vantage(rw_replay *r, rw_error *error)
 {
@@ -126,6 +136,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		r->limits = *limits;
 	r->files = files;
 	r->choices = choice_count;
+	if (r->limits.candidates > choice_count)
+		r->limits.candidates = choice_count;
 	r->batch_rows = r->limits.batch_rows ? r->limits.batch_rows : BATCH_ROWS;
 	if (r->batch_rows > BATCH_ROWS_MAX)
 		r->batch_rows = BATCH_ROWS_MAX;
@@ -147,6 +159,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		}
 		status = rw_records_survey(r, error);
 	}
+	if (status == RW_OK)
+		leave_out_candidates(r);
 	if (status == RW_OK)
 		status = open_shared_bottlenecks(r, error);
 	if (status == RW_OK) {
@@ -214,13 +228,13 @@ static RW_ASIDE void add_model(struct columns *c, uint32_t choice, uint64_t i, s
 	w->paced_matched += row->at_pace;
 }
 
-static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_event *e)
+static void add_row(rw_replay *r, struct live *l, const struct rw_event *e)
 {
 	struct columns *c = &r->columns;
 	uint64_t i = r->rows;
 	c->time_ns[i] = e->time_ns;
-	c->connection[i] = f->connection;
-	c->subflow[i] = f->id;
+	c->connection[i] = l->connection;
+	c->subflow[i] = l->id;
 	c->una[i] = e->una;
 	c->ack[i] = e->ack;
 	c->acked_bytes[i] = e->acked_bytes;
@@ -233,9 +247,8 @@ static void add_row(rw_replay *r, const struct rw_flow *f, struct live *l, const
 	struct rw_ack ack = rw_shadow_ack_of(l->slot, e);
 	l->full_rows += full;
 	l->rows++;
-	uint8_t *shadow = r->live_connection[f->connection].shadows;
-	size_t shadow_bytes = rw_shadow_bytes(rw_connection_paths(r, f->connection));
-	for (uint32_t k = 0; k < r->choices; k++, shadow += shadow_bytes) {
+	uint8_t *shadow = l->shadows;
+	for (uint32_t k = 0; k < r->choices; k++, shadow += l->shadow_bytes) {
 		struct rw_shadow_row row;
 		rw_shadow_ack((struct rw_shadow *)(void *)shadow, e, &ack, l->sender.tcp.rtt.srtt_ns, &row);
 		c->cwnd_before_q16[k][i] = row.cwnd_before_q16;
@@ -292,9 +305,10 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 		rw_connection_detect(r, f->connection, l->slot, e, l->sender.tcp.rtt.srtt_ns);
 	if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
 		return 1;
+	l->shadows = lc->shadows;
 	l->ready = !r->shared_bottlenecks && !compares_subflows && !lc->detect;
 	if (e->kind == RW_EVENT_ACK) {
-		add_row(r, f, l, e);
+		add_row(r, l, e);
 		return 0;
 	}
 	for (uint32_t k = 0; k < r->choices; k++)
@@ -309,7 +323,7 @@ static int apply(rw_replay *r, uint32_t number, struct live *l, const struct rw_
 	for (uint32_t i = 0; i < events->count; i++) {
 		const struct rw_event *e = &events->event[i];
 		if (RW_SHORT_WAY(l->ready) && e->kind == RW_EVENT_ACK && !(e->steps & ~RW_STEP_RAISE))
-			add_row(r, l->flow, l, e);
+			add_row(r, l, e);
 		else if (apply_event(r, number, l, e))
 			return 1;
 	}
@@ -372,6 +386,9 @@ static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 	const struct rw_flow *f = &r->survey.flow[number];
 	uint32_t segments = r->limits.window_segments ? r->limits.window_segments : WINDOW_SEGMENTS;
 	l->flow = f;
+	l->connection = f->connection;
+	l->id = f->id;
+	l->shadow_bytes = (uint32_t)rw_shadow_bytes(rw_connection_paths(r, f->connection));
 	l->packets_left = f->side[0].packets + f->side[1].packets;
 	l->slot = NO_SLOT;
 	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments,
@@ -589,6 +606,36 @@ static RW_ASIDE void finish(rw_replay *r)
 	s->rows = r->rows_before + r->rows;
 }
 
+void rw_replay_watch(rw_replay *r, const struct rw_watcher *watcher)
+{
+	r->watcher = watcher;
+	r->announces = 1;
+}
+
+uint32_t rw_replay_flows(const rw_replay *r) { return r->survey.flows; }
+
+const struct rw_shadow *rw_replay_shadow(const rw_replay *r, uint32_t connection, uint32_t choice)
+{
+	return r->live_connection[connection].shadows ? rw_connection_shadow(r, connection, choice) : NULL;
+}
+
+static RW_ASIDE rw_status watched_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
+{
+	int failed = replay_packet(r, noted);
+	const struct live *l = noted->flow == RW_FLOW_NONE || noted->copy ? NULL : r->live[noted->flow];
+	if (!failed && l) {
+		struct rw_watched watched = {.flow = l->flow,
+					     .number = noted->flow,
+					     .path = l->slot,
+					     .paths = rw_connection_paths(r, l->flow->connection),
+					     .sender = &l->sender,
+					     .packet = &noted->packet,
+					     .from_source = noted->side == l->source};
+		failed = r->watcher->packet(r->watcher->to, r, &watched);
+	}
+	return failed ? rw_out_of_memory(error) : RW_OK;
+}
+
 /* Replays one record, whose number the caller has counted. */
 static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_error *error)
 {
@@ -596,8 +643,8 @@ static inline rw_status replay_record(rw_replay *r, struct rw_noted *noted, rw_e
 	r->oddities.now_ns = noted->packet.time_ns;
 	if (r->announces) {
 		rw_status status = announce(r, noted->packet.time_ns, error);
-		if (status != RW_OK)
-			return status;
+		if (status != RW_OK || r->watcher)
+			return status == RW_OK ? watched_record(r, noted, error) : status;
 	}
 	if (!replay_under_way(r, noted, &failed))
 		failed = replay_packet(r, noted);
@@ -616,12 +663,40 @@ static inline void fetch(const void *place, size_t bytes)
 		__builtin_prefetch((const uint8_t *)place + at, 1);
 }
 
+/* The packet that stands so many places behind the next one; null: there is none, or it has no flow. */
+static const struct rw_noted *ahead_by(const struct ahead *a, uint32_t places)
+{
+	const struct rw_noted *n = &a->noted[(a->first + places) % RW_AHEAD];
+	return places < a->count && n->flow != RW_FLOW_NONE ? n : NULL;
+}
+
+/* Prefetches the state of a flow. */
+static void fetch_flow(const rw_replay *r, const struct rw_noted *n)
+{
+	if (n && r->live[n->flow])
+		fetch(r->live[n->flow], sizeof **r->live);
+}
+
+/* Prefetches the memory to which a flow's state points, which should have arrived. */
+static void fetch_pointed(const rw_replay *r, const struct rw_noted *n)
+{
+	const struct live *l = n ? r->live[n->flow] : NULL;
+	if (!l)
+		return;
+	__builtin_prefetch(l->sender.tcp.board.first, 1);
+	if (l->ready) {
+		fetch(l->window, r->choices * sizeof *l->window);
+		fetch(l->shadows, (size_t)r->choices * l->shadow_bytes);
+	}
+}
+
 /*
  * The next packet, through a ring of packets that were read ahead, so that the state of their flows can be prefetched: first the
- * pointer to it, then the state. Returns as rw_pass_next.
+ * pointer to it, then the state, then the memory to which the state points. Returns as rw_pass_next.
  */
 static int next_of_mixed(rw_replay *r, struct rw_noted **noted, rw_error *error)
 {
+	enum { STATE_AHEAD = 10, POINTED_AHEAD = 5 };
 	struct ahead *a = r->ahead;
 	while (a->count < RW_AHEAD && a->got > 0) {
 		struct rw_noted *n = &a->noted[(a->first + a->count) % RW_AHEAD];
@@ -632,9 +707,8 @@ static int next_of_mixed(rw_replay *r, struct rw_noted **noted, rw_error *error)
 	}
 	if (!a->count)
 		return a->got;
-	const struct rw_noted *half_way = &a->noted[(a->first + RW_AHEAD / 2) % RW_AHEAD];
-	if (a->count > RW_AHEAD / 2 && half_way->flow != RW_FLOW_NONE && r->live[half_way->flow])
-		fetch(r->live[half_way->flow], sizeof **r->live);
+	fetch_flow(r, ahead_by(a, STATE_AHEAD));
+	fetch_pointed(r, ahead_by(a, POINTED_AHEAD));
 	*noted = &a->noted[a->first];
 	a->first = (a->first + 1) % RW_AHEAD;
 	a->count--;

@@ -11,6 +11,7 @@
 #include "recorder.h"
 #include "pass.h"
 #include "shadow.h"
+#include "watch.h"
 
 #define NO_SLOT 255
 
@@ -54,6 +55,9 @@ struct live {
 	struct rw_reconstruction sender;
 	uint64_t rows, full_rows;
 	struct window *window;
+	uint8_t *shadows; /* its connection's, from its first event on */
+	uint32_t shadow_bytes; /* of each of them */
+	uint32_t connection, id; /* as in `flow`, which is not read for most packets */
 	uint32_t ce_packets;
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
 	uint8_t source; /* the side of the data sender */
@@ -142,7 +146,8 @@ struct rw_replay {
 	struct rw_recording recording;
 	struct rw_transition_log log;
 	uint8_t no_memory;
-	uint8_t announces; /* there are observers of steps, or a reader ahead */
+	uint8_t announces; /* there are observers of steps, a reader ahead, or a watcher */
+	const struct rw_watcher *watcher; /* null: none */
 	uint64_t rows, marks, sets, rows_before;
 	uint8_t ended;
 };

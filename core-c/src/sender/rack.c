@@ -61,6 +61,18 @@ static enum rw_scoreboard_status append(struct rw_resent_queue *q, struct rw_res
 	return status;
 }
 
+enum rw_scoreboard_status rw_rack_copy(struct rw_rack *rack, const struct rw_rack *from)
+{
+	struct rw_resent_queue queue = rack->resent;
+	enum rw_scoreboard_status status = RW_SCOREBOARD_OK;
+	queue.first = queue.count = 0;
+	for (uint32_t i = 0; i < from->resent.count && !status; i++)
+		status = append(&queue, *resent_at(&from->resent, i));
+	*rack = *from;
+	rack->resent = queue;
+	return status;
+}
+
 /*
  * Whether it is in flight, as far as the sender knows. Linux judges each transmission once: a segment that an undo restored, and that
  * was lost all the same, waits for a timeout.

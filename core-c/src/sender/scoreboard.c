@@ -257,6 +257,33 @@ void rw_scoreboard_lose(struct rw_scoreboard *b, struct rw_segment *g)
 	}
 }
 
+enum rw_scoreboard_status rw_scoreboard_copy(struct rw_scoreboard *b, const struct rw_scoreboard *from)
+{
+	uint32_t places = rw_scoreboard_places(from);
+	enum rw_scoreboard_status status = RW_SCOREBOARD_OK;
+	rw_scoreboard_clear(b);
+	if (b->room < places)
+		status = make_room(b, places);
+	while (!status && b->pieces_capacity < from->pieces)
+		status = make_room_for_pieces(b);
+	if (status)
+		return status;
+	if (places)
+		memcpy(b->first, from->first, places * sizeof *b->first);
+	if (from->pieces)
+		memcpy(b->piece, from->piece, from->pieces * sizeof *b->piece);
+	b->pieces = from->pieces;
+	b->free_piece = from->free_piece;
+	b->count = from->count;
+	b->hidden = from->hidden;
+	b->sacked_out = from->sacked_out;
+	b->lost_out = from->lost_out;
+	b->retrans_out = from->retrans_out;
+	b->typical_bytes = from->typical_bytes;
+	b->losses = from->losses;
+	return RW_SCOREBOARD_OK;
+}
+
 #ifndef NDEBUG
 void rw_scoreboard_check(const struct rw_scoreboard *b, int sack)
 {

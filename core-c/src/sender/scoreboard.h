@@ -131,6 +131,8 @@ struct rw_cursor rw_scoreboard_find(const struct rw_scoreboard *b, uint32_t sequ
 void rw_scoreboard_lose(struct rw_scoreboard *b, struct rw_segment *g);
 /* Forgets all segments. */
 void rw_scoreboard_clear(struct rw_scoreboard *b);
+/* The same segments as `from` has; the budget stays its own. After another status than RW_SCOREBOARD_OK it is empty. */
+enum rw_scoreboard_status rw_scoreboard_copy(struct rw_scoreboard *b, const struct rw_scoreboard *from);
 /* Frees them and gives their places back to the budget. */
 void rw_scoreboard_close(struct rw_scoreboard *b);
 

@@ -54,6 +54,24 @@ void rw_sender_forget(struct rw_sender *s, uint32_t sequence)
 	s->seen_sacks = s->backoff = 0;
 }
 
+enum rw_scoreboard_status rw_sender_copy(struct rw_sender *s, const struct rw_sender *from)
+{
+	enum rw_scoreboard_status status = rw_scoreboard_copy(&s->board, &from->board);
+	if (!status)
+		status = rw_rack_copy(&s->rack, &from->rack);
+	if (status)
+		return status;
+	struct rw_scoreboard board = s->board;
+	struct rw_rack rack = s->rack;
+	struct rw_delivery_rate *rate = s->rate;
+	*s = *from;
+	s->board = board;
+	s->rack = rack;
+	s->rate = rate;
+	rw_sender_check(s);
+	return RW_SCOREBOARD_OK;
+}
+
 enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments)
 {
 	const struct rw_segment all = {.start = sent->start,

@@ -175,6 +175,12 @@ void rw_sender_start(struct rw_sender *s, uint32_t sequence);
 /* Forgets all outstanding segments and goes on at `sequence` as if nothing had been lost. */
 void rw_sender_forget(struct rw_sender *s, uint32_t sequence);
 
+/*
+ * Becomes as `from` is, with copies of its segments; budget and delivery rate stay its own. After another status than
+ * RW_SCOREBOARD_OK it is to be closed.
+ */
+enum rw_scoreboard_status rw_sender_copy(struct rw_sender *s, const struct rw_sender *from);
+
 /* From now on a full segment has so many bytes, not 0. */
 static inline void rw_sender_cut_by(struct rw_sender *s, uint32_t segment_bytes)
 {
@@ -234,6 +240,8 @@ void rw_rack_mark_lost(struct rw_sender *s, int64_t now_ns);
 void rw_rack_update_window(struct rw_sender *s, int dsack);
 /* Segments were sent again, after all that were before. */
 enum rw_scoreboard_status rw_rack_resent(struct rw_sender *s, const struct rw_transmission *sent);
+/* RACK is as that of `from`. */
+enum rw_scoreboard_status rw_rack_copy(struct rw_rack *rack, const struct rw_rack *from);
 /* Segments that were marked lost no longer are: they are found anew. Takes time as the window is long. */
 enum rw_scoreboard_status rw_rack_restart(struct rw_sender *s);
 

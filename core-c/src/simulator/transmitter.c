@@ -237,7 +237,7 @@ uint64_t rw_transmitter_pace(const struct rw_transmitter *t)
 	return rw_max64(rw_multiply_divide(bytes, 1000 * MS, srtt_ns), 1);
 }
 
-static uint32_t burst_segments(const struct rw_transmitter *t)
+uint32_t rw_transmitter_burst(const struct rw_transmitter *t)
 {
 	uint64_t pace = rw_transmitter_pace(t), bytes = rw_min64(pace / BURSTS_PER_SECOND, BURST_BYTES_MAX);
 	if (t->paces && pace < SLOW_PACE_BYTES)
@@ -264,7 +264,8 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 	struct rw_sender *s = &t->tcp;
 	int any = 0, limited = 0;
 	while (!t->failed && s->next != t->end && !is_held_by_pace(t, now_ns)) {
-		uint32_t flight = rw_sender_in_flight(s), window = rw_transmitter_window(t), burst = burst_segments(t);
+		uint32_t flight = rw_sender_in_flight(s), window = rw_transmitter_window(t),
+			 burst = rw_transmitter_burst(t);
 		uint32_t room = window > flight ? window - flight : 0;
 		if (room == 0 || waits_for_room(t, room, burst, now_ns)) {
 			limited = 1;
@@ -274,7 +275,7 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 		for (; left && s->next != t->end; left--) {
 			uint32_t end = segment_end(t);
 			if (end - s->una > s->window_bytes ||
-			    (end - s->next < s->segment_bytes && end == t->end && s->board.count))
+			    (end - s->next < s->segment_bytes && end == t->end && s->board.count && !t->closes))
 				break;
 			sent++;
 			send_segment(t, end, sent > 1 && left == 1, now_ns);

@@ -47,6 +47,7 @@ struct rw_transmitter {
 	int64_t due_ns; /* of the timer, or RW_NEVER */
 	uint8_t timer;  /* rw_timer */
 	uint8_t ecn, must_say_reduced;
+	uint8_t closes; /* the connection ends with its data: the last of it leaves with a FIN, which does not wait */
 	uint8_t failed;
 	uint32_t resend_from, losses_seen; /* below it nothing waits to be sent again, while board.losses is this */
 	uint32_t closed_backoff;
@@ -84,6 +85,9 @@ void rw_transmitter_due(struct rw_transmitter *t, int64_t now_ns);
  * half of ssthresh, then 1.2 times (ip-sysctl(7): tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
  */
 uint64_t rw_transmitter_pace(const struct rw_transmitter *t);
+
+/* How many segments leave at once, where the window allows: less than a burst may be held back. */
+uint32_t rw_transmitter_burst(const struct rw_transmitter *t);
 
 static inline uint32_t rw_transmitter_window(const struct rw_transmitter *t)
 {

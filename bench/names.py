@@ -1,0 +1,98 @@
+"""The algorithms that `analyze` names, beside those that the senders of a lab ran: a confusion matrix.
+
+A run of the lab names in `result.json` the congestion control of each socket. rw_NAME is a controller of the registry,
+which the kernel ran from our file: a matrix of its own, because it says nothing about other implementations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel import toolchain
+
+LOSSES_MIN, AMONG_MIN = 5, 0.95
+"""The goal: of the subflows with at least so many losses, the share whose algorithm is among the candidates."""
+_OF_LINUX = {"reno": "newreno", "cubic": "cubic", "bbr": "bbr"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a sender ran. algorithm: its name in the registry, or Linux's where that is not there."""
+
+    algorithm: str
+    ours: bool
+
+
+@dataclass(frozen=True)
+class Named:
+    """What `analyze` says of a subflow. losses: how often it entered recovery, and its timeouts."""
+
+    name: str
+    candidates: Sequence[str]
+    losses: int
+    good: bool
+
+
+def ran(folder: Path) -> dict[tuple[str, int], Ran]:
+    """By address and port of each data sender of a run; empty where the run does not tell."""
+    try:
+        transfers: list[dict[str, Any]] = json.loads((folder / "result.json").read_text()).get("transfers", [])
+    except FileNotFoundError:
+        return {}
+    ours = {c.kernel_name: c.name for c in toolchain.controllers()}
+    found = {}
+    for flow in (f for t in transfers for f in t["subflows"]):
+        address, _, port = flow["local"].rpartition(":")
+        control = flow["congestion_control"]
+        algorithm = ours.get(control) or _OF_LINUX.get(control, control)
+        found[address.strip("[]"), int(port)] = Ran(algorithm, control in ours)
+    return found
+
+
+def wrong(truth: Ran, named: Named) -> bool:
+    """Whether a subflow with a verdict of good has the name of another algorithm."""
+    return named.good and named.name not in ("unknown", truth.algorithm)
+
+
+def falls_short(found: Sequence[tuple[Ran, Named]]) -> list[str]:
+    """The goal for many subflows at once, in words, where it is missed."""
+    lossy = [(truth, named) for truth, named in found if named.losses >= LOSSES_MIN]
+    among = sum(truth.algorithm in named.candidates for truth, named in lossy)
+    if among >= AMONG_MIN * len(lossy):
+        return []
+    return [f"the sender's algorithm is among the candidates of {among} of {len(lossy)} subflows with losses"]
+
+
+def _matrix(title: str, found: Sequence[tuple[Ran, Named]]) -> list[str]:
+    names = sorted({named.name for _, named in found} - {"unknown"} | {truth.algorithm for truth, _ in found})
+    heads = [*names, "unknown, with it among the candidates", "unknown, without"]
+    lines = [
+        f"{title}:",
+        "",
+        f"| ran | subflows | {' | '.join(heads)} | with {LOSSES_MIN} losses | among the candidates |",
+    ]
+    lines.append("|---|" + "---:|" * (len(heads) + 3))
+    for algorithm in sorted({truth.algorithm for truth, _ in found}):
+        of = [named for truth, named in found if truth.algorithm == algorithm]
+        cells = Counter(
+            (heads[-2] if algorithm in n.candidates else heads[-1]) if n.name == "unknown" else n.name for n in of
+        )
+        lossy = [n for n in of if n.losses >= LOSSES_MIN]
+        among = sum(algorithm in n.candidates for n in lossy)
+        counts = " | ".join(str(cells[head] or "") for head in heads)
+        lines.append(f"| {algorithm} | {len(of)} | {counts} | {len(lossy)} | {among} |")
+    return lines
+
+
+def tables(found: Sequence[tuple[Ran, Named]]) -> list[str]:
+    """Markdown lines."""
+    lines: list[str] = []
+    for title, ours in (("Linux's implementations", False), ("Our implementations", True)):
+        if of := [pair for pair in found if pair[0].ours == ours]:
+            lines += [*([""] if lines else []), *_matrix(title, of)]
+    return lines
