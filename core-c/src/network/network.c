@@ -1,6 +1,7 @@
 #include "network.h"
 
 #include "agenda.h"
+#include "growing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,17 +60,9 @@ void rw_network_close(struct rw_network *n)
 	free(n);
 }
 
-/* One more place in an array that grows as its length passes powers of two. Null: out of memory. */
-static void *one_more(void *array, uint32_t length, size_t bytes)
-{
-	if (length & (length - 1))
-		return array;
-	return realloc(array, (length ? 2 * (size_t)length : 1) * bytes);
-}
-
 int rw_network_add_link(struct rw_network *n, const struct rw_link_settings *settings)
 {
-	struct rw_link *grown = n->links < RW_NETWORK_LINKS_MAX ? one_more(n->link, n->links, sizeof *grown) : NULL;
+	struct rw_link *grown = n->links < RW_NETWORK_LINKS_MAX ? rw_one_more(n->link, n->links, sizeof *grown) : NULL;
 	if (!grown)
 		return -1;
 	n->link = grown;
@@ -85,7 +78,7 @@ int rw_network_add_route(struct rw_network *n, const uint32_t *links, uint32_t c
 	for (uint32_t i = 0; i < count; i++)
 		if (links[i] >= n->links)
 			return -1;
-	struct route *grown = one_more(n->route, n->routes, sizeof *grown);
+	struct route *grown = rw_one_more(n->route, n->routes, sizeof *grown);
 	if (!grown)
 		return -1;
 	n->route = grown;
@@ -125,7 +118,7 @@ static void plan_packet(struct source *s, int64_t last_ns, uint64_t gap_ns)
 int rw_network_add_source(struct rw_network *n, uint32_t link, const struct rw_source_settings *settings)
 {
 	struct source *grown = link < n->links && settings->rate_bps && n->sources < RW_NETWORK_SOURCES_MAX
-				   ? one_more(n->source, n->sources, sizeof *grown)
+				   ? rw_one_more(n->source, n->sources, sizeof *grown)
 				   : NULL;
 	if (!grown)
 		return -1;
