@@ -1,6 +1,10 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help build up down test unit check golden fuzz validate lab queues corpus bench bench-simulator bench-kernel bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+=======
+.PHONY: help build up down test unit check golden fuzz validate predictions lab queues corpus bench bench-kernel bench-storing bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+>>>>>>> main
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -49,6 +53,10 @@ queues: ## compare RED and CoDel of the emulator with those of ns-3; needs libns
 validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs, OPTIONS=--write
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.validate $(CORPUS) $(OPTIONS)
+
+predictions: ## compare what-ifs with real runs of the same network under other algorithms; PAIRS= names their folder
+	@deploy/setup.sh run
+	@$(PYTHON) -m bench.predictions $(or $(PAIRS),../shared/pairs)
 
 corpus: ## compare rewindow's findings in captures with tshark's; CAPTURES= names their folder, OPTIONS="--write FILE"
 	@deploy/setup.sh corpus

@@ -13,12 +13,12 @@ import gzip
 import math
 import statistics
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import rewindow
-from bench import bottlenecks, controllers, lockstep, names
+from bench import bbr_states, bottlenecks, controllers, lockstep, names
 from rewindow import Choice
 from rewindow.findings.senders import CANDIDATE_OPTIONS
 from rewindow.replays.replay import Result
@@ -202,23 +202,6 @@ def write(name: str, text: str) -> None:
     DOCUMENT.write_text(f"{marker}\n\n{text}\n\n{marker}".join((before, after)))
 
 
-KNOWN_SHORT = {
-    "bbr-shared 10.0.2.1:33427": "the kernel enters BBR's ProbeRTT earlier than the replay does; why is not known",
-}
-"""Data senders whose replay misses its goal, by run and endpoint, with what is known of the cause."""
-
-
-def tell_short(short: Sequence[str], judged_senders: Collection[str]) -> int:
-    """Names what misses its goal. Returns 1 when something does that is not known to, or a known one no longer does."""
-    new = [name for name in short if name not in KNOWN_SHORT]
-    reached = [name for name in KNOWN_SHORT if name in judged_senders and name not in short]
-    for name in short:
-        print(f"falls short of the goal{' (known)' * (name in KNOWN_SHORT)}: {name}", file=sys.stderr)
-    for name in reached:
-        print(f"reaches the goal, so that KNOWN_SHORT should not have it: {name}", file=sys.stderr)
-    return 1 if new or reached else 0
-
-
 def in_step(folder: Path, told: Mapping[tuple[str, str], str]) -> list[lockstep.Stepped]:
     """told: the controller of each sender, by run and endpoint."""
     truth = truth_rows(folder / "truth.csv.gz")
@@ -227,7 +210,7 @@ def in_step(folder: Path, told: Mapping[tuple[str, str], str]) -> list[lockstep.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 1 when a replay or a detector misses its goal that is not known to, or when a known one reaches it."""
+    """Returns 1 when a replay or a detector misses its goal."""
     parser = argparse.ArgumentParser(prog="validate", description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--write", action="store_true", help="also put the tables into docs/validation.md")
@@ -245,6 +228,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folders = sorted(p.parent for p in chosen.corpus.glob("*/truth.csv.gz"))
     ours = [c for folder in folders for c in controllers.compare(folder, truth_rows(folder / "truth.csv.gz"))]
     short += [f"{c.run} {c.endpoint} ({c.algorithm} in the kernel)" for c in ours if c.falls_short]
+    states = [s for folder in folders if (folder / bbr_states.FILE).exists() for s in bbr_states.compare(folder)]
+    short += bbr_states.short(states)
     more: list[str] = []
     if chosen.networks:
         parts = {"networks": "\n".join(networks_table(senders))}
@@ -259,10 +244,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parts["names"] = "\n".join(names.tables(known))
     if ours:
         parts["controllers"] = "\n".join(controllers.table(ours))
+    if states:
+        parts["bbr"] = "\n".join(bbr_states.table(states))
     print(*parts.values(), sep="\n\n")
     for name, text in parts.items() if chosen.write else ():
         write(name, text)
-    return tell_short(short + more, {f"{j.run} {j.endpoint}" for j in senders})
+    for name in short + more:
+        print(f"falls short of the goal: {name}", file=sys.stderr)
+    return 1 if short + more else 0
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ int bpf_map__set_max_entries(void *map, uint32_t max_entries);
 int bpf_map__set_initial_value(void *map, const void *data, size_t size);
 int bpf_map__pin(void *map, const char *path);
 void *bpf_map__attach_struct_ops(const void *map);
+void *bpf_object__find_program_by_name(const void *object, const char *name);
+void *bpf_program__attach(const void *program);
 void bpf_link__disconnect(void *link);
 int bpf_link__destroy(void *link);
 int bpf_obj_get(const char *path);
@@ -203,6 +205,7 @@ class Object:
         opts = _ffi.new("struct bpf_object_open_opts *")
         opts.sz = _ffi.sizeof("struct bpf_object_open_opts")
         opts.kernel_log_buf, opts.kernel_log_size = self._log, _LOG_BYTES
+        self._links: list[Any] = []
         self._object = _library().bpf_object__open_file(os.fsencode(path), opts)
         if not self._object:
             raise LoadFailed(f"{path}: {os.strerror(_ffi.errno)}")
@@ -211,6 +214,11 @@ class Object:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """What is attached is detached."""
+        self.detach()
         _library().bpf_object__close(self._object)
 
     def _map(self, name: str) -> Any:
@@ -240,6 +248,18 @@ class Object:
     def map(self, name: str) -> Map:
         """After `load`; as long as the object is open."""
         return Map(_library().bpf_map__fd(self._map(name)))
+
+    def attach(self, name: str) -> None:
+        """A program to what its section names, until `detach`, `close` or the end of this process; after `load`."""
+        program = _library().bpf_object__find_program_by_name(self._object, name.encode())
+        link = _library().bpf_program__attach(program) if program else _ffi.NULL
+        if not link:
+            raise LoadFailed(f"program {name} is not attached: {os.strerror(_ffi.errno)}")
+        self._links.append(link)
+
+    def detach(self) -> None:
+        while self._links:
+            _library().bpf_link__destroy(self._links.pop())
 
     def pin(self, name: str, path: Path) -> None:
         _checked(_library().bpf_map__pin(self._map(name), os.fsencode(path)), f"{path} cannot be made")

@@ -7,7 +7,6 @@ import fcntl
 import gzip
 import os
 import re
-import shutil
 import struct
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 import rewindow
 from kernel import libbpf
 from kernel.errors import KernelUnavailable, LoadFailed, NotLoaded
-from kernel.toolchain import COMPILER, Controller, build, controllers
+from kernel.toolchain import COMPILER, Controller, build, compiler_is_missing, controllers
 from rewindow import BadOption, Choice
 from rewindow.controllers.registry import option_numbers
 
@@ -86,7 +85,7 @@ def check() -> None:
     if os.geteuid() != 0:
         raise KernelUnavailable("loading a controller into the kernel needs root")
     missing = []
-    if shutil.which(COMPILER) is None:
+    if compiler_is_missing():
         missing.append(f"{COMPILER} (deploy/setup.sh kernel installs it)")
     if not TYPES.exists():
         missing.append(f"{TYPES} (the kernel's CONFIG_DEBUG_INFO_BTF)")

@@ -1,10 +1,11 @@
-"""From a controller's C file to an eBPF object."""
+"""From C to an eBPF object: controllers with the glue, and other programs."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +69,15 @@ def controller(name: str) -> Controller:
     raise rewindow.UnknownAlgorithm(f"unknown algorithm '{name}': {', '.join(each.name for each in every)}")
 
 
-def build(chosen: Controller) -> Path:
-    """The object, made anew. BuildFailed with the compiler's first complaint."""
-    if shutil.which(COMPILER) is None:
+def compiler_is_missing() -> bool:
+    return shutil.which(COMPILER) is None
+
+
+def compile_object(source: Path, target: Path, defined: Sequence[str] = ()) -> Path:
+    """A program for eBPF, made anew. BuildFailed with the compiler's first complaint."""
+    if compiler_is_missing():
         raise KernelUnavailable(f"missing: {COMPILER} (deploy/setup.sh kernel installs it)")
-    chosen.object.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     words = [COMPILER, "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-std=gnu11", "-ffreestanding"]
     words += [
         "-Wall",
@@ -83,16 +88,22 @@ def build(chosen: Controller) -> Path:
         "-Wno-unused-parameter",
     ]
     words += [f"-I{CHECKOUT / 'core-c' / 'include'}", f"-I{CONTROLLERS}", f"-I{GLUE.parent}"]
-    words += [f'-DRW_CONTROL_FILE="{chosen.source.name}"', f"-DRW_CONTROL={chosen.symbol}"]
-    words += [f'-DRW_KERNEL_NAME="{chosen.kernel_name}"', f"-DRW_HAS_ECE={int(chosen.has_ece)}"]
-    partial = chosen.object.with_suffix(".partial")
+    words += [f"-D{definition}" for definition in defined]
+    partial = target.with_suffix(".partial")
     try:
         done = subprocess.run(
-            [*words, "-c", str(GLUE), "-o", str(partial)], capture_output=True, text=True, timeout=TIMEOUT_S
+            [*words, "-c", str(source), "-o", str(partial)], capture_output=True, text=True, timeout=TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as e:
         raise BuildFailed(f"{COMPILER}: {e}") from e
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error:" in line] or done.stderr.splitlines()
         raise BuildFailed(errors[0] if errors else f"{COMPILER}: exit status {done.returncode}")
-    return partial.replace(chosen.object)
+    return partial.replace(target)
+
+
+def build(chosen: Controller) -> Path:
+    """The object, made anew. BuildFailed with the compiler's first complaint."""
+    defined = [f'RW_CONTROL_FILE="{chosen.source.name}"', f"RW_CONTROL={chosen.symbol}"]
+    defined += [f'RW_KERNEL_NAME="{chosen.kernel_name}"', f"RW_HAS_ECE={int(chosen.has_ece)}"]
+    return compile_object(GLUE, chosen.object, defined)

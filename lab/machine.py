@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import controllers, tracing
+from lab import bbr_states, controllers, tracing
 from lab.errors import LabFailed, LabUnavailable
 from lab.programs import run
 from rewindow.scenarios import Scenario
@@ -49,6 +49,8 @@ def check(scenario: Scenario | None = None) -> None:
         if any(t.protocol == "mptcp" for t in scenario.transfers) and not Path("/proc/sys/net/mptcp").is_dir():
             missing.append("MPTCP in the kernel (CONFIG_MPTCP)")
         if lacking := controllers.missing(scenario):
+            missing.append(lacking)
+        if lacking := bbr_states.missing(scenario):
             missing.append(lacking)
         ours = {c.kernel_name for c in controllers.of_scenario(scenario)}
         for name in sorted({t.congestion_control for t in scenario.transfers if t.congestion_control} - ours):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import controllers, machine, namespaces
+from lab import bbr_states, controllers, machine, namespaces
+from lab.bbr_states import BbrStates
 from lab.capturing import Capturing
 from lab.emulation import Emulator, configuration, devices, lateness_bound_ns
 from lab.errors import RunInvalid
@@ -79,27 +80,33 @@ def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[st
     names = devices(scenario, machine.DEVICE)
     emulator = Emulator(machine.emulator_program(), folder / "emulator.err")
     left.process(emulator.pid)
-    probe = capturing = transfers = None
+    probe = states = capturing = transfers = None
     try:
         emulator.configure(configuration(scenario, seed, names))
         places = namespaces.build(scenario, names)
         before = {host.name: namespaces.counters(host.name) for host in scenario.hosts}
         probe = Probe(scenario.transfers, folder / "trace")
+        if bbr_states.is_wanted(scenario):
+            states = BbrStates(scenario.transfers, folder / "states")
         capturing = Capturing(scenario, folder)
         transfers = Transfers(scenario)
         zero_ns = emulator.start()
         transfers.begin(zero_ns)
         done = transfers.wait(zero_ns)
         probe.stop()
+        if states:
+            states.stop()
         capturing.stop()
         after = {host.name: namespaces.counters(host.name) for host in scenario.hosts}
         dropped = namespaces.dropped_before_the_emulator(places)
         counted = emulator.stop()
     finally:
-        for started in (probe, capturing, transfers, emulator):
+        for started in (probe, states, capturing, transfers, emulator):
             if started is not None:
                 started.kill()
     rows = probe.write_truth(folder / "truth.csv.gz")
+    if states:
+        states.write_truth(folder / "bbr.csv.gz")
     (folder / "emulator.json").write_text(json.dumps(counted, indent=1) + "\n")
     (folder / "emulator.err").unlink()
     bound_ns = lateness_bound_ns(scenario)

@@ -176,7 +176,15 @@ NETWORKS: tuple[Network, ...] = (
       link='rate_trace = [[1, "4M"], [3, "9M"], [5, "2M"], [8, "12M"], [11, "6M"]]'),
     N("cross-traffic", (8,), (25,), more='[[traffic]]\nlink = "bottleneck1"\nkind = "on_off"\nrate = "4M"\non = "1s"\n'
       'off = "1s"'),
-    # A rival with another kind of congestion control.
+    # BBR, whose state is recorded too.
+    N("bbr-20m-10ms", (20,), (10,), paths=1, protocol="tcp", congestion_control="bbr", rival="", seconds=14),
+    N("bbr-2m-60ms", (2,), (60,), paths=1, protocol="tcp", congestion_control="bbr", rival="", seconds=20),
+    N("bbr-loss-2-percent", (10,), (25,), paths=1, protocol="tcp", congestion_control="bbr", rival="",
+      link="loss = 0.02\nbackward = { loss = 0 }"),
+    N("bbr-shallow-queue", (10,), (30,), paths=1, protocol="tcp", congestion_control="bbr", rival="", limit_packets=12),
+    N("bbr-mptcp-ecn-shared", (7,), (25,), access_ms=8, shared=True, congestion_control="bbr", limit_packets=80,
+      hosts="ecn = true", link='discipline = { kind = "ecn_threshold", threshold = 15 }', seconds=13),
+    N("bbr-mptcp-beside-cubic", (8,), (25,), congestion_control="bbr", rival="cubic", seconds=14),
     N("beside-bbr", (10,), (25,), shared=True, rival="bbr"),
     N("rival-starts-late", (8,), (25,), shared=True, rival_start=5),
 )  # fmt: skip

@@ -233,13 +233,47 @@ def _chosen(
     return chosen
 
 
+def _whatif(args: argparse.Namespace) -> int:
+    from rewindow.reports import whatifs
+    from rewindow.whatif import WhatIf, answers, observe
+
+    chosen = [Choice(name, _options(args.option)) for name in dict.fromkeys(args.algorithm)]
+    settings = {key: str(value) for key, value in _options(args.set, "--set").items()}
+    with rewindow.open(*args.captures) as capture:
+        observation = observe(capture)
+    found = list(
+        answers(
+            WhatIf(observation, args.seed), chosen, args.connection, everyone=args.everyone, runs=args.repeat,
+            settings=settings, report=_show_progress,
+        )
+    )  # fmt: skip
+    print(json.dumps(whatifs.document(found)) if args.json else whatifs.text(found))
+    return DONE if any(p.verdict == "ok" for p in found) else NEGATIVE
+
+
+def _fit(args: argparse.Namespace) -> int:
+    from rewindow.reports import whatifs
+    from rewindow.whatif import WhatIf, observe
+
+    with rewindow.open(*args.captures) as capture:
+        whatif = WhatIf(observe(capture), args.seed)
+    numbers = args.connection or [c.id for c in whatif.observation.connections]
+    found = [
+        whatif.fits(number, lambda done, i=i: _show_progress((i + done) / len(numbers)))  # type: ignore[misc]
+        for i, number in enumerate(numbers)
+    ]
+    _show_progress(1)
+    print(json.dumps(whatifs.fit_document(found, numbers)) if args.json else whatifs.fit_text(found, numbers))
+    return DONE if any(not isinstance(f, str) for f in found) else NEGATIVE
+
+
 def _simulate(args: argparse.Namespace) -> int:
     from rewindow import simulator
     from rewindow.reports import simulations
     from rewindow.scenarios import load
 
-    if args.pcapng and args.runs > 1:
-        raise _Usage("--pcapng: a capture has one run, and --runs asks for several")
+    if args.pcapng and args.repeat > 1:
+        raise _Usage("--pcapng: a capture has one run, and --repeat asks for several")
     scenario = load(args.scenario)
     chosen = _chosen("--algorithm", args.algorithm, _options(args.option), [t.name for t in scenario.transfers])
     schedulers = _chosen(
@@ -263,7 +297,7 @@ def _simulate(args: argparse.Namespace) -> int:
                 beside_receivers=args.beside == "receiver",
                 schedulers=schedulers,
             )
-            for i in range(args.runs)
+            for i in range(args.repeat)
         ]
     print(json.dumps(simulations.document(runs)) if args.json else simulations.text(runs))
     return DONE
@@ -556,6 +590,45 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("--output", default="-", metavar="OUT.{csv,parquet}", help="default: CSV on standard output")
     p.set_defaults(run=_sets)
 
+    p = commands.add_parser(
+        "whatif", help="predict what another algorithm would have had, on paths fitted to the capture"
+    )
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
+    p.add_argument(
+        "--algorithm", action="append", required=True, metavar="NAME", help="`rewindow algorithms` lists them"
+    )
+    p.add_argument("--option", action="append", default=[], metavar="K=V", help="an option of the algorithms")
+    p.add_argument(
+        "--connection",
+        action="append",
+        type=int,
+        default=[],
+        metavar="N",
+        help="its number in `rewindow analyze`; default: all",
+    )
+    p.add_argument("--everyone", action="store_true", help="all connections that share its bottlenecks change, too")
+    p.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change the network, e.g. path2.rate=20M"
+    )
+    p.add_argument("--repeat", type=_count, default=48, metavar="N", help="simulated runs of each world; default: 48")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--json", action="store_true", help="print one JSON document")
+    p.set_defaults(run=_whatif)
+
+    p = commands.add_parser("fit", help="find the rate, queue and losses of the paths that a capture shows")
+    p.add_argument("captures", nargs="+", metavar="CAPTURE", help=CAPTURES_HELP)
+    p.add_argument(
+        "--connection",
+        action="append",
+        type=int,
+        default=[],
+        metavar="N",
+        help="its number in `rewindow analyze`; default: all",
+    )
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--json", action="store_true", help="print one JSON document")
+    p.set_defaults(run=_fit)
+
     p = commands.add_parser("simulate", help="run a scenario with simulated senders: what would have come of it")
     p.add_argument("scenario", metavar="SCENARIO.toml", help="the lab's format: docs/scenarios.md")
     p.add_argument(
@@ -577,7 +650,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         "--scheduler-option", action="append", default=[], metavar="K=V", help="option of the schedulers given"
     )
     p.add_argument("--seed", type=_seed, help="of the first run; default: the scenario's")
-    p.add_argument("--runs", type=_count, default=1, help="with consecutive seeds; default: 1")
+    p.add_argument("--repeat", type=_count, default=1, metavar="N", help="with consecutive seeds; default: 1")
     p.add_argument("--pcapng", metavar="FILE", help="write the headers of all packets")
     p.add_argument("--beside", choices=["sender", "receiver"], default="sender", help="where --pcapng captures")
     p.add_argument("--json", action="store_true")

@@ -310,6 +310,7 @@ typedef struct rw_subflow_row {
 	uint8_t one_direction; /* only one side was seen */
 	uint8_t closed; /* FIN or RST was seen */
 	uint8_t backup;
+	uint8_t sack, timestamps; /* both ends agreed on them in the handshake */
 	uint32_t mss_bytes; /* largest segment payload of src */
 	uint64_t bytes; /* unique payload of src */
 	uint64_t reverse_bytes;
@@ -320,6 +321,8 @@ typedef struct rw_subflow_row {
 	uint64_t fast_retransmits, timeouts;
 	uint64_t rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us, handshake_rtt_us;
+	/* that dst offered: in its first ACK after the handshake, and at most */
+	uint32_t window_first_bytes, window_most_bytes;
 	int64_t first_ns, last_ns; /* first and last packet */
 	int64_t first_unseen_ns; /* when data that is not in the capture was first acknowledged; 0: never */
 	int64_t first_data_ns, last_ack_ns; /* first payload of src, last ACK that advanced; 0: none */
@@ -785,6 +788,7 @@ typedef struct rw_transfer_settings {
 	int64_t start_ns, stop_ns;
 	uint64_t write_bytes, pause_ns;
 	uint64_t send_buffer_bytes, receive_buffer_bytes; /* what the tuning of the buffers may reach */
+	uint64_t receive_buffer_first_bytes; /* what it begins with; 0: Linux's default */
 	uint32_t sack, timestamps, ecn;
 	uint32_t multipath; /* MPTCP, with one path or more; else TCP, with one */
 } rw_transfer_settings;
@@ -814,11 +818,12 @@ typedef struct rw_link_counts_row {
 	uint64_t queue_packets_max, queue_bytes_max;
 } rw_link_counts_row;
 
-/* After an ACK. */
+/* After an ACK. rtt_ns: its sample; 0: none. delivered: segments, newly and SACKed ones included. */
 typedef struct rw_simulation_row {
 	int64_t time_ns;
-	uint64_t cwnd_q16, ssthresh_q16, srtt_ns;
+	uint64_t cwnd_q16, ssthresh_q16, srtt_ns, rtt_ns;
 	uint32_t subflow, in_flight, una, next;
+	uint32_t delivered, flags; /* rw_ack_flag: RW_ACK_ECE only */
 } rw_simulation_row;
 
 /* tick_ns: of the senders' kernels, 1 to 10 ms. rows: 1: the window after each ACK is kept. */

@@ -130,6 +130,8 @@ struct rw_rate {
 	/* What the recorded sender let go by a timer since the ACK before, and in what time; 0: nothing, or not known. */
 	uint32_t paced_segments;
 	uint64_t paced_ns;
+	int64_t paced_since_ns; /* this time's begin */
+	int64_t began_ns; /* when the sender's connection, or subflow, was established */
 	int64_t time_ns;
 	uint64_t rtt_ns; /* of the newest packet that was sent once; 0: no sample */
 	uint64_t delivered; /* with this ACK's */

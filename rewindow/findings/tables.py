@@ -264,6 +264,11 @@ class ConnectionTable:
         return [Connection(*(*row, subflows[begin:end])) for row, (begin, end) in rows_of_connections]
 
     @property
+    def subflow_rows(self) -> Array:
+        """The core's rows of the subflows, for what is no field of Subflow."""
+        return self._s
+
+    @property
     def first_connection(self) -> int:
         return int(self._c["id"][0])
 

@@ -176,6 +176,8 @@ class Transfer:
     send_buffer_bytes: int | None
     receive_buffer_bytes: int | None
     port: int
+    receive_buffer_first_bytes: int | None = None
+    """What the tuning of the receiver's buffer begins with; None: the receiver's system decides."""
 
 
 @dataclass(frozen=True)

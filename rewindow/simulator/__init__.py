@@ -4,9 +4,18 @@
 """
 
 from rewindow.simulator.lockstep import FreeRun, Lockstep, Segment, lockstep
-from rewindow.simulator.simulation import LinkCounts, SimulatedSubflow, SimulatedTransfer, Simulation, simulate
+from rewindow.simulator.simulation import (
+    SEND_BUFFER_BYTES,
+    LinkCounts,
+    SimulatedSubflow,
+    SimulatedTransfer,
+    Simulation,
+    check_choice,
+    simulate,
+)
 
 __all__ = [
+    "SEND_BUFFER_BYTES",
     "FreeRun",
     "LinkCounts",
     "Lockstep",
@@ -14,6 +23,7 @@ __all__ = [
     "SimulatedSubflow",
     "SimulatedTransfer",
     "Simulation",
+    "check_choice",
     "lockstep",
     "simulate",
 ]

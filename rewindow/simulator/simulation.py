@@ -37,8 +37,8 @@ HOST_JITTER_NS = 40_000
 """The mean time that a host needs to hand a packet on: no two hosts stay in step for long."""
 
 ROW = np.dtype(
-    [("time_ns", "i8"), ("cwnd_q16", "u8"), ("ssthresh_q16", "u8"), ("srtt_ns", "u8"), ("subflow", "u4"),
-     ("in_flight", "u4"), ("una", "u4"), ("next", "u4")]
+    [("time_ns", "i8"), ("cwnd_q16", "u8"), ("ssthresh_q16", "u8"), ("srtt_ns", "u8"), ("rtt_ns", "u8"),
+     ("subflow", "u4"), ("in_flight", "u4"), ("una", "u4"), ("next", "u4"), ("delivered", "u4"), ("flags", "u4")]
 )  # fmt: skip
 
 
@@ -206,6 +206,7 @@ def _transfer_values(scenario: Scenario, transfer: Transfer) -> dict[str, int]:
         "pause_ns": transfer.pause_ns,
         "send_buffer_bytes": transfer.send_buffer_bytes or sender.send_buffer_bytes or SEND_BUFFER_BYTES,
         "receive_buffer_bytes": transfer.receive_buffer_bytes or receiver.receive_buffer_bytes or RECEIVE_BUFFER_BYTES,
+        "receive_buffer_first_bytes": transfer.receive_buffer_first_bytes or 0,
         "sack": int(sender.sack and receiver.sack),
         "timestamps": int(sender.timestamps and receiver.timestamps),
         "ecn": int(sender.ecn and receiver.ecn),
@@ -325,6 +326,22 @@ def _links(core: _Core, scenario: Scenario) -> list[LinkCounts]:
     return found
 
 
+def check_choice(choice: Choice) -> None:
+    """Raises UnknownAlgorithm or BadOption where a transfer cannot be given this algorithm with these options."""
+    with _Core(0, False) as core:
+        array, keep = choices_for([_in_kernel_mode(choice)])
+        values = {"start_ns": 0, "stop_ns": 1, "write_bytes": 1, "send_buffer_bytes": 1, "receive_buffer_bytes": 1}
+        core.call(
+            lib.rw_simulation_add_transfer, ffi.new("rw_transfer_settings *", values), array, ffi.new("uint32_t *")
+        )
+        del keep
+
+
+def _in_kernel_mode(choice: Choice) -> Choice:
+    """Linux's machinery around the window is what is simulated; mode=paper has none."""
+    return Choice(choice.name, {**choice.options, "mode": "kernel"})
+
+
 def simulate(
     scenario: Scenario,
     seed: int | None = None,
@@ -343,8 +360,7 @@ def simulate(
     The same scenario, seed, algorithms and schedulers give the same result on every machine.
     """
     chosen = {t.name: choice_of(t) for t in scenario.transfers} | (algorithms or {})
-    # Linux's machinery around the window is what is simulated; mode=paper has none.
-    choices = {name: Choice(c.name, {**c.options, "mode": "kernel"}) for name, c in chosen.items()}
+    choices = {name: _in_kernel_mode(c) for name, c in chosen.items()}
     seed = scenario.seed if seed is None else seed
     scheduled = {t.name: scheduler_of(t) for t in scenario.transfers}
     for name, chosen_scheduler in (schedulers or {}).items():

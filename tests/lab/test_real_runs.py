@@ -5,6 +5,8 @@ The links are so slow that a busy machine does not make a run invalid: what may 
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import os
 import signal
@@ -84,7 +86,7 @@ protocol = "tcp"
 from = "other"
 to = "peer"
 bytes = "30kB"
-congestion_control = "cubic"
+congestion_control = "bbr"
 
 [[captures]]
 host = "client"
@@ -122,7 +124,7 @@ def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_pa
     folder = out / "small-3"
     assert [p.name for p in out.iterdir()] == ["small-3"]
     assert {p.name for p in folder.iterdir()} == {
-        "capture.pcap", "other.pcap", "truth.csv.gz", "result.json", "emulator.json", "scenario.toml",
+        "capture.pcap", "other.pcap", "truth.csv.gz", "bbr.csv.gz", "result.json", "emulator.json", "scenario.toml",
     }  # fmt: skip
     assert (folder / "scenario.toml").read_text() == SCENARIO
 
@@ -131,7 +133,7 @@ def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_pa
     assert [(t["bytes"], t["received_bytes"], t["complete"]) for t in found.values()] == [
         (90_000, 90_000, True), (30_000, 30_000, True),
     ]  # fmt: skip
-    assert found["tcp"]["congestion_control"] == "cubic"
+    assert found["tcp"]["congestion_control"] == "bbr"
     assert {f["local"].rpartition(":")[0] for f in found["mptcp"]["subflows"]} == {"10.0.1.1", "10.0.2.1"}
     assert {f["congestion_control"] for f in found["mptcp"]["subflows"]} == {"reno"}
     assert result["counters"]["client"]["MPTcpExtMPJoinSynAckRx"] == 1
@@ -150,8 +152,17 @@ def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_pa
         # The trace point does not tell ACKs of the handshake and of the end as ours do.
         assert scored.rows >= len(truth[key]) - 6
         assert scored.exact >= 0.9 * scored.rows
+    # The state of BBR is that of the same ACKs. Other senders have none.
+    with gzip.open(folder / "bbr.csv.gz", "rt") as f:
+        states = list(csv.DictReader(f))
+    ends = {(r["src"], r["dst"], r["dport"]) for r in states}
+    assert ends == {("fd00:3::1", "fd00:3::2", "5001")}
+    (six,) = [rows for (src, _), rows in truth.items() if src == "fd00:3::1"]
+    assert [(int(r["snd_una"]), float(r["snd_cwnd"])) for r in states] == [(una, cwnd) for una, cwnd, _ in six]
+    assert {r["mode"] for r in states} <= {"startup", "drain", "probe_bw"}
+    assert float(states[-1]["bandwidth_segments_s"]) == pytest.approx(100e3 / 8 / 1400, rel=0.25)
     with rewindow.open(folder / "other.pcap") as capture:
-        (subflow,) = [s for c in capture.replay(["cubic"]).connections for s in c.subflows]
+        (subflow,) = [s for c in capture.replay(["bbr"]).connections for s in c.subflows]
         assert (subflow.src, subflow.bytes) == ("fd00:3::1", 30_000)
     with machine.locked():
         assert left_on_the_machine() == []
@@ -163,7 +174,7 @@ def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_pa
 def test_a_run_loads_our_controller_and_takes_it_away(tmp_path: Path) -> None:
     """What was replayed is what runs: the kernel's window under the C file is the replay's."""
     scenario, out = tmp_path / "small.toml", tmp_path / "out"
-    scenario.write_text(SCENARIO.replace('"reno"', '"rw_tccc"').replace('"cubic"', '"rw_css"'))
+    scenario.write_text(SCENARIO.replace('"reno"', '"rw_tccc"').replace('"bbr"', '"rw_css"'))
     words = [*PROGRAM, "run", str(scenario), "--output", str(out), "--attempts", "10"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
     assert done.returncode == 0, done.stderr + done.stdout

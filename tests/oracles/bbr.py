@@ -102,7 +102,7 @@ class Bbr:
         self.next_round_delivered = self.round_count = 0
         self.filled_pipe, self.full_bw, self.full_bw_count = False, Fraction(0), 0
         self.state = "startup"
-        self.pacing_rate = HIGH_GAIN * self.cwnd / (self.srtt or Fraction(1, 1000))
+        self.pacing_rate = self.pace(Fraction(self.cwnd) / (self.srtt or Fraction(1, 1000)), HIGH_GAIN)
         self.cycle_index, self.cycle_stamp = 0, Fraction(0)
         self.limited = (1, 0)
 
@@ -154,8 +154,11 @@ class Bbr:
     def target_cwnd(self) -> int:
         return self.inflight(self.gains[1])
 
+    def pace(self, bandwidth: Fraction, gain: Fraction) -> Fraction:
+        return gain * bandwidth
+
     def set_pacing_rate(self, gain: Fraction) -> None:
-        rate = in_units(gain * self.bandwidth)
+        rate = in_units(self.pace(self.bandwidth, gain))
         if self.filled_pipe or rate > self.pacing_rate:
             self.pacing_rate = rate
 
@@ -218,8 +221,8 @@ class Bbr:
         if s.rtt is not None and self.takes(s.rtt, expired):
             self.rtprop, self.rtprop_stamp = s.rtt, s.time
         if expired and not self.idle_restart and self.state != "probe_rtt":
-            self.save_cwnd()
             self.state = "probe_rtt"
+            self.save_cwnd()
             self.probe_rtt_done = None
             self.limited = (s.delivered, s.delivered)
         if self.state == "probe_rtt":
@@ -331,7 +334,8 @@ class Bbr:
 
 @dataclass
 class KernelBbr(Bbr):
-    """With room for ACKs in bulk (draft 02, 4.5.5), even windows, and two segments more in the first phase."""
+    """With room for ACKs in bulk (draft 02, 4.5.5), even windows, two segments more in the first phase, and a pace that
+    is a hundredth slower (draft 02, BBRPacingMarginPercent)."""
 
     extra: list[int] = field(default_factory=lambda: [0, 0])
 
@@ -353,6 +357,9 @@ class KernelBbr(Bbr):
     def gains(self) -> tuple[Fraction, Fraction]:
         pacing, cwnd = super().gains
         return (Fraction(1) if self.state == "probe_bw" and self.policed is not None else pacing), cwnd
+
+    def pace(self, bandwidth: Fraction, gain: Fraction) -> Fraction:
+        return Fraction(99, 100) * super().pace(bandwidth, gain)
 
     def forget_policer(self) -> None:
         self.policed = self.interval = self.candidate = None

@@ -144,3 +144,86 @@ def test_is_its_draft() -> None:
 
     histories()
     assert {"startup", "drain", "probe_bw", "probe_rtt", "timeout"} <= set(seen), seen
+
+
+RTT, RATE = 0.05, 1000.0
+
+
+class Steady:
+    """BBR whose samples are one round trip each, from a path with a rate (segments a second)."""
+
+    def __init__(self, mode: str = "kernel") -> None:
+        self.bbr = Controller("bbr", paths=[{"cwnd": 10.0, "rtt": RTT}], mode=mode, first_phase=2)
+        self.now, self.delivered = 1.0, 1
+
+    def sample(self, rate: float = RATE, after: float = RTT, **more: Any) -> None:
+        self.now += after
+        acked = max(round(rate * RTT), 1)
+        told = {"acked": acked, "in_flight_before": acked, "in_flight": 0, "rtt": RTT, "repair": "none"} | more
+        self.delivered += acked
+        self.bbr.sample(delivered=self.delivered, prior_delivered=self.delivered - acked, interval=acked / rate,
+                        time=self.now, **told)  # fmt: skip
+
+    def probing(self) -> Steady:
+        """Its path is known, and the third phase of a cycle has just begun."""
+        for _ in range(30):
+            if self.bbr.paths[0].phase == "probe_bw":
+                break
+            self.sample()
+        assert self.bbr.paths[0].phase == "probe_bw"
+        return self
+
+    @property
+    def gain(self) -> float:
+        """Of the pace, which Linux sets a hundredth below the bandwidth."""
+        return round(self.bbr.state["pacing_per_us"][0] * 1e6 / RATE / 0.99, 2)
+
+
+def paced(gain: float) -> tuple[int, float]:
+    """What a sender let go on a timer at this gain."""
+    return 4, 4 / (0.99 * gain * RATE)
+
+
+@pytest.mark.parametrize("mode", ["kernel", "paper"])
+def test_probe_rtt_keeps_the_window_that_a_recovery_saved(mode: str) -> None:
+    """BBREnterProbeRTT comes before BBRSaveCwnd (4.3.5): the larger of the two windows is restored."""
+    steady = Steady(mode).probing()
+    large = steady.bbr.paths[0].cwnd
+    steady.bbr.loss()
+    steady.sample(repair="recovery", in_flight=80, lost=1)
+    for _ in range(15):
+        steady.sample(rate=RATE / 5)
+    assert steady.bbr.paths[0].cwnd < large / 2
+    assert steady.bbr.state["prior_cwnd"] == [large]
+    steady.sample(rate=RATE / 5, after=11, rtt=2 * RTT, in_flight=20)
+    assert steady.bbr.paths[0].phase == "probe_rtt"
+    assert steady.bbr.state["prior_cwnd"] == [large]
+
+
+@pytest.mark.parametrize(
+    ("seen", "gain"),
+    [
+        ([1.25], 1.25),  # no sender is faster than its pace
+        ([0.75], 1.0),  # one without data is slower
+        ([0.75, 0.75], 0.75),
+        ([0.75, 1.0, 0.75], 1.0),
+        ([1.12], 1.0),  # of no gain
+        ([0.85, 0.85], 1.0),
+        ([1.25, 0.75, 0.75], 0.75),
+        ([1.25, 1.0], 1.0),
+    ],
+)
+def test_the_recorded_pace_shows_the_phase(seen: list[float], gain: float) -> None:
+    steady = Steady().probing()
+    for pace in seen:
+        steady.sample(after=paced(pace)[1] + 0.001, paced=paced(pace), in_flight_before=40)
+    assert steady.gain == gain
+
+
+def test_a_pace_from_before_the_phase_says_nothing() -> None:
+    """Both samples of the slower pace end after the faster phase began, and began before it."""
+    steady = Steady().probing()
+    steady.sample(after=0.03, paced=paced(1.25))
+    for _ in range(2):
+        steady.sample(after=0.001, paced=(12, 12 / (0.99 * 0.75 * RATE)), in_flight_before=40)
+    assert steady.gain == 1.25

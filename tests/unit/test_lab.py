@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import ipaddress
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from bench.bottlenecks import shares_of
-from lab import cli, machine, runs, transfers
+from lab import bbr_states, cli, machine, runs, transfers
 from lab.emulation import Emulator, configuration, devices, lateness_bound_ns
 from lab.errors import LabFailed, LabUnavailable, RunInvalid
 from lab.namespaces import Announcement, announcements, counted, host_options
@@ -446,3 +447,29 @@ def test_invalid_attempts_are_repeated_and_counted(
     attempts.clear()
     assert cli._run_all([(described, 6)], tmp_path / "out", 2) == 1
     assert "red-6: refused after 2 attempts: the machine was busy" in capsys.readouterr().out
+
+
+def test_a_state_of_bbr_that_the_kernel_wrote() -> None:
+    """IPv4 and IPv6; bandwidths in segments a second, where the kernel has 24 bits below a segment each microsecond."""
+    four = bytes([10, 0, 1, 1]) + bytes(12)
+    data = bbr_states.STATE.pack(
+        1_500_000, 120_000, four, four[:3] + bytes([2]) + bytes(12), 7, 9, 26, 400, 3, 0, 20, 70_000, 18,
+        16777, 8389, 0, 1678, 12, 66_000, 320, 512, 30, 4, 6, 40_000, 5001, 0, 2, 0, 3, 1, 0, 0, 1, 0, 5,
+    )  # fmt: skip
+    assert len(data) == 144
+    row = dict(zip(bbr_states.COLUMNS, bbr_states.state_row(data), strict=True))
+    assert (row["t"], row["src"], row["sport"], row["dst"], row["dport"]) == (
+        "0.001500", "10.0.1.1", 40_000, "10.0.1.2", 5001,
+    )  # fmt: skip
+    assert (row["snd_una"], row["snd_cwnd"], row["mode"], row["phase"]) == (7, 26, "probe_bw", 0)
+    assert (row["bandwidth_segments_s"], row["second_bandwidth_segments_s"]) == ("999.987", "500.023")
+    assert (row["pacing_gain"], row["cwnd_gain"], row["ca_state"], row["full"]) == ("1.2500", "2.0000", 3, 1)
+    assert (row["policed"], row["policed_rounds"], row["policed_bandwidth_segments_s"]) == (1, 5, "100.017")
+    six = ipaddress.ip_address("fd00:3::1").packed
+    assert bbr_states.state_row(data[:16] + six + data[32:128] + b"\x01" + data[129:])[1] == "fd00:3::1"
+
+
+def test_the_state_of_bbr_is_read_where_a_sender_has_it() -> None:
+    assert bbr_states.is_wanted(SUITE["beside-bbr"])
+    assert not bbr_states.is_wanted(SUITE["disjoint-5m-30ms"])
+    assert bbr_states.missing(SUITE["disjoint-5m-30ms"]) == ""

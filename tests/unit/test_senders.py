@@ -541,6 +541,33 @@ def test_data_that_leaves_on_a_timer_is_paced(gap: float, paced: bool, tmp_path:
     assert result.connections[0].subflows[0].paced == paced
 
 
+def test_bbr_probes_the_round_trip_ten_seconds_after_the_handshake(tmp_path: Path) -> None:
+    """Its time runs from the handshake's round trip (BBRInit), here from 1.1 s on, not from the first ACK at 1.92 s."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(280):
+        segment(trace, 1.8 + 0.04 * i, i)
+        ack(trace, 1.8 + 0.04 * i + 0.12, i + 1)
+    acks = replayed(trace, tmp_path, "bbr").acks.to_pydict()
+    entered = acks["time_ns"][acks["bbr.phase"].index("probe_rtt") - 1]
+    assert 11.1e9 < entered <= 11.16e9
+
+
+def test_a_wait_after_a_burst_that_an_ack_released_is_not_a_pace(tmp_path: Path) -> None:
+    """Linux makes up for a part of a delay: only between two bursts that its timer let go is the time its pace's."""
+    trace = Trace()
+    trace.handshake(1.0, RTT)
+    for i in range(400):
+        start = 1.2 + i * 0.01
+        segment(trace, start + (1e-5 if i % 2 else 3e-3), i)  # every other one right after an ACK
+        ack(trace, start + RTT, i + 1)
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture, capture.stream(["bbr"]) as replay:
+        replay.run()
+        (row,) = replay._window_rows(0, 0, 1)
+        assert int(row["rows"]) == 400
+        assert int(row["paced_rows"]) < 5  # before the first ACK
+
+
 def test_one_packet_may_release_more_marks_than_a_batch_has_rows(tmp_path: Path) -> None:
     """Beside the receiver, a round trip of 3.9 s: 4500 packets wait, and what they do is seen at the same moment."""
     trace, options = Trace(), b"\x02\x04\x05\xb4\x04\x02"
@@ -602,6 +629,43 @@ def test_accurate_ecn_of_an_overtaken_ack_is_no_count(tmp_path: Path) -> None:
     ack(trace, 1.31, 1, flags=ACK | AE | ECE)  # 5, sent before it
     ack(trace, 1.32, 3, flags=ACK | AE | CWR)
     assert replayed(trace, tmp_path).connections[0].subflows[0].ece_acks == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "syns", "answers", "sampled"),
+    [
+        ("client", 1, 1, True),
+        ("client", 2, 1, False),
+        ("server", 1, 1, True),
+        ("server", 1, 2, False),
+        ("receiver", 1, 1, True),
+        ("receiver", 2, 1, False),
+        ("receiver", 1, 2, False),
+    ],
+)
+def test_a_handshake_that_was_sent_again_gives_no_sample(
+    where: str, syns: int, answers: int, sampled: bool, tmp_path: Path
+) -> None:
+    """Karn's algorithm (RFC 6298 3), beside the data's sender, which opens the connection or answers, and beside its
+    receiver."""
+    trace, options, time = Trace(), b"\x02\x04\x05\xb4\x04\x02", 1.0
+    to, fro = (0.0, 0.05) if where == "client" else (0.05, 0.0)
+    for again in range(syns):
+        trace.packet(time + again, True, 0, 0, SYN, options=options, ident=again + 1)
+    time += syns - 1 + fro + 1e-5
+    for again in range(answers):
+        trace.packet(time + again, False, 1000, 1, SYN | ACK, options=options, ident=again + 1)
+    time += answers - 1 + to + 1e-5
+    trace.packet(time, True, 1, 1001, ident=10)
+    client = where != "server"
+    ends = (1, 1001) if client else (1001, 1)
+    trace.packet(time + 1, client, ends[0], ends[1], payload=MSS, ident=20)
+    trace.packet(time + 1.1, not client, ends[1], ends[0] + MSS, ident=20)
+    result = replayed(trace, tmp_path)
+    subflow = result.connections[0].subflows[0]
+    assert subflow.vantage == ("receiver" if where == "receiver" else "sender")
+    [before] = result.acks["srtt_us"].to_pylist()  # its own sample not included
+    assert before == (pytest.approx(50000, abs=60) if sampled else None)
 
 
 def test_data_that_follows_the_answer_to_data_in_a_syn(tmp_path: Path) -> None:

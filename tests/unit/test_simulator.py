@@ -331,19 +331,19 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def scenario_file(tmp_path: Path) -> str:
     path = tmp_path / "two-paths.toml"
-    path.write_text(TWO_PATHS.format(wide="", ecn="false"))
+    path.write_text(TWO_PATHS.format(wide="", ecn="false", seconds=4))
     return str(path)
 
 
 def test_the_command_prints_what_the_library_says(scenario_file: str) -> None:
-    told = command(scenario_file, "--runs", "2", "--algorithm", "client=tccc", "--json")
+    told = command(scenario_file, "--repeat", "2", "--algorithm", "client=tccc", "--json")
     assert told.returncode == 0, told.stderr
     runs = json.loads(told.stdout)["runs"]
     assert [run["seed"] for run in runs] == [1, 2]
     mine = simulate(two_paths(), 2, {"client": Choice("tccc")})
     assert runs[1]["transfers"][0]["goodput_bps"] == mine.transfers[0].goodput_bps
     assert [t["algorithm"] for t in runs[1]["transfers"]] == ["tccc", "newreno"]
-    text = command(scenario_file, "--runs", "2", "--algorithm", "client=tccc").stdout
+    text = command(scenario_file, "--repeat", "2", "--algorithm", "client=tccc").stdout
     assert "2 runs, seed 1 to 2" in text
     assert "wide.forward" in text
 
@@ -364,7 +364,7 @@ def test_the_command_writes_a_capture(scenario_file: str, tmp_path: Path) -> Non
         (["--algorithm", "nobody=tccc"], 2, "no transfer nobody"),
         (["--algorithm", "nothing"], 2, "unknown algorithm 'nothing'"),
         (["--option", "alpha0=1"], 2, "--algorithm, which is missing"),
-        (["--runs", "2", "--pcapng", "x.pcapng"], 2, "--runs asks for several"),
+        (["--repeat", "2", "--pcapng", "x.pcapng"], 2, "--repeat asks for several"),
         (["--pcapng", os.path.join("no", "such", "folder.pcapng")], 2, "cannot be written"),
     ],
 )

@@ -253,6 +253,7 @@ rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *
 				 .in_flight = r->in_flight,
 				 .repair = r->repair,
 				 .app_limited = r->app_limited != 0,
+				 .began_ns = time_of(r->time_ns),
 				 .time_ns = time_of(r->time_ns),
 				 .rtt_ns = r->rtt_ns,
 				 .delivered = r->delivered,
@@ -260,7 +261,8 @@ rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *
 				 .interval_ns = r->interval_ns,
 				 .held_ns = r->held_ns,
 				 .paced_segments = r->paced_segments,
-				 .paced_ns = r->paced_ns};
+				 .paced_ns = r->paced_ns,
+				 .paced_since_ns = (int64_t)((uint64_t)time_of(r->time_ns) - r->paced_ns)};
 	rw_controller_advance(c, r->time_ns);
 	rw_shadow_rate(c->shadow, &sample);
 	return RW_OK;
@@ -277,6 +279,7 @@ static struct rw_rate whole_window(const rw_controller *c, const struct rw_ack *
 				.in_flight_before = window,
 				.in_flight = window > ack->acked_segments ? window - ack->acked_segments : 0,
 				.repair = p->recovering ? RW_REPAIR_RECOVERY : RW_REPAIR_NONE,
+				.began_ns = ack->time_ns,
 				.time_ns = ack->time_ns,
 				.rtt_ns = rtt_ns,
 				.delivered = (uint64_t)delivered + 1,

@@ -12,7 +12,7 @@
  *
  * mode=paper is the draft. mode=kernel adds what Linux 6.18 was measured to do: the window has room for as much as ACKs were seen
  * to come in bulk (draft-cardwell-iccrg-bbr-congestion-control-02, 4.5.5), is even, and is larger by two segments in the first
- * phase of a cycle.
+ * phase of a cycle; the pace is a hundredth slower.
  */
 #include "fixed_point.h"
 #include "options.h"
@@ -39,9 +39,12 @@ enum {
 };
 /* Gains in parts of GAIN_ONE. */
 enum { GAIN_ONE = 256, GAIN_HIGH = 739, GAIN_DRAIN = 88, GAIN_CWND = 2 * GAIN_ONE };
-/* Between these lie the paces of the phases with a gain of 5/4, and of 3/4. */
-enum { GAIN_SLOWEST = 170, GAIN_SLOWER = 220, GAIN_FASTER = 290, GAIN_FASTEST = 345 };
-static const uint16_t cycle_gain[CYCLE_PHASES] = {320, 192, 256, 256, 256, 256, 256, 256};
+enum {
+	GAIN_FASTER = 320,
+	GAIN_SLOWER = 192,
+	PACE_WITHIN = 28 /* a measured pace is a gain's within such a part of it */
+};
+static const uint16_t cycle_gain[CYCLE_PHASES] = {GAIN_FASTER, GAIN_SLOWER, 256, 256, 256, 256, 256, 256};
 
 /* A path's words. Bandwidths are segments each microsecond, Q24; times wrap. */
 struct bbr {
@@ -81,6 +84,7 @@ struct bbr {
 	uint32_t has_probe_rtt_end : 1;
 	uint32_t probe_rtt_round_done : 1;
 	uint32_t probed : 1; /* the recorded sender was seen to send faster in this first phase */
+	uint32_t slowed : 1; /* the last pace that was measured is that of the second phase */
 	uint32_t limits : 1; /* limited_from and limited_segments hold */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct bbr) <= sizeof(((struct rw_path *)0)->word), "the state fits");
@@ -183,12 +187,19 @@ static uint64_t target_window(const struct rw_connection *c, const struct bbr *b
 	return with_quanta(c, b, product(b, cwnd_gain(b)) + extra);
 }
 
-/* BBRSetPacingRateWithGain. */
-static void set_pacing(struct bbr *b, uint32_t gain)
+/* Linux paces by a hundredth less (draft 02, BBRPacingMarginPercent), so that a queue drains. */
+static uint32_t pace_q24(const struct rw_connection *c, uint64_t bandwidth_q24, uint32_t gain)
 {
-	uint64_t rate = rw_min64(bandwidth_q24(b) * gain / GAIN_ONE, UINT32_MAX);
+	uint64_t rate = bandwidth_q24 * gain / GAIN_ONE;
+	return (uint32_t)rw_min64(is_kernel(c) ? rate * 99 / 100 : rate, UINT32_MAX);
+}
+
+/* BBRSetPacingRateWithGain. */
+static void set_pacing(const struct rw_connection *c, struct bbr *b, uint32_t gain)
+{
+	uint32_t rate = pace_q24(c, bandwidth_q24(b), gain);
 	if (b->full || rate > b->pacing_q24)
-		b->pacing_q24 = (uint32_t)rate;
+		b->pacing_q24 = rate;
 }
 
 /* BBRSaveCwnd. */
@@ -458,25 +469,35 @@ static void check_phase(const struct rw_connection *c, struct bbr *b, const stru
 		begin_phase(b, (b->phase + 1) % CYCLE_PHASES, r->time_ns);
 }
 
+static int is_near(uint64_t pace, uint32_t gain)
+{
+	return (pace > gain ? pace - gain : gain - pace) * PACE_WITHIN <= gain;
+}
+
 /*
  * The phase that the recorded sender's pace shows, where its replay has begun the cycle in another one (4.3.4.2): it lets go faster
- * in the first phase than in all others, slower in the second.
+ * in the first phase than in all others, slower in the second. No sender is faster than its pace, but one without data is slower, so a
+ * slower pace must be seen twice. A pace that was chosen before this phase began says nothing of it.
  */
-static void follow_pace(struct bbr *b, const struct rw_rate *r)
+static void follow_pace(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r)
 {
-	if (b->state != PROBE_BW || b->policed || !r->paced_ns || !b->bw_q24[0])
+	uint32_t since_us = us_of(r->paced_since_ns);
+	if (b->state != PROBE_BW || b->policed || !r->paced_ns || !b->bw_q24[0] || after(b->cycle_us, since_us))
 		return;
 	uint64_t pace =
 	    rw_multiply_divide((uint64_t)r->paced_segments << 24, 1000 * GAIN_ONE, r->paced_ns) / b->bw_q24[0];
-	int64_t since_ns = r->time_ns - (int64_t)r->paced_ns;
-	if (pace > GAIN_FASTER && pace < GAIN_FASTEST) {
+	/* The ACK that changed the pace came between the burst before and this one: half of that time is the mean. */
+	int64_t since_ns = (int64_t)((uint64_t)r->paced_since_ns - (quantum(c, b) * 1000 << 24) / b->bw_q24[0] / 2);
+	uint32_t slowed_before = b->slowed;
+	b->slowed = is_near(pace, GAIN_SLOWER);
+	if (is_near(pace, GAIN_FASTER)) {
 		b->probed = 1;
 		if (b->phase != 0)
 			begin_phase(b, 0, since_ns);
-	} else if (pace < GAIN_SLOWER && pace > GAIN_SLOWEST) {
-		if (b->phase != 1)
+	} else if (b->slowed) {
+		if (slowed_before && b->phase != 1)
 			begin_phase(b, 1, since_ns);
-	} else if (pace > GAIN_SLOWER && pace < GAIN_FASTER && b->phase < 2) {
+	} else if (is_near(pace, GAIN_ONE) && b->phase < 2) {
 		begin_phase(b, b->phase == 0 && !b->probed ? CYCLE_PHASES - 1 : 2, since_ns);
 	}
 }
@@ -547,8 +568,8 @@ static void update_rtt(const struct rw_connection *c, struct bbr *b, struct rw_p
 		b->min_rtt_ms = now_ms;
 	}
 	if (expired && !b->idle_restart && b->state != PROBE_RTT) {
-		save_window(b, p);
 		b->state = PROBE_RTT;
+		save_window(b, p);
 		b->has_probe_rtt_end = 0;
 		b->limits = 1;
 		b->limited_from = (uint32_t)r->delivered;
@@ -562,7 +583,7 @@ static void update_rtt(const struct rw_connection *c, struct bbr *b, struct rw_p
 static void start(struct bbr *b, const struct rw_rate *r)
 {
 	b->started = 1;
-	b->min_rtt_ms = ms_of(r->time_ns);
+	b->min_rtt_ms = ms_of(r->began_ns);
 	b->epoch_us = us_of(r->time_ns);
 }
 
@@ -576,11 +597,11 @@ static void bbr_rate(struct rw_connection *c, const struct rw_rate *r)
 	if (is_kernel(c))
 		update_aggregation(b, p, r);
 	check_phase(c, b, r);
-	follow_pace(b, r);
+	follow_pace(c, b, r);
 	check_full_pipe(b, r);
 	check_drain(c, b, r);
 	update_rtt(c, b, p, r);
-	set_pacing(b, pacing_gain(b));
+	set_pacing(c, b, pacing_gain(b));
 	update_window(c, b, p, r);
 }
 
@@ -588,7 +609,7 @@ static void bbr_rate(struct rw_connection *c, const struct rw_rate *r)
 static void bbr_begin(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
-	bbr_of(p)->pacing_q24 = (uint32_t)(((uint64_t)segments_of(p) << 24) / 1000 * GAIN_HIGH / GAIN_ONE);
+	bbr_of(p)->pacing_q24 = pace_q24(c, ((uint64_t)segments_of(p) << 24) / 1000, GAIN_HIGH);
 }
 
 static void bbr_rtt(struct rw_connection *c, const struct rw_ack *ack)
@@ -599,8 +620,7 @@ static void bbr_rtt(struct rw_connection *c, const struct rw_ack *ack)
 	if (b->min_rtt_us)
 		return;
 	b->min_rtt_us = (uint32_t)rw_min64(rtt_us, UINT32_MAX);
-	b->pacing_q24 =
-	    (uint32_t)rw_min64(((uint64_t)segments_of(p) << 24) * GAIN_HIGH / GAIN_ONE / rtt_us, UINT32_MAX);
+	b->pacing_q24 = pace_q24(c, ((uint64_t)segments_of(p) << 24) / rtt_us, GAIN_HIGH);
 }
 
 /* The window that recovery begins with is what is restored after it; there is no threshold. */
@@ -636,7 +656,7 @@ static void bbr_idle(struct rw_connection *c, uint32_t path, int64_t now_ns, uin
 	b->epoch_us = us_of(now_ns);
 	b->epoch_acked = 0;
 	if (b->state == PROBE_BW)
-		set_pacing(b, GAIN_ONE);
+		set_pacing(c, b, GAIN_ONE);
 	else if (b->state == PROBE_RTT && is_kernel(c))
 		check_probe_rtt_end(c, b, p, now_ns);
 }
@@ -658,7 +678,8 @@ const struct rw_control rw_control_bbr = {
     .formula = "pacing = gain BtlBw, cwnd = gain BtlBw RTprop + 3 quanta",
     .deviations =
 	"gains in parts of 256; BtlBw is the windowed maximum of three samples. mode=kernel adds what Linux was "
-	"measured to do: room for ACKs in bulk, even windows, two segments more in a cycle's first phase.",
+	"measured to do: room for ACKs in bulk, even windows, two segments more in a cycle's first phase, a pace that is a "
+	"hundredth slower.",
     .multipath = 0,
     .options = bbr_options,
     .words = bbr_words,

@@ -121,6 +121,11 @@ static struct rw_event *begin_ack(struct rw_reconstruction *r, const struct rw_p
 {
 	const struct rw_sender *s = &r->tcp;
 	struct rw_event *e = rw_events_add(r, out, RW_EVENT_ACK, p->time_ns);
+	uint32_t offered = window_bytes(r, p);
+	if (!r->window_first)
+		r->window_first = offered;
+	if (offered > r->window_most)
+		r->window_most = offered;
 	e->ack = p->ack;
 	e->in_flight_before = rw_sender_in_flight(s);
 	e->packets_out_before = s->board.count;

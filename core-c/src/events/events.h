@@ -130,9 +130,11 @@ struct rw_rates {
 	struct rw_delivery_rate path;
 	struct rw_event_rate told; /* of the last ACK */
 	/* Packets that leave at once are a burst: the last one, and what left on a timer since the ACK before, in what time. */
-	int64_t burst_ns, last_ns;
+	int64_t began_ns; /* when the flow was established */
+	int64_t burst_ns, last_ns, paced_since_ns;
 	uint32_t burst_bytes, paced_bytes, waited_bytes;
 	uint64_t paced_ns, waited_ns;
+	uint8_t by_timer; /* the last burst left on one */
 };
 
 struct rw_reconstruction {
@@ -181,6 +183,7 @@ struct rw_reconstruction {
 	uint64_t bytes, retransmitted_bytes, unseen_bytes;
 	uint64_t sends, timed_sends; /* data packets; those that followed neither an ACK nor other data closely */
 	uint64_t acks, ece_acks;
+	uint32_t window_first, window_most; /* that the receiver offered after the handshake, bytes */
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	struct rw_identification identification;
 };

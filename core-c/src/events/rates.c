@@ -13,16 +13,21 @@ RW_ASIDE void rw_rates_see_packet(struct rw_reconstruction *r, const struct rw_p
 	struct rw_rates *t = r->rates;
 	int64_t gap_ns = p->time_ns - t->last_ns;
 	t->last_ns = p->time_ns;
+	t->path.is_subflow = p->mptcp.seen != 0;
 	if (gap_ns < BURST_GAP_NS && t->burst_bytes) {
 		t->burst_bytes += p->payload_bytes;
 		return;
 	}
-	int prompted = p->time_ns - r->last_ack_ns < PROMPTED_NS;
+	int by_timer = p->time_ns - r->last_ack_ns >= PROMPTED_NS;
 	uint64_t waited_ns = (uint64_t)(p->time_ns - t->burst_ns);
-	if (t->burst_bytes && r->beside && !prompted && waited_ns < PAUSE_NS) {
+	/* After a burst that left late, the sender's pace makes up for a part of the delay: only the time between two timers is its. */
+	if (t->burst_bytes && r->beside && by_timer && t->by_timer && waited_ns < PAUSE_NS) {
+		if (!t->paced_bytes)
+			t->paced_since_ns = t->burst_ns;
 		t->paced_bytes += t->burst_bytes;
 		t->paced_ns += waited_ns;
 	}
+	t->by_timer = (uint8_t)by_timer;
 	/* A subflow of MPTCP also waits for the scheduler, and no kernel notes that. */
 	if (t->burst_bytes && !p->mptcp.seen && waited_ns > t->waited_ns) {
 		t->waited_bytes = t->burst_bytes;
@@ -54,6 +59,8 @@ RW_ASIDE void rw_rates_tell(struct rw_reconstruction *r, struct rw_event *e, con
 		    .app_limited = sample->app_limited,
 		    .paced_segments = segments_of(r, t->paced_bytes),
 		    .paced_ns = t->paced_ns,
+		    .paced_since_ns = t->paced_since_ns,
+		    .began_ns = t->began_ns,
 		    .time_ns = e->time_ns,
 		    .rtt_ns = e->rtt_newest_ns,
 		    .delivered = sample->delivered,

@@ -244,6 +244,7 @@ static int begin(struct rw_lockstep *all, const struct rw_watched *w)
 		begin_run(twin, p->time_ns);
 		rw_transmitter_establish(&twin->tx, p->sequence, w->sender->tcp.window_bytes,
 					 w->sender->tcp.rtt.srtt_ns, p->time_ns);
+		twin->tx.closes = source->givens > 0;
 		twin->tx.end = given_by(source, side->end, p->time_ns);
 		rw_transmitter_push(&twin->tx, p->time_ns);
 	}
@@ -289,7 +290,8 @@ static void give(struct rw_twin *twin, const struct rw_watched *w, uint32_t end)
 {
 	const struct rw_flow_side *side = &w->flow->side[w->flow->source];
 	int64_t now_ns = w->packet->time_ns;
-	twin->tx.closes = side->fin && end == side->end;
+	/* MPTCP sends the end of a mapping at once; other data goes on behind it. */
+	twin->tx.closes = twin->all->source[w->number].givens || (side->fin && end == side->end);
 	twin->run.to_ns = now_ns;
 	run_timers(twin, w->sender, now_ns);
 	if (!twin->in_step || twin->tx.end == end)

@@ -154,6 +154,8 @@ RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, str
 {
 	struct live_connection *lc = &r->live_connection[f->connection];
 	l->established = 1;
+	if (l->sender.rates)
+		l->sender.rates->began_ns = time_ns;
 	l->slot = 0;
 	while (l->slot < RW_MAX_PATHS && lc->slots_used >> l->slot & 1)
 		l->slot++;

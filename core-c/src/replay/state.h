@@ -40,6 +40,7 @@ struct outcome {
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	uint32_t spurious, ece_acks, ce_packets, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us;
+	uint32_t window_first, window_most;
 	uint8_t crowded_out, paced, gave_up;
 	uint8_t seen; /* it had a packet */
 	uint8_t over; /* its last packet was replayed */

@@ -40,6 +40,8 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	    .rtt_min_us = rw_to_us(tcp->rtt.least_ns),
 	    .rtt_median_us = rw_reconstruction_rtt_quantile_us(s, 50),
 	    .rtt_p95_us = rw_reconstruction_rtt_quantile_us(s, 95),
+	    .window_first = s->window_first,
+	    .window_most = s->window_most,
 	    .crowded_out = l->crowded_out,
 	    .gave_up = s->gave_up,
 	    .paced = (uint8_t)rw_reconstruction_paced(s),
@@ -85,6 +87,8 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	row->one_direction = !source->packets || !sink->packets;
 	row->closed = source->fin || sink->fin || source->rst || sink->rst;
 	row->backup = f->backup;
+	row->sack = source->sack_permitted && sink->sack_permitted;
+	row->timestamps = source->timestamps && sink->timestamps;
 	row->packets = source->packets;
 	row->reverse_packets = sink->packets;
 	row->reverse_bytes = sink->bytes;
@@ -120,6 +124,8 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	row->first_data_ns = o.first_data_ns;
 	row->last_ack_ns = o.last_advance_ns;
 	row->first_unseen_ns = o.first_unseen_ns;
+	row->window_first_bytes = o.window_first;
+	row->window_most_bytes = o.window_most;
 	row->replayed = !o.crowded_out;
 	row->window_too_large = o.gave_up;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY_FIRST = 32 };
+enum { CAPACITY_FIRST = 32, DELIVERED_FIRST = 1 /* the SYN */ };
 
 static struct rw_sending_interval *interval_at(const struct rw_delivery_rate *d, uint32_t i)
 {
@@ -14,7 +14,7 @@ static struct rw_sending_interval *interval_at(const struct rw_delivery_rate *d,
 void rw_delivery_rate_open(struct rw_delivery_rate *d)
 {
 	memset(d, 0, sizeof *d);
-	d->delivered = 1;
+	d->delivered = DELIVERED_FIRST;
 }
 
 void rw_delivery_rate_close(struct rw_delivery_rate *d)
@@ -72,12 +72,16 @@ static int begin_interval(struct rw_delivery_rate *d, struct rw_sending_interval
 int rw_delivery_rate_restart(struct rw_delivery_rate *d, int64_t now_ns)
 {
 	rw_delivery_rate_forget(d);
-	d->app_limited = d->delivered;
-	return begin_interval(d, (struct rw_sending_interval){now_ns, now_ns, now_ns, d->delivered, 1});
+	if (!d->is_subflow || d->delivered == DELIVERED_FIRST)
+		d->app_limited = d->delivered;
+	return begin_interval(d,
+			      (struct rw_sending_interval){now_ns, now_ns, now_ns, d->delivered, d->app_limited != 0});
 }
 
 int rw_delivery_rate_app_limits(struct rw_delivery_rate *d, int64_t now_ns, uint32_t in_flight)
 {
+	if (d->is_subflow)
+		return 0;
 	d->app_limited = d->delivered + in_flight;
 	if (!d->count || interval_at(d, d->count - 1)->app_limited)
 		return 0;

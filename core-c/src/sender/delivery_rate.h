@@ -29,6 +29,8 @@ struct rw_delivery_rate {
 	uint64_t least_rtt_ns; /* 0: no sample yet */
 	uint64_t delivered;    /* segments; the SYN counts as one */
 	uint64_t app_limited;  /* until more than this is delivered; 0: the application does not limit the sender */
+	uint8_t
+	    is_subflow; /* of MPTCP, where Linux was measured to note no limit by the application after the first data */
 };
 
 /* As struct rw_rate has them. */
@@ -41,7 +43,7 @@ struct rw_rate_sample {
 struct rw_delivered {
 	int64_t now_ns;
 	int64_t newest_sent_ns; /* when the newest packet of it left last; 0: not known */
-	uint64_t rtt_ns;        /* of the newest packet; 0: no sample */
+	uint64_t rtt_ns; /* of the newest packet; 0: no sample */
 	uint32_t segments;
 };
 
@@ -49,7 +51,7 @@ void rw_delivery_rate_open(struct rw_delivery_rate *d);
 void rw_delivery_rate_close(struct rw_delivery_rate *d);
 /* Forgets when packets were sent, not how much was delivered. */
 void rw_delivery_rate_forget(struct rw_delivery_rate *d);
-/* Data leaves while nothing is outstanding: the application had nothing to send before. 0, or 1 when memory is used up. */
+/* Data leaves while nothing is outstanding: the application had nothing to send before, or MPTCP sent elsewhere. 0, or 1 when memory is used up. */
 int rw_delivery_rate_restart(struct rw_delivery_rate *d, int64_t now_ns);
 /*
  * The application has more to send only now, and neither the window nor the pace holds it back (3.4): what leaves from now on, until

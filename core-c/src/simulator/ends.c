@@ -76,15 +76,19 @@ static void keep_row(void *to, const struct rw_transmitter *t, const struct rw_e
 		s->row = grown;
 		s->rows_room = room;
 	}
-	s->row[s->rows++] =
-	    (rw_simulation_row){e->time_ns,
-				row->cwnd_q16,
-				row->ssthresh_q16,
-				t->tcp.rtt.srtt_ns,
-				(uint32_t)((const struct rw_simulated_subflow *)(const void *)t - s->subflow),
-				e->in_flight,
-				t->tcp.una,
-				t->tcp.next};
+	s->row[s->rows++] = (rw_simulation_row){
+	    .time_ns = e->time_ns,
+	    .cwnd_q16 = row->cwnd_q16,
+	    .ssthresh_q16 = row->ssthresh_q16,
+	    .srtt_ns = t->tcp.rtt.srtt_ns,
+	    .rtt_ns = e->rtt_ns,
+	    .subflow = (uint32_t)((const struct rw_simulated_subflow *)(const void *)t - s->subflow),
+	    .in_flight = e->in_flight,
+	    .una = t->tcp.una,
+	    .next = t->tcp.next,
+	    .delivered = e->delivered,
+	    .flags = e->flags & RW_ACK_ECE,
+	};
 }
 
 static void send_ack(rw_simulation *s, uint32_t subflow)

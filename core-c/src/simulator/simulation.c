@@ -297,9 +297,12 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 			struct rw_simulated_subflow *f = &s->subflow[k];
 			uint32_t options =
 			    (c->settings.timestamps ? RW_TIMESTAMP_BYTES : 0) + (c->stream ? RW_DATA_ACK_BYTES : 0);
+			uint64_t buffer_first = c->settings.receive_buffer_first_bytes;
+			if (!buffer_first)
+				buffer_first = RECEIVE_BUFFER_FIRST;
 			struct rw_receiver_settings receives = {.mss = f->mss,
 								.blocks_max = (OPTIONS_MAX - options - 4) / 8,
-								.buffer_first = RECEIVE_BUFFER_FIRST,
+								.buffer_first = buffer_first,
 								.buffer_most = c->settings.receive_buffer_bytes,
 								.sack = c->settings.sack != 0,
 								.timestamps = c->settings.timestamps != 0,

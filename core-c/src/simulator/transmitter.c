@@ -31,6 +31,7 @@ void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_o
 	t->paces = shadow->control->rate != NULL;
 	if (t->paces) {
 		rw_delivery_rate_open(&t->rate);
+		t->rate.is_subflow = owner->reach != NULL;
 		rw_sender_sample_rate(&t->tcp, &t->rate);
 	}
 }
@@ -81,6 +82,7 @@ void rw_transmitter_establish(struct rw_transmitter *t, uint32_t sequence, uint3
 	rw_sender_start(&t->tcp, sequence);
 	t->tcp.window_bytes = window_bytes;
 	t->end = t->resend_from = sequence;
+	t->began_ns = now_ns;
 	if (rtt_ns)
 		rw_sender_rtt(&t->tcp, rtt_ns);
 	rw_shadow_join(t->shadow, t->path, t->tcp.rtt.srtt_ns);
@@ -459,6 +461,7 @@ static struct rw_event_rate rate_of(const struct rw_transmitter *t, const struct
 							     : RW_REPAIR_NONE,
 		       .app_limited = sample->app_limited,
 		       .held_ns = t->next_burst_ns > e->time_ns ? (uint64_t)(t->next_burst_ns - e->time_ns) : 0,
+		       .began_ns = t->began_ns,
 		       .time_ns = e->time_ns,
 		       .rtt_ns = e->rtt_newest_ns,
 		       .delivered = sample->delivered,

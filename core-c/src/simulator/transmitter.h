@@ -47,13 +47,14 @@ struct rw_transmitter {
 	int64_t due_ns; /* of the timer, or RW_NEVER */
 	uint8_t timer;  /* rw_timer */
 	uint8_t ecn, must_say_reduced;
-	uint8_t closes; /* the connection ends with its data: the last of it leaves with a FIN, which does not wait */
+	uint8_t closes; /* the last of the data does not wait for a whole segment: a FIN leaves with it */
 	uint8_t failed;
 	uint32_t resend_from, losses_seen; /* below it nothing waits to be sent again, while board.losses is this */
 	uint32_t closed_backoff;
 	uint64_t segments; /* new ones, that left */
 	/* The pace of a rate-based controller */
 	uint8_t paces, drained; /* drained: all data has left */
+	int64_t began_ns;       /* the handshake was over */
 	int64_t next_burst_ns;  /* the pace lets nothing go before */
 	int64_t release_ns;     /* something waits for that: it leaves then; or RW_NEVER */
 	struct rw_delivery_rate rate;

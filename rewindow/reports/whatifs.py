@@ -1,0 +1,190 @@
+"""What-ifs and fits as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from rewindow.reports.tables import si, table
+from rewindow.whatif import Fit, Neighbour, Prediction, Spread
+
+_SHOWN: dict[str, Callable[[float], str]] = {
+    "goodput_bps": lambda v: si(v, "bit/s"),
+    "completion_s": lambda v: f"{v:.2f} s",
+    "retransmitted_packets": lambda v: f"{v:.0f}",
+    "queueing_delay_ms": lambda v: f"{v:.1f} ms",
+    "queueing_delay_p95_ms": lambda v: f"{v:.1f} ms",
+}
+_WORDS = {
+    "goodput_bps": "goodput", "completion_s": "completion", "retransmitted_packets": "retransmitted",
+    "queueing_delay_ms": "queueing, median", "queueing_delay_p95_ms": "queueing, p95",
+}  # fmt: skip
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _spread(s: Spread) -> dict[str, float | None]:
+    return {name: _number(value) for name, value in asdict(s).items()}
+
+
+def _spreads(spreads: dict[str, Spread]) -> dict[str, Any]:
+    return {name: _spread(s) for name, s in spreads.items()}
+
+
+def _numbers(values: dict[str, float | None]) -> dict[str, float | None]:
+    return {name: _number(value) for name, value in values.items()}
+
+
+def _calibration(found: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name, value in found.items():
+        if isinstance(value, dict):
+            told[name] = {"recorded": _number(value["recorded"]), "simulated": _spread(value["simulated"])}
+        else:
+            told[name] = _number(value)
+    return told
+
+
+def _neighbour(n: Neighbour) -> dict[str, Any]:
+    return {
+        "id": n.id, "kind": n.kind, "algorithm": n.algorithm, "recorded": _numbers(n.recorded),
+        "predicted": _spreads(n.predicted), "change": _spreads(n.change),
+        "harm": None if n.harm is None else _spread(n.harm),
+    }  # fmt: skip
+
+
+def prediction(p: Prediction) -> dict[str, Any]:
+    """One element of `connections` in the JSON document of `rewindow whatif`."""
+    return {
+        "id": p.connection, "kind": p.kind, "recorded_algorithm": p.recorded_algorithm, "algorithm": p.algorithm,
+        "verdict": p.verdict, "reason": p.reason, "calibration": _calibration(p.calibration),
+        "recorded": _numbers(p.recorded), "predicted": _spreads(p.predicted), "change": _spreads(p.change),
+        "better": _number(p.better), "subflow_shares": [_spread(s) for s in p.subflows],
+        "jain": None if p.jain is None else _spread(p.jain), "neighbours": [_neighbour(n) for n in p.neighbours],
+        "runs": p.runs,
+    }  # fmt: skip
+
+
+def document(predictions: Sequence[Prediction]) -> dict[str, Any]:
+    return {"format": 1, "connections": [prediction(p) for p in predictions]}
+
+
+def text(predictions: Sequence[Prediction]) -> str:
+    """A table for each connection, with a column for each algorithm."""
+    parts = []
+    for number in dict.fromkeys(p.connection for p in predictions):
+        own = [p for p in predictions if p.connection == number]
+        first, able = own[0], [p for p in own if p.verdict == "ok"]
+        ran = first.recorded_algorithm or "an algorithm that is not known"
+        lines = [f"connection {number} ({first.kind}), which ran {ran}"]
+        if able:
+            rows = [["", "recorded", *(p.algorithm for p in able)]]
+            for name, word in _WORDS.items():
+                cells = [_SHOWN[name](s) if (s := first.recorded[name]) is not None else "-"]
+                cells += [_interval(p.predicted.get(name), name) for p in able]
+                rows.append([word, *cells])
+            rows.append(["more goodput with probability", "", *(f"{p.better:.0%}" for p in able)])
+            rows.append(["calibration: goodput", "", *(_off(p) for p in able)])
+            lines.append(table(rows))
+            lines += [line for p in able for line in _harms(p)]
+        lines += [f"{p.algorithm}: cannot say: {p.reason}" for p in own if p.verdict != "ok"]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _interval(s: Spread | None, name: str) -> str:
+    if s is None:
+        return "-"
+    shown = _SHOWN[name]
+    return f"{shown(s.median)} [{shown(s.low)}, {shown(s.high)}]"
+
+
+def _off(p: Prediction) -> str:
+    """By how much the recorded algorithm differs in simulations from what was recorded."""
+    found = p.calibration["goodput_bps"]
+    return f"{found['simulated'].median / found['recorded'] - 1:+.0%}"
+
+
+def _harms(p: Prediction) -> list[str]:
+    return [
+        f"{p.algorithm}: connection {n.id} ({n.kind}) changes its goodput by {-n.harm.median:+.0%} "
+        f"[{-n.harm.high:+.0%}, {-n.harm.low:+.0%}]"
+        for n in p.neighbours
+        if n.harm is not None
+    ]
+
+
+def fit_document(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) -> dict[str, Any]:
+    """Of each connection: the hypotheses about its bottlenecks, the best one first, or why there is none."""
+    return {
+        "format": 1,
+        "connections": [
+            {"id": number, "verdict": "cannot_say", "reason": found, "hypotheses": []}
+            if isinstance(found, str)
+            else {"id": number, "verdict": "ok", "reason": None, "hypotheses": [_fit(f) for f in found]}
+            for number, found in zip(connections, fits, strict=True)
+        ],
+    }
+
+
+def _fit(f: Fit) -> dict[str, Any]:
+    bottlenecks: list[dict[str, Any]] = [
+        {
+            "subflows": [
+                {"connection": _id(f, c), "subflow": s} for c, s in group
+            ],
+            "saturated": e.busy, "queue_seen_full": e.full,
+            "rate_bps": None, "queue_packets": None, "ecn_packets": None, "loss": None,
+        }
+        for group, e in zip(f.grouping, f.estimates, strict=True)
+    ]  # fmt: skip
+    for place, parameter in enumerate(f.parameters):
+        if parameter.bottleneck is not None:
+            bottlenecks[parameter.bottleneck][parameter.name] = _spread(Spread.of(np.exp(f.posterior_log[:, place])))
+    return {
+        "connections": [c.id for c in f.connections],
+        "algorithms": [a.label if a else None for a in f.algorithms],
+        "bottlenecks": bottlenecks,
+        "sources": [asdict(s) for s in f.networks[0].sources],
+        "misfit": _number(f.misfit), "log_evidence": _number(f.log_evidence), "runs": f.runs,
+    }  # fmt: skip
+
+
+def _id(f: Fit, place: int) -> int:
+    return f.ids[place]
+
+
+def fit_text(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) -> str:
+    parts, told = [], set()
+    for number, found in zip(connections, fits, strict=True):
+        if isinstance(found, str):
+            parts.append(f"connection {number}: cannot say: {found}")
+            continue
+        if id(found) in told:
+            continue
+        told.add(id(found))
+        for place, f in enumerate(found):
+            rows = [["bottleneck of", "rate", "queue", "marks from", "random loss"]]
+            for b in _fit(f)["bottlenecks"]:
+                members = ", ".join(f"{m['connection']}.{m['subflow']}" for m in b["subflows"])
+                rows.append([
+                    members,
+                    _of(b["rate_bps"], lambda v: si(v, "bit/s")) + ("" if b["saturated"] else " (never saturated)"),
+                    _of(b["queue_packets"], lambda v: f"{v:.0f} packets") if b["queue_seen_full"] else "never filled",
+                    _of(b["ecn_packets"], lambda v: f"{v:.0f} packets"),
+                    _of(b["loss"], lambda v: f"{v:.2%}"),
+                ])  # fmt: skip
+            about = "" if place == 0 else "another hypothesis, "
+            parts.append(f"{about}misfit {f.misfit:.2f} (1 is expected), {f.runs} runs\n{table(rows)}")
+    return "\n\n".join(parts)
+
+
+def _of(spread: dict[str, float] | None, shown: Any) -> str:
+    if spread is None:
+        return "-"
+    return f"{shown(spread['median'])} [{shown(spread['low'])}, {shown(spread['high'])}]"

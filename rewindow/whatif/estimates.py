@@ -1,0 +1,162 @@
+"""First estimates of a bottleneck from the round trips and deliveries of the subflows that share it.
+
+They are where the fit by simulation begins, not what it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rewindow.whatif.network import Bottleneck, mtu_bytes
+from rewindow.whatif.observation import ObservedSubflow
+
+Array = npt.NDArray[Any]
+
+_WINDOWS_S, _STEP_SHARE = (3.0, 2.0, 1.0, 0.5, 0.25), 0.1
+"""The longest with which the link was seen busy counts: rates of short windows err by the jumps of ACKs."""
+_BUSY_WINDOWS = 3
+_STEADY_SPREAD = 0.15
+"""Of the rates of busy windows, their quartiles: where they differ more, others that are not seen take a part."""
+_BACKLOG_PACKETS = 2.0
+"""A queue that is never shorter than this within a window kept the link busy."""
+_FULL_SHARE = 0.6
+"""A loss beside a queue of this share of the longest one is taken for the queue's."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """busy: whether the link was seen at its rate. full: whether its queue was seen full. losses: that look random."""
+
+    bottleneck: Bottleneck
+    busy: bool
+    full: bool
+    random_losses: int
+    packet_bytes: float
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """All subflows of a bottleneck on one axis of time."""
+
+    time_s: Array
+    bytes: Array
+    """On the wire, delivered."""
+    queue_time_s: Array
+    queued_s: Array
+
+
+def _merged(subflows: Sequence[tuple[ObservedSubflow, str]]) -> _Shared:
+    times, sizes, sampled, queued = [], [], [], []
+    for s, kind in subflows:
+        times.append(s.series.time_s)
+        sizes.append(s.series.delivered * mtu_bytes(s, kind))
+        known = ~np.isnan(s.series.rtt_s)
+        if s.sees_queues and s.base_rtt_s is not None:
+            sampled.append(s.series.time_s[known])
+            queued.append(np.maximum(s.series.rtt_s[known] - s.base_rtt_s, 0))
+    none: list[Array] = [np.empty(0)]
+    time, size = np.concatenate(times or none), np.concatenate(sizes or none)
+    at, wait = np.concatenate(sampled or none), np.concatenate(queued or none)
+    order, order_waits = np.argsort(time, kind="stable"), np.argsort(at, kind="stable")
+    return _Shared(time[order], size[order], at[order_waits], wait[order_waits])
+
+
+def _rates(shared: _Shared, window_s: float) -> tuple[Array, Array]:
+    """Starts of windows, and the bytes per second that were delivered in each."""
+    if len(shared.time_s) < 2:
+        return np.empty(0), np.empty(0)
+    begin, end = shared.time_s[0], shared.time_s[-1]
+    starts = np.arange(begin, max(end - window_s, begin) + 1e-9, window_s * _STEP_SHARE)
+    total = np.r_[0.0, np.cumsum(shared.bytes)]
+    first = np.searchsorted(shared.time_s, starts, "right")
+    last = np.searchsorted(shared.time_s, starts + window_s, "right")
+    # From ACK to ACK: what the first one delivered was sent before.
+    spans = shared.time_s[np.maximum(last - 1, 0)] - shared.time_s[np.minimum(first, len(shared.time_s) - 1)]
+    delivered = total[last] - total[np.minimum(first + 1, len(total) - 1)]
+    some = (last - first > 4) & (spans > window_s / 2)
+    return starts[some], delivered[some] / spans[some]
+
+
+def _rate(shared: _Shared, packet_bytes: float) -> tuple[float, bool]:
+    """Bytes per second, and whether the link was busy; 0 where too little was delivered."""
+    fastest = 0.0
+    for window_s in _WINDOWS_S:
+        starts, rates = _rates(shared, window_s)
+        if not len(rates):
+            continue
+        fastest = max(fastest, float(rates.max()))
+        backlogged = _least_waits(shared, starts, window_s) > _BACKLOG_PACKETS * packet_bytes / fastest
+        if np.count_nonzero(backlogged) >= _BUSY_WINDOWS:
+            low, middle, high = np.percentile(rates[backlogged], (25, 50, 75))
+            if high - low <= _STEADY_SPREAD * middle and middle >= (1 - _STEADY_SPREAD) * fastest:
+                return float(middle), True
+    return fastest, False
+
+
+def _least_waits(shared: _Shared, starts: Array, window_s: float) -> Array:
+    """For each window a low percentile of the queueing delay; 0 where there is no sample."""
+    found = np.zeros(len(starts))
+    first = np.searchsorted(shared.queue_time_s, starts)
+    last = np.searchsorted(shared.queue_time_s, starts + window_s)
+    for i, (a, b) in enumerate(zip(first, last, strict=True)):
+        if b > a:
+            found[i] = np.percentile(shared.queued_s[a:b], 5)
+    return found
+
+
+def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
+    """Of the bottleneck that these subflows share. The kind of its connection stands beside each."""
+    shared = _merged(subflows)
+    packet = float(np.mean([mtu_bytes(s, kind) for s, kind in subflows]))
+    rate, busy = _rate(shared, packet)
+    if not rate:
+        return Estimate(Bottleneck(1e6, None, None, 0.0), False, False, 0, packet)
+    longest = float(np.percentile(shared.queued_s, 99.5)) if len(shared.queued_s) else 0.0
+    by_queue, random = _causes_of_losses(subflows, shared, longest)
+    full = busy and by_queue > random / 4
+    queue = max(longest * rate / packet, 2.0)
+    marking = _marking(subflows, shared)
+    sent = sum(s.facts.packets for s, _ in subflows)
+    lost = sum(s.facts.retransmitted_packets - s.facts.spurious_retransmissions for s, _ in subflows)
+    share = random / (random + by_queue) if full and random else float(not full)
+    return Estimate(
+        Bottleneck(
+            rate_bps=rate * 8,
+            queue_packets=queue if full else None,
+            ecn_packets=None if marking is None else max(marking * rate / packet, 1.0),
+            loss=share * lost / sent if sent else 0.0,
+        ),
+        busy, full, random if full else random + by_queue, packet,
+    )  # fmt: skip
+
+
+def _wait_before(shared: _Shared, at_s: float, span_s: float) -> float:
+    """The longest queueing delay in the round trip before a time; 0 where there is no sample."""
+    first, last = np.searchsorted(shared.queue_time_s, (at_s - span_s, at_s))
+    return float(shared.queued_s[first:last].max()) if last > first else 0.0
+
+
+def _causes_of_losses(
+    subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared, longest_s: float
+) -> tuple[int, int]:
+    """How many losses happened beside a queue that looks full, and how many beside another."""
+    by_queue = random = 0
+    for s, _ in subflows:
+        for at_s in s.series.losses_s:
+            span = 2 * (s.base_rtt_s or 0.0) + longest_s
+            if not s.sees_queues or _wait_before(shared, at_s, span) >= _FULL_SHARE * longest_s:
+                by_queue += 1
+            else:
+                random += 1
+    return by_queue, random
+
+
+def _marking(subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared) -> float | None:
+    """The queueing delay around ECN's marks, seconds; None: nothing was marked."""
+    waits = [_wait_before(shared, at_s, s.base_rtt_s or 0.0) for s, _ in subflows for at_s in s.series.marks_s]
+    return float(np.median(waits)) if waits else None

@@ -1,0 +1,377 @@
+"""Fits a network to a capture: its connections are simulated on many networks, and those stay that explain them.
+
+Each round draws networks, runs the recorded algorithms on each, and regresses what came of it on the parameters. With
+that regression the recorded outcome gives a Gaussian posterior of the parameters, from which the next round draws
+(iterated approximate Bayesian computation with a regression, e.g. Beaumont, Zhang, Balding 2002). What one run differs
+from the next one, and what the simulator differs from a kernel, is a part of the likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rewindow.core import Choice
+from rewindow.simulator import simulate
+from rewindow.whatif.estimates import Estimate, estimate
+from rewindow.whatif.groups import Grouping, components, groupings
+from rewindow.whatif.network import Network, Source, scenario
+from rewindow.whatif.observation import Observation, ObservedConnection
+from rewindow.whatif.outcomes import Outcome, of_transfer
+
+Array = npt.NDArray[Any]
+Report = Callable[[float], None]
+
+ROUNDS = 3
+RUNS = 240
+"""Simulated for one hypothesis about who shares a bottleneck, in all rounds together."""
+THREADS = 2
+_WIDENED = 1.5
+"""How much wider than its posterior the next round draws: a regression should not leave its range."""
+_FAR = 3.0
+"""How many standard deviations of its range a round may move the parameters."""
+_OUTLIER = 6.0
+_COVARIANCE_KEPT = 0.7
+"""Of the covariances of statistics in one run: their estimate from few runs is noisy."""
+
+# Standard deviations of the simulator's own error, for each statistic: what no network explains.
+_MODEL_ERROR = {"goodput": 0.03, "lost": 0.12, "episodes": 0.15, "queue50": 0.06, "queue90": 0.06, "marked": 0.15,
+                "timeouts": 0.3}  # fmt: skip
+_DELAY_FLOOR_MS = 0.5
+_COMMON_END, _LONG_S = 0.15, 4.0
+"""Connections of some length that end together, as a share of their length, were stopped and not done."""
+
+
+CONNECTIONS_MOST = 40
+"""That may influence each other, in one fit."""
+WORK_PACKETS = 60_000_000
+"""Captured packets times runs, at most, for one hypothesis: long captures are run less often."""
+
+
+class TooManyConnections(Exception):
+    """More share a bottleneck than a fit can run."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number of the network, by its logarithm. sd: of its prior."""
+
+    name: str
+    bottleneck: int
+    log: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """connections: those that influence each other. networks: draws of the posterior. log_evidence: how well the
+    hypothesis explains the capture. misfit: the mean square of statistics' errors in standard deviations, 1 expected.
+    """
+
+    connections: tuple[ObservedConnection, ...]
+    ids: dict[int, int]
+    """By a connection's place in the observation, as in `grouping`."""
+    algorithms: tuple[Choice | None, ...]
+    grouping: Grouping
+    estimates: tuple[Estimate, ...]
+    parameters: tuple[Parameter, ...]
+    networks: tuple[Network, ...]
+    posterior_log: Array
+    """For each draw the logarithms of the parameters."""
+    misfit: float
+    log_evidence: float
+    runs: int
+    first_ns: int
+    duration_s: float
+
+
+def recorded_algorithm(connection: ObservedConnection) -> str | None:
+    """What most of the connection's data was sent by; None where senders are not known.
+
+    Where no sender is named, the first candidate that fits: each of them had the recorded windows.
+    """
+    sent: dict[str, int] = {}
+    for s in connection.subflows:
+        sender = s.facts.sender_algorithm
+        if sender.name != "unknown":
+            sent[sender.name] = sent.get(sender.name, 0) + s.facts.bytes
+    if sent:
+        return max(sent, key=lambda name: sent[name])
+    return next((c for s in connection.subflows for c in s.facts.sender_algorithm.candidates), None)
+
+
+def run(
+    connections: tuple[ObservedConnection, ...],
+    network: Network,
+    choices: dict[str, Choice],
+    seed: int,
+    first_ns: int,
+    duration_s: float,
+) -> list[Outcome]:
+    """The outcome of each connection, in their order."""
+    made = simulate(scenario(connections, network, first_ns, duration_s), seed, choices, rows=True)
+    assert made.rows is not None
+    outcomes, first = [], 0
+    for transfer in made.transfers:
+        outcomes.append(of_transfer(transfer, made.rows, first))
+        first += len(transfer.subflows)
+    return outcomes
+
+
+def _statistics(outcomes: Sequence[Outcome], seen: Sequence[Sequence[bool]]) -> Array:
+    """A row of numbers that depend smoothly on the network. seen: of each subflow, whether its queueing delays are."""
+    found: list[float] = []
+    for outcome, own_seen in zip(outcomes, seen, strict=True):
+        found.append(np.log(max(outcome.goodput_bps or 0.0, 1e3)))
+        for s, sees in zip(outcome.subflows, own_seen, strict=True):
+            if len(own_seen) > 1:
+                found.append(np.log(s.bytes + 1e4))
+            found += [np.log1p(s.retransmitted), np.log1p(s.episodes), np.log1p(s.timeouts), np.log1p(s.marked)]
+            if sees:
+                waits = np.percentile(s.queued_s, (50, 90)) * 1e3 if len(s.queued_s) else np.zeros(2)
+                found += list(np.log(waits + _DELAY_FLOOR_MS))
+    return np.array(found)
+
+
+def _model_errors(seen: Sequence[Sequence[bool]]) -> Array:
+    """Of the numbers that _statistics returns."""
+    found: list[float] = []
+    for own_seen in seen:
+        found.append(_MODEL_ERROR["goodput"])
+        for sees in own_seen:
+            if len(own_seen) > 1:
+                found.append(2 * _MODEL_ERROR["goodput"])
+            found += [_MODEL_ERROR[name] for name in ("lost", "episodes", "timeouts", "marked")]
+            if sees:
+                found += [_MODEL_ERROR["queue50"], _MODEL_ERROR["queue90"]]
+    return np.array(found)
+
+
+def _prior(estimates: Sequence[Estimate]) -> list[Parameter]:
+    found = []
+    for i, e in enumerate(estimates):
+        b = e.bottleneck
+        found.append(Parameter("rate_bps", i, np.log(b.rate_bps * (1 if e.busy else 1.2)), 0.03 if e.busy else 0.35))
+        if b.queue_packets is not None:
+            found.append(Parameter("queue_packets", i, np.log(b.queue_packets), 0.1 + 1 / b.queue_packets))
+        if b.ecn_packets is not None:
+            found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), 0.5))
+        if b.loss > 0:
+            found.append(Parameter("loss", i, np.log(b.loss), 0.2 + 1 / np.sqrt(max(e.random_losses, 1))))
+    return found
+
+
+def _network(start: Network, parameters: Sequence[Parameter], log: Array) -> Network:
+    values: dict[int, dict[str, float]] = {}
+    for p, x in zip(parameters, log, strict=True):
+        values.setdefault(p.bottleneck, {})[p.name] = float(np.exp(x))
+    network = start
+    for number, changed in values.items():
+        network = network.with_values(number, changed)
+    return network
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    mean: Array
+    covariance: Array
+    misfit: float
+    log_evidence: float
+
+
+def _regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequence[Parameter]) -> _Posterior:
+    """x: logarithms of parameters, a row for each run; y: statistics; errors: of the model."""
+    center = np.median(y, axis=0)
+    spread = 1.4826 * np.median(np.abs(y - center), axis=0) + 1e-3
+    y = np.clip(y, center - _OUTLIER * spread, center + _OUTLIER * spread)
+    middle = x.mean(axis=0)
+    design = np.c_[np.ones(len(x)), x - middle]
+    # A little ridge: a parameter that no run depends on gets no slope.
+    penalty = np.diag(np.r_[0.0, np.full(x.shape[1], 1e-3)])
+    slopes = np.linalg.solve(design.T @ design + penalty, design.T @ y)
+    residuals = y - design @ slopes
+    noise = residuals.T @ residuals / max(len(x) - design.shape[1], 1)
+    noise = _COVARIANCE_KEPT * noise + (1 - _COVARIANCE_KEPT) * np.diag(np.diag(noise))
+    likelihood = noise + np.diag(errors**2)
+    prior_mean = np.array([p.log for p in prior])
+    prior_precision = np.diag([1 / p.sd**2 for p in prior])
+    weight = np.linalg.inv(likelihood)
+    a = slopes[1:].T
+    precision = prior_precision + a.T @ weight @ a
+    covariance = np.linalg.inv(precision)
+    off = observed - slopes[0] + a @ middle
+    mean = covariance @ (prior_precision @ prior_mean + a.T @ weight @ off)
+    explained = off - a @ mean
+    misfit = float(explained @ weight @ explained) / len(observed)
+    total = likelihood + a @ np.linalg.inv(prior_precision) @ a.T
+    surprise = off - a @ prior_mean
+    log_evidence = -0.5 * float(surprise @ np.linalg.solve(total, surprise) + np.linalg.slogdet(total)[1])
+    return _Posterior(mean, covariance, misfit, log_evidence)
+
+
+def _sources(observation: Observation, members: Sequence[int]) -> tuple[Source, ...]:
+    """Connections of different sizes that end together were stopped; each other one had so much to send."""
+    spans = [
+        ((c.facts.last_ns - c.facts.first_ns) / 1e9, c.facts.last_ns / 1e9, c.facts.bytes)
+        for c in observation.connections
+    ]
+    found = []
+    for i in members:
+        connection, (lasted, end, sent) = observation.connections[i], spans[i]
+        stopped = any(
+            abs(end - other_end) <= _COMMON_END * min(lasted, other_lasted)
+            and min(lasted, other_lasted) >= _LONG_S
+            and sent != other_sent
+            for j, (other_lasted, other_end, other_sent) in enumerate(spans)
+            if j != i
+        )
+        if stopped:
+            found.append(Source(None, max(lasted - _drain_s(connection), lasted / 2)))
+        else:
+            found.append(Source(max(connection.facts.bytes, 1), None))
+    return tuple(found)
+
+
+def _drain_s(connection: ObservedConnection) -> float:
+    """How long the send buffer takes to empty: about two windows, which is two round trips."""
+    round_trips = [s.facts.rtt_median_us / 1e6 for s in connection.subflows if s.facts.rtt_median_us]
+    return 2 * max(round_trips, default=0.0)
+
+
+def _stopped_in_time(
+    connections: Sequence[ObservedConnection], sources: Sequence[Source], lasted: Array
+) -> tuple[Source, ...]:
+    """Applications that stop do so earlier or later, by how much simulated connections ended too late or too early.
+
+    lasted: seconds; a row for each run, a column for each connection; NaN: it did not end.
+    """
+    found = []
+    for i, (connection, source) in enumerate(zip(connections, sources, strict=True)):
+        known = lasted[:, i][~np.isnan(lasted[:, i])]
+        recorded = connection.facts.completion_s
+        if source.stop_s is None or recorded is None or not len(known):
+            found.append(source)
+            continue
+        moved = source.stop_s + recorded - float(np.median(known))
+        found.append(Source(None, min(max(moved, source.stop_s / 2), recorded)))
+    return tuple(found)
+
+
+def _fit_component(
+    observation: Observation,
+    grouping: Grouping,
+    members: tuple[int, ...],
+    assumed: dict[int, Choice],
+    runs: int,
+    draws: int,
+    seed: int,
+    report: Report,
+) -> Fit:
+    if len(members) > CONNECTIONS_MOST:
+        raise TooManyConnections(f"{len(members)} connections share bottlenecks: a fit runs {CONNECTIONS_MOST} at most")
+    connections = tuple(observation.connections[c] for c in members)
+    groups = [g for g in grouping if g[0][0] in members]
+    estimates = tuple(
+        estimate([(observation.connections[c].subflows[s], observation.connections[c].facts.kind) for c, s in g])
+        for g in groups
+    )
+    number = {place: i for i, g in enumerate(groups) for place in g}
+    layout = tuple(
+        tuple(
+            (number[c, s], subflow.base_rtt_s or 0.05) for s, subflow in enumerate(observation.connections[c].subflows)
+        )
+        for c in members
+    )
+    start = Network(tuple(e.bottleneck for e in estimates), layout, _sources(observation, members))
+    seen = [[s.sees_queues for s in c.subflows] for c in connections]
+    observed = _statistics([c.outcome() for c in connections], seen)
+    errors = _model_errors(seen)
+    prior = _prior(estimates)
+    algorithms = tuple(
+        assumed.get(c.id) or (Choice(name) if (name := recorded_algorithm(c)) else None) for c in connections
+    )
+    choices = {str(c.id): a or Choice("cubic") for c, a in zip(connections, algorithms, strict=True)}
+    first_ns, duration_s = observation.first_ns, observation.duration_s
+    random = np.random.default_rng(seed)
+    mean, covariance = np.array([p.log for p in prior]), np.diag([p.sd**2 for p in prior])
+    posterior = _Posterior(mean, covariance, np.inf, -np.inf)
+    packets = max(sum(s.facts.packets for c in connections for s in c.subflows), 1)
+    each = max(min(runs, WORK_PACKETS // packets) // ROUNDS, 4 * len(prior) + 8)
+    for turn in range(ROUNDS):
+        x = random.multivariate_normal(mean, covariance, each, method="cholesky")
+
+        def simulated(i: int, x: Array = x, turn: int = turn, start: Network = start) -> list[Outcome]:
+            network = _network(start, prior, x[i])
+            return run(connections, network, choices, seed + turn * each + i, first_ns, duration_s)
+
+        y, lasted = np.empty((each, len(observed))), np.full((each, len(connections)), np.nan)
+        with ThreadPoolExecutor(THREADS) as threads:
+            for i, outcomes in enumerate(threads.map(simulated, range(each))):
+                y[i] = _statistics(outcomes, seen)
+                lasted[i] = [np.nan if o.completion_s is None else o.completion_s for o in outcomes]
+                report((turn * each + i + 1) / (ROUNDS * each))
+        start = replace(start, sources=_stopped_in_time(connections, start.sources, lasted))
+        posterior = _regressed(x, y, observed, errors, prior)
+        reach = _FAR * np.sqrt(np.diag(covariance))
+        mean = np.clip(posterior.mean, mean - reach, mean + reach)
+        covariance = posterior.covariance * _WIDENED**2
+    drawn = random.multivariate_normal(posterior.mean, posterior.covariance, draws, method="cholesky")
+    return Fit(
+        connections=connections, ids={c: observation.connections[c].id for c in members}, algorithms=algorithms,
+        grouping=tuple(groups), estimates=estimates,
+        parameters=tuple(prior), networks=tuple(_network(start, prior, row) for row in drawn), posterior_log=drawn,
+        misfit=posterior.misfit, log_evidence=posterior.log_evidence, runs=ROUNDS * each, first_ns=first_ns,
+        duration_s=duration_s,
+    )  # fmt: skip
+
+
+def fit(
+    observation: Observation,
+    connection: int,
+    *,
+    assumed: dict[int, Choice] | None = None,
+    runs: int = RUNS,
+    draws: int = 48,
+    seed: int = 1,
+    report: Report = lambda done: None,
+) -> list[Fit]:
+    """Fits the paths of a connection and of all that share a bottleneck with it, under each hypothesis about sharing.
+
+    connection: its id. assumed: the algorithm of connections, by id, where the capture does not name it. Returns the
+    fits, the best one first.
+    """
+    place = next(i for i, c in enumerate(observation.connections) if c.id == connection)
+    hypotheses = [components(grouping) for grouping in groupings(observation)]
+    # Hypotheses are compared by what they say of the same connections.
+    concerned = {c for parts in hypotheses for m in parts if place in m for c in m}
+    parts_of = {
+        grouping: [m for m in parts if concerned & set(m)]
+        for grouping, parts in zip(groupings(observation), hypotheses, strict=True)
+    }
+    total = sum(len(parts) for parts in parts_of.values())
+    made: dict[Any, Fit] = {}
+    found: dict[Any, Fit] = {}
+    for grouping, parts in parts_of.items():
+        evidence, own = 0.0, None
+        for members in parts:
+            key = tuple(g for g in grouping if g[0][0] in members)
+            if key not in made:
+
+                def told(done: float, before: int = len(made)) -> None:
+                    report(min((before + done) / total, 1.0))
+
+                made[key] = _fit_component(observation, grouping, members, assumed or {}, runs, draws, seed, told)
+            evidence += made[key].log_evidence
+            if place in members:
+                own = key
+        if own is not None:
+            known = found.get(own)
+            if known is None or known.log_evidence < evidence:
+                found[own] = replace(made[own], log_evidence=evidence)
+    report(1.0)
+    return sorted(found.values(), key=lambda f: -f.log_evidence)

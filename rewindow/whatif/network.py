@@ -1,0 +1,163 @@
+"""A network that explains a capture, and the scenario that runs the capture's connections on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from typing import Any
+
+from rewindow.scenarios import (
+    Bernoulli,
+    Change,
+    Direction,
+    DropTail,
+    EcnThreshold,
+    Host,
+    Interface,
+    Path,
+    Reordering,
+    Scenario,
+    Transfer,
+)
+from rewindow.simulator import SEND_BUFFER_BYTES
+from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
+
+WINDOW_SHARE = 37 / 64
+"""Of its buffer a simulated receiver offers so much as a window (core-c/src/simulator/receiver.c)."""
+_SECOND_NS = 1_000_000_000
+_WRITE_BYTES = 1 << 16
+_GRACE_S = 60.0
+_IP_BYTES, _TCP_BYTES, _TIMESTAMP_BYTES, _MAPPING_BYTES = {4: 20, 6: 40}, 20, 12, 24
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """The link that limits some subflows. queue_packets None: its queue was never seen full. ecn_packets None: it marks
+    nothing. loss: the share of packets that it loses though its queue has room. steps: (second, factor of rate_bps).
+    """
+
+    rate_bps: float
+    queue_packets: float | None
+    ecn_packets: float | None
+    loss: float
+    steps: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the application of a connection writes: bytes, or as much as it can until stop_s after its start."""
+
+    bytes: int | None
+    stop_s: float | None
+
+
+@dataclass(frozen=True)
+class Network:
+    """members: for each connection, for each of its subflows: which bottleneck, and the round trip without queue."""
+
+    bottlenecks: tuple[Bottleneck, ...]
+    members: tuple[tuple[tuple[int, float], ...], ...]
+    sources: tuple[Source, ...]
+    send_buffer_bytes: float = float(SEND_BUFFER_BYTES)
+    """Of each subflow, at most: a capture does not show it."""
+
+    def with_values(self, number: int, values: Mapping[str, float]) -> Network:
+        """Another network, in which these values of a bottleneck differ, by their names."""
+        kept = list(self.bottlenecks)
+        kept[number] = replace(kept[number], **dict[str, Any](values))
+        return replace(self, bottlenecks=tuple(kept))
+
+
+def mtu_bytes(subflow: ObservedSubflow, kind: str) -> int:
+    """Of packets whose data is a whole segment: with timestamps, where they were agreed on, and MPTCP's mapping."""
+    headers = _IP_BYTES[ip_address(subflow.facts.src).version] + _TCP_BYTES
+    headers += (_TIMESTAMP_BYTES if subflow.timestamps else 0) + (_MAPPING_BYTES if kind == "mptcp" else 0)
+    return subflow.facts.mss_bytes + headers
+
+
+def _ns(seconds: float) -> int:
+    return max(round(seconds * _SECOND_NS), 0)
+
+
+def _buffer(window_bytes: int) -> int | None:
+    """The receive buffer that offers such a window; None: no window was seen."""
+    return min(max(round(window_bytes / WINDOW_SHARE), 1), 1 << 30) if window_bytes else None
+
+
+def _direction(link: str, forward: bool, delay_s: float = 0.0, bottleneck: Bottleneck | None = None) -> Direction:
+    if bottleneck is None:
+        return Direction(
+            link, forward, None, _ns(delay_s), 0, None, None, DropTail(), Bernoulli(0.0), Reordering(0.0, 0), ()
+        )
+    b = bottleneck
+    queue = None if b.queue_packets is None else max(round(b.queue_packets), 1)
+    changes = tuple(Change(_ns(at_s), rate_bps=max(round(b.rate_bps * factor), 1)) for at_s, factor in b.steps)
+    return Direction(
+        link, forward, max(round(b.rate_bps), 1), 0, 0, queue, None,
+        DropTail() if b.ecn_packets is None else EcnThreshold(max(round(b.ecn_packets), 1)),
+        Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0), changes,
+    )  # fmt: skip
+
+
+def scenario(
+    connections: tuple[ObservedConnection, ...], network: Network, first_ns: int, duration_s: float
+) -> Scenario:
+    """Each connection is a transfer, in the same order, and each of its subflows a path. It runs until all is sent."""
+    directions = {
+        (number, forward): _direction(f"bottleneck{number}", forward, bottleneck=b if forward else None)
+        for number, b in enumerate(network.bottlenecks)
+        for forward in (True, False)
+    }
+    hosts, links, paths, transfers = [], list(directions.values()), [], []
+    for c, connection in enumerate(connections):
+        ends: list[list[Interface]] = [[], []]
+        own = []
+        for s, subflow in enumerate(connection.subflows):
+            number, base_rtt_s = network.members[c][s]
+            facts = subflow.facts
+            mtu = mtu_bytes(subflow, connection.facts.kind)
+            start, end = (
+                Interface(f"{side}{c}", f"i{s}", ip_address(address), mtu)
+                for side, address in (("sender", facts.src), ("receiver", facts.dst))
+            )
+            # A packet's own transmission is a part of the shortest round trip.
+            delay_s = max(base_rtt_s - mtu * 8 / network.bottlenecks[number].rate_bps, 0.0) / 2
+            there, back = (_direction(f"access{c}.{s}", forward, delay_s) for forward in (True, False))
+            links += [there, back]
+            path = Path(f"{c}.{s}", start, end, (directions[number, True], there), (back, directions[number, False]))
+            own.append(path)
+            ends[0].append(start)
+            ends[1].append(end)
+        paths += own
+        ecn = any(s.facts.ecn in ("classic", "accurate") for s in connection.subflows)
+        hosts += [
+            Host(
+                ends[side][0].host,
+                tuple(ends[side]),
+                connection.subflows[0].sack,
+                connection.subflows[0].timestamps,
+                ecn,
+                False,
+                None,
+                None,
+            )
+            for side in range(2)
+        ]
+        source = network.sources[c]
+        transfers.append(
+            Transfer(
+                name=str(connection.id), protocol="mptcp" if connection.facts.kind == "mptcp" else "tcp",
+                sender=ends[0][0].host, receiver=ends[1][0].host, paths=tuple(own), bytes=source.bytes,
+                duration_ns=None if source.stop_s is None else _ns(source.stop_s),
+                start_ns=connection.facts.first_ns - first_ns, write_bytes=_WRITE_BYTES, pause_ns=0,
+                congestion_control=None, send_buffer_bytes=round(network.send_buffer_bytes),
+                receive_buffer_bytes=_buffer(max(s.window_most_bytes for s in connection.subflows)),
+                port=connection.subflows[0].facts.dport,
+                receive_buffer_first_bytes=_buffer(connection.subflows[0].window_first_bytes),
+            )
+        )  # fmt: skip
+    return Scenario(
+        name="fit", duration_ns=_ns(4 * duration_s), grace_ns=_ns(_GRACE_S), seed=0, hosts=tuple(hosts),
+        links=tuple(links), paths=tuple(paths), transfers=tuple(transfers), traffic=(), captures=(), files=(),
+    )  # fmt: skip

@@ -1,0 +1,356 @@
+"""What would have come of a connection under another algorithm, on the networks that a fit left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rewindow.core import Choice
+from rewindow.errors import BadOption
+from rewindow.whatif.fitting import THREADS, Fit, run
+from rewindow.whatif.network import Network
+from rewindow.whatif.observation import ObservedConnection
+from rewindow.whatif.outcomes import Outcome
+
+Array = npt.NDArray[Any]
+Report = Callable[[float], None]
+
+LOW, HIGH = 5, 95
+METRICS = ("goodput_bps", "completion_s", "retransmitted_packets", "queueing_delay_ms", "queueing_delay_p95_ms")
+_FLOORS = {"retransmitted_packets": 1.0, "queueing_delay_ms": 0.5, "queueing_delay_p95_ms": 0.5}
+"""Added before the logarithm is taken: small counts and delays differ by much and mean little."""
+
+# Standard deviations of the simulator's error in a logarithm, beside what runs and fits differ by: of the level, which
+# the recorded run corrects in part, and of the change from one algorithm to another.
+_LEVEL_ERROR = {"goodput_bps": 0.08, "completion_s": 0.05, "retransmitted_packets": 0.35, "queueing_delay_ms": 0.15,
+                "queueing_delay_p95_ms": 0.10}  # fmt: skip
+_CHANGE_ERROR = {"goodput_bps": 0.06, "completion_s": 0.04, "retransmitted_packets": 0.25, "queueing_delay_ms": 0.12,
+                 "queueing_delay_p95_ms": 0.08}  # fmt: skip
+_CHANGE_ERROR_BESIDE_OTHERS = {"goodput_bps": 0.18, "completion_s": 0.06, "retransmitted_packets": 0.22,
+                               "queueing_delay_ms": 0.22, "queueing_delay_p95_ms": 0.22}  # fmt: skip
+"""By bench/predictions.py on its pairs of runs: who wins between flows of one queue is decided by little."""
+_WIDER = 1.3
+"""Runs of a kernel differ from each other by more than simulated ones: its hosts are less regular."""
+
+_OFF_SD, _OFF_LEAST = 4.0, 0.35
+"""Calibration is off where the recorded goodput lies so many standard deviations, and so much in its logarithm, from
+what the recorded algorithm has in the fitted network."""
+_WIDE = 1.5
+"""The width of an interval of log goodput that says nothing."""
+_PACKETS_MIN = 30
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and 90 % interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Array) -> Spread:
+        low, median, high = np.percentile(values, (LOW, 50, HIGH))
+        return cls(float(median), float(low), float(high))
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A connection beside the one that changes. harm: the share of its goodput that it loses; below 0: it gains."""
+
+    id: int
+    kind: str
+    algorithm: str | None
+    recorded: dict[str, float | None]
+    predicted: dict[str, Spread]
+    change: dict[str, Spread]
+    harm: Spread | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """verdict: ok or cannot_say, with the reason. predicted: of single runs in the world where this connection runs
+    `algorithm`. change: the same less what the recorded algorithm has on the same networks with the same seeds; for
+    goodput, completion and delays as a ratio less 1. better: the probability of a higher goodput.
+
+    calibration: for each metric what was recorded, and its spread in simulations of the recorded algorithm.
+    """
+
+    connection: int
+    kind: str
+    recorded_algorithm: str | None
+    algorithm: str
+    verdict: str
+    reason: str | None
+    recorded: dict[str, float | None]
+    calibration: dict[str, Any] = field(default_factory=dict)
+    predicted: dict[str, Spread] = field(default_factory=dict)
+    change: dict[str, Spread] = field(default_factory=dict)
+    better: float | None = None
+    subflows: tuple[Spread, ...] = ()
+    """Bytes of each subflow over the connection's."""
+    jain: Spread | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+    runs: int = 0
+
+
+def refused(connection: ObservedConnection, algorithm: Choice, reason: str, recorded: str | None) -> Prediction:
+    return Prediction(
+        connection.id, connection.facts.kind, recorded, algorithm.label, "cannot_say", reason,
+        connection.outcome().metrics(),
+    )  # fmt: skip
+
+
+def cannot_be_fitted(connection: ObservedConnection) -> str | None:
+    """Why nothing can be said of this connection, whatever the network; None: a fit may tell."""
+    facts = connection.facts
+    if facts.verdict == "poor":
+        return f"the capture of this connection is poor: {', '.join(facts.quality)}"
+    if any("one_direction" in s.facts.quality for s in connection.subflows):
+        return "only one direction was captured"
+    if sum(s.facts.packets for s in connection.subflows) < _PACKETS_MIN or facts.goodput_bps is None:
+        return f"fewer than {_PACKETS_MIN} packets of data: nothing to fit a path to"
+    if all(s.base_rtt_s is None for s in connection.subflows):
+        return "no round trip is known"
+    return None
+
+
+def _log(name: str, value: float) -> float:
+    return float(np.log(max(value, 1e-9) + _FLOORS.get(name, 0.0)))
+
+
+def _level(name: str, log: Array) -> Array:
+    found: Array = np.maximum(np.exp(log) - _FLOORS.get(name, 0.0), 0.0)
+    return found
+
+
+def _logs(outcomes: Sequence[Outcome], name: str) -> Array:
+    """NaN where a run has no value."""
+    values = [o.metrics()[name] for o in outcomes]
+    return np.array([np.nan if v is None else _log(name, v) for v in values])
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """Outcomes on draws of the fit's networks: of each run, of each connection. The same run has the same network and
+    seed in both.
+    """
+
+    recorded: list[list[Outcome]]
+    changed: list[list[Outcome]]
+
+
+def simulate_worlds(
+    fits: Sequence[Fit],
+    changes: Mapping[int, Choice],
+    runs: int,
+    changed_network: Callable[[Network], Network],
+    seed: int,
+    report: Report,
+) -> tuple[Fit, Worlds]:
+    """changes: algorithms by the connection's id; others keep theirs. The best fit counts."""
+    best = fits[0]
+    base = {str(c.id): a or Choice("cubic") for c, a in zip(best.connections, best.algorithms, strict=True)}
+    other = base | {str(c): choice for c, choice in changes.items()}
+
+    def one(i: int) -> tuple[list[Outcome], list[Outcome]]:
+        network = best.networks[i % len(best.networks)]
+        common = (seed + i, best.first_ns, best.duration_s)
+        return (
+            run(best.connections, network, base, *common),
+            run(best.connections, changed_network(network), other, *common),
+        )
+
+    recorded, changed = [], []
+    with ThreadPoolExecutor(THREADS) as threads:
+        for i, (a, b) in enumerate(threads.map(one, range(runs))):
+            recorded.append(a)
+            changed.append(b)
+            report((i + 1) / runs)
+    return best, Worlds(recorded, changed)
+
+
+def _metric_spreads(
+    recorded: Mapping[str, float | None],
+    base: Sequence[Outcome],
+    other: Sequence[Outcome],
+    errors: Mapping[str, float],
+    random: np.random.Generator,
+) -> tuple[dict[str, Any], dict[str, Spread], dict[str, Spread]]:
+    calibration: dict[str, Any] = {}
+    predicted: dict[str, Spread] = {}
+    change: dict[str, Spread] = {}
+    for name in METRICS:
+        before, after = _logs(base, name), _logs(other, name)
+        known = ~np.isnan(before) & ~np.isnan(after)
+        if np.count_nonzero(known) < len(known) / 2:
+            continue
+        before, after = before[known], after[known]
+        value = recorded[name]
+        shift = 0.0
+        if value is not None:
+            # What the recorded run differs by is the simulator's error in part, and chance in part.
+            off, level = _log(name, value) - float(np.median(before)), _LEVEL_ERROR[name] ** 2
+            shift = off * level / (level + float(np.var(before)))
+            spread = Spread.of(_level(name, before))
+            calibration[name] = {"recorded": value, "simulated": spread, "off": off, "sd": float(np.std(before))}
+        error = random.normal(0.0, errors[name], len(after))
+        wider = np.median(after) + _WIDER * (after - np.median(after))
+        predicted[name] = Spread.of(_level(name, wider + shift + error))
+        if name == "retransmitted_packets":
+            change[name] = Spread.of(_level(name, after + shift) - _level(name, before + shift))
+        else:
+            change[name] = Spread.of(np.expm1(after - before))
+    return calibration, predicted, change
+
+
+def _jain(outcomes: Sequence[Sequence[Outcome]]) -> Spread | None:
+    """Of all connections' goodput, in each run."""
+    goodput = np.array([[o.goodput_bps or 0.0 for o in run_] for run_ in outcomes])
+    if goodput.shape[1] < 2:
+        return None
+    squares = (goodput**2).sum(axis=1) * goodput.shape[1]
+    return Spread.of(goodput.sum(axis=1) ** 2 / np.maximum(squares, 1e-9))
+
+
+def _unclear(fit: Fit, calibration: Mapping[str, Any], predicted: Mapping[str, Spread]) -> str | None:
+    """Why the prediction is not to be believed; None: it may be."""
+    goodput = calibration.get("goodput_bps")
+    if goodput is None or "goodput_bps" not in predicted:
+        return "the connection did not end in simulations of it"
+    sd = float(np.hypot(goodput["sd"], _LEVEL_ERROR["goodput_bps"]))
+    if abs(goodput["off"]) > max(_OFF_SD * sd, _OFF_LEAST):
+        simulated = goodput["simulated"].median
+        return (
+            f"calibration is off: the recorded algorithm has {simulated / 1e6:.2f} Mbit/s in the fitted network, "
+            f"and {goodput['recorded'] / 1e6:.2f} Mbit/s were recorded"
+        )
+    spread = predicted["goodput_bps"]
+    if spread.low <= 0 or np.log(spread.high / spread.low) > _WIDE:
+        if not any(e.busy for e in fit.estimates):
+            return "the path was never saturated: its rate is not in the capture, and the answer depends on it"
+        return "the capture does not tell enough about the path: the interval would be too wide"
+    return None
+
+
+def predict(
+    fits: Sequence[Fit],
+    connection: int,
+    algorithm: Choice,
+    *,
+    everyone: bool = False,
+    runs: int = 48,
+    settings: Mapping[str, str] | None = None,
+    seed: int = 1,
+    report: Report = lambda done: None,
+) -> Prediction:
+    """The world in which this connection, by its id, runs `algorithm`; everyone: all connections of the fit do.
+
+    settings: changes of the network, see SETTINGS. Raises BadOption for a setting that there is not.
+    """
+    best = fits[0]
+    place = next(i for i, c in enumerate(best.connections) if c.id == connection)
+    observed = best.connections[place]
+    known = best.algorithms[place]
+    name = known.label if known else None
+    reason = cannot_be_fitted(observed)
+    if reason:
+        return refused(observed, algorithm, reason, name)
+    if known is None:
+        return refused(observed, algorithm, "the algorithm that it ran is not known", None)
+    changes = {c.id: algorithm for c in best.connections if everyone or c.id == connection}
+    wanted = read_settings(settings or {}, len(observed.subflows))
+    best, worlds = simulate_worlds(fits, changes, runs, lambda network: changed(network, place, wanted), seed, report)
+    random = np.random.default_rng(seed)
+    errors = _CHANGE_ERROR_BESIDE_OTHERS if len(best.connections) > 1 else _CHANGE_ERROR
+
+    def of(i: int, world: list[list[Outcome]]) -> list[Outcome]:
+        return [run_[i] for run_ in world]
+
+    recorded = observed.outcome().metrics()
+    base, other = of(place, worlds.recorded), of(place, worlds.changed)
+    calibration, predicted, change = _metric_spreads(recorded, base, other, errors, random)
+    calibration["misfit"] = best.misfit
+    reason = _unclear(best, calibration, predicted)
+    if reason:
+        return replace(refused(observed, algorithm, reason, name), calibration=calibration)
+    neighbours = []
+    for i, c in enumerate(best.connections):
+        if i == place:
+            continue
+        metrics = c.outcome().metrics()
+        _, theirs, differences = _metric_spreads(metrics, of(i, worlds.recorded), of(i, worlds.changed), errors, random)
+        goodput = differences.get("goodput_bps")
+        neighbours.append(
+            Neighbour(
+                c.id, c.facts.kind, a.label if (a := best.algorithms[i]) else None, metrics, theirs, differences,
+                Spread(-goodput.median, -goodput.high, -goodput.low) if goodput else None,
+            )
+        )  # fmt: skip
+    shares = np.array([[s.bytes for s in o.subflows] for o in other], float)
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1)
+    better = np.array([b.goodput_bps or 0.0 for b in other]) > np.array([a.goodput_bps or 0.0 for a in base])
+    return Prediction(
+        connection=connection, kind=observed.facts.kind, recorded_algorithm=name, algorithm=algorithm.label,
+        verdict="ok", reason=None, recorded=recorded, calibration=calibration, predicted=predicted, change=change,
+        better=float(better.mean()), subflows=tuple(Spread.of(column) for column in shares.T),
+        jain=_jain(worlds.changed), neighbours=tuple(neighbours), runs=runs,
+    )  # fmt: skip
+
+
+_BOTTLENECK = {"rate": "rate_bps", "queue": "queue_packets", "ecn": "ecn_packets", "loss": "loss"}
+_SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 1e-2, "ms": 1e-3}
+SETTINGS = (*(f"pathN.{what}" for what in (*_BOTTLENECK, "rtt")), "send_buffer")
+"""rate in bit/s (k, M, G), queue and ecn in packets, loss as a share (or %), rtt in seconds (or ms), send_buffer in
+bytes. pathN: of the connection's N-th subflow, from 1 on. All but rtt belong to the bottleneck, and hold for those
+beside it, too."""
+
+
+def _number(key: str, text: str) -> float:
+    suffix = next((s for s in _SCALES if text.endswith(s)), "")
+    try:
+        value = float(text.removesuffix(suffix)) * _SCALES.get(suffix, 1.0)
+    except ValueError:
+        raise BadOption(f"{key}={text}: not a number") from None
+    most = 0.9 if key.endswith(".loss") else 1e12
+    if not 0 <= value <= most or (value == 0 and not key.endswith(".loss")):
+        raise BadOption(f"{key}={text}: out of range")
+    return value
+
+
+def read_settings(settings: Mapping[str, str], subflows: int) -> list[tuple[int | None, str, float]]:
+    """Settings such as `path2.rate=20M`, as (place of the subflow, what, value). Raises BadOption.
+
+    subflows: how many the connection has.
+    """
+    found: list[tuple[int | None, str, float]] = []
+    for key, text in settings.items():
+        path, _, what = key.partition(".")
+        if key == "send_buffer":
+            found.append((None, key, _number(key, text)))
+            continue
+        number = int(path[4:]) if path.startswith("path") and path[4:].isdecimal() and len(path) < 10 else 0
+        if not 1 <= number <= subflows or what not in (*_BOTTLENECK, "rtt"):
+            raise BadOption(f"{key}: no such setting; known are {', '.join(SETTINGS)}, with N from 1 to {subflows}")
+        found.append((number - 1, what, _number(key, text)))
+    return found
+
+
+def changed(network: Network, connection: int, settings: Sequence[tuple[int | None, str, float]]) -> Network:
+    """The network with what read_settings returned. connection: its place in the fit."""
+    for subflow, what, value in settings:
+        if subflow is None:
+            network = replace(network, send_buffer_bytes=value)
+        elif what == "rtt":
+            members = [list(own) for own in network.members]
+            members[connection][subflow] = (members[connection][subflow][0], value)
+            network = replace(network, members=tuple(tuple(own) for own in members))
+        else:
+            place = network.members[connection][subflow][0]
+            network = network.with_values(place, {_BOTTLENECK[what]: value})
+    return network

@@ -1,0 +1,306 @@
+"""Fits and what-ifs, on captures of simulated networks that the test knows. Real pairs of runs: `make validate`."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rewindow
+from rewindow.core import Choice
+from rewindow.errors import BadOption, UnknownAlgorithm
+from rewindow.scenarios import parse
+from rewindow.simulator import simulate
+from rewindow.whatif import Observation, WhatIf, answers, fit, observe
+from rewindow.whatif.estimates import estimate
+from rewindow.whatif.groups import components, groupings, likeness
+from rewindow.whatif.network import Network
+from rewindow.whatif.prediction import changed, read_settings
+
+NETWORK = """
+name = "network"
+seconds = 9
+[hosts.client]
+ecn = {ecn}
+interfaces.a = {{ address = "10.0.1.1", mtu = 1500 }}
+[hosts.server]
+ecn = {ecn}
+interfaces.a = {{ address = "10.0.1.2", mtu = 1500 }}
+[hosts.rival]
+ecn = {ecn}
+interfaces.a = {{ address = "10.0.2.1", mtu = 1500 }}
+[hosts.peer]
+ecn = {ecn}
+interfaces.a = {{ address = "10.0.2.2", mtu = 1500 }}
+[links.shared]
+{shared}
+[links.far]
+delay = "20ms"
+[[paths]]
+name = "one"
+from = "client.a"
+to = "server.a"
+links = ["shared", "far"]
+[[paths]]
+name = "two"
+from = "rival.a"
+to = "peer.a"
+links = ["shared"]
+[[transfers]]
+name = "client"
+protocol = "tcp"
+from = "client"
+to = "server"
+congestion_control = "{algorithm}"
+{client}
+[[transfers]]
+name = "rival"
+protocol = "tcp"
+from = "rival"
+to = "peer"
+congestion_control = "reno"
+start = "300ms"
+{rival}
+"""
+SHARED = 'rate = "4M"\ndelay = "15ms"\nlimit = 30'
+"""4 Mbit/s, 30 packets of queue."""
+
+
+def scenario(
+    shared: str = SHARED, client: str = "", rival: str = "", algorithm: str = "reno", ecn: str = "false"
+) -> Any:
+    text = NETWORK.format(shared=shared, client=client, rival=rival, algorithm=algorithm, ecn=ecn)
+    return parse(text, "network.toml")
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation]:
+    """Simulates the network with these values, and observes its capture; each capture is made once."""
+    folder = tmp_path_factory.mktemp("captures")
+    made: dict[str, Observation] = {}
+
+    def make(seed: int = 5, **values: str) -> Observation:
+        key = json.dumps([seed, values])
+        if key not in made:
+            path = folder / f"{len(made)}.pcapng"
+            with path.open("wb", 0) as file:
+                simulate(scenario(**values), seed, capture=file.fileno())
+            with rewindow.open(path) as capture:
+                made[key] = observe(capture)
+        return made[key]
+
+    return make
+
+
+def the_estimate(observation: Observation) -> Any:
+    return estimate([(s, c.facts.kind) for c in observation.connections for s in c.subflows])
+
+
+def test_a_bottleneck_is_estimated_from_a_capture(observed: Callable[..., Observation]) -> None:
+    found = the_estimate(observed())
+    assert found.busy
+    assert found.full
+    assert found.bottleneck.rate_bps == pytest.approx(4e6, rel=0.01)
+    assert found.bottleneck.queue_packets == pytest.approx(30, abs=4)  # delayed ACKs look like queue
+    assert found.bottleneck.loss == 0
+    assert found.bottleneck.ecn_packets is None
+
+
+def test_random_losses_are_told_from_a_full_queue(observed: Callable[..., Observation]) -> None:
+    found = the_estimate(observed(shared='rate = "40M"\ndelay = "15ms"\nlimit = 400\nloss = "1%"'))
+    assert not found.busy
+    assert found.bottleneck.queue_packets is None
+    assert found.bottleneck.loss == pytest.approx(0.01, rel=0.4)
+
+
+def test_a_marking_threshold_is_estimated(observed: Callable[..., Observation]) -> None:
+    shared = 'rate = "4M"\ndelay = "15ms"\nlimit = 100\ndiscipline = { kind = "ecn_threshold", threshold = 20 }'
+    found = the_estimate(observed(shared=shared, ecn="true"))
+    assert found.bottleneck.queue_packets is None  # it never filled
+    assert found.bottleneck.ecn_packets == pytest.approx(20, rel=0.6)
+
+
+def test_connections_of_one_queue_have_queueing_delays_that_are_alike(observed: Callable[..., Observation]) -> None:
+    observation = observed()
+    one, two = (c.subflows[0] for c in observation.connections)
+    assert (likeness(one, two) or 0) > 0.5
+    together = groupings(observation)[-1]
+    assert together == (((0, 0), (1, 0)),)
+    assert components(together) == [(0, 1)]
+    assert components((((0, 0),), ((1, 0),))) == [(0,), (1,)]
+
+
+def test_the_fit_holds_the_truth(observed: Callable[..., Observation]) -> None:
+    found = fit(observed(), 0, runs=90, draws=200)[0]
+    draws = {p.name: np.exp(found.posterior_log[:, i]) for i, p in enumerate(found.parameters)}
+    for name, truth in (("rate_bps", 4e6), ("queue_packets", 30.0)):
+        low, high = np.percentile(draws[name], (1, 99))
+        assert low <= truth <= high
+        assert high / low < 1.4
+    assert found.misfit < 3
+    assert [a.name for a in found.algorithms if a] == ["newreno", "newreno"]
+
+
+@pytest.fixture(scope="module")
+def whatif(observed: Callable[..., Observation]) -> WhatIf:
+    """Its fits are made once for all tests."""
+    return WhatIf(observed())
+
+
+def test_a_prediction_holds_what_really_comes_of_it(whatif: WhatIf) -> None:
+    """The same network with the algorithm asked for, in twelve runs that the prediction has not seen."""
+    asked = whatif.ask(0, Choice("cubic"), runs=24)
+    assert asked.verdict == "ok"
+    truth = [simulate(scenario(algorithm="cubic"), seed).transfers[0] for seed in range(20, 32)]
+    for name, values in (
+        ("goodput_bps", [t.goodput_bps or 0 for t in truth]),
+        ("retransmitted_packets", [t.retransmitted for t in truth]),
+    ):
+        spread = asked.predicted[name]
+        assert spread.low < spread.median < spread.high
+        assert sum(spread.low <= v <= spread.high for v in values) >= 8
+    assert [n.id for n in asked.neighbours] == [1]
+    assert asked.better is not None
+    assert 0 <= asked.better <= 1
+    assert asked.jain is not None
+
+
+def test_the_same_seed_gives_the_same_answer(whatif: WhatIf, observed: Callable[..., Observation]) -> None:
+    first, second = (w.ask(0, Choice("newreno"), runs=6) for w in (whatif, WhatIf(observed())))
+    assert first == second
+
+
+def test_a_setting_changes_the_network(whatif: WhatIf) -> None:
+    as_it_was = whatif.ask(0, Choice("newreno"), runs=8)
+    faster = whatif.ask(0, Choice("newreno"), runs=8, settings={"path1.rate": "12M"})
+    assert faster.predicted["goodput_bps"].median > 1.8 * as_it_was.predicted["goodput_bps"].median
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    network = fits[0].networks[0]
+
+    def after(settings: dict[str, str]) -> Network:
+        return changed(network, 0, read_settings(settings, 1))
+
+    assert after({"path1.rtt": "80ms"}).members[0][0][1] == pytest.approx(0.08)
+    assert after({"path1.loss": "2%"}).bottlenecks[0].loss == pytest.approx(0.02)
+    assert after({"send_buffer": "64k"}).send_buffer_bytes == 64e3
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"path2.rate": "1M"}, {"path1.colour": "1"}, {"path1.rate": "fast"}, {"path1.rate": "-1"}, {"path1.rate": "nan"},
+     {"path1.loss": "95%"}, {"path0.rate": "1M"}, {"path99999999999.rate": "1M"}],
+)  # fmt: skip
+def test_settings_that_there_are_not(settings: dict[str, str]) -> None:
+    with pytest.raises(BadOption):
+        read_settings(settings, 1)
+
+
+def test_everyone_changes(whatif: WhatIf) -> None:
+    alone = whatif.ask(0, Choice("cubic"), runs=6)
+    everyone = whatif.ask(0, Choice("cubic"), runs=6, everyone=True)
+    assert alone.calibration["goodput_bps"] == everyone.calibration["goodput_bps"]
+    assert alone.neighbours[0].predicted != everyone.neighbours[0].predicted
+
+
+def test_refusals_say_why(observed: Callable[..., Observation]) -> None:
+    short = observed(client="bytes = 20_000\n")
+    asked = WhatIf(short).ask(0, Choice("cubic"))
+    assert asked.verdict == "cannot_say"
+    assert "fewer than" in (asked.reason or "")
+    assert asked.recorded["goodput_bps"]
+    assert not asked.predicted
+    with pytest.raises(UnknownAlgorithm):
+        WhatIf(short).ask(1, Choice("nothing"))
+    with pytest.raises(BadOption, match="connection 7"):
+        list(answers(WhatIf(short), [Choice("cubic")], [7]))
+    with pytest.raises(BadOption, match="beta"):
+        list(answers(WhatIf(short), [Choice("cubic", {"beta": "much"})], [0]))
+
+
+def test_a_sender_that_is_not_known_can_be_assumed(observed: Callable[..., Observation]) -> None:
+    """Too few losses to name the sender: the caller may say what it ran."""
+    observation = observed(client="bytes = 120_000\n", rival="bytes = 120_000\n")
+    asked = WhatIf(observation).ask(0, Choice("cubic"), runs=4)
+    assert asked.recorded_algorithm is None
+    assert asked.reason == "the algorithm that it ran is not known"
+    assumed = {0: Choice("newreno"), 1: Choice("newreno")}
+    assert WhatIf(observation, assumed=assumed).ask(0, Choice("cubic"), runs=4).recorded_algorithm == "newreno"
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "rewindow.cli", *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def capture_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("capture") / "shared.pcapng"
+    with path.open("wb", 0) as file:
+        simulate(scenario(), 5, capture=file.fileno())
+    return str(path)
+
+
+def test_the_command_answers_for_each_connection_and_algorithm(capture_file: str) -> None:
+    told = command(
+        "whatif",
+        capture_file,
+        "--algorithm",
+        "cubic",
+        "--algorithm",
+        "bbr",
+        "--repeat",
+        "4",
+        "--connection",
+        "0",
+        "--json",
+    )
+    assert told.returncode == 0, told.stderr
+    found = json.loads(told.stdout)["connections"]
+    assert [(c["id"], c["algorithm"]) for c in found] == [(0, "cubic"), (0, "bbr")]
+    cubic = found[0]
+    assert cubic["verdict"] == "ok"
+    for name in ("goodput_bps", "completion_s", "retransmitted_packets", "queueing_delay_ms"):
+        assert set(cubic["predicted"][name]) == {"median", "low", "high"}
+        assert cubic["recorded"][name] is not None
+        assert set(cubic["calibration"][name]["simulated"]) == {"median", "low", "high"}
+    assert [n["id"] for n in cubic["neighbours"]] == [1]
+
+
+def test_the_command_prints_a_table(capture_file: str) -> None:
+    told = command("whatif", capture_file, "--algorithm", "cubic", "--repeat", "4", "--connection", "0")
+    assert told.returncode == 0, told.stderr
+    assert "connection 0 (tcp), which ran newreno" in told.stdout
+    assert "calibration: goodput" in told.stdout
+    fitted = command("fit", capture_file)
+    assert fitted.returncode == 0, fitted.stderr
+    assert "0.0, 1.0" in fitted.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--algorithm", "cubic", "--connection", "9"], 2, "connection 9"),
+        (["--algorithm", "nothing"], 2, "unknown algorithm"),
+        (["--algorithm", "cubic", "--set", "path1"], 2, "not of the form"),
+        (["--algorithm", "cubic", "--set", "path1.colour=1"], 2, "no such setting"),
+        (["--algorithm", "cubic", "--option", "nothing=1"], 2, "nothing"),
+        ([], 2, "--algorithm"),
+    ],
+)
+def test_usage_errors(capture_file: str, words: list[str], status: int, said: str) -> None:
+    told = command("whatif", capture_file, *words)
+    assert told.returncode == status, told.stderr
+    assert said in told.stderr
+
+
+def test_nothing_that_could_be_said_is_a_negative_answer(tmp_path: Path) -> None:
+    path = tmp_path / "short.pcapng"
+    with path.open("wb", 0) as file:
+        simulate(scenario(client="bytes = 9000\n", rival="bytes = 9000\n"), 5, capture=file.fileno())
+    told = command("whatif", str(path), "--algorithm", "cubic", "--json")
+    assert told.returncode == 1, told.stderr
+    assert {c["verdict"] for c in json.loads(told.stdout)["connections"]} == {"cannot_say"}
