@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate predictions lab queues corpus bench bench-kernel bench-storing bench-neighbours bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up down test unit check golden fuzz validate predictions lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -61,6 +61,10 @@ corpus: ## compare rewindow's findings in captures with tshark's; CAPTURES= name
 bench: ## measure speed and memory, also of other programs; OPTIONS="--write --churn-bytes 1g"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.speed $(OPTIONS)
+
+bench-simulator: ## measure the simulator's speed beside ns-3's; needs libns3-dev (Debian); OPTIONS="--write --runs 3"
+	@deploy/setup.sh build
+	@$(PYTHON) -m bench.simulator $(OPTIONS)
 
 bench-storing: ## measure time and memory to store a capture in the service, and those of the command line; OPTIONS="--runs 1"
 	@deploy/setup.sh bench

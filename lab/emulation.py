@@ -19,16 +19,12 @@ from rewindow.scenarios import (
     Interface,
     Red,
     Scenario,
+    q32,
 )
 
 ANSWER_S = 30
 END_S = 5
 LATENESS_MIN_NS = 500_000
-
-
-def q32(share: float) -> int:
-    """A probability times 2^32, limited to 2^32 - 1."""
-    return min(round(share * 2**32), 2**32 - 1)
 
 
 def devices(scenario: Scenario, prefix: str) -> dict[Interface, str]:

@@ -23,10 +23,11 @@ from rewindow.scenarios.model import (
     Traffic,
     Transfer,
 )
+from rewindow.scenarios.quantities import q32
 from rewindow.scenarios.reading import load, parse
 
 __all__ = [
     "Bernoulli", "CapturePoint", "Change", "CoDel", "Direction", "Discipline", "DropTail", "EcnThreshold",
     "GilbertElliott", "Host", "Interface", "Path", "Red", "Reordering", "Scenario", "ScenarioUnreadable", "Traffic",
-    "Transfer", "load", "parse",
+    "Transfer", "load", "parse", "q32",
 ]  # fmt: skip

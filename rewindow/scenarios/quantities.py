@@ -94,3 +94,8 @@ def share(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise mistake('a share from 0 to 1, as in 0.01 or "1%"')
     return float(value)
+
+
+def q32(share: float) -> int:
+    """A probability times 2^32, limited to 2^32 - 1: as the core has it."""
+    return min(round(share * 2**32), 2**32 - 1)

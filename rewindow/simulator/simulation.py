@@ -21,6 +21,7 @@ from rewindow.scenarios import (
     Scenario,
     Traffic,
     Transfer,
+    q32,
 )
 
 KERNEL_NAMES = {"reno": "newreno"}
@@ -39,11 +40,6 @@ ROW = np.dtype(
     [("time_ns", "i8"), ("cwnd_q16", "u8"), ("ssthresh_q16", "u8"), ("srtt_ns", "u8"), ("rtt_ns", "u8"),
      ("subflow", "u4"), ("in_flight", "u4"), ("una", "u4"), ("next", "u4"), ("delivered", "u4"), ("flags", "u4")]
 )  # fmt: skip
-
-
-def q32(share: float) -> int:
-    """A probability times 2^32; one is a little less than one."""
-    return min(round(share * 2**32), 2**32 - 1)
 
 
 @dataclass(frozen=True)

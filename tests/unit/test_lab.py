@@ -20,13 +20,13 @@ import pytest
 
 from bench.bottlenecks import shares_of
 from lab import bbr_states, cli, machine, runs, transfers
-from lab.emulation import Emulator, configuration, devices, lateness_bound_ns, q32
+from lab.emulation import Emulator, configuration, devices, lateness_bound_ns
 from lab.errors import LabFailed, LabUnavailable, RunInvalid
 from lab.namespaces import Announcement, announcements, counted, host_options
 from lab.runs import Described
 from lab.suite import NETWORKS, text_of
 from lab.tracing import COLUMNS, lost_events, truth_row
-from rewindow.scenarios import Interface, Scenario, load, parse
+from rewindow.scenarios import Interface, Scenario, load, parse, q32
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PHONE = load(DOCS / "examples" / "scenario-phone.toml")

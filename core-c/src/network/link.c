@@ -5,6 +5,13 @@
 
 enum { DEPARTURES_FIRST = 16, DEPARTURES_MOST = 1 << 22, CHANGES_FIRST = 8 };
 
+/* CoDel drops packets when a transmission ends; with reordering the packet whose transmission ends may be the next one to leave. */
+static void see_ends(struct rw_link *l)
+{
+	l->ends_unseen = l->settings.queue.discipline != RW_CODEL && !l->settings.reorder_q32 &&
+			 l->changes_done == l->changes && !l->down;
+}
+
 void rw_link_open(struct rw_link *l, const struct rw_link_settings *settings, uint64_t seed, uint64_t number)
 {
 	memset(l, 0, sizeof *l);
@@ -12,6 +19,7 @@ void rw_link_open(struct rw_link *l, const struct rw_link_settings *settings, ui
 	l->random.seed = seed;
 	l->random.entity = number;
 	rw_queue_open(&l->queue, &settings->queue);
+	see_ends(l);
 }
 
 void rw_link_close(struct rw_link *l)
@@ -33,6 +41,7 @@ int rw_link_add_change(struct rw_link *l, const struct rw_link_change *change)
 		l->change = grown;
 	}
 	l->change[l->changes++] = *change;
+	see_ends(l);
 	return 0;
 }
 
@@ -126,6 +135,8 @@ static enum rw_link_outcome send_next(struct rw_link *l, struct rw_parcel *parce
 
 enum rw_link_outcome rw_link_put(struct rw_link *l, const struct rw_parcel *parcel, int64_t now_ns)
 {
+	if (rw_link_pass(l, now_ns))
+		return RW_LINK_FAILED;
 	if (l->down)
 		return count_dropped(&l->counts.dropped_down);
 	if (is_lost(l))
@@ -153,9 +164,18 @@ enum rw_link_outcome rw_link_put(struct rw_link *l, const struct rw_parcel *parc
 	return RW_LINK_TAKEN;
 }
 
-/* When the link sends or drops next. */
+/*
+ * When the link sends or drops next, as far as that is an event: packets leave in order, so that behind one that waits to leave it is
+ * none, and without jitter it is known when this one leaves.
+ */
 static int64_t sender_next_ns(const struct rw_link *l)
 {
+	if (l->ends_unseen && l->departures)
+		return RW_NEVER;
+	if (l->ends_unseen && l->sending && !l->settings.jitter_ns) {
+		int64_t due_ns = rw_later(l->sent_ns, l->settings.delay_ns);
+		return due_ns > l->due_last_ns ? due_ns : l->due_last_ns;
+	}
 	return l->sending || l->queue.waiting.count ? l->sent_ns : RW_NEVER;
 }
 
@@ -194,11 +214,41 @@ static void apply_change(struct rw_link *l)
 	}
 	if (c->has_down)
 		l->down = c->down;
+	see_ends(l);
+}
+
+/* The transmission is over. 0, or 1: out of memory. */
+static int end_transmission(struct rw_link *l)
+{
+	l->sending = 0;
+	l->counts.forwarded++;
+	l->counts.bytes += l->parcel.bytes;
+	if (depart(l))
+		return 1;
+	if (!l->queue.waiting.count) {
+		struct rw_parcel none;
+		rw_queue_take(&l->queue, l->sent_ns, &none);
+	}
+	return 0;
+}
+
+int rw_link_pass(struct rw_link *l, int64_t before_ns)
+{
+	struct rw_parcel taken;
+	while (l->ends_unseen && l->sent_ns < before_ns && (l->sending || l->queue.waiting.count)) {
+		if (l->sending && end_transmission(l))
+			return 1;
+		if (l->queue.waiting.count)
+			send_next(l, &taken);
+	}
+	return 0;
 }
 
 enum rw_link_outcome rw_link_step(struct rw_link *l, struct rw_parcel *parcel)
 {
 	int64_t now = rw_link_next_ns(l);
+	if (rw_link_pass(l, now))
+		return RW_LINK_FAILED;
 	if (change_next_ns(l) == now) {
 		apply_change(l);
 		return RW_LINK_NOTHING;
@@ -211,12 +261,5 @@ enum rw_link_outcome rw_link_step(struct rw_link *l, struct rw_parcel *parcel)
 	}
 	if (!l->sending)
 		return send_next(l, parcel);
-	l->sending = 0;
-	l->counts.forwarded++;
-	l->counts.bytes += l->parcel.bytes;
-	if (depart(l))
-		return RW_LINK_FAILED;
-	if (!l->queue.waiting.count)
-		rw_queue_take(&l->queue, l->sent_ns, parcel);
-	return RW_LINK_NOTHING;
+	return end_transmission(l) ? RW_LINK_FAILED : RW_LINK_NOTHING;
 }

@@ -63,19 +63,21 @@ struct rw_departure {
 };
 
 struct rw_link {
+	/* What every packet needs comes first: with a thousand links the cache decides. */
+	int64_t sent_ns;     /* end of this transmission, or of the last one */
+	int64_t due_last_ns; /* latest departure of a packet that kept its order */
+	struct rw_departure *departure;
+	uint32_t departures, departures_first, departures_room; /* a ring, in order of due_ns */
+	uint32_t changes, changes_done;
+	uint8_t down, bad;   /* bad: the state of the burst loss */
+	uint8_t sending;     /* a packet is being sent */
+	uint8_t ends_unseen; /* the ends of its transmissions are no events of their own */
+	struct rw_parcel parcel; /* the packet in transmission */
+	struct rw_link_counts counts;
 	struct rw_link_settings settings;
 	struct rw_queue queue;
 	struct rw_random random;
-	struct rw_link_counts counts;
-	uint8_t down, bad;       /* bad: the state of the burst loss */
-	uint8_t sending;         /* a packet is being sent */
-	int64_t sent_ns;         /* end of this transmission, or of the last one */
-	struct rw_parcel parcel; /* the packet in transmission */
-	struct rw_departure *departure;
-	uint32_t departures, departures_first, departures_room; /* a ring, in order of due_ns */
-	int64_t due_last_ns;                                    /* latest departure of a packet that kept its order */
 	struct rw_link_change *change;
-	uint32_t changes, changes_done;
 };
 
 /* number: the link's number, which selects its random numbers. */
@@ -95,6 +97,13 @@ enum rw_link_outcome {
 
 /* A packet arrives, not before the latest time of an earlier call. TAKEN, DROPPED or FAILED. */
 enum rw_link_outcome rw_link_put(struct rw_link *l, const struct rw_parcel *parcel, int64_t now_ns);
+
+/*
+ * Transmissions that end before this time have ended. A link's event is what others see of it: a packet that leaves or is dropped, a
+ * change. Where the end of a transmission shows only later, as a packet that leaves, it is no event, and happens by this call or by
+ * the next one of the others. 0, or 1: out of memory.
+ */
+int rw_link_pass(struct rw_link *l, int64_t before_ns);
 
 /* The time of the link's next event, or RW_NEVER. */
 int64_t rw_link_next_ns(const struct rw_link *l);

@@ -1,6 +1,7 @@
 #include "network.h"
 
 #include "agenda.h"
+#include "growing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,9 @@ struct rw_network {
 	struct source *source;
 	uint32_t links, routes, sources;
 	struct rw_agenda agenda;
+	/* Events before this time, and at it those of lower numbers, have happened. */
+	int64_t now_ns;
+	uint32_t current;
 };
 
 struct rw_network *rw_network_open(uint64_t seed)
@@ -56,17 +60,9 @@ void rw_network_close(struct rw_network *n)
 	free(n);
 }
 
-/* One more place in an array that grows as its length passes powers of two. Null: out of memory. */
-static void *one_more(void *array, uint32_t length, size_t bytes)
-{
-	if (length & (length - 1))
-		return array;
-	return realloc(array, (length ? 2 * (size_t)length : 1) * bytes);
-}
-
 int rw_network_add_link(struct rw_network *n, const struct rw_link_settings *settings)
 {
-	struct rw_link *grown = n->links < RW_NETWORK_LINKS_MAX ? one_more(n->link, n->links, sizeof *grown) : NULL;
+	struct rw_link *grown = n->links < RW_NETWORK_LINKS_MAX ? rw_one_more(n->link, n->links, sizeof *grown) : NULL;
 	if (!grown)
 		return -1;
 	n->link = grown;
@@ -82,7 +78,7 @@ int rw_network_add_route(struct rw_network *n, const uint32_t *links, uint32_t c
 	for (uint32_t i = 0; i < count; i++)
 		if (links[i] >= n->links)
 			return -1;
-	struct route *grown = one_more(n->route, n->routes, sizeof *grown);
+	struct route *grown = rw_one_more(n->route, n->routes, sizeof *grown);
 	if (!grown)
 		return -1;
 	n->route = grown;
@@ -122,7 +118,7 @@ static void plan_packet(struct source *s, int64_t last_ns, uint64_t gap_ns)
 int rw_network_add_source(struct rw_network *n, uint32_t link, const struct rw_source_settings *settings)
 {
 	struct source *grown = link < n->links && settings->rate_bps && n->sources < RW_NETWORK_SOURCES_MAX
-				   ? one_more(n->source, n->sources, sizeof *grown)
+				   ? rw_one_more(n->source, n->sources, sizeof *grown)
 				   : NULL;
 	if (!grown)
 		return -1;
@@ -139,10 +135,24 @@ int rw_network_add_source(struct rw_network *n, uint32_t link, const struct rw_s
 	return (int)n->sources++;
 }
 
+static void plan_link(struct rw_network *n, uint32_t link)
+{
+	int64_t next_ns = rw_link_next_ns(&n->link[link]);
+	if (next_ns != rw_agenda_due_ns(&n->agenda, link))
+		rw_agenda_set(&n->agenda, link, next_ns);
+}
+
 static enum rw_link_outcome put(struct rw_network *n, uint32_t link, const struct rw_parcel *parcel, int64_t now_ns)
 {
-	enum rw_link_outcome outcome = rw_link_put(&n->link[link], parcel, now_ns);
-	rw_agenda_set(&n->agenda, link, rw_link_next_ns(&n->link[link]));
+	struct rw_link *l = &n->link[link];
+	if (now_ns != n->now_ns) {
+		n->now_ns = now_ns;
+		n->current = UINT32_MAX;
+	}
+	if (link < n->current && rw_link_pass(l, now_ns + 1))
+		return RW_LINK_FAILED;
+	enum rw_link_outcome outcome = rw_link_put(l, parcel, now_ns);
+	plan_link(n, link);
 	return outcome;
 }
 
@@ -162,7 +172,7 @@ enum rw_network_outcome rw_network_send(struct rw_network *n, int64_t now_ns, ui
 
 int64_t rw_network_next_ns(const struct rw_network *n)
 {
-	return n->agenda.entities ? n->agenda.due_ns[rw_agenda_first(&n->agenda)] : RW_NEVER;
+	return n->agenda.entities ? rw_agenda_first(&n->agenda).due_ns : RW_NEVER;
 }
 
 /* Drops of cross traffic are not reported. */
@@ -193,7 +203,7 @@ static enum rw_link_outcome go_on(struct rw_network *n, struct rw_parcel *parcel
 static enum rw_link_outcome step_link(struct rw_network *n, uint32_t link, struct rw_parcel *parcel, int64_t now_ns)
 {
 	enum rw_link_outcome outcome = rw_link_step(&n->link[link], parcel);
-	rw_agenda_set(&n->agenda, link, rw_link_next_ns(&n->link[link]));
+	plan_link(n, link);
 	if (outcome == RW_LINK_LEAVES)
 		return go_on(n, parcel, now_ns);
 	return outcome == RW_LINK_DROPPED && parcel->route == NO_ROUTE ? RW_LINK_NOTHING : outcome;
@@ -203,7 +213,9 @@ enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_n
 {
 	for (int64_t now; (now = rw_network_next_ns(n)) <= until_ns && now != RW_NEVER;) {
 		struct rw_parcel parcel;
-		uint32_t entity = rw_agenda_first(&n->agenda);
+		uint32_t entity = rw_agenda_first(&n->agenda).entity;
+		n->now_ns = now;
+		n->current = entity;
 		enum rw_link_outcome outcome = entity >= FIRST_SOURCE ? send_traffic(n, entity - FIRST_SOURCE)
 								      : step_link(n, entity, &parcel, now);
 		if (outcome == RW_LINK_FAILED)
@@ -213,10 +225,17 @@ enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_n
 		*packet = (struct rw_network_packet){parcel.user, now, parcel.bytes, parcel.route, parcel.marked};
 		return outcome == RW_LINK_LEAVES ? RW_NETWORK_DELIVERED : RW_NETWORK_LOST;
 	}
+	if (until_ns != RW_NEVER && until_ns >= n->now_ns) {
+		n->now_ns = until_ns;
+		n->current = UINT32_MAX;
+	}
 	return RW_NETWORK_WAITING;
 }
 
-const struct rw_link_counts *rw_network_counts(const struct rw_network *n, uint32_t link)
+const struct rw_link_counts *rw_network_counts(struct rw_network *n, uint32_t link)
 {
+	/* A link that has no memory left counts what it could. */
+	rw_link_pass(&n->link[link], n->now_ns + (link < n->current));
+	plan_link(n, link);
 	return &n->link[link].counts;
 }

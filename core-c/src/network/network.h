@@ -66,6 +66,6 @@ int64_t rw_network_next_ns(const struct rw_network *n);
 /* Lets time pass until a packet leaves the network or is lost, or until until_ns: WAITING. */
 enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_ns, struct rw_network_packet *packet);
 
-const struct rw_link_counts *rw_network_counts(const struct rw_network *n, uint32_t link);
+const struct rw_link_counts *rw_network_counts(struct rw_network *n, uint32_t link);
 
 #endif

@@ -17,7 +17,7 @@ enum { SYN_RETRIES = 6 };
 
 void rw_simulation_plan(rw_simulation *s, uint32_t entity, int64_t due_ns)
 {
-	if (due_ns < s->agenda->due_ns[entity])
+	if (due_ns < rw_agenda_due_ns(s->agenda, entity))
 		rw_agenda_set(s->agenda, entity, due_ns);
 }
 
@@ -341,7 +341,7 @@ static int64_t really_due_ns(const rw_simulation *s, uint32_t entity)
 
 void rw_ends_do_next(rw_simulation *s)
 {
-	uint32_t entity = rw_agenda_first(s->agenda);
+	uint32_t entity = rw_agenda_first(s->agenda).entity;
 	int64_t due_ns = really_due_ns(s, entity);
 	if (due_ns > s->now_ns) {
 		rw_agenda_set(s->agenda, entity, due_ns);

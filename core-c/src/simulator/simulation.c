@@ -6,6 +6,7 @@
 
 #include "agenda.h"
 #include "findings.h"
+#include "growing.h"
 
 #define MS 1000000ull
 #define KEYS ((uint64_t)1 << 63) /* entities that draw MPTCP's keys, and BBR's first phases */
@@ -15,26 +16,14 @@
 
 enum { OPTIONS_MAX = 40 };
 
-static rw_status out_of_memory(rw_error *error)
-{
-	rw_error_set(error, RW_ERROR_MEMORY, 0, 0, 0, "out of memory");
-	return RW_ERROR_MEMORY;
-}
-
-static rw_status bad_value(rw_error *error, const char *what)
-{
-	rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s", what);
-	return RW_ERROR_BAD_VALUE;
-}
-
 rw_status rw_simulation_open(rw_simulation **out, uint64_t seed, uint64_t tick_ns, uint32_t rows, rw_error *error)
 {
 	memset(error, 0, sizeof *error);
 	if (tick_ns < MS || tick_ns > 10 * MS)
-		return bad_value(error, "a kernel's tick is 1 to 10 ms");
+		return rw_bad_value(error, "a kernel's tick is 1 to 10 ms");
 	rw_simulation *s = calloc(1, sizeof *s);
 	if (!s)
-		return out_of_memory(error);
+		return rw_out_of_memory(error);
 	s->seed = seed;
 	s->wires_free = RW_NO_WIRE;
 	s->keeps_rows = rows != 0;
@@ -45,7 +34,7 @@ rw_status rw_simulation_open(rw_simulation **out, uint64_t seed, uint64_t tick_n
 	s->agenda = calloc(1, sizeof *s->agenda);
 	if (!s->network || !s->agenda || rw_agenda_open(s->agenda, RW_ENTITIES)) {
 		rw_simulation_close(s);
-		return out_of_memory(error);
+		return rw_out_of_memory(error);
 	}
 	*out = s;
 	return RW_OK;
@@ -92,13 +81,13 @@ rw_status rw_simulation_add_link(rw_simulation *s, const rw_link_values *v, uint
 	const uint64_t time_most = (uint64_t)1 << 50;
 	memset(error, 0, sizeof *error);
 	if (v->discipline > RW_DROPS_BY_CODEL || v->limit_packets > UINT32_MAX)
-		return bad_value(error, "a link's discipline or limit is out of its bounds");
+		return rw_bad_value(error, "a link's discipline or limit is out of its bounds");
 	if (v->delay_ns > time_most || v->jitter_ns > time_most || v->reorder_ns > time_most)
-		return bad_value(error, "a link's time is longer than 13 days");
+		return rw_bad_value(error, "a link's time is longer than 13 days");
 	if (v->discipline == RW_DROPS_BY_RED &&
 	    (v->red_min_packets == 0 || v->red_max_packets <= v->red_min_packets || v->red_max_packets > 1 << 20 ||
 	     v->red_weight_shift > 31 || v->red_probability_q32 > UINT32_MAX))
-		return bad_value(error, "RED's thresholds are 0 < min < max <= 2^20");
+		return rw_bad_value(error, "RED's thresholds are 0 < min < max <= 2^20");
 	static const enum rw_discipline disciplines[] = {RW_DROP_TAIL, RW_ECN_THRESHOLD, RW_RED, RW_CODEL};
 	struct rw_link_settings settings = {
 	    .rate_bps = v->rate_bps,
@@ -118,7 +107,7 @@ rw_status rw_simulation_add_link(rw_simulation *s, const rw_link_values *v, uint
 		      .codel = {v->codel_target_ns, v->codel_interval_ns}}};
 	int number = rw_network_add_link(s->network, &settings);
 	if (number < 0)
-		return bad_value(error, "there are too many links");
+		return rw_bad_value(error, "there are too many links");
 	*link = (uint32_t)number;
 	return RW_OK;
 }
@@ -136,7 +125,7 @@ rw_status rw_simulation_add_change(rw_simulation *s, uint32_t link, const rw_lin
 					.has_delay = (v->has & RW_HAS_DELAY) != 0,
 					.has_down = (v->has & RW_HAS_DOWN) != 0};
 	return v->at_ns < 0 || rw_network_add_change(s->network, link, &change)
-		   ? bad_value(error, "a link's changes are in order of time")
+		   ? rw_bad_value(error, "a link's changes are in order of time")
 		   : RW_OK;
 }
 
@@ -145,16 +134,8 @@ rw_status rw_simulation_add_traffic(rw_simulation *s, uint32_t link, const rw_tr
 	memset(error, 0, sizeof *error);
 	struct rw_source_settings settings = {v->rate_bps, v->packet_bytes, v->from_ns, v->to_ns, v->on_ns, v->off_ns};
 	return v->from_ns < 0 || rw_network_add_source(s->network, link, &settings) < 0
-		   ? bad_value(error, "cross traffic needs a link and a rate")
+		   ? rw_bad_value(error, "cross traffic needs a link and a rate")
 		   : RW_OK;
-}
-
-/* One more place in an array that grows as its length passes powers of two. Null: out of memory. */
-static void *one_more(void *array, uint32_t length, size_t bytes)
-{
-	if (length & (length - 1))
-		return array;
-	return realloc(array, (length ? 2 * (size_t)length : 1) * bytes);
 }
 
 /* Did the user choose a value for the option? */
@@ -186,13 +167,13 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 {
 	memset(error, 0, sizeof *error);
 	if (s->begun || s->connections >= RW_SIMULATED_CONNECTIONS_MAX)
-		return bad_value(error, "a transfer is added before the simulation runs");
+		return rw_bad_value(error, "a transfer is added before the simulation runs");
 	if (settings->start_ns < 0 || !settings->write_bytes || !settings->send_buffer_bytes ||
 	    !settings->receive_buffer_bytes || settings->receive_buffer_bytes > 1 << 30)
-		return bad_value(error, "a transfer needs a start, writes and buffers");
-	struct rw_simulated_connection *grown = one_more(s->connection, s->connections, sizeof *grown);
+		return rw_bad_value(error, "a transfer needs a start, writes and buffers");
+	struct rw_simulated_connection *grown = rw_one_more(s->connection, s->connections, sizeof *grown);
 	if (!grown)
-		return out_of_memory(error);
+		return rw_out_of_memory(error);
 	s->connection = grown;
 	struct rw_simulated_connection *c = &s->connection[s->connections];
 	memset(c, 0, sizeof *c);
@@ -228,10 +209,11 @@ rw_status rw_simulation_set_scheduler(rw_simulation *s, const rw_choice *schedul
 	memset(error, 0, sizeof *error);
 	struct rw_simulated_connection *c = s->connections ? &s->connection[s->connections - 1] : NULL;
 	if (s->begun || !c || !c->settings.multipath || c->scheduled)
-		return bad_value(error, "an MPTCP transfer has one scheduler, which is set before the simulation runs");
+		return rw_bad_value(error,
+				    "an MPTCP transfer has one scheduler, which is set before the simulation runs");
 	struct rw_scheduled *d = calloc(1, sizeof *d);
 	if (!d)
-		return out_of_memory(error);
+		return rw_out_of_memory(error);
 	c->scheduled = d;
 	d->previous = RW_NO_SUBFLOW;
 	d->beta_word = beta_word(c->control);
@@ -247,24 +229,24 @@ rw_status rw_simulation_add_path(rw_simulation *s, const uint32_t *links, uint32
 	memset(error, 0, sizeof *error);
 	struct rw_simulated_connection *c = s->connections ? &s->connection[s->connections - 1] : NULL;
 	if (s->begun || !c || c->subflows == RW_MAX_PATHS || s->subflows == RW_SIMULATED_SUBFLOWS_MAX)
-		return bad_value(error, "a transfer has 1 to 8 paths");
+		return rw_bad_value(error, "a transfer has 1 to 8 paths");
 	if (mtu_bytes < 576 || mtu_bytes > 65535 || (family != 4 && family != 6))
-		return bad_value(error, "an MTU is 576 to 65535 bytes, a family is 4 or 6");
-	struct rw_simulated_subflow *grown = one_more(s->subflow, s->subflows, sizeof *grown);
+		return rw_bad_value(error, "an MTU is 576 to 65535 bytes, a family is 4 or 6");
+	struct rw_simulated_subflow *grown = rw_one_more(s->subflow, s->subflows, sizeof *grown);
 	if (!grown)
-		return out_of_memory(error);
+		return rw_out_of_memory(error);
 	s->subflow = grown;
 	struct rw_simulated_subflow *f = &s->subflow[s->subflows];
 	memset(f, 0, sizeof *f);
 	int route = rw_network_add_route(s->network, links, count);
 	int route_back = rw_network_add_route(s->network, back, back_count);
 	if (route < 0 || route_back < 0)
-		return bad_value(error, "a path has 1 to 16 links, which were added before");
+		return rw_bad_value(error, "a path has 1 to 16 links, which were added before");
 	f->connection = s->connections - 1;
 	f->route = (uint16_t)route;
 	f->route_back = (uint16_t)route_back;
 	if (c->settings.multipath && !c->stream && !(c->stream = calloc(1, sizeof *c->stream)))
-		return out_of_memory(error);
+		return rw_out_of_memory(error);
 	f->header_bytes = (family == 4 ? RW_IP4_BYTES : RW_IP6_BYTES) + RW_TCP_BYTES +
 			  (c->settings.timestamps ? RW_TIMESTAMP_BYTES : 0);
 	f->mss = mtu_bytes - f->header_bytes - (c->stream ? RW_DATA_MAPPING_BYTES : 0);
@@ -290,10 +272,10 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 	for (uint32_t i = 0; i < s->connections; i++) {
 		struct rw_simulated_connection *c = &s->connection[i];
 		if (!c->subflows)
-			return bad_value(error, "a transfer has no path");
+			return rw_bad_value(error, "a transfer has no path");
 		c->shadow = malloc(rw_shadow_bytes(c->subflows));
 		if (!c->shadow)
-			return out_of_memory(error);
+			return rw_out_of_memory(error);
 		rw_shadow_open(c->shadow, c->control, &c->control_settings, c->subflows, s->subflow[c->first].mss);
 		if (c->control_settings.detector && c->subflows > 1) {
 			int64_t option[RW_MAX_OPTIONS];
@@ -302,7 +284,7 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 			rw_detector_options(&defaults, &which, option, error);
 			c->detect = rw_detect_open(which, option, c->settings.start_ns);
 			if (!c->detect)
-				return out_of_memory(error);
+				return rw_out_of_memory(error);
 		}
 		c->shadow->learns_ticks = 0;
 		c->shadow->clock_ns = c->control->rate ? 0 : (int64_t)s->kernel.phase_ns;
@@ -348,7 +330,7 @@ rw_status rw_simulation_run(rw_simulation *s, int64_t until_ns, rw_error *error)
 		return status;
 	while (s->incomplete && !s->failed) {
 		struct rw_network_packet packet;
-		int64_t due_ns = s->agenda->entities ? s->agenda->due_ns[rw_agenda_first(s->agenda)] : RW_NEVER;
+		int64_t due_ns = s->agenda->entities ? rw_agenda_first(s->agenda).due_ns : RW_NEVER;
 		int64_t to_ns = due_ns < until_ns ? due_ns : until_ns;
 		enum rw_network_outcome outcome = rw_network_advance(s->network, to_ns, &packet);
 		if (outcome == RW_NETWORK_FAILED)
@@ -365,17 +347,17 @@ rw_status rw_simulation_run(rw_simulation *s, int64_t until_ns, rw_error *error)
 			rw_ends_deliver(s, &packet);
 		}
 	}
-	return s->incomplete ? out_of_memory(error) : RW_OK;
+	return s->incomplete ? rw_out_of_memory(error) : RW_OK;
 }
 
 rw_status rw_simulation_capture(rw_simulation *s, int fd, uint32_t receivers, rw_error *error)
 {
 	memset(error, 0, sizeof *error);
 	if (s->begun || s->trace)
-		return bad_value(error, "a capture begins before the simulation runs");
+		return rw_bad_value(error, "a capture begins before the simulation runs");
 	s->trace = malloc(sizeof *s->trace);
 	if (!s->trace)
-		return out_of_memory(error);
+		return rw_out_of_memory(error);
 	s->traced_side = receivers != 0;
 	rw_trace_open(s->trace, fd);
 	return RW_OK;

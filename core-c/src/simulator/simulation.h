@@ -27,23 +27,36 @@ enum {
 	RW_TCP_BYTES = 20,
 	RW_TIMESTAMP_BYTES = 12,
 	RW_DATA_MAPPING_BYTES = 24,
-	RW_DATA_ACK_BYTES = 12
+	RW_DATA_ACK_BYTES = 12,
+	RW_CACHE_LINE_BYTES = 64
 };
 #define RW_NO_WIRE UINT32_MAX
 
-/* A TCP segment under way. */
+/* A TCP segment under way: one line of the cache. */
 struct rw_wire {
-	uint32_t subflow;
-	uint32_t sequence, bytes, ack, window_bytes;
-	uint32_t ts_value, ts_echo;
-	uint64_t data_ack; /* MPTCP's, and data sequence numbers count from 0 */
-	struct rw_mapping mapping;
+	uint16_t subflow, bytes;
+	union {
+		uint32_t ts_value;
+		uint32_t free_next; /* of a place that is free */
+	};
+	uint32_t ts_echo;
 	uint16_t identification;
-	uint8_t flags, sacks, marked;
-	uint8_t back; /* from the receiver of data to its sender */
-	struct rw_range sack[RW_SACK_BLOCKS_MAX];
-	uint32_t free_next;
+	uint8_t flags, sacks : 3, marked : 1;
+	uint8_t back : 1; /* from the receiver of data to its sender */
+	union {
+		struct { /* from the sender */
+			uint32_t sequence;
+			struct rw_mapping mapping;
+		};
+		struct { /* back */
+			uint32_t ack, window_bytes;
+			uint64_t data_ack; /* MPTCP's, and data sequence numbers count from 0 */
+			struct rw_range sack[RW_SACK_BLOCKS_MAX];
+		};
+	};
 };
+_Static_assert(sizeof(struct rw_wire) == RW_CACHE_LINE_BYTES, "a segment is one line of the cache");
+_Static_assert(RW_SIMULATED_SUBFLOWS_MAX - 1 <= UINT16_MAX, "a subflow's number fits");
 
 /* RFC 8684 3.2: a subflow that joins carries no data before the receiver has answered its third packet. */
 enum rw_subflow_state { RW_SUBFLOW_WAITS, RW_SUBFLOW_SYN_SENT, RW_SUBFLOW_JOINS, RW_SUBFLOW_ESTABLISHED };

@@ -17,11 +17,15 @@ static struct rw_wire *take_wire(rw_simulation *s, uint32_t *number)
 	if (s->wires_free == RW_NO_WIRE) {
 		if (s->wires == s->wires_room) {
 			uint32_t room = s->wires_room ? 2 * s->wires_room : 1024;
-			struct rw_wire *grown = room <= WIRES_MAX ? realloc(s->wire, room * sizeof *grown) : NULL;
+			struct rw_wire *grown =
+			    room <= WIRES_MAX ? aligned_alloc(RW_CACHE_LINE_BYTES, room * sizeof *grown) : NULL;
 			if (!grown) {
 				s->failed = 1;
 				return NULL;
 			}
+			if (s->wires)
+				memcpy(grown, s->wire, s->wires * sizeof *grown);
+			free(s->wire);
 			s->wire = grown;
 			s->wires_room = room;
 		}
@@ -89,7 +93,8 @@ void rw_wire_trace(rw_simulation *s, const struct rw_wire *w, int side)
 				    .ts_value = w->ts_value,
 				    .ts_echo = w->ts_echo,
 				    .key = {c->key[0], c->key[1]}};
-	memcpy(p.sack, w->sack, sizeof p.sack);
+	if (w->back)
+		memcpy(p.sack, w->sack, sizeof p.sack);
 	if (c->stream) {
 		struct rw_key_identity sends = rw_key_identify(c->key[0], MP_VERSION),
 				       receives = rw_key_identify(c->key[1], MP_VERSION);
