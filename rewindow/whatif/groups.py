@@ -1,6 +1,6 @@
 """Which subflows may share a bottleneck: as the detector has it, and by how alike their queueing delays are.
 
-Where the two differ, both stay in, and the fit weighs them.
+Where the two differ, both are fitted, and the one that explains the capture better answers.
 """
 
 from __future__ import annotations

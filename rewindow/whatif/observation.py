@@ -30,7 +30,8 @@ class Series:
     rtt_s: Array
     in_flight_bytes: Array
     limited: Array
-    """Whether the application or the receiver's window held the sender back."""
+    """Whether the application or the send buffer held the sender back: it sent nothing at several ACKs in turn, or all
+    of its data was acknowledged."""
     losses_s: Array
     marks_s: Array
 
@@ -115,8 +116,10 @@ class _Columns:
 
         for name in ("time_ns", "connection", "subflow", "acked_segments", "in_flight_bytes"):
             self._add(self._acks, name, batch.acks.column(name).to_numpy())
+        flight, acked = (batch.acks.column(name).to_numpy() for name in ("in_flight_bytes", "acked_bytes"))
+        self._add(self._acks, "left_bytes", np.where(acked > 0, np.maximum(flight, acked) - acked, 1))
         self._add(self._acks, "rtt_us", pc.fill_null(batch.acks.column("rtt_us"), 0).to_numpy())
-        limited = [i for i, t in enumerate(batch.acks.column("flags").dictionary.to_pylist()) if "limited" in t]
+        limited = [i for i, t in enumerate(batch.acks.column("flags").dictionary.to_pylist()) if "app_limited" in t]
         self._add(self._acks, "limited", np.isin(batch.acks.column("flags").indices.to_numpy(), limited))
         for name in ("time_ns", "connection", "subflow"):
             self._add(self._marks, name, batch.marks.column(name).to_numpy())
@@ -142,7 +145,7 @@ class _Columns:
                 delivered=acks["acked_segments"][rows].astype(float),
                 rtt_s=np.where(rtt_us > 0, rtt_us, np.nan) / 1e6,
                 in_flight_bytes=acks["in_flight_bytes"][rows].astype(float),
-                limited=acks["limited"][rows],
+                limited=acks["limited"][rows] | (acks["left_bytes"][rows] == 0),
                 losses_s=at_s[own & np.isin(marks["kind"], LOSS_MARKS)],
                 marks_s=at_s[own & (marks["kind"] == "ece")],
             )

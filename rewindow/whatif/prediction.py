@@ -42,7 +42,10 @@ _OFF_SD, _OFF_LEAST = 4.0, 0.35
 what the recorded algorithm has in the fitted network."""
 _WIDE = 1.5
 """The width of an interval of log goodput that says nothing."""
+_MISFIT_MOST = 15.0
 _PACKETS_MIN = 30
+_LIMITED_MOST = 0.25
+"""Of a connection's ACKs: beyond it, the application decided more than the path."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,12 @@ def cannot_be_fitted(connection: ObservedConnection) -> str | None:
         return "only one direction was captured"
     if sum(s.facts.packets for s in connection.subflows) < _PACKETS_MIN or facts.goodput_bps is None:
         return f"fewer than {_PACKETS_MIN} packets of data: nothing to fit a path to"
+    limited = np.concatenate([s.series.limited for s in connection.subflows])
+    if len(limited) and limited.mean() > _LIMITED_MOST:
+        return (
+            f"the application or its send buffer held the sender back at {limited.mean():.0%} of the ACKs, "
+            "and a what-if takes a connection to have all its data at once"
+        )
     if all(s.base_rtt_s is None for s in connection.subflows):
         return "no round trip is known"
     return None
@@ -230,6 +239,8 @@ def _unclear(fit: Fit, calibration: Mapping[str, Any], predicted: Mapping[str, S
             f"calibration is off: the recorded algorithm has {simulated / 1e6:.2f} Mbit/s in the fitted network, "
             f"and {goodput['recorded'] / 1e6:.2f} Mbit/s were recorded"
         )
+    if fit.misfit > _MISFIT_MOST:
+        return f"calibration is off: no network explains the capture (misfit {fit.misfit:.0f}, where 1 is expected)"
     spread = predicted["goodput_bps"]
     if spread.low <= 0 or np.log(spread.high / spread.low) > _WIDE:
         if not any(e.busy for e in fit.estimates):

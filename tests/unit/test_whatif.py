@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
 from rewindow.whatif.groups import components, groupings, likeness
 from rewindow.whatif.network import Network
-from rewindow.whatif.prediction import changed, read_settings
+from rewindow.whatif.prediction import changed, predict, read_settings
 
 NETWORK = """
 name = "network"
@@ -220,6 +221,22 @@ def test_refusals_say_why(observed: Callable[..., Observation]) -> None:
         list(answers(WhatIf(short), [Choice("cubic")], [7]))
     with pytest.raises(BadOption, match="beta"):
         list(answers(WhatIf(short), [Choice("cubic", {"beta": "much"})], [0]))
+
+
+def test_a_connection_that_its_application_held_back_is_refused(observed: Callable[..., Observation]) -> None:
+    slow = observed(client='write = "12kB"\npause = "500ms"\n')
+    asked = WhatIf(slow).ask(0, Choice("cubic"))
+    assert asked.verdict == "cannot_say"
+    assert "held the sender back" in (asked.reason or "")
+
+
+def test_a_fit_that_explains_nothing_is_refused(whatif: WhatIf) -> None:
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    asked = predict([replace(fits[0], misfit=40.0)], 0, Choice("newreno"), runs=4)
+    assert asked.verdict == "cannot_say"
+    assert "misfit 40" in (asked.reason or "")
+    assert asked.calibration["goodput_bps"]
 
 
 def test_a_sender_that_is_not_known_can_be_assumed(observed: Callable[..., Observation]) -> None:
