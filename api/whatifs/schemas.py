@@ -25,6 +25,7 @@ class WhatIfIn(ReplayIn):
 
 class SpreadOut(Schema):
     median: float
+    """Half of the runs have less."""
     low: float
     """Low end of the 90 % interval."""
     high: float

@@ -2293,7 +2293,10 @@ export interface components {
         };
         /** SpreadOut */
         SpreadOut: {
-            /** Median */
+            /**
+             * Median
+             * @description Half of the runs have less.
+             */
             median: number;
             /**
              * Low
