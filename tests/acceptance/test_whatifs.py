@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import threading
+import time
 import urllib.request
 from typing import Any
 
@@ -33,8 +34,12 @@ def post(stack: Services, token: str, path: str, body: bytes, kind: str = "appli
 def last_event(stack: Services, token: str, path: str) -> Any:
     """Of the stream, which ends with the what-if."""
     request = urllib.request.Request(f"{stack.address}{path}/events", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=SIMULATED_MS / 1000) as stream:
-        return json.loads([line for line in stream if line.startswith(b"data: ")][-1].removeprefix(b"data: "))
+    end, told = time.monotonic() + SIMULATED_MS / 1000, b""
+    with urllib.request.urlopen(request, timeout=30) as stream:
+        for line in stream:
+            assert time.monotonic() < end, told
+            told = line if line.startswith(b"data: ") else told
+    return json.loads(told.removeprefix(b"data: "))
 
 
 def analysed(stack: Services, token: str) -> str:
