@@ -84,6 +84,8 @@ async def request(
     await limits.hold_team(session, caller.team_id)  # requests of one team come here one after the other
     found = await connections.load(session, caller, connection_id)
     chosen = await replays.chosen(session, wanted)
+    if chosen.options.get("mode", "kernel") != "kernel":
+        raise Unprocessable(f"mode={chosen.options['mode']}: a what-if simulates mode=kernel")
     asked = {
         "connection_id": connection_id,
         "label": chosen.label,

@@ -42,6 +42,8 @@ class WhatIf:
         """Raises BadOption or UnknownAlgorithm for what cannot be asked of a connection, before anything is run."""
         read_settings(settings or {}, len(self.connection(number).subflows))
         for choice in asked:
+            if choice.options.get("mode", "kernel") != "kernel":
+                raise BadOption(f"mode={choice.options['mode']}: a what-if simulates mode=kernel")
             check_choice(choice)
 
     def fits(self, number: int, report: Report = lambda done: None) -> list[Fit] | str:

@@ -14,7 +14,7 @@ from rewindow.core import Choice
 from rewindow.errors import BadOption
 from rewindow.whatif.fitting import THREADS, Fit, run
 from rewindow.whatif.network import Network
-from rewindow.whatif.observation import ObservedConnection
+from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.outcomes import Outcome
 
 Array = npt.NDArray[Any]
@@ -109,6 +109,13 @@ def refused(connection: ObservedConnection, algorithm: Choice, reason: str, reco
     )  # fmt: skip
 
 
+def _limited(subflow: ObservedSubflow) -> Array:
+    """At which ACKs something else than the path held the sender back, without the last ones: all data was sent."""
+    limited = subflow.series.limited
+    free = np.flatnonzero(~limited)
+    return limited[: free[-1] + 1] if len(free) else limited
+
+
 def cannot_be_fitted(connection: ObservedConnection) -> str | None:
     """Why nothing can be said of this connection, whatever the network; None: a fit may tell."""
     facts = connection.facts
@@ -118,7 +125,7 @@ def cannot_be_fitted(connection: ObservedConnection) -> str | None:
         return "only one direction was captured"
     if sum(s.facts.packets for s in connection.subflows) < _PACKETS_MIN or facts.goodput_bps is None:
         return f"fewer than {_PACKETS_MIN} packets of data: nothing to fit a path to"
-    limited = np.concatenate([s.series.limited for s in connection.subflows])
+    limited = np.concatenate([_limited(s) for s in connection.subflows])
     if len(limited) and limited.mean() > _LIMITED_MOST:
         return (
             f"the application or its send buffer held the sender back at {limited.mean():.0%} of the ACKs, "
@@ -130,7 +137,7 @@ def cannot_be_fitted(connection: ObservedConnection) -> str | None:
 
 
 def _log(name: str, value: float) -> float:
-    return float(np.log(max(value, 1e-9) + _FLOORS.get(name, 0.0)))
+    return float(np.log(value + _FLOORS[name] if name in _FLOORS else max(value, 1e-9)))
 
 
 def _level(name: str, log: Array) -> Array:

@@ -102,6 +102,7 @@ def test_that_nothing_can_be_said_is_an_answer(client: TestClient, connection: d
         ({"algorithm": "tcccc"}, "unknown algorithm 'tcccc'; there are: "),
         ({"algorithm": "tccc", "options": {"aca": "half"}}, "tccc has no option 'aca'"),
         ({"algorithm": "tccc", "options": {"L": 0}}, "tccc: option L takes 0.125 to 1024 segments, not '0'"),
+        ({"algorithm": "cubic", "options": {"mode": "paper"}}, "mode=paper: a what-if simulates mode=kernel"),
         ({"algorithm": "tccc", "repeat": 0}, "repeat"),
         ({"algorithm": "tccc", "repeat": 401}, "repeat"),
         ({"algorithm": "tccc", "setting": {}}, "setting"),

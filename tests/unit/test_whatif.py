@@ -305,6 +305,7 @@ def test_the_command_prints_a_table(capture_file: str) -> None:
         (["--algorithm", "cubic", "--set", "path1"], 2, "not of the form"),
         (["--algorithm", "cubic", "--set", "path1.colour=1"], 2, "no such setting"),
         (["--algorithm", "cubic", "--option", "nothing=1"], 2, "nothing"),
+        (["--algorithm", "cubic", "--option", "mode=paper"], 2, "mode=paper"),
         ([], 2, "--algorithm"),
     ],
 )
