@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bench.corpus.copies import CERTAIN, NAMELESS, Copies
+from bench.corpus.copies import CERTAIN, NAMELESS, Copies, share_of
 from bench.corpus.sequence import Options, read_options, well_formed
 from bench.corpus.tshark import ACK, FIN, RST, SYN, Endpoint, Packet
 
@@ -129,7 +129,7 @@ def flows_of(packets: Sequence[Packet]) -> list[Flow]:
         if packet.flags & FIN:
             flow.fins.add(side)
         flow.payload |= packet.payload_bytes > 0
-        if copy := seen.see(packet, options, flow.number, side):
+        if copy := seen.see(packet, options, flow.packets[0].number - 1, share_of(flow.ends), side):
             copies[packet.number] = copy
         if copy != CERTAIN and not packet.mptcp_broken:
             syn, ack = bool(packet.flags & SYN), bool(packet.flags & ACK)
