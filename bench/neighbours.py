@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.load import Client
-from bench.speed import machine, table
+from bench.speed import build, machine, table
 from bench.storing import generate
 from deploy.run import CHECKOUT, SAMPLE, Services, token_for, wait_for
 
@@ -136,6 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="measures what other teams notice of a large capture's deletion")
     parser.add_argument("--connections", type=int, default=1_000_000)
     options = parser.parse_args()
+    build()
     path = generate(options.connections)
     with tempfile.TemporaryDirectory(prefix="rewindow-bench-", dir=CHECKOUT / "build") as name:
         folder = Path(name)
