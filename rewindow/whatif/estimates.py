@@ -36,7 +36,6 @@ class Estimate:
     busy: bool
     full: bool
     random_losses: int
-    packet_bytes: float
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
     packet = float(np.mean([mtu_bytes(s, kind) for s, kind in subflows]))
     rate, busy = _rate(shared, packet)
     if not rate:
-        return Estimate(Bottleneck(1e6, None, None, 0.0), False, False, 0, packet)
+        return Estimate(Bottleneck(1e6, None, None, 0.0), False, False, 0)
     longest = float(np.percentile(shared.queued_s, 99.5)) if len(shared.queued_s) else 0.0
     by_queue, random = _causes_of_losses(subflows, shared, longest)
     full = busy and by_queue > random / 4
@@ -131,7 +130,7 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
             ecn_packets=None if marking is None else max(marking * rate / packet, 1.0),
             loss=share * lost / sent if sent else 0.0,
         ),
-        busy, full, random if full else random + by_queue, packet,
+        busy, full, random if full else random + by_queue,
     )  # fmt: skip
 
 

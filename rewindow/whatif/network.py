@@ -9,7 +9,6 @@ from typing import Any
 
 from rewindow.scenarios import (
     Bernoulli,
-    Change,
     Direction,
     DropTail,
     EcnThreshold,
@@ -34,14 +33,13 @@ _IP_BYTES, _TCP_BYTES, _TIMESTAMP_BYTES, _MAPPING_BYTES = {4: 20, 6: 40}, 20, 12
 @dataclass(frozen=True)
 class Bottleneck:
     """The link that limits some subflows. queue_packets None: its queue was never seen full. ecn_packets None: it marks
-    nothing. loss: the share of packets that it loses though its queue has room. steps: (second, factor of rate_bps).
+    nothing. loss: the share of packets that it loses though its queue has room.
     """
 
     rate_bps: float
     queue_packets: float | None
     ecn_packets: float | None
     loss: float
-    steps: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,11 +90,10 @@ def _direction(link: str, forward: bool, delay_s: float = 0.0, bottleneck: Bottl
         )
     b = bottleneck
     queue = None if b.queue_packets is None else max(round(b.queue_packets), 1)
-    changes = tuple(Change(_ns(at_s), rate_bps=max(round(b.rate_bps * factor), 1)) for at_s, factor in b.steps)
     return Direction(
         link, forward, max(round(b.rate_bps), 1), 0, 0, queue, None,
         DropTail() if b.ecn_packets is None else EcnThreshold(max(round(b.ecn_packets), 1)),
-        Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0), changes,
+        Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0), (),
     )  # fmt: skip
 
 

@@ -21,14 +21,12 @@ LOSS_MARKS = ("fast_retransmit", "timeout", "tail_loss")
 @dataclass(frozen=True)
 class Series:
     """Of a subflow, by ACK: seconds since the capture's first packet, segments that it delivered, the sample of the
-    round trip in seconds (NaN: none), and bytes in flight before it. losses_s, marks_s: when the sender found losses,
-    and when it reacted to ECN.
+    round trip in seconds (NaN: none). losses_s, marks_s: when the sender found losses, and when it reacted to ECN.
     """
 
     time_s: Array
     delivered: Array
     rtt_s: Array
-    in_flight_bytes: Array
     limited: Array
     """Whether the application or the send buffer held the sender back: it sent nothing at several ACKs in turn, or all
     of its data was acknowledged."""
@@ -114,7 +112,7 @@ class _Columns:
     def add(self, batch: Any) -> None:
         import pyarrow.compute as pc
 
-        for name in ("time_ns", "connection", "subflow", "acked_segments", "in_flight_bytes"):
+        for name in ("time_ns", "connection", "subflow", "acked_segments"):
             self._add(self._acks, name, batch.acks.column(name).to_numpy())
         flight, acked = (batch.acks.column(name).to_numpy() for name in ("in_flight_bytes", "acked_bytes"))
         self._add(self._acks, "left_bytes", np.where(acked > 0, np.maximum(flight, acked) - acked, 1))
@@ -144,7 +142,6 @@ class _Columns:
                 time_s=(acks["time_ns"][rows] - first_ns) / 1e9,
                 delivered=acks["acked_segments"][rows].astype(float),
                 rtt_s=np.where(rtt_us > 0, rtt_us, np.nan) / 1e6,
-                in_flight_bytes=acks["in_flight_bytes"][rows].astype(float),
                 limited=acks["limited"][rows] | (acks["left_bytes"][rows] == 0),
                 losses_s=at_s[own & np.isin(marks["kind"], LOSS_MARKS)],
                 marks_s=at_s[own & (marks["kind"] == "ece")],
@@ -153,7 +150,7 @@ class _Columns:
 
 
 _EMPTY = np.empty(0)
-_NOTHING = Series(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0, bool), _EMPTY, _EMPTY)
+_NOTHING = Series(_EMPTY, _EMPTY, _EMPTY, np.empty(0, bool), _EMPTY, _EMPTY)
 
 
 def _sees_queues(s: Subflow) -> bool:
