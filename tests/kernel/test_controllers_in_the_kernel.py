@@ -230,6 +230,7 @@ def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
     assert (choice.name, choice.options["con_ssthresh"]) == ("tccc", "1000")
     kinds = [s.kind for s in steps if isinstance(s, Step)]
     assert (kinds[0], kinds[-1]) == ("join", "leave")
-    assert kinds.count("ack") > 5
+    # Linux asks for growth only where the window limits the sender; over the loopback device it may never do.
+    assert kinds.count("rtt") > 5
     assert "of 1 connections" in said
     assert "0 steps of connections" not in said
