@@ -50,7 +50,9 @@ class Record:
 def _record(data: bytes) -> Record:
     if len(data) != _HEAD.size + _PATHS * _PATH.size:
         raise LoadFailed("what is loaded was built from another version of the glue")
-    time_ns, key, rtt_ns, rtt_newest_ns, acked, marked, una, following, mss, port, kind, path, *words = _HEAD.unpack_from(data)
+    time_ns, key, rtt_ns, rtt_newest_ns, acked, marked, una, following, mss, port, kind, path, *words = (
+        _HEAD.unpack_from(data)
+    )
     paths = tuple(_PATH.unpack_from(data, _HEAD.size + i * _PATH.size) for i in range(_PATHS))
     return Record(
         time_ns, key, rtt_ns, rtt_newest_ns, acked, marked, una, following, mss, port, KINDS[kind], path,
@@ -72,7 +74,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def records(controller: Controller, seconds: float, stopped: threading.Event) -> Iterator[Record]:
-    """Of the next seconds, or until `stopped` is set. LoadFailed at the end where the ring buffer had no room for some."""
+    """Of the next seconds, or until `stopped` is set. LoadFailed at the end where the ring buffer had no room."""
     loaded.status(controller)
     folder = loaded.PINNED / controller.kernel_name
     found: list[bytes] = []

@@ -100,7 +100,7 @@ class Steps:
             thread.join()
 
     def write_truth(self, target: Path) -> int:
-        """Writes the steps of each connection in their order; returns how many. A connection has a number, by its first step."""
+        """Writes the steps, each connection's in their order; returns how many. Connections have numbers from 0 on."""
         rows = 0
         with gzip.open(target, "wt", newline="") as f:
             table = csv.writer(f, lineterminator="\n")

@@ -433,8 +433,8 @@ rw_status rw_controller_follow(rw_controller *c, const rw_hand_step *step, rw_er
 {
 	struct rw_shadow *s = c->shadow;
 	uint32_t path = step->path;
-	struct rw_ack ack = {path,	    step->acked_segments, step->rtt_ns, step->rtt_newest_ns,
-			     step->time_ns, step->una,		  step->next,	step->marked_segments};
+	struct rw_ack ack = {path,      step->acked_segments, step->rtt_ns,         step->rtt_newest_ns, step->time_ns,
+			     step->una, step->next,           step->marked_segments};
 	if (path >= RW_MAX_PATHS || is_live(c, path) == (step->kind == RW_TRANSITION_JOIN))
 		return rw_bad_value(error, "no such path, or it has joined already");
 	if (step->after.cwnd_q16 < RW_Q16_ONE || step->after.cwnd_q16 > RW_CWND_MAX_Q16)
