@@ -13,6 +13,7 @@ import pytest
 
 import rewindow
 from bench import floors
+from bench.controllers import Compared
 from kernel import tracing
 from lab import controllers
 from rewindow import BadOption, Controller
@@ -150,3 +151,21 @@ def test_acks_that_arrive_later(tmp_path: Path) -> None:
     later.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 105))
     with pytest.raises(ValueError, match="is no pcap file of a link type"):
         floors.write_later(later, set(), tmp_path / "other.pcap")
+
+
+@pytest.mark.parametrize(
+    ("equal", "within_one", "later", "reaches", "short"),
+    [
+        (990, 1000, (1000, 1000, 1000), True, False),
+        (989, 1000, (1000, 1000, 1000), False, True),
+        (900, 1000, (1000, 900, 1000), False, False),
+        (899, 1000, (1000, 900, 1000), False, True),
+        (1000, 999, (1000, 1000, 1000), False, True),
+        (1000, 999, (1000, 1000, 998), False, False),
+    ],
+)
+def test_a_subflow_is_judged_by_the_goal_or_by_the_floor(
+    equal: int, within_one: int, later: tuple[int, int, int], reaches: bool, short: bool
+) -> None:
+    compared = Compared("run", "css", "10.0.1.1:1", False, 1000, equal, within_one, None, later)
+    assert (compared.reaches_goal, compared.falls_short) == (reaches, short)
