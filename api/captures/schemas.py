@@ -130,3 +130,8 @@ class FairnessOut(Schema):
 
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
+
+
+class CaptureReceived(CaptureDetail):
+    already_here: bool
+    """Were the same bytes uploaded before? The capture is then the earlier one."""
