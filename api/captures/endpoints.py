@@ -68,8 +68,7 @@ async def upload(
 ) -> CaptureReceived:
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
     received = Upload(request, settings().upload_bytes_max)
-    capture_id, job_id, already_here = await service.receive(session, caller, received, filename, _tags(tag))
-    capture_id, job_id = await service.receive(session, caller, received, filename, tags_of(tag))
+    capture_id, job_id, already_here = await service.receive(session, caller, received, filename, tags_of(tag))
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
     response.headers["Location"] = f"/v1/captures/{capture_id}"

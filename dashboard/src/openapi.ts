@@ -897,6 +897,13 @@ export interface components {
             tags: {
                 [key: string]: string;
             };
+            /**
+             * Notes
+             * @description What the team has written about it.
+             */
+            notes: string;
+            /** @description Who uploaded it first; null: uploaded before that was kept. */
+            uploader: components["schemas"]["UploaderOut"] | null;
             /** @description Where its job stands. */
             state: components["schemas"]["State"];
             /**
