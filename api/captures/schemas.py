@@ -158,6 +158,7 @@ class FairnessOut(Schema):
 
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
+    """Groups of connections that share a bottleneck."""
 
 
 class CaptureReceived(CaptureDetail):

@@ -939,7 +939,10 @@ export interface components {
              * @description The number of connections; None before the analysis is done.
              */
             connections: number | null;
-            /** Fairness */
+            /**
+             * Fairness
+             * @description Groups of connections that share a bottleneck.
+             */
             fairness: components["schemas"]["FairnessOut"][];
             /**
              * Already Here
