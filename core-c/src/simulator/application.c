@@ -132,8 +132,7 @@ static void plan_write(const rw_simulation *s, struct rw_simulated_connection *c
 	c->chunk = write->bytes;
 	c->awaits = write->after_acknowledged && c->acked != c->written;
 	if (!c->awaits)
-		c->write_ns =
-		    (write->after_acknowledged ? s->now_ns : c->settings.start_ns) + (int64_t)write->after_ns;
+		c->write_ns = (write->after_acknowledged ? s->now_ns : c->settings.start_ns) + (int64_t)write->after_ns;
 }
 
 static void see_acknowledged(const rw_simulation *s, struct rw_simulated_connection *c)
