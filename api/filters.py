@@ -25,6 +25,7 @@ from store.models import Capture, ConnectionFact, QualityRecord, Subflow, Verdic
 SEVERAL_MAX = 16
 """Values of one filter."""
 _INTEGER_MAX = 2**63 - 1
+_COUNT_MAX = 2**31 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,6 +39,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(min_length=1, max_length=60)]
 Pair = Annotated[str, Field(max_length=200)]
 Integer = Annotated[int | None, Field(ge=0, le=_INTEGER_MAX)]
+Count = Annotated[int | None, Field(ge=0, le=_COUNT_MAX)]
 Number = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
 Several: Any = Field(default_factory=list, max_length=SEVERAL_MAX)
 
@@ -106,9 +108,9 @@ class ConnectionFilters(Schema):
     """Least goodput, bits per second."""
     goodput_bps_max: Number = None
     """Most goodput, bits per second."""
-    subflow_count_min: Integer = None
+    subflow_count_min: Count = None
     """Least number of subflows."""
-    subflow_count_max: Integer = None
+    subflow_count_max: Count = None
     """Largest number of subflows."""
     from_: Annotated[AwareDatetime | None, Field(alias="from")] = None
     """Only connections whose first packet was captured at this time or later (RFC 3339, with a zone)."""
@@ -244,7 +246,8 @@ def _of_subflows(condition: Callable[[Any], ColumnElement[bool]]) -> ColumnEleme
 
 def nanoseconds(time: datetime) -> int:
     """Since 1970, within the range of a column of PostgreSQL."""
-    return min((time - _EPOCH) // timedelta(microseconds=1) * 1000, _INTEGER_MAX)
+    since_epoch = (time - _EPOCH) // timedelta(microseconds=1) * 1000
+    return max(-_INTEGER_MAX, min(since_epoch, _INTEGER_MAX))
 
 
 def facts(caller: Caller, *columns: Any) -> Select[Any]:

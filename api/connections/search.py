@@ -6,10 +6,10 @@ import math
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import ColumnElement, Select, and_, cast, func, literal, or_, select, tuple_
+from pydantic import Field, TypeAdapter, ValidationError
+from sqlalchemy import BigInteger, ColumnElement, Integer, Select, and_, cast, func, literal, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.ext.compiler import compiles
@@ -96,7 +96,7 @@ class Order:
         """Raises ValueError."""
         kind: type = _KINDS.get(self.name, str)
         value: Any = TypeAdapter(kind).validate_python(text)
-        if kind is int and not -(2**63) <= value < 2**63:
+        if kind is int and not -_MOST[self.column.type.__class__] <= value <= _MOST[self.column.type.__class__]:
             raise ValueError("out of range")
         if kind is float and math.isnan(value):
             raise ValueError("not a number")
@@ -115,7 +115,8 @@ class Order:
 
 
 _UNIQUE = (ConnectionFact.attempt_id, ConnectionFact.number)
-_KEY = TypeAdapter(tuple[int, int])
+_KEY = TypeAdapter(tuple[Annotated[int, Field(ge=0, lt=2**63)], Annotated[int, Field(ge=0, lt=2**31)]])
+_MOST: dict[type, int] = {BigInteger: 2**63 - 1, Integer: 2**31 - 1}
 _KINDS: dict[str, type] = {
     "first_ns": int, "bytes": int, "duration_s": float, "completion_s": float, "goodput_bps": float, "rtt_us": int,
     "rtt_inflation": float, "retransmission_rate": float, "subflow_count": int, "sport": int, "dport": int,

@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
+from api.pages import encode
 from tests.conftest import CAPTURES, make_token
 from tests.packets import SYN, Trace
 from tests.service.test_api import PCAP, Run, assert_problem
@@ -215,12 +216,19 @@ def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:
         ):
             assert_problem(client.get(url, params=wanted), 422, said)
         assert_problem(client.get(url, params={"tag": "site"}), 400, "key=value")
+    for name in ("subflow_count_min", "subflow_count_max"):
+        assert_problem(client.get("/v1/connections", params={name: 2**31}), 422, name)
     assert_problem(client.get("/v1/connections?sort=ids"), 422, "sort")
     cursor = client.get("/v1/connections?sort=bytes&limit=1").json()["next_cursor"]
     assert_problem(client.get(f"/v1/connections?sort=-bytes&cursor={cursor}"), 400, "not made by this API")
     for broken in ("W10", "WyItZmlyc3RfbnMiLDEsMiwieCJd", cursor[:-3]):
         assert_problem(client.get(f"/v1/connections?cursor={broken}"), 400, "not made by this API")
+    large = ["subflow_count", 2**31, 1, 1], ["-first_ns", 2**63, 1, 1], ["-first_ns", 1, 1, 2**31], ["src", "x", 1, 1]
+    for key in large:
+        name, made = str(key[0]), encode(key)
+        assert_problem(client.get(f"/v1/connections?sort={name}&cursor={made}"), 400, "not made by this API")
     assert client.get("/v1/connections?from=9999-12-31T23:59:59Z").json()["items"] == []
+    assert client.get("/v1/connections?to=0001-01-01T00:00:00Z").json()["items"] == []
 
 
 def test_another_teams_connections_are_not_there(rows: All, other: TestClient) -> None:
