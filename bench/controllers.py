@@ -39,8 +39,8 @@ class Compared:
     inputs: tuple[int, int] | None
     """Of the replay of the inputs in the kernel: ACKs, and equal windows. None: the run did not write them down."""
     later: tuple[int, int, int]
-    """Of the replay in which ACKs arrive 20 us later: ACKs outside of recovery, windows equal to the other replay's, and
-    windows within a segment of it."""
+    """Of the replay in which ACKs arrive 20 us later: ACKs outside of recovery, windows equal to the other replay's,
+    and windows within a segment of it."""
 
     @property
     def falls_short(self) -> bool:
