@@ -10,6 +10,7 @@ import numpy as np
 
 from rewindow.reports.tables import si, table
 from rewindow.whatif import Fit, Neighbour, Prediction, Spread
+from rewindow.whatif.sources import WORDS
 
 _SHOWN: dict[str, Callable[[float], str]] = {
     "goodput_bps": lambda v: si(v, "bit/s"),
@@ -66,7 +67,7 @@ def prediction(p: Prediction) -> dict[str, Any]:
         "recorded": _numbers(p.recorded), "predicted": _spreads(p.predicted), "change": _spreads(p.change),
         "better": _number(p.better), "subflow_shares": [_spread(s) for s in p.subflows],
         "jain": None if p.jain is None else _spread(p.jain), "neighbours": [_neighbour(n) for n in p.neighbours],
-        "runs": p.runs,
+        "runs": p.runs, "source": list(p.source),
     }  # fmt: skip
 
 
@@ -91,6 +92,7 @@ def text(predictions: Sequence[Prediction]) -> str:
             rows.append(["more goodput with probability", "", *(f"{p.better:.0%}" for p in able)])
             rows.append(["calibration: goodput", "", *(_off(p) for p in able)])
             lines.append(table(rows))
+            lines.append(f"its application has {', or '.join(WORDS[kind] for kind in able[0].source)}")
             lines += [line for p in able for line in _harms(p)]
         lines += [f"{p.algorithm}: cannot say: {p.reason}" for p in own if p.verdict != "ok"]
         parts.append("\n".join(lines))

@@ -59,6 +59,10 @@ class Network:
         kept[number] = replace(kept[number], **dict[str, Any](values))
         return replace(self, bottlenecks=tuple(kept))
 
+    def with_source(self, connection: int, source: Source) -> Network:
+        """Another network, in which a connection, by its place, has this source."""
+        return replace(self, sources=(*self.sources[:connection], source, *self.sources[connection + 1 :]))
+
 
 def mtu_bytes(subflow: ObservedSubflow, kind: str) -> int:
     """Of packets whose data is a whole segment: with timestamps, where they were agreed on, and MPTCP's mapping."""

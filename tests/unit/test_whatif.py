@@ -195,7 +195,7 @@ def test_a_setting_changes_the_network(whatif: WhatIf) -> None:
 @pytest.mark.parametrize(
     "settings",
     [{"path2.rate": "1M"}, {"path1.colour": "1"}, {"path1.rate": "fast"}, {"path1.rate": "-1"}, {"path1.rate": "nan"},
-     {"path1.loss": "95%"}, {"path0.rate": "1M"}, {"path99999999999.rate": "1M"}],
+     {"source": "much"}, {"path1.loss": "95%"}, {"path0.rate": "1M"}, {"path99999999999.rate": "1M"}],
 )  # fmt: skip
 def test_settings_that_there_are_not(settings: dict[str, str]) -> None:
     with pytest.raises(BadOption):
@@ -273,6 +273,21 @@ def test_where_the_source_decides_nothing_changes(observed: Callable[..., Observ
     fits = whatif.fits(0)
     assert not isinstance(fits, str)
     assert fits[0].networks[0].sources[0].kind == "clock"
+
+
+def test_a_caller_may_say_what_is_sent(whatif: WhatIf) -> None:
+    """On three times the rate the same bytes are sent in less time, and in the same time more bytes."""
+    faster = {"path1.rate": "12M"}
+    by_bytes, by_time = (
+        whatif.ask(0, Choice("newreno"), runs=6, settings={"source": kind, **faster}) for kind in ("bytes", "time")
+    )
+    assert (by_bytes.source, by_time.source) == (("bytes",), ("time",))
+    recorded = by_bytes.recorded["completion_s"] or 0
+    assert by_bytes.predicted["completion_s"].median < 0.7 * recorded
+    assert by_time.predicted["completion_s"].median == pytest.approx(recorded, rel=0.1)
+    refused = whatif.ask(0, Choice("newreno"), runs=6, settings={"source": "requests"})
+    assert refused.verdict == "cannot_say"
+    assert "no pauses" in (refused.reason or "")
 
 
 def test_a_connection_that_the_end_of_the_capture_cut_off_has_more_data(observed: Callable[..., Observation]) -> None:
