@@ -133,7 +133,6 @@ MEANINGS = {
     "BottlenecksOut.undecided": "Flows with too short a time in common with others.",
     "CaptureOut.bytes": "Size of the file.",
     "CaptureDetail.bytes": "Size of the file.",
-    "CaptureDetail.fairness": "Groups of connections that share a bottleneck.",
     "ConfigurationOut.last": "The team's last check of it that has ended; null without one.",
     "ConfigurationOut.pinned": "What TLC must find.",
     "ConfigurationOut.shows": "What its result shows; null where the manifest does not say.",

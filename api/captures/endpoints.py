@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from api import connections, wakeups
 from api.bodies import Route
 from api.captures import service
-from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut
+from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CaptureReceived
 from api.connections.schemas import ConnectionOut
 from api.errors import problem
 from api.events import STREAM, Events, streamed
@@ -30,7 +30,7 @@ Tags = Annotated[list[str], Query(description="key=value; may be given several t
 @router.post(
     "",
     status_code=202,
-    response_model=CaptureDetail,
+    response_model=CaptureReceived,
     responses={
         400: problem("A tag is not of the form key=value, or the multipart body is broken."),
         408: problem("No data arrived for a minute; the upload was discarded."),
@@ -65,15 +65,16 @@ async def upload(
     caller: Writer,
     filename: Annotated[str | None, Query(max_length=500, description="default: that of the multipart body")] = None,
     tag: Tags = [],  # noqa: B006  # FastAPI copies defaults
-) -> CaptureDetail:
+) -> CaptureReceived:
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
     received = Upload(request, settings().upload_bytes_max)
-    capture_id, job_id = await service.receive(session, caller, received, filename, tags_of(tag))
+    capture_id, job_id, already_here = await service.receive(session, caller, received, filename, tags_of(tag))
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
     response.headers["Location"] = f"/v1/captures/{capture_id}"
     response.headers["Retry-After"] = "1"
-    return await service.get(session, caller, capture_id)
+    capture = await service.get(session, caller, capture_id)
+    return CaptureReceived(**capture.model_dump(), already_here=already_here)
 
 
 @router.get("")

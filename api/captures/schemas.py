@@ -158,3 +158,9 @@ class FairnessOut(Schema):
 
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
+    """Groups of connections that share a bottleneck."""
+
+
+class CaptureReceived(CaptureDetail):
+    already_here: bool
+    """Were the same bytes uploaded before? The capture is then the earlier one."""

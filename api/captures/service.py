@@ -33,8 +33,9 @@ _NEWEST_FIRST = Keyset((Capture.created_at, Capture.id), descending=True)
 
 async def receive(
     session: AsyncSession, caller: Caller, upload: Upload, filename: str | None, tags: dict[str, str]
-) -> tuple[uuid.UUID, uuid.UUID | None]:
-    """Streams an upload into the object store. Returns the capture, and the job to wake if there is one.
+) -> tuple[uuid.UUID, uuid.UUID | None, bool]:
+    """Streams an upload into the object store. Returns the capture, the job to wake if there is one, and whether the
+    capture was there before.
 
     The same bytes twice are one capture: the second upload adds its tags, and begins a failed analysis anew.
     Raises TooMany, and what `Upload.chunks` raises.
@@ -58,7 +59,7 @@ async def receive(
             stored = await _store(session, caller, values)
             await limits.arrived(session, upload_id)
             kept = stored[0] == capture_id
-            return stored
+            return *stored, not kept
     finally:
         if not kept:
             await _forget(key)

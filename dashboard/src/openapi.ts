@@ -867,6 +867,89 @@ export interface components {
              */
             connections: number | null;
         };
+        /** CaptureReceived */
+        CaptureReceived: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Filename
+             * @description Last part of the name that the client gave.
+             */
+            filename: string;
+            /**
+             * Bytes
+             * @description Bytes of data, each counted once.
+             */
+            bytes: number;
+            /**
+             * Sha256
+             * @description SHA-256 of the capture's bytes, hexadecimal.
+             */
+            sha256: string;
+            /**
+             * Tags
+             * @description What uploads said about it, by key.
+             */
+            tags: {
+                [key: string]: string;
+            };
+            /**
+             * Notes
+             * @description What the team has written about it.
+             */
+            notes: string;
+            /** @description Who uploaded it first; null: uploaded before that was kept. */
+            uploader: components["schemas"]["UploaderOut"] | null;
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
+             * Stage
+             * @description What is being done, in a word or two.
+             */
+            stage: string;
+            /**
+             * Progress
+             * @description 0 to 1.
+             */
+            progress: number;
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
+            error: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Analysed At
+             * @description When the analysis ended; null before.
+             */
+            analysed_at: string | null;
+            /** @description None before the analysis is done. */
+            summary: components["schemas"]["SummaryOut"] | null;
+            /**
+             * Connections
+             * @description The number of connections; None before the analysis is done.
+             */
+            connections: number | null;
+            /**
+             * Fairness
+             * @description Groups of connections that share a bottleneck.
+             */
+            fairness: components["schemas"]["FairnessOut"][];
+            /**
+             * Already Here
+             * @description Were the same bytes uploaded before? The capture is then the earlier one.
+             */
+            already_here: boolean;
+        };
         /**
          * CheckState
          * @enum {string}
@@ -3301,6 +3384,7 @@ export type CalibratedOut = components['schemas']['CalibratedOut'];
 export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
+export type CaptureReceived = components['schemas']['CaptureReceived'];
 export type CheckState = components['schemas']['CheckState'];
 export type ConfigurationOut = components['schemas']['ConfigurationOut'];
 export type ConformanceOut = components['schemas']['ConformanceOut'];
@@ -3543,7 +3627,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CaptureDetail"];
+                    "application/json": components["schemas"]["CaptureReceived"];
                 };
             };
             /** @description A tag is not of the form key=value, or the multipart body is broken. */
