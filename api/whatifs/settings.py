@@ -1,5 +1,5 @@
-"""Changes of the network that a what-if asks for, such as `path2.rate`: "20M", and what its application sends. They are read by the worker, with
-rewindow/whatif/prediction.py; what is accepted here is a part of what is accepted there.
+"""Changes of the network that a what-if asks for, such as `path2.rate`: "20M", and what the application sends. They are
+read by the worker, with rewindow/whatif/prediction.py; what is accepted here is a part of what is accepted there.
 """
 
 from __future__ import annotations

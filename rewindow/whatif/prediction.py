@@ -335,9 +335,9 @@ def predict(
 _BOTTLENECK = {"rate": "rate_bps", "queue": "queue_packets", "ecn": "ecn_packets", "loss": "loss"}
 _SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 1e-2, "ms": 1e-3}
 SETTINGS = (*(f"pathN.{what}" for what in (*_BOTTLENECK, "rtt")), "send_buffer", "source")
-"""source: one of rewindow.whatif.sources.KINDS, in both worlds, in place of what the capture suggests. rate in bit/s (k, M, G), queue and ecn in packets, loss as a share (or %), rtt in seconds (or ms), send_buffer in
+"""rate in bit/s (k, M, G), queue and ecn in packets, loss as a share (or %), rtt in seconds (or ms), send_buffer in
 bytes. pathN: of the connection's N-th subflow, from 1 on. All but rtt belong to the bottleneck, and hold for those
-beside it, too."""
+beside it, too. source: one of rewindow.whatif.sources.KINDS, in both worlds, in place of what the capture suggests."""
 
 
 def _number(key: str, text: str) -> float:
