@@ -148,6 +148,11 @@ def _fit(f: Fit) -> dict[str, Any]:
     for place, parameter in enumerate(f.parameters):
         if parameter.bottleneck is not None:
             bottlenecks[parameter.bottleneck][parameter.name] = _spread(Spread.of(np.exp(f.posterior_log[:, place])))
+    for bottleneck, fitted in zip(bottlenecks, f.networks[0].bottlenecks, strict=True):
+        middle = (bottleneck["rate_bps"] or {"median": fitted.rate_bps})["median"]
+        bottleneck["rate_over_time"] = [
+            {"from_s": _number(at_s), "rate_bps": _number(middle * factor)} for at_s, factor in fitted.factors
+        ]
     return {
         "connections": [c.id for c in f.connections],
         "algorithms": [a.label if a else None for a in f.algorithms],
@@ -180,18 +185,33 @@ def fit_text(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) ->
         told.add(id(found))
         for place, f in enumerate(found):
             rows = [["bottleneck of", "rate", "queue", "marks from", "random loss"]]
-            for b in _fit(f)["bottlenecks"]:
-                members = ", ".join(f"{m['connection']}.{m['subflow']}" for m in b["subflows"])
+            bottlenecks = _fit(f)["bottlenecks"]
+            for b in bottlenecks:
                 rows.append([
-                    members,
+                    _members(b),
                     _of(b["rate_bps"], lambda v: si(v, "bit/s")) + ("" if b["saturated"] else " (never saturated)"),
                     _of(b["queue_packets"], lambda v: f"{v:.0f} packets") if b["queue_seen_full"] else "never filled",
                     _of(b["ecn_packets"], lambda v: f"{v:.0f} packets"),
                     _of(b["loss"], lambda v: f"{v:.2%}"),
                 ])  # fmt: skip
             about = "" if place == 0 else "another hypothesis, "
-            parts.append(f"{about}misfit {f.misfit:.2f} (1 is expected), {f.runs} runs\n{table(rows)}")
+            head = f"{about}misfit {f.misfit:.2f} (1 is expected), {f.runs} runs"
+            parts.append("\n".join([head, table(rows), *_changes(bottlenecks)]))
     return "\n\n".join(parts)
+
+
+def _changes(bottlenecks: list[dict[str, Any]]) -> list[str]:
+    """A line for each whose rate is not constant."""
+    return [
+        f"rate of {_members(b)}: "
+        + ", ".join(f"{si(r['rate_bps'], 'bit/s')} from {r['from_s']:.1f} s" for r in b["rate_over_time"])
+        for b in bottlenecks
+        if b["rate_over_time"]
+    ]
+
+
+def _members(bottleneck: dict[str, Any]) -> str:
+    return ", ".join(f"{m['connection']}.{m['subflow']}" for m in bottleneck["subflows"])
 
 
 def _of(spread: dict[str, float] | None, shown: Any) -> str:

@@ -386,4 +386,6 @@ def changed(network: Network, connection: int, settings: Sequence[tuple[int | No
         else:
             place = network.members[connection][subflow][0]
             network = network.with_values(place, {_BOTTLENECK[what]: value})
+            if what == "rate":
+                network = network.with_constant_rate(place)
     return network
