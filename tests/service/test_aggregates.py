@@ -98,35 +98,32 @@ def test_aggregates_are_those_of_the_connections(measure: str, rows: All, client
 
 
 def test_unreliable_values_are_left_out_unless_asked_for(rows: All, client: TestClient) -> None:  # noqa: F811
-    unreliable = [r for r in rows if "rtt" in r["unreliable"] and r["rtt_us"] is not None]
-    if not unreliable:
-        from store.database import engine
-        from store.models import ConnectionFact, QualityRecord
+    from store.database import engine
+    from store.models import Capture, ConnectionFact
 
-        with engine().begin() as database:  # as of a capture whose vantage is unknown
-            made = database.execute(
-                text(
-                    "INSERT INTO qualities (quality, verdict, unreliable)"
-                    " VALUES ('{vantage_unknown}', 'limited', '{rtt}')"
-                    " ON CONFLICT (quality, verdict, unreliable) DO UPDATE SET verdict = 'limited' RETURNING id"
-                )
-            ).scalar_one()
-            one = next(r for r in rows if r["rtt_us"] is not None)
-            fact = select(ConnectionFact.quality_id).where(ConnectionFact.first_ns == one["first_ns"])
-            before = database.execute(fact).scalar_one()
-            change = update(ConnectionFact).where(ConnectionFact.first_ns == one["first_ns"])
-            database.execute(change.values(quality_id=made))
-            assert database.execute(select(QualityRecord.id).where(QualityRecord.id == before)).scalar_one() == before
+    known = [r for r in rows if r["rtt_us"] is not None]
+    one = next(r for r in known if "rtt" not in r["unreliable"])
+    already = sum("rtt" in r["unreliable"] for r in known)
+    attempt = select(Capture.attempt_id).where(Capture.id == one["capture_id"]).scalar_subquery()
+    of_one = (ConnectionFact.attempt_id == attempt, ConnectionFact.number == one["number"])
+    with engine().begin() as database:  # as of a capture whose vantage is unknown
+        made = database.execute(
+            text(
+                "INSERT INTO qualities (quality, verdict, unreliable)"
+                " VALUES ('{vantage_unknown}', 'limited', '{rtt}')"
+                " ON CONFLICT (quality, verdict, unreliable) DO UPDATE SET verdict = 'limited' RETURNING id"
+            )
+        ).scalar_one()
+        before = database.execute(select(ConnectionFact.quality_id).where(*of_one)).scalar_one()
+        database.execute(update(ConnectionFact).where(*of_one).values(quality_id=made))
     try:
         without = ask(client, measure="rtt_us")["total"]
         with_all = ask(client, measure="rtt_us", include_unreliable=True)["total"]
     finally:
-        if not unreliable:
-            with engine().begin() as database:
-                database.execute(change.values(quality_id=before))
-    known = len([r for r in rows if r["rtt_us"] is not None])
-    assert (without["count"], without["unreliable"]) == (known - max(1, len(unreliable)), max(1, len(unreliable)))
-    assert (with_all["count"], with_all["unreliable"]) == (known, 0)
+        with engine().begin() as database:
+            database.execute(update(ConnectionFact).where(*of_one).values(quality_id=before))
+    assert (without["count"], without["unreliable"]) == (len(known) - already - 1, already + 1)
+    assert (with_all["count"], with_all["unreliable"]) == (len(known), 0)
 
 
 def test_the_windows_of_an_algorithm(rows: All, client: TestClient) -> None:  # noqa: F811
