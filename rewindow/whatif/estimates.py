@@ -203,8 +203,8 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
         steady, factors = _factors(shared, packet)
         if factors:
             rate, busy = steady, True
-            # From here on a wait is what as many packets take at the steady rate.
-            entered = _factor_at(factors, shared.queue_time_s - shared.queued_s)
+            # From here on a wait is what as many packets take at the steady rate. When a step came is known roughly.
+            entered = _factor_at(factors, shared.queue_time_s - shared.queued_s - _STEP_LASTS_S)
             shared = replace(
                 shared, queued_s=shared.queued_s * np.minimum(_factor_at(factors, shared.queue_time_s), entered)
             )
