@@ -2725,6 +2725,11 @@ export interface components {
              * @description How many runs of each world were simulated.
              */
             runs: number;
+            /**
+             * Source
+             * @description What its application was taken to send, as in the setting of that name; two where both may be.
+             */
+            source: ("bytes" | "time" | "clock" | "requests")[];
         };
         /**
          * QualityOut
@@ -3532,6 +3537,9 @@ export interface components {
              * Settings
              * @description Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
              *     1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
+             *     source: what its application sends, in place of what the capture suggests: bytes (as many as recorded), time (as
+             *     much as it can for as long), clock (writes at the recorded times) or requests (each write as long after the data
+             *     before it was acknowledged).
              */
             settings?: {
                 [key: string]: string | number;
