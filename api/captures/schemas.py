@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from api.schemas import Schema
+from api.connections.schemas import UploaderOut
+from api.schemas import Schema, Wanted
 from store.models import ConnectionKind, State, Verdict
 
 
@@ -102,6 +104,10 @@ class CaptureOut(Schema):
     bytes: int
     sha256: str
     tags: dict[str, str]
+    notes: str
+    """What the team has written about it."""
+    uploader: UploaderOut | None
+    """Who uploaded it first; null: uploaded before that was kept."""
     state: State
     stage: str
     progress: float
@@ -115,6 +121,44 @@ class CaptureOut(Schema):
     """The number of connections; None before the analysis is done."""
 
 
+def _is_tag(pair: tuple[str, str]) -> bool:
+    key, value = pair
+    return bool(key) and "=" not in key and len(key) + len(value) < 200 and (key + value).isprintable()
+
+
+def _checked(tags: dict[str, str]) -> dict[str, str]:
+    """Raises ValueError."""
+    for pair in tags.items():
+        if not _is_tag(pair):
+            raise ValueError(f"tag '{pair[0][:40]}' is empty, too long, or has '=' or a control character")
+    return tags
+
+
+class CaptureChange(Wanted):
+    """What is to be changed; what is left out stays."""
+
+    tags: Annotated[dict[str, str], Field(max_length=64), AfterValidator(_checked)] | None = None
+    """Take the place of all tags that there are."""
+    notes: Annotated[str, Field(max_length=10_000)] | None = None
+    """Take the place of the notes that there are."""
+
+
+class FairShareOut(Schema):
+    """What a member got over the time that it shared with others, beside its max-min fair share."""
+
+    limited_by: Literal["network", "demand"]
+    """network: it had a loss recovery, a timeout or an ECN echo, and is owed all it can get; demand: it is owed no more
+    than it sent."""
+    shared_s: float
+    """Seconds that it shared with others."""
+    goodput_bps: float
+    """What it got then, bits per second: its bytes without those of the time that it was alone."""
+    fair_bps: float
+    """Its max-min fair share then, bits per second."""
+    ratio: float
+    """goodput_bps over fair_bps: above 1 it took from the others."""
+
+
 class FairnessOut(Schema):
     bottleneck: str
     method: str
@@ -126,7 +170,18 @@ class FairnessOut(Schema):
     mptcp_to_tcp_ratio: float | None
     declared: bool
     verdict: Verdict
+    capacity_bps: float | None
+    """What the members have of the bottleneck together, bits per second: their bytes over the time in which a member
+    that the network limits lives; null where there is none, or analysed before that was computed."""
+    shares: list[FairShareOut | None]
+    """Of each member; null where nothing tells it. Empty: analysed before that was computed."""
 
 
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
+    """Groups of connections that share a bottleneck."""
+
+
+class CaptureReceived(CaptureDetail):
+    already_here: bool
+    """Were the same bytes uploaded before? The capture is then the earlier one."""

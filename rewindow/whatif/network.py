@@ -9,6 +9,7 @@ from typing import Any
 
 from rewindow.scenarios import (
     Bernoulli,
+    Change,
     Direction,
     DropTail,
     EcnThreshold,
@@ -21,6 +22,7 @@ from rewindow.scenarios import (
 )
 from rewindow.simulator import SEND_BUFFER_BYTES
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
+from rewindow.whatif.sources import Source
 
 WINDOW_SHARE = 37 / 64
 """Of its buffer a simulated receiver offers so much as a window (core-c/src/simulator/receiver.c)."""
@@ -34,20 +36,20 @@ _IP_BYTES, _TCP_BYTES, _TIMESTAMP_BYTES, _MAPPING_BYTES = {4: 20, 6: 40}, 20, 12
 class Bottleneck:
     """The link that limits some subflows. queue_packets None: its queue was never seen full. ecn_packets None: it marks
     nothing. loss: the share of packets that it loses though its queue has room.
+
+    factors: where its rate changes, the seconds since the capture's first packet from which it is so many times
+    rate_bps; the first one holds before its time, too. Empty: it is constant.
     """
 
     rate_bps: float
     queue_packets: float | None
     ecn_packets: float | None
     loss: float
+    factors: tuple[tuple[float, float], ...] = ()
 
-
-@dataclass(frozen=True)
-class Source:
-    """What the application of a connection writes: bytes, or as much as it can until stop_s after its start."""
-
-    bytes: int | None
-    stop_s: float | None
+    def rates_bps(self) -> list[tuple[float, float]]:
+        """From when on which rate holds."""
+        return [(at_s, self.rate_bps * factor) for at_s, factor in self.factors] or [(0.0, self.rate_bps)]
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,16 @@ class Network:
         kept = list(self.bottlenecks)
         kept[number] = replace(kept[number], **dict[str, Any](values))
         return replace(self, bottlenecks=tuple(kept))
+
+    def with_constant_rate(self, number: int) -> Network:
+        """Another network, in which the rate of a bottleneck does not change."""
+        kept = list(self.bottlenecks)
+        kept[number] = replace(kept[number], factors=())
+        return replace(self, bottlenecks=tuple(kept))
+
+    def with_source(self, connection: int, source: Source) -> Network:
+        """Another network, in which a connection, by its place, has this source."""
+        return replace(self, sources=(*self.sources[:connection], source, *self.sources[connection + 1 :]))
 
 
 def mtu_bytes(subflow: ObservedSubflow, kind: str) -> int:
@@ -90,10 +102,12 @@ def _direction(link: str, forward: bool, delay_s: float = 0.0, bottleneck: Bottl
         )
     b = bottleneck
     queue = None if b.queue_packets is None else max(round(b.queue_packets), 1)
+    (_, first_bps), *later = b.rates_bps()
     return Direction(
-        link, forward, max(round(b.rate_bps), 1), 0, 0, queue, None,
+        link, forward, max(round(first_bps), 1), 0, 0, queue, None,
         DropTail() if b.ecn_packets is None else EcnThreshold(max(round(b.ecn_packets), 1)),
-        Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0), (),
+        Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0),
+        tuple(Change(_ns(at_s), rate_bps=max(round(bps), 1)) for at_s, bps in later),
     )  # fmt: skip
 
 
@@ -152,6 +166,7 @@ def scenario(
                 receive_buffer_bytes=_buffer(max(s.window_most_bytes for s in connection.subflows)),
                 port=connection.subflows[0].facts.dport,
                 receive_buffer_first_bytes=_buffer(connection.subflows[0].window_first_bytes),
+                writes=source.writes,
             )
         )  # fmt: skip
     return Scenario(

@@ -26,6 +26,10 @@ class Series:
 
     time_s: Array
     delivered: Array
+    acked_bytes: Array
+    """Cumulatively."""
+    in_order: Array
+    """Whether the sender knew of nothing beyond a hole, before the ACK and after it."""
     rtt_s: Array
     limited: Array
     """Whether the application or the send buffer held the sender back: it sent nothing at several ACKs in turn, or all
@@ -56,8 +60,11 @@ class ObservedSubflow:
 
 @dataclass(frozen=True)
 class ObservedConnection:
+    """closed: FIN or RST was seen on one of its subflows."""
+
     facts: Connection
     subflows: tuple[ObservedSubflow, ...]
+    closed: bool
 
     @property
     def id(self) -> int:
@@ -112,13 +119,17 @@ class _Columns:
     def add(self, batch: Any) -> None:
         import pyarrow.compute as pc
 
-        for name in ("time_ns", "connection", "subflow", "acked_segments"):
+        for name in ("time_ns", "connection", "subflow", "acked_segments", "acked_bytes"):
             self._add(self._acks, name, batch.acks.column(name).to_numpy())
         flight, acked = (batch.acks.column(name).to_numpy() for name in ("in_flight_bytes", "acked_bytes"))
         self._add(self._acks, "left_bytes", np.where(acked > 0, np.maximum(flight, acked) - acked, 1))
         self._add(self._acks, "rtt_us", pc.fill_null(batch.acks.column("rtt_us"), 0).to_numpy())
-        limited = [i for i, t in enumerate(batch.acks.column("flags").dictionary.to_pylist()) if "app_limited" in t]
-        self._add(self._acks, "limited", np.isin(batch.acks.column("flags").indices.to_numpy(), limited))
+        flags = batch.acks.column("flags")
+        texts, places = [set(text.split("|")) for text in flags.dictionary.to_pylist()], flags.indices.to_numpy()
+        limited = np.array(["app_limited" in text for text in texts])
+        beyond_hole = np.array([bool(text & {"dup", "sack", "retransmit"}) for text in texts])
+        self._add(self._acks, "limited", limited[places])
+        self._add(self._acks, "beyond_hole", beyond_hole[places])
         for name in ("time_ns", "connection", "subflow"):
             self._add(self._marks, name, batch.marks.column(name).to_numpy())
         self._add(self._marks, "kind", np.array(batch.marks.column("kind").to_pylist(), object))
@@ -138,9 +149,12 @@ class _Columns:
             own = (marks["connection"] == connection) & (marks["subflow"] == subflow)
             at_s = (marks["time_ns"] - first_ns) / 1e9
             rtt_us = acks["rtt_us"][rows].astype(float)
+            beyond_hole = acks["beyond_hole"][rows]
             found[connection, subflow] = Series(
                 time_s=(acks["time_ns"][rows] - first_ns) / 1e9,
                 delivered=acks["acked_segments"][rows].astype(float),
+                acked_bytes=acks["acked_bytes"][rows].astype(np.int64),
+                in_order=~(beyond_hole | np.r_[False, beyond_hole[:-1]]),
                 rtt_s=np.where(rtt_us > 0, rtt_us, np.nan) / 1e6,
                 limited=acks["limited"][rows] | (acks["left_bytes"][rows] == 0),
                 losses_s=at_s[own & np.isin(marks["kind"], LOSS_MARKS)],
@@ -150,7 +164,8 @@ class _Columns:
 
 
 _EMPTY = np.empty(0)
-_NOTHING = Series(_EMPTY, _EMPTY, _EMPTY, np.empty(0, bool), _EMPTY, _EMPTY)
+_NEVER = np.empty(0, bool)
+_NOTHING = Series(_EMPTY, _EMPTY, np.empty(0, np.int64), _NEVER, _EMPTY, _NEVER, _EMPTY, _EMPTY)
 
 
 def _sees_queues(s: Subflow) -> bool:
@@ -189,6 +204,7 @@ def observe(capture: Capture, only: Iterable[int] | None = None) -> Observation:
             ObservedConnection(
                 c,
                 tuple(_observed(s, series.get((c.id, s.id), _NOTHING), rows[c.id, s.id]) for s in c.subflows),
+                any(rows[c.id, s.id]["closed"] for s in c.subflows),
             )
             for c in wanted
         ),

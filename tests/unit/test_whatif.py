@@ -14,13 +14,14 @@ import pytest
 import rewindow
 from rewindow.core import Choice
 from rewindow.errors import BadOption, UnknownAlgorithm
-from rewindow.scenarios import parse
+from rewindow.scenarios import Write, parse
 from rewindow.simulator import simulate
 from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
 from rewindow.whatif.groups import components, groupings, likeness
 from rewindow.whatif.network import Network
 from rewindow.whatif.prediction import changed, predict, read_settings
+from rewindow.whatif.sources import sources, written
 
 NETWORK = """
 name = "network"
@@ -109,6 +110,34 @@ def test_a_bottleneck_is_estimated_from_a_capture(observed: Callable[..., Observ
     assert found.bottleneck.queue_packets == pytest.approx(30, abs=4)  # delayed ACKs look like queue
     assert found.bottleneck.loss == 0
     assert found.bottleneck.ecn_packets is None
+    assert found.bottleneck.factors == ()
+
+
+STEPS = 'rate = "4M"\ndelay = "15ms"\nlimit = 30\nrate_trace = [[3, "2M"], [6, "5M"]]'
+
+
+def test_steps_of_the_rate_are_found(observed: Callable[..., Observation]) -> None:
+    found = the_estimate(observed(shared=STEPS))
+    assert found.busy
+    steps = found.bottleneck.rates_bps()
+    assert [bps for _, bps in steps] == pytest.approx([4e6, 2e6, 5e6], rel=0.04)
+    assert [at_s for at_s, _ in steps[1:]] == pytest.approx([3.0, 6.0], abs=0.5)
+    assert found.bottleneck.queue_packets == pytest.approx(30, abs=6)
+
+
+def test_a_connection_is_predicted_on_a_rate_that_changes(observed: Callable[..., Observation]) -> None:
+    whatif = WhatIf(observed(shared=STEPS))
+    asked = whatif.ask(0, Choice("newreno"), runs=12)
+    assert asked.verdict == "ok"
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    assert fits[0].misfit < 4
+    network = fits[0].networks[0]
+    assert len(network.bottlenecks[0].factors) == 3
+    assert changed(network, 0, read_settings({"path1.rate": "3M"}, 1)).bottlenecks[0].rates_bps() == [(0.0, 3e6)]
+    both = sum((c.outcome().goodput_bps or 0) for c in fits[0].connections)
+    predicted = asked.predicted["goodput_bps"].median + asked.neighbours[0].predicted["goodput_bps"].median
+    assert predicted == pytest.approx(both, rel=0.08)
 
 
 def test_random_losses_are_told_from_a_full_queue(observed: Callable[..., Observation]) -> None:
@@ -194,7 +223,7 @@ def test_a_setting_changes_the_network(whatif: WhatIf) -> None:
 @pytest.mark.parametrize(
     "settings",
     [{"path2.rate": "1M"}, {"path1.colour": "1"}, {"path1.rate": "fast"}, {"path1.rate": "-1"}, {"path1.rate": "nan"},
-     {"path1.loss": "95%"}, {"path0.rate": "1M"}, {"path99999999999.rate": "1M"}],
+     {"source": "much"}, {"path1.loss": "95%"}, {"path0.rate": "1M"}, {"path99999999999.rate": "1M"}],
 )  # fmt: skip
 def test_settings_that_there_are_not(settings: dict[str, str]) -> None:
     with pytest.raises(BadOption):
@@ -223,11 +252,78 @@ def test_refusals_say_why(observed: Callable[..., Observation]) -> None:
         list(answers(WhatIf(short), [Choice("cubic", {"beta": "much"})], [0]))
 
 
-def test_a_connection_that_its_application_held_back_is_refused(observed: Callable[..., Observation]) -> None:
-    slow = observed(client='write = "12kB"\npause = "500ms"\n')
-    asked = WhatIf(slow).ask(0, Choice("cubic"))
-    assert asked.verdict == "cannot_say"
-    assert "held the sender back" in (asked.reason or "")
+def test_writes_of_an_application_are_seen(observed: Callable[..., Observation]) -> None:
+    """12 kB every 500 ms, beside a connection that always has data."""
+    observation = observed(client='write = "12kB"\npause = "500ms"\n')
+    paused, full = (written(c, observation.first_ns) for c in observation.connections)
+    assert full is not None
+    assert not full.decides
+    assert paused is not None
+    assert paused.decides
+    assert paused.kinds[0] == "clock"
+    assert paused.bytes.sum() == 18 * 12_000
+    turns = (paused.at_s - paused.at_s[0]) / 0.5
+    exact = np.abs(turns - np.round(turns)) < 0.02
+    assert np.count_nonzero(exact) >= 14  # of writes whose first packet was lost the time is known less well
+    assert np.count_nonzero(paused.bytes[exact] == 12_000) >= 12
+    [(client, rival), *_] = sources(observation, (0, 1))
+    assert (client.kind, rival.kind) == ("clock", "time")
+    assert sum(w.bytes for w in client.writes) == 18 * 12_000
+    assert rival.bytes is None  # both were stopped after nine seconds
+
+
+def test_requests_are_told_from_a_clock(tmp_path: Path) -> None:
+    """Each write 200 ms after the one before was acknowledged, which takes longer or shorter."""
+    made = scenario()
+    writes = tuple(Write(20_000 + 10_000 * (i % 4), 200_000_000, True) for i in range(12))
+    client, rival = made.transfers
+    made = replace(made, transfers=(replace(client, writes=writes), rival))
+    with (tmp_path / "requests.pcapng").open("wb", 0) as file:
+        simulate(made, 5, capture=file.fileno())
+    with rewindow.open(tmp_path / "requests.pcapng") as capture:
+        observation = observe(capture)
+    found = written(observation.connections[0], observation.first_ns)
+    assert found is not None
+    assert found.kinds == ("requests",)
+    source = found.source("requests")
+    assert [w.bytes for w in source.writes[:4]] == [w.bytes for w in writes[:4]]
+    assert all(w.after_acknowledged for w in source.writes)
+    assert [w.after_ns / 1e9 for w in source.writes[1:4]] == pytest.approx(3 * [0.2], abs=0.01)
+
+
+def test_where_the_source_decides_nothing_changes(observed: Callable[..., Observation]) -> None:
+    whatif = WhatIf(observed(client='write = "12kB"\npause = "500ms"\n'), assumed={0: Choice("newreno")})
+    asked = whatif.ask(0, Choice("cubic"), runs=8)
+    assert asked.verdict == "ok"
+    goodput = asked.recorded["goodput_bps"] or 0
+    assert asked.predicted["goodput_bps"].median == pytest.approx(goodput, rel=0.1)
+    assert abs(asked.change["goodput_bps"].median) < 0.02
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    assert fits[0].networks[0].sources[0].kind == "clock"
+
+
+def test_a_caller_may_say_what_is_sent(whatif: WhatIf) -> None:
+    """On three times the rate the same bytes are sent in less time, and in the same time more bytes."""
+    faster = {"path1.rate": "12M"}
+    by_bytes, by_time = (
+        whatif.ask(0, Choice("newreno"), runs=6, settings={"source": kind, **faster}) for kind in ("bytes", "time")
+    )
+    assert (by_bytes.source, by_time.source) == (("bytes",), ("time",))
+    recorded = by_bytes.recorded["completion_s"] or 0
+    assert by_bytes.predicted["completion_s"].median < 0.7 * recorded
+    assert by_time.predicted["completion_s"].median == pytest.approx(recorded, rel=0.1)
+    refused = whatif.ask(0, Choice("newreno"), runs=6, settings={"source": "requests"})
+    assert refused.verdict == "cannot_say"
+    assert "no pauses" in (refused.reason or "")
+
+
+def test_a_connection_that_the_end_of_the_capture_cut_off_has_more_data(observed: Callable[..., Observation]) -> None:
+    observation = observed()
+    cut = replace(observation, connections=tuple(replace(c, closed=False) for c in observation.connections))
+    assert [s.kind for s in sources(cut, (0, 1))[0]] == ["time", "time"]
+    earlier = replace(cut, duration_s=cut.duration_s + 5)
+    assert [s.kind for s in sources(replace(earlier, connections=cut.connections[:1]), (0,))[0]] == ["bytes"]
 
 
 def test_a_fit_that_explains_nothing_is_refused(whatif: WhatIf) -> None:
