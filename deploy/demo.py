@@ -210,7 +210,7 @@ PICTURES = {
     "connections": "/connections?values=open&kind=mptcp",
 }
 """Addresses of the dashboard, by the names of their pictures in docs/."""
-WIDTH, HEIGHT = 1280, 900
+WIDTH, HEIGHT = 1280, 1180
 
 
 def draw(server: str, token: str, folder: Path) -> None:
