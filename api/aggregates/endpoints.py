@@ -22,6 +22,9 @@ Selection = Annotated[
     str, Query(max_length=2000, description="Filters as a query string, whose special characters are escaped.")
 ]
 
+_OF = (f"Some of {', '.join(measures.NAMES)}", f"Some of {', '.join(dimensions.NAMES)}")
+"""What is compared over time: measures and dimensions."""
+
 
 @router.get("", responses=_TAG)  # type: ignore[arg-type]
 async def find(
@@ -69,8 +72,8 @@ async def find_changes(
     session: Session,
     caller: Reader,
     wanted: Annotated[Filters, Depends(from_query)],
-    measure: Annotated[list[measures.Name], Query(min_length=1, max_length=8)],
-    group_by: Annotated[list[dimensions.Name], Query(min_length=1, max_length=4)],
+    measure: Annotated[list[measures.Name], Query(min_length=1, max_length=8, description=_OF[0])],
+    group_by: Annotated[list[dimensions.Name], Query(min_length=1, max_length=4, description=_OF[1])],
     split: Annotated[AwareDatetime, Query(description="Ends the earlier period, and begins the later one.")],
     include_unreliable: Unreliable = False,
 ) -> ChangesOut:

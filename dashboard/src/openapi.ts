@@ -5771,7 +5771,9 @@ export interface operations {
     find_changes_v1_aggregates_changes_get: {
         parameters: {
             query: {
+                /** @description Some of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM */
                 measure: string[];
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
                 group_by: string[];
                 /** @description Ends the earlier period, and begins the later one. */
                 split: string;
