@@ -85,12 +85,12 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observat
     folder = tmp_path_factory.mktemp("captures")
     made: dict[str, Observation] = {}
 
-    def make(seed: int = 5, **values: str) -> Observation:
-        key = json.dumps([seed, values])
+    def make(seed: int = 5, beside_receivers: bool = False, **values: str) -> Observation:
+        key = json.dumps([seed, beside_receivers, values])
         if key not in made:
             path = folder / f"{len(made)}.pcapng"
             with path.open("wb", 0) as file:
-                simulate(scenario(**values), seed, capture=file.fileno())
+                simulate(scenario(**values), seed, capture=file.fileno(), beside_receivers=beside_receivers)
             with rewindow.open(path) as capture:
                 made[key] = observe(capture)
         return made[key]
@@ -138,6 +138,21 @@ def test_a_connection_is_predicted_on_a_rate_that_changes(observed: Callable[...
     both = sum((c.outcome().goodput_bps or 0) for c in fits[0].connections)
     predicted = asked.predicted["goodput_bps"].median + asked.neighbours[0].predicted["goodput_bps"].median
     assert predicted == pytest.approx(both, rel=0.08)
+
+
+def test_a_capture_at_the_receiver_shows_the_path_by_timestamps(observed: Callable[..., Observation]) -> None:
+    observation = observed(beside_receivers=True)
+    assert {s.facts.vantage for c in observation.connections for s in c.subflows} == {"receiver"}
+    assert all(s.sees_queues for c in observation.connections for s in c.subflows)
+    base_s = [c.subflows[0].base_rtt_s or 0 for c in observation.connections]
+    assert base_s == pytest.approx([0.073, 0.033], abs=0.003)
+    found = the_estimate(observation)
+    assert found.busy
+    assert found.bottleneck.rate_bps == pytest.approx(4e6, rel=0.01)
+    assert found.bottleneck.queue_packets == pytest.approx(30, abs=4)
+    fitted = fit(observation, 0, runs=90, draws=50)[0]
+    assert fitted.misfit < 3
+    assert [s.kind for s in fitted.networks[0].sources] == ["time", "time"]
 
 
 def test_random_losses_are_told_from_a_full_queue(observed: Callable[..., Observation]) -> None:
