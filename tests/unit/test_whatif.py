@@ -20,7 +20,7 @@ from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
 from rewindow.whatif.groups import components, groupings, likeness
 from rewindow.whatif.network import Network
-from rewindow.whatif.prediction import changed, predict, read_settings
+from rewindow.whatif.prediction import cannot_be_fitted, changed, predict, read_settings
 from rewindow.whatif.sources import sources, written
 
 NETWORK = """
@@ -316,6 +316,30 @@ def test_where_the_source_decides_nothing_changes(observed: Callable[..., Observ
     fits = whatif.fits(0)
     assert not isinstance(fits, str)
     assert fits[0].networks[0].sources[0].kind == "clock"
+
+
+def test_a_full_send_buffer_is_a_reason_not_to_answer(observed: Callable[..., Observation]) -> None:
+    """It holds a fifth of what the path would take."""
+    shared = 'rate = "40M"\ndelay = "50ms"'
+    narrow = observed(shared=shared, client='send_buffer = "200kB"\n', rival="bytes = 50_000\n")
+    asked = WhatIf(narrow, assumed={0: Choice("newreno")}).ask(0, Choice("cubic"))
+    assert asked.verdict == "cannot_say"
+    assert "its send buffer is not known" in (asked.reason or "")
+
+
+def test_the_portions_in_which_a_default_buffer_empties_are_no_refusal(observed: Callable[..., Observation]) -> None:
+    """At several ACKs in turn nothing is sent, until a third of the buffer is free: four of ten, as on fast paths."""
+    observation = observed()
+    connection = observation.connections[0]
+    [subflow] = connection.subflows
+
+    def reason(share: float) -> str | None:
+        limited = np.arange(len(subflow.series.time_s)) % 10 < 10 * share
+        held = replace(subflow, series=replace(subflow.series, limited=limited))
+        return cannot_be_fitted(replace(connection, subflows=(held,)), observation.first_ns)
+
+    assert reason(0.4) is None
+    assert "80% of the ACKs" in (reason(0.8) or "")
 
 
 def test_a_caller_may_say_what_is_sent(whatif: WhatIf) -> None:
