@@ -358,11 +358,13 @@ def test_a_caller_may_say_what_is_sent(whatif: WhatIf) -> None:
 
 
 def test_a_connection_that_the_end_of_the_capture_cut_off_has_more_data(observed: Callable[..., Observation]) -> None:
-    observation = observed()
-    cut = replace(observation, connections=tuple(replace(c, closed=False) for c in observation.connections))
-    assert [s.kind for s in sources(cut, (0, 1))[0]] == ["time", "time"]
-    earlier = replace(cut, duration_s=cut.duration_s + 5)
-    assert [s.kind for s in sources(replace(earlier, connections=cut.connections[:1]), (0,))[0]] == ["bytes"]
+    both = observed()
+    alone = replace(both, connections=(replace(both.connections[0], closed=False),))
+    assert sources(alone, (0,))[0][0].kind == "time"
+    closed = replace(alone, connections=(replace(alone.connections[0], closed=True),))
+    assert sources(closed, (0,))[0][0].kind == "bytes"
+    quiet_then = replace(alone, duration_s=alone.duration_s + 5)
+    assert sources(quiet_then, (0,))[0][0].kind == "bytes"
 
 
 def test_a_fit_that_explains_nothing_is_refused(whatif: WhatIf) -> None:
