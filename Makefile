@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up demo down test unit check golden fuzz validate predictions lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -78,9 +78,15 @@ bench-neighbours: ## what other teams notice while a team deletes its largest ca
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.neighbours $(OPTIONS)
 
+<<<<<<< HEAD
 bench-whatifs: ## measure the CPU time of what-ifs of the recorded sample and of a fast capture
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.whatifs
+=======
+bench-dashboards: ## measure the queries of the team dashboards over a million connections; OPTIONS="--captures 5000"
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.dashboards $(OPTIONS)
+>>>>>>> main
 
 bench-kernel: ## what controllers cost in this machine's kernel, beside its reno and cubic, as root; OPTIONS="--seconds 10"
 	@deploy/setup.sh kernel
