@@ -78,15 +78,13 @@ bench-neighbours: ## what other teams notice while a team deletes its largest ca
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.neighbours $(OPTIONS)
 
-<<<<<<< HEAD
 bench-whatifs: ## measure the CPU time of what-ifs of the recorded sample and of a fast capture
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.whatifs
-=======
+
 bench-dashboards: ## measure the queries of the team dashboards over a million connections; OPTIONS="--captures 5000"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.dashboards $(OPTIONS)
->>>>>>> main
 
 bench-kernel: ## what controllers cost in this machine's kernel, beside its reno and cubic, as root; OPTIONS="--seconds 10"
 	@deploy/setup.sh kernel

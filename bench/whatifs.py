@@ -1,8 +1,8 @@
 """CPU time of what-ifs: `make bench-whatifs`.
 
-Asks `rewindow whatif` for two algorithms: of the recorded sample, and of a simulated capture of 60 seconds at 100 Mbit/s.
-Prints Markdown. Both of a machine's cores are used: where nothing else runs, an answer takes little more than half of its
-CPU time.
+Asks `rewindow whatif` for two algorithms: of the recorded sample, and of a simulated capture of 60 seconds at 100
+Mbit/s. Prints Markdown. An answer uses two cores: where nothing else runs, it takes little more than half of its CPU
+time.
 """
 
 from __future__ import annotations
