@@ -126,7 +126,7 @@ class _Columns:
     def series(self, first_ns: int) -> dict[tuple[int, int], Series]:
         acks = {name: np.concatenate(parts) for name, parts in self._acks.items()}
         marks = {name: np.concatenate(parts) for name, parts in self._marks.items()}
-        if not acks:
+        if not acks or not len(acks["time_ns"]):
             return {}
         keys = acks["connection"].astype(np.uint64) << np.uint64(32) | acks["subflow"]
         order = np.argsort(keys, kind="stable")
