@@ -196,7 +196,7 @@ def ask_all(runs: Sequence[Run], asked: int, report: Callable[[str], None]) -> R
             if not isinstance(fits, str) and run.scenario is not None:
                 found.fitted += _compared(run, run.scenario, fits[0])
             if taken[run.algorithm] == 1:
-                found.planted += _planted(run, min({o.algorithm for o in own}))
+                found.planted += planted(run, min({o.algorithm for o in own}))
     return found
 
 
@@ -263,7 +263,7 @@ def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at = end
 
 
-def _planted(run: Run, algorithm: str) -> Iterator[Planted]:
+def planted(run: Run, algorithm: str) -> Iterator[Planted]:
     """Captures in which the answer is not: one direction, a third of the packets missing, the first packets only."""
     data = run.capture.read_bytes()
     magic, linktype = struct.unpack_from("<I", data)[0], struct.unpack_from("<I", data, 20)[0]

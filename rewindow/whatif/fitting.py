@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rewindow.core import Choice
 from rewindow.simulator import simulate
 from rewindow.whatif.estimates import Estimate, estimate
-from rewindow.whatif.groups import Grouping, components, groupings
+from rewindow.whatif.groups import Grouping, base_rtt_s, components, groupings
 from rewindow.whatif.network import Network, Source, scenario
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.outcomes import Outcome, of_transfer
@@ -156,9 +156,13 @@ def _prior(estimates: Sequence[Estimate]) -> list[Parameter]:
     found = []
     for i, e in enumerate(estimates):
         b = e.bottleneck
-        found.append(Parameter("rate_bps", i, np.log(b.rate_bps * (1 if e.busy else 1.2)), 0.03 if e.busy else 0.35))
+        if e.busy or e.glimpsed:
+            found.append(Parameter("rate_bps", i, np.log(b.rate_bps), 0.03 if e.busy else 0.1))
+        else:
+            found.append(Parameter("rate_bps", i, np.log(b.rate_bps * 1.2), 0.35))
         if b.queue_packets is not None:
-            found.append(Parameter("queue_packets", i, np.log(b.queue_packets), 0.1 + 1 / b.queue_packets))
+            sd = 0.1 if e.settled else 0.4
+            found.append(Parameter("queue_packets", i, np.log(b.queue_packets), sd + 1 / b.queue_packets))
         if b.ecn_packets is not None:
             found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), 0.5))
         if b.loss > 0:
@@ -281,9 +285,11 @@ def _fit_component(
         for g in groups
     )
     number = {place: i for i, g in enumerate(groups) for place in g}
+    of_group = [[observation.connections[c].subflows[s] for c, s in g] for g in groups]
     layout = tuple(
         tuple(
-            (number[c, s], subflow.base_rtt_s or 0.05) for s, subflow in enumerate(observation.connections[c].subflows)
+            (number[c, s], base_rtt_s(subflow, of_group[number[c, s]]) or 0.05)
+            for s, subflow in enumerate(observation.connections[c].subflows)
         )
         for c in members
     )

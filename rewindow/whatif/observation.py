@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ LOSS_MARKS = ("fast_retransmit", "timeout", "tail_loss")
 class Series:
     """Of a subflow, by ACK: seconds since the capture's first packet, segments that it delivered, the sample of the
     round trip in seconds (NaN: none). losses_s, marks_s: when the sender found losses, and when it reacted to ECN.
+    lost: for each of losses_s, about how many packets were retransmitted until the next one.
     """
 
     time_s: Array
@@ -31,6 +32,7 @@ class Series:
     """Whether the application or the send buffer held the sender back: it sent nothing at several ACKs in turn, or all
     of its data was acknowledged."""
     losses_s: Array
+    lost: Array
     marks_s: Array
 
 
@@ -117,13 +119,15 @@ class _Columns:
         flight, acked = (batch.acks.column(name).to_numpy() for name in ("in_flight_bytes", "acked_bytes"))
         self._add(self._acks, "left_bytes", np.where(acked > 0, np.maximum(flight, acked) - acked, 1))
         self._add(self._acks, "rtt_us", pc.fill_null(batch.acks.column("rtt_us"), 0).to_numpy())
-        limited = [i for i, t in enumerate(batch.acks.column("flags").dictionary.to_pylist()) if "app_limited" in t]
-        self._add(self._acks, "limited", np.isin(batch.acks.column("flags").indices.to_numpy(), limited))
+        flags = batch.acks.column("flags")
+        for name, flag in (("limited", "app_limited"), ("repairs", "retransmit")):
+            having = [i for i, text in enumerate(flags.dictionary.to_pylist()) if flag in text.split("|")]
+            self._add(self._acks, name, np.isin(flags.indices.to_numpy(), having))
         for name in ("time_ns", "connection", "subflow"):
             self._add(self._marks, name, batch.marks.column(name).to_numpy())
         self._add(self._marks, "kind", np.array(batch.marks.column("kind").to_pylist(), object))
 
-    def series(self, first_ns: int) -> dict[tuple[int, int], Series]:
+    def series(self, first_ns: int, retransmitted: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], Series]:
         acks = {name: np.concatenate(parts) for name, parts in self._acks.items()}
         marks = {name: np.concatenate(parts) for name, parts in self._marks.items()}
         if not acks or not len(acks["time_ns"]):
@@ -138,19 +142,34 @@ class _Columns:
             own = (marks["connection"] == connection) & (marks["subflow"] == subflow)
             at_s = (marks["time_ns"] - first_ns) / 1e9
             rtt_us = acks["rtt_us"][rows].astype(float)
+            time_s = (acks["time_ns"][rows] - first_ns) / 1e9
+            losses_s = at_s[own & np.isin(marks["kind"], LOSS_MARKS)]
+            repairs_s = time_s[acks["repairs"][rows]]
             found[connection, subflow] = Series(
-                time_s=(acks["time_ns"][rows] - first_ns) / 1e9,
+                time_s=time_s,
                 delivered=acks["acked_segments"][rows].astype(float),
                 rtt_s=np.where(rtt_us > 0, rtt_us, np.nan) / 1e6,
                 limited=acks["limited"][rows] | (acks["left_bytes"][rows] == 0),
-                losses_s=at_s[own & np.isin(marks["kind"], LOSS_MARKS)],
+                losses_s=losses_s,
+                lost=_lost(losses_s, repairs_s, retransmitted.get((connection, subflow), 0)),
                 marks_s=at_s[own & (marks["kind"] == "ece")],
             )
         return found
 
 
+def _lost(losses_s: Array, repairs_s: Array, retransmitted: int) -> Array:
+    """The retransmitted packets, shared out by the ACKs at which the sender repaired; at least one for each loss.
+
+    repairs_s: in order. Such an ACK stands for one packet or for several.
+    """
+    ends = np.r_[losses_s[1:], np.inf][: len(losses_s)]
+    repairs = np.maximum(np.searchsorted(repairs_s, ends) - np.searchsorted(repairs_s, losses_s), 1)
+    found: Array = np.maximum(repairs * (retransmitted / max(repairs.sum(), 1)), 1.0)
+    return found
+
+
 _EMPTY = np.empty(0)
-_NOTHING = Series(_EMPTY, _EMPTY, _EMPTY, np.empty(0, bool), _EMPTY, _EMPTY)
+_NOTHING = Series(_EMPTY, _EMPTY, _EMPTY, np.empty(0, bool), _EMPTY, _EMPTY, _EMPTY)
 
 
 def _sees_queues(s: Subflow) -> bool:
@@ -179,7 +198,8 @@ def observe(capture: Capture, only: Iterable[int] | None = None) -> Observation:
         for table in replay.tables():
             connections += table.objects()
             rows |= {(int(row["connection"]), int(row["id"])): row for row in table.subflow_rows}
-    series = columns.series(summary.first_ns)
+    retransmitted = {(c.id, s.id): s.retransmitted_packets for c in connections for s in c.subflows}
+    series = columns.series(summary.first_ns, retransmitted)
     wanted: Sequence[Connection] = connections
     if only is not None:
         ids = set(only)

@@ -294,7 +294,8 @@ def predict(
         goodput = theirs.change.get("goodput_bps")
         neighbours.append(
             Neighbour(
-                c.id, c.facts.kind, a.label if (a := best.algorithms[i]) else None, metrics, theirs.predicted, theirs.change,
+                c.id, c.facts.kind, a.label if (a := best.algorithms[i]) else None, metrics, theirs.predicted,
+                theirs.change,
                 Spread(-goodput.median, -goodput.high, -goodput.low) if goodput else None,
             )
         )  # fmt: skip
@@ -304,8 +305,9 @@ def predict(
     return Prediction(
         connection=connection, kind=observed.facts.kind, recorded_algorithm=name, algorithm=algorithm.label,
         verdict="ok", reason=None, recorded=recorded, calibration=calibration, predicted=own.predicted,
-        change=own.change, simulated=own.simulated, better=float(better.mean()), subflows=tuple(Spread.of(column) for column in shares.T),
-        jain=_jain(worlds.changed), neighbours=tuple(neighbours), runs=runs,
+        change=own.change, simulated=own.simulated, better=float(better.mean()),
+        subflows=tuple(Spread.of(column) for column in shares.T), jain=_jain(worlds.changed),
+        neighbours=tuple(neighbours), runs=runs,
     )  # fmt: skip
 
 
