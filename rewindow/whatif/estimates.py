@@ -134,7 +134,9 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
     full = settled or losses.bursts
     if not settled and losses.bursts:
         longest = max(losses.full_waits_s)
-    queue = max(longest * rate / packet, 2.0)
+    # Round trips of handshakes lack the transmission of a whole segment, so waits beside them have it.
+    own_transmission = sum(s.base_of_handshake for s, _ in subflows) / len(subflows)
+    queue = max(longest * rate / packet - own_transmission, 2.0)
     marking = _marking(subflows, shared)
     sent = sum(s.facts.packets for s, _ in subflows)
     random = losses.random if full else [*losses.random, *losses.full_lost]

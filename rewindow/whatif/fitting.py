@@ -20,8 +20,8 @@ from rewindow.core import Choice
 from rewindow.simulator import simulate
 from rewindow.whatif.estimates import Estimate, estimate
 from rewindow.whatif.groups import Grouping, base_rtt_s, components, groupings
-from rewindow.whatif.network import Network, Source, scenario
-from rewindow.whatif.observation import Observation, ObservedConnection
+from rewindow.whatif.network import Network, Source, mtu_bytes, scenario
+from rewindow.whatif.observation import Observation, ObservedConnection, ObservedSubflow
 from rewindow.whatif.outcomes import Outcome, of_transfer
 
 Array = npt.NDArray[Any]
@@ -42,6 +42,8 @@ _COVARIANCE_KEPT = 0.7
 # Standard deviations of the simulator's own error, for each statistic: what no network explains.
 _MODEL_ERROR = {"goodput": 0.03, "lost": 0.12, "episodes": 0.15, "queue50": 0.06, "queue90": 0.06, "marked": 0.15,
                 "timeouts": 0.3}  # fmt: skip
+_RATE_SD, _GLIMPSED_SD, _QUEUE_SD, _UNSETTLED_SD = 0.015, 0.05, 0.04, 0.25
+"""Of the estimates' errors in a logarithm, as bench/predictions.py printed them for networks whose truth is known."""
 _DELAY_FLOOR_MS = 0.5
 _COMMON_END, _LONG_S = 0.15, 4.0
 """Connections of some length that end together, as a share of their length, were stopped and not done."""
@@ -157,17 +159,24 @@ def _prior(estimates: Sequence[Estimate]) -> list[Parameter]:
     for i, e in enumerate(estimates):
         b = e.bottleneck
         if e.busy or e.glimpsed:
-            found.append(Parameter("rate_bps", i, np.log(b.rate_bps), 0.03 if e.busy else 0.1))
+            found.append(Parameter("rate_bps", i, np.log(b.rate_bps), _RATE_SD if e.busy else _GLIMPSED_SD))
         else:
             found.append(Parameter("rate_bps", i, np.log(b.rate_bps * 1.2), 0.35))
         if b.queue_packets is not None:
-            sd = 0.1 if e.settled else 0.4
+            sd = _QUEUE_SD if e.settled else _UNSETTLED_SD
             found.append(Parameter("queue_packets", i, np.log(b.queue_packets), sd + 1 / b.queue_packets))
         if b.ecn_packets is not None:
             found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), 0.5))
         if b.loss > 0:
             found.append(Parameter("loss", i, np.log(b.loss), 0.2 + 1 / np.sqrt(max(e.random_losses, 1))))
     return found
+
+
+def _with_transmission(base_rtt_s: float | None, subflow: ObservedSubflow, transmission_s: float) -> float | None:
+    """The shortest round trip of a whole segment: that of a handshake is without the time to transmit one."""
+    if base_rtt_s is None or not subflow.base_of_handshake:
+        return base_rtt_s
+    return base_rtt_s + min(transmission_s, max((subflow.facts.rtt_min_us or np.inf) / 1e6 - base_rtt_s, 0.0))
 
 
 def _network(start: Network, parameters: Sequence[Parameter], log: Array) -> Network:
@@ -288,7 +297,17 @@ def _fit_component(
     of_group = [[observation.connections[c].subflows[s] for c, s in g] for g in groups]
     layout = tuple(
         tuple(
-            (number[c, s], base_rtt_s(subflow, of_group[number[c, s]]) or 0.05)
+            (
+                number[c, s],
+                _with_transmission(
+                    base_rtt_s(subflow, of_group[number[c, s]]),
+                    subflow,
+                    mtu_bytes(subflow, observation.connections[c].facts.kind)
+                    * 8
+                    / estimates[number[c, s]].bottleneck.rate_bps,
+                )
+                or 0.05,
+            )
             for s, subflow in enumerate(observation.connections[c].subflows)
         )
         for c in members
