@@ -84,6 +84,7 @@ def routes() -> FastAPI:
     errors.install(app)
     for module in (captures, connections, whatifs, algorithms, specs, model_checks, teams, sessions):
         app.include_router(module.router, dependencies=[Depends(refuse_unknown)])
+    app.include_router(captures.changing, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)
     return app
 

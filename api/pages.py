@@ -57,20 +57,20 @@ class Keyset:
         more = len(rows) > limit
         return Page(
             items=[out(row) for row in shown],
-            next_cursor=_encode(shown[-1][-len(self.columns) :]) if more else None,
+            next_cursor=_encode_texts(shown[-1][-len(self.columns) :]) if more else None,
         )
 
     def _parse(self, cursor: str) -> tuple[Any, ...]:
-        parts = _decode(cursor)
-        if len(parts) != len(self.columns):
-            raise _foreign()
+        parts = decode(cursor)
+        if len(parts) != len(self.columns) or not all(isinstance(part, str) for part in parts):
+            raise foreign()
         try:
             return tuple(_PARSE[c.type.python_type](part) for c, part in zip(self.columns, parts, strict=True))
         except ValueError as e:
-            raise _foreign() from e
+            raise foreign() from e
 
 
-def _foreign() -> BadRequest:
+def foreign() -> BadRequest:
     return BadRequest("this cursor was not made by this API for this list")
 
 
@@ -91,16 +91,20 @@ def _integer(text: str) -> int:
 _PARSE: dict[type, Callable[[str], Any]] = {datetime: _time, uuid.UUID: uuid.UUID, int: _integer}
 
 
-def _encode(key: Sequence[Any]) -> str:
-    text = [v.isoformat() if isinstance(v, datetime) else str(v) for v in key]
-    return base64.urlsafe_b64encode(json.dumps(text).encode()).decode().rstrip("=")
+def _encode_texts(key: Sequence[Any]) -> str:
+    return encode([v.isoformat() if isinstance(v, datetime) else str(v) for v in key])
 
 
-def _decode(cursor: str) -> list[str]:
+def encode(key: Sequence[str | int | float | None]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def decode(cursor: str) -> list[Any]:
+    """Raises BadRequest."""
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error, UnicodeDecodeError) as e:
-        raise _foreign() from e
-    if not isinstance(key, list) or not all(isinstance(part, str) for part in key):
-        raise _foreign()
+    except (ValueError, binascii.Error, UnicodeDecodeError, RecursionError) as e:
+        raise foreign() from e
+    if not isinstance(key, list):
+        raise foreign()
     return key

@@ -85,7 +85,7 @@ def bytes_of_results() -> tuple[int, int]:
 
     from store.database import engine
 
-    names = ("attempts", "connections", "subflows", "replays", "qualities", "fairness_groups")
+    names = ("attempts", "connections", "connection_facts", "subflows", "replays", "qualities", "fairness_groups")
     sizes = ", ".join(f"pg_table_size('{n}'), pg_indexes_size('{n}')" for n in names)
     with engine().connect() as connection:
         found = connection.execute(text(f"SELECT {sizes}")).one()
@@ -117,7 +117,7 @@ def delete(capture: uuid.UUID) -> tuple[float, float]:
 def empty_tables(owner_address: str) -> None:
     """Empties the tables, so that the next capture finds no free pages in their indexes."""
     with psycopg.connect(owner_address) as connection:
-        connection.execute("TRUNCATE connections, subflows")
+        connection.execute("TRUNCATE connections, connection_facts, subflows")
 
 
 def measured(connections: Sequence[int], runs: int, owner_address: str) -> Iterator[str]:

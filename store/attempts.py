@@ -18,8 +18,14 @@ from sqlalchemy import delete, exists, func, insert, select, text, update
 from store import jobs
 from store.database import engine
 from store.jobs import Claim, JobLost
-from store.models import Attempt, Capture, Connection, FairnessGroup, Job, State, Subflow
+from store.models import Attempt, Capture, Connection, ConnectionFact, FairnessGroup, Job, State, Subflow
 
+OF_CONNECTIONS = (
+    (Connection, Connection.number),
+    (ConnectionFact, ConnectionFact.number),
+    (Subflow, Subflow.connection_number),
+)
+"""Tables that have rows for each connection, and their columns that have its number."""
 REMOVED_AT_ONCE = 10_000
 """Connections whose rows are deleted in one transaction."""
 WRITES_MAX = timedelta(seconds=30)
@@ -101,7 +107,7 @@ def close_abandoned(database: DatabaseConnection) -> None:
 
 def remove_closed(seconds: float) -> int:
     """Deletes closed attempts with their rows, for about so many seconds; a later call goes on. Returns how many rows
-    of connections and subflows it deleted."""
+    of connections, their facts and subflows it deleted."""
     until = time.monotonic() + seconds
     removed = 0
     with engine().connect() as database:
@@ -118,7 +124,7 @@ def remove_closed(seconds: float) -> int:
         with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as database:
             database.execute(text("SET statement_timeout = 0"))
             try:
-                database.execute(text(f"VACUUM {Connection.__tablename__}, {Subflow.__tablename__}"))
+                database.execute(text(f"VACUUM {', '.join(t.__tablename__ for t, _ in OF_CONNECTIONS)}"))
             finally:
                 database.execute(text("RESET statement_timeout"))
     return removed
@@ -127,7 +133,7 @@ def remove_closed(seconds: float) -> int:
 def _remove_rows(attempt_id: int, until: float) -> tuple[int, bool]:
     """Returns how many rows were deleted, and whether there are no more."""
     removed = 0
-    for table, number in ((Connection, Connection.number), (Subflow, Subflow.connection_number)):
+    for table, number in OF_CONNECTIONS:
         of_attempt = table.attempt_id == attempt_id
         with engine().connect() as database:
             low, high = database.execute(select(func.min(number), func.max(number)).where(of_attempt)).one()

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import (
+    REAL,
     BigInteger,
     CheckConstraint,
     DateTime,
@@ -183,7 +184,12 @@ class Capture(Base):
     attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"))
     """The attempt whose rows are the capture's results; of every other one readers see nothing."""
     connection_count: Mapped[int | None] = mapped_column(Integer)
+    notes: Mapped[str] = mapped_column(server_default="")
+    """What the team has written about it."""
+    uploader_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("tokens.id", ondelete="SET NULL"), index=True)
+    """The token that uploaded it first. None: uploaded before that was kept."""
 
+    uploader: Mapped[Token | None] = relationship()
     attempt: Mapped[Attempt | None] = relationship()
     jobs: Mapped[list[Job]] = relationship(back_populates="capture", passive_deletes=True)
 
@@ -291,6 +297,47 @@ class Subflow(Base):
     windows: Mapped[list[float] | None]
     """Mean, maximum and last cwnd in segments under each of the attempt's algorithms; NaN for one without rows on this
     subflow, None where none has any."""
+
+
+class ConnectionFact(Base):
+    """What connections are searched, sorted and aggregated by: one narrow row for each row of `connections`.
+
+    Rows are written, published and removed with those of `connections`. `team_id` only leads to an index: what the team
+    sees is decided by the capture that names the attempt. What a connection has only one of (addresses, ports, RTTs,
+    sender's algorithm) is that of its main subflow, which sent most bytes.
+    """
+
+    __tablename__ = "connection_facts"
+    __table_args__ = (
+        Index("ix_connection_facts_newest", "team_id", "first_ns", "attempt_id", "number"),
+        CheckConstraint("kind IN ('tcp', 'mptcp')", name="kind"),
+    )
+
+    attempt_id: Mapped[int] = mapped_column(primary_key=True)
+    first_ns: Mapped[int]
+    bytes: Mapped[int]
+    duration_s: Mapped[float]
+    """From the first packet to the last."""
+    goodput_bps: Mapped[float | None]
+    completion_s: Mapped[float | None]
+    retransmission_rate: Mapped[float | None]
+    """Part of the packets of all subflows that sent data again; None without packets."""
+    rtt_us: Mapped[int | None]
+    """Median."""
+    rtt_min_us: Mapped[int | None]
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    subflow_count: Mapped[int] = mapped_column(Integer)
+    quality_id: Mapped[int] = mapped_column(Integer)
+    sport: Mapped[int] = mapped_column(Integer)
+    dport: Mapped[int] = mapped_column(Integer)
+    team_id: Mapped[uuid.UUID]
+    kind: Mapped[ConnectionKind]
+    sender_algorithm: Mapped[str]
+    src: Mapped[Any] = mapped_column(INET)
+    dst: Mapped[Any] = mapped_column(INET)
+    mean_windows: Mapped[list[float] | None] = mapped_column(ARRAY(REAL))
+    """Sum over the subflows of the mean cwnd in segments under each of the attempt's algorithms; NaN for one without
+    rows, None where none has any."""
 
 
 class Replay(Base):

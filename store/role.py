@@ -11,11 +11,11 @@ from psycopg import Connection as Session
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from store.models import Base, Connection, Subflow
+from store.models import Base, Connection, ConnectionFact, Subflow
 
 _MIGRATIONS = "alembic_version"
 """Alembic's own table; `/readyz` reads it."""
-_VACUUMED = (Connection.__tablename__, Subflow.__tablename__)
+_VACUUMED = (Connection.__tablename__, ConnectionFact.__tablename__, Subflow.__tablename__)
 """What the sweeper frees the space of."""
 _MAINTAIN_SINCE = 170000
 """Before version 17 PostgreSQL has no right to VACUUM that could be granted: only a table's owner may."""

@@ -50,6 +50,10 @@ _SUBFLOW_OWN = {
 }  # fmt: skip
 _SUBFLOW_COLUMNS = _columns(models.Subflow, _SUBFLOW_OWN)
 
+_SHARED_WITH_FACTS = (
+    "attempt_id", "number", "first_ns", "bytes", "goodput_bps", "completion_s", "subflow_count", "quality_id", "kind",
+)  # fmt: skip
+
 
 def connection_ids(capture_id: uuid.UUID, first: int, count: int) -> npt.NDArray[np.uint8]:
     """uuid5(NAMESPACE, capture_id/number) of connections that follow one another: 16 bytes each."""
@@ -104,6 +108,9 @@ def store_and_publish(
     """rows: of each connection, how many rows its series has. Raises JobLost."""
     with engine().begin() as database:
         attempt_id = attempts.start(database, taken, labels)
+        team_id = database.execute(
+            select(models.Capture.team_id).where(models.Capture.id == taken.subject_id)
+        ).scalar_one()
     tally = rewindow.FairnessTally()
     count = replay.connection_count()
     qualities = _Qualities()
@@ -111,7 +118,7 @@ def store_and_publish(
         tally.add_table(table)
         first = table.first_connection
         own = rows[first : first + len(table)]
-        store_table(attempt_id, taken.subject_id, replay, table, own, labels, qualities)
+        store_table(attempt_id, taken.subject_id, team_id, replay, table, own, labels, qualities)
         report("storing", 0.9 + 0.1 * (first + len(table)) / count)
     _store_fairness(attempt_id, tally)
     with engine().begin() as database:
@@ -129,6 +136,7 @@ def store_and_publish(
 def store_table(
     attempt_id: int,
     capture_id: uuid.UUID,
+    team_id: uuid.UUID,
     replay: rewindow.Replay,
     table: ConnectionTable,
     rows: npt.NDArray[np.int64],
@@ -169,9 +177,39 @@ def store_table(
     }
     if labels:
         subflows["windows"] = table.window_values(replay.window_rows(table, labels))
+    facts = _facts(table, connections, subflows, team_id)
     with attempts.writing(attempt_id) as database:
         copy(database, models.Connection, connections)
+        copy(database, models.ConnectionFact, facts)
         copy(database, models.Subflow, subflows)
+
+
+def _facts(
+    table: ConnectionTable, connections: dict[str, Column], subflows: dict[str, Column], team_id: uuid.UUID
+) -> dict[str, Column]:
+    """The columns of `models.ConnectionFact`, from those of connections and subflows."""
+    main = table.main_subflows
+    of_main = {name: subflows[name].take(main) for name in ("src", "dst", "sport", "dport", "sender_algorithm")}
+    packets = table.sums(subflows["packets"].values)
+    lasted_ns = connections["last_ns"].values - connections["first_ns"].values
+    facts = {
+        **{name: connections[name] for name in _SHARED_WITH_FACTS},
+        **of_main,
+        "team_id": Column(np.broadcast_to(np.frombuffer(team_id.bytes, np.uint8), (len(table), 16))),
+        "duration_s": Column(lasted_ns / 1e9),
+        "retransmission_rate": Column(
+            connections["retransmitted_packets"].values / np.maximum(packets, 1), packets == 0
+        ),
+        "rtt_us": subflows["rtt_median_us"].take(main),
+        "rtt_min_us": subflows["rtt_min_us"].take(main),
+    }
+    windows = subflows.get("windows")
+    if windows is not None:
+        means = windows.values[:, ::3]
+        unknown = table.sums((~np.isnan(means)).astype(np.int64)) == 0
+        total = np.where(unknown, np.nan, table.sums(np.nan_to_num(means)))
+        facts["mean_windows"] = Column(total, np.asarray(unknown.all(axis=1)))
+    return facts
 
 
 def _first_violations(

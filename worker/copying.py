@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import ARRAY, BigInteger, Boolean, Float, Integer, SmallInteger, String, Uuid
+from sqlalchemy import ARRAY, REAL, BigInteger, Boolean, Float, Integer, SmallInteger, String, Uuid
 from sqlalchemy import Connection as DatabaseConnection
 from sqlalchemy.dialects.postgresql import INET, JSONB
 from sqlalchemy.types import TypeEngine
@@ -31,7 +31,7 @@ ROWS_MAX = 8192
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
-_FLOAT8_OID, _VARCHAR_OID = 701, 1043
+_FLOAT4_OID, _FLOAT8_OID, _VARCHAR_OID = 700, 701, 1043
 _INET4, _INET6 = bytes((2, 32, 0, 4)), bytes((3, 128, 0, 16))
 """Family, bits of the mask, not a network, bytes of the address."""
 
@@ -85,7 +85,7 @@ def _field(column: Column, kind: TypeEngine[Any]) -> Field:
     if isinstance(kind, Uuid):
         return _fixed(column.values, column.missing)
     if isinstance(kind, ARRAY) and isinstance(kind.item_type, Float):
-        return _fixed(_float_arrays(column.values), column.missing)
+        return _fixed(_float_arrays(column.values, isinstance(kind.item_type, REAL)), column.missing)
     for number, form in _NUMBERS:
         if isinstance(kind, number):
             values = np.ascontiguousarray(column.values).astype(form)
@@ -147,11 +147,12 @@ def _addresses(addresses: Bytes, family: npt.NDArray[Any]) -> Field:
     return cells, sent
 
 
-def _float_arrays(values: npt.NDArray[np.float64]) -> Bytes:
-    """Of each row an array of float8 in one dimension, without NULLs, that begins at 1."""
+def _float_arrays(values: npt.NDArray[np.float64], are_short: bool) -> Bytes:
+    """Of each row an array of float4 or float8 in one dimension, without NULLs, that begins at 1."""
     count, width = values.shape
-    elements = np.empty((count, width, 12), np.uint8)
-    elements[:, :, :4] = np.frombuffer(struct.pack(">i", 8), np.uint8)
-    elements[:, :, 4:] = np.ascontiguousarray(values).astype(">f8").view(np.uint8).reshape(count, width, 8)
-    head = np.frombuffer(struct.pack(">iiIii", 1, 0, _FLOAT8_OID, width, 1), np.uint8)
-    return np.hstack([np.broadcast_to(head, (count, len(head))), elements.reshape(count, width * 12)])
+    oid, form, size = (_FLOAT4_OID, ">f4", 4) if are_short else (_FLOAT8_OID, ">f8", 8)
+    elements = np.empty((count, width, 4 + size), np.uint8)
+    elements[:, :, :4] = np.frombuffer(struct.pack(">i", size), np.uint8)
+    elements[:, :, 4:] = np.ascontiguousarray(values).astype(form).view(np.uint8).reshape(count, width, size)
+    head = np.frombuffer(struct.pack(">iiIii", 1, 0, oid, width, 1), np.uint8)
+    return np.hstack([np.broadcast_to(head, (count, len(head))), elements.reshape(count, width * (4 + size))])

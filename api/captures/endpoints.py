@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
+from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from api import connections, wakeups
+from api.bodies import Route
 from api.captures import service
-from api.captures.schemas import CaptureDetail, CaptureOut
+from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CaptureReceived
 from api.connections.schemas import ConnectionOut
-from api.errors import BadRequest, problem
+from api.errors import problem
 from api.events import STREAM, Events, streamed
+from api.filters import Filters, from_query, tags_of
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
 from api.uploads import Upload
@@ -20,24 +21,16 @@ from store.models import JobKind, State
 from store.settings import settings
 
 router = APIRouter(prefix="/v1/captures", tags=["captures"])
+changing = APIRouter(prefix="/v1/captures", tags=["captures"], route_class=Route)
+"""What takes JSON: an upload's body must not be read as a whole."""
 
 Tags = Annotated[list[str], Query(description="key=value; may be given several times")]
-
-
-def _tags(pairs: list[str]) -> dict[str, str]:
-    tags = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key or len(pair) > 200 or not pair.isprintable():
-            raise BadRequest(f"tag '{pair[:40]}' is not of the form key=value")
-        tags[key] = value
-    return tags
 
 
 @router.post(
     "",
     status_code=202,
-    response_model=CaptureDetail,
+    response_model=CaptureReceived,
     responses={
         400: problem("A tag is not of the form key=value, or the multipart body is broken."),
         408: problem("No data arrived for a minute; the upload was discarded."),
@@ -72,37 +65,41 @@ async def upload(
     caller: Writer,
     filename: Annotated[str | None, Query(max_length=500, description="default: that of the multipart body")] = None,
     tag: Tags = [],  # noqa: B006  # FastAPI copies defaults
-) -> CaptureDetail:
+) -> CaptureReceived:
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
     received = Upload(request, settings().upload_bytes_max)
-    capture_id, job_id = await service.receive(session, caller, received, filename, _tags(tag))
+    capture_id, job_id, already_here = await service.receive(session, caller, received, filename, tags_of(tag))
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
     response.headers["Location"] = f"/v1/captures/{capture_id}"
     response.headers["Retry-After"] = "1"
-    return await service.get(session, caller, capture_id)
+    capture = await service.get(session, caller, capture_id)
+    return CaptureReceived(**capture.model_dump(), already_here=already_here)
 
 
 @router.get("")
 async def find(
     session: Session,
     caller: Reader,
+    wanted: Annotated[Filters, Depends(from_query)],
     cursor: Cursor = None,
     limit: Limit = 50,
-    tag: Tags = [],  # noqa: B006
     state: State | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
 ) -> Page[CaptureOut]:
-    """The team's captures, newest first."""
-    return await service.find(
-        session, caller, cursor=cursor, limit=limit, tags=_tags(tag), state=state, since=since, until=until
-    )
+    """The team's captures, newest first. Filters of connections select those that have such a connection."""
+    return await service.find(session, caller, wanted, state=state, cursor=cursor, limit=limit)
 
 
 @router.get("/{capture_id}")
 async def get(session: Session, caller: Reader, capture_id: uuid.UUID) -> CaptureDetail:
     """State and progress; when it is done, what was found in the whole capture."""
+    return await service.get(session, caller, capture_id)
+
+
+@changing.patch("/{capture_id}")
+async def change(session: Session, caller: Writer, capture_id: uuid.UUID, wanted: CaptureChange) -> CaptureDetail:
+    """Changes tags and notes."""
+    await service.change(session, caller, capture_id, wanted)
     return await service.get(session, caller, capture_id)
 
 

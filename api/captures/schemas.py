@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from api.schemas import Schema
+from api.connections.schemas import UploaderOut
+from api.schemas import Schema, Wanted
 from store.models import ConnectionKind, State, Verdict
 
 
@@ -102,6 +104,10 @@ class CaptureOut(Schema):
     bytes: int
     sha256: str
     tags: dict[str, str]
+    notes: str
+    """What the team has written about it."""
+    uploader: UploaderOut | None
+    """Who uploaded it first; null: uploaded before that was kept."""
     state: State
     stage: str
     progress: float
@@ -113,6 +119,28 @@ class CaptureOut(Schema):
     """None before the analysis is done."""
     connections: int | None
     """The number of connections; None before the analysis is done."""
+
+
+def _is_tag(pair: tuple[str, str]) -> bool:
+    key, value = pair
+    return bool(key) and "=" not in key and len(key) + len(value) < 200 and (key + value).isprintable()
+
+
+def _checked(tags: dict[str, str]) -> dict[str, str]:
+    """Raises ValueError."""
+    for pair in tags.items():
+        if not _is_tag(pair):
+            raise ValueError(f"tag '{pair[0][:40]}' is empty, too long, or has '=' or a control character")
+    return tags
+
+
+class CaptureChange(Wanted):
+    """What is to be changed; what is left out stays."""
+
+    tags: Annotated[dict[str, str], Field(max_length=64), AfterValidator(_checked)] | None = None
+    """Take the place of all tags that there are."""
+    notes: Annotated[str, Field(max_length=10_000)] | None = None
+    """Take the place of the notes that there are."""
 
 
 class FairnessOut(Schema):
@@ -130,3 +158,9 @@ class FairnessOut(Schema):
 
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
+    """Groups of connections that share a bottleneck."""
+
+
+class CaptureReceived(CaptureDetail):
+    already_here: bool
+    """Were the same bytes uploaded before? The capture is then the earlier one."""

@@ -3,25 +3,26 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Collection
-from datetime import datetime
 from typing import Any
 
 import obstore
 import structlog
-from sqlalchemy import Select, delete, func, select, text, update
+from sqlalchemy import Select, delete, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import limits
-from api.captures.schemas import CaptureDetail, CaptureOut, FairnessOut, SummaryOut
+from api import filters, limits
+from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, FairnessOut, SummaryOut
+from api.connections.search import uploader
 from api.errors import Conflict, NotFound
 from api.events import Progress
+from api.filters import Filters
 from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
 from api.security import Caller
 from api.uploads import Upload
 from store import jobs, objects
-from store.models import Capture, Deletion, FairnessGroup, Job, JobKind, State
+from store.models import Capture, ConnectionFact, Deletion, FairnessGroup, Job, JobKind, State, Token
 
 log = structlog.get_logger()
 
@@ -32,8 +33,9 @@ _NEWEST_FIRST = Keyset((Capture.created_at, Capture.id), descending=True)
 
 async def receive(
     session: AsyncSession, caller: Caller, upload: Upload, filename: str | None, tags: dict[str, str]
-) -> tuple[uuid.UUID, uuid.UUID | None]:
-    """Streams an upload into the object store. Returns the capture, and the job to wake if there is one.
+) -> tuple[uuid.UUID, uuid.UUID | None, bool]:
+    """Streams an upload into the object store. Returns the capture, the job to wake if there is one, and whether the
+    capture was there before.
 
     The same bytes twice are one capture: the second upload adds its tags, and begins a failed analysis anew.
     Raises TooMany, and what `Upload.chunks` raises.
@@ -52,11 +54,12 @@ async def receive(
                 "filename": _clean_name(filename or upload.filename),
                 "tags": tags,
                 "object_key": key,
+                "uploader_id": caller.token_id,
             }
             stored = await _store(session, caller, values)
             await limits.arrived(session, upload_id)
             kept = stored[0] == capture_id
-            return stored
+            return *stored, not kept
     finally:
         if not kept:
             await _forget(key)
@@ -144,8 +147,9 @@ _JOB = select(Job.capture_id, Job.stage, Job.progress).where(Job.kind == JobKind
 
 def _query(caller: Caller) -> Select[Any]:
     return (
-        select(Capture, _JOB.c.stage, _JOB.c.progress)
+        select(Capture, _JOB.c.stage, _JOB.c.progress, Token.name)
         .outerjoin(_JOB, _JOB.c.capture_id == Capture.id)
+        .outerjoin(Token, Token.id == Capture.uploader_id)
         .where(Capture.team_id == caller.team_id)
     )
 
@@ -167,6 +171,8 @@ def _out(row: Any) -> CaptureOut:
         bytes=c.bytes,
         sha256=c.sha256.hex(),
         tags=c.tags,
+        notes=c.notes,
+        uploader=uploader(c.uploader_id, row.name),
         state=c.state,
         stage=row.stage or c.state,
         progress=row.progress or 0.0,
@@ -235,27 +241,25 @@ async def progress_of_own(session: AsyncSession, caller: Caller, capture_id: uui
 
 
 async def find(
-    session: AsyncSession,
-    caller: Caller,
-    *,
-    cursor: str | None,
-    limit: int,
-    tags: dict[str, str],
-    state: State | None,
-    since: datetime | None,
-    until: datetime | None,
+    session: AsyncSession, caller: Caller, wanted: Filters, *, state: State | None, cursor: str | None, limit: int
 ) -> Page[CaptureOut]:
-    """Newest first."""
-    query = _query(caller)
-    if tags:
-        query = query.where(Capture.tags.contains(tags))
+    """Newest first. Raises BadRequest."""
+    query = _query(caller).where(*filters.of_captures(wanted))
     if state:
         query = query.where(Capture.state == state)
-    if since:
-        query = query.where(Capture.created_at >= since)
-    if until:
-        query = query.where(Capture.created_at < until)
+    if wanted.concern_connections:
+        of_capture = (ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.team_id == caller.team_id)
+        query = query.where(exists().where(*of_capture, *filters.of_connections(wanted)).correlate(Capture))
     return await _NEWEST_FIRST.page(session, query, cursor, limit, _out)
+
+
+async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, wanted: CaptureChange) -> None:
+    """Raises NotFound."""
+    values = wanted.model_dump(exclude_none=True) or {"notes": Capture.notes}
+    owned = (Capture.id == capture_id, Capture.team_id == caller.team_id)
+    changed = await session.execute(update(Capture).where(*owned).values(**values).returning(Capture.id))
+    if changed.one_or_none() is None:
+        raise NotFound("no such capture")
 
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:

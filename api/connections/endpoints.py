@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
+from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from api import wakeups
 from api.bodies import Route
-from api.connections import replays, series, service
-from api.connections.schemas import ConnectionDetail, ReplayIn, ReplayOut, SeriesOut
+from api.connections import replays, search, series, service
+from api.connections.schemas import ConnectionDetail, ConnectionsFound, ReplayIn, ReplayOut, SeriesOut
 from api.errors import NotFound, problem
+from api.filters import Filters, from_query
+from api.pages import Limit
 from api.security import Reader, Session, Writer, transaction
 from store.models import JobKind
 
@@ -20,6 +22,22 @@ router = APIRouter(prefix="/v1/connections", tags=["connections"], route_class=R
 ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}
 _GONE = "the series of this connection are missing in the object store"
+
+
+@router.get("")
+async def find(
+    session: Session,
+    caller: Reader,
+    wanted: Annotated[Filters, Depends(from_query)],
+    sort: Annotated[
+        Literal[tuple(search.SORTS)],  # type: ignore[valid-type]
+        Query(description="The column to sort by; - before it: descending. Missing values are last."),
+    ] = "-first_ns",
+    cursor: Annotated[str | None, Query(max_length=4000)] = None,
+    limit: Limit = 50,
+) -> ConnectionsFound:
+    """All connections of the team that the filters select."""
+    return await search.find(session, caller, wanted, search.Order.parse(sort), cursor, limit)
 
 
 @router.get("/{connection_id}")

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from api.pages import Page
 from api.schemas import Schema, Wanted, with_columns
-from store.models import Connection, State, Subflow, Verdict
+from store.models import Connection, ConnectionKind, State, Subflow, Verdict
 
 Address = Annotated[str, BeforeValidator(str)]
 """PostgreSQL's inet is read as an object of Python's `ipaddress`."""
@@ -33,6 +34,67 @@ class ConnectionOut(Schema):
     verdict: Verdict
     unreliable: list[str]
     """Results that rest on what is wrong with it."""
+
+
+class UploaderOut(Schema):
+    """Who uploaded a capture first."""
+
+    id: uuid.UUID
+    """Of the token that the upload was sent with."""
+    name: str
+    """The token's name."""
+
+
+class ConnectionFound(Schema):
+    """A connection among all of the team. Addresses, ports, RTTs and algorithm are those of its main subflow, which
+    sent most bytes."""
+
+    id: uuid.UUID
+    capture_id: uuid.UUID
+    filename: str
+    """Name of the capture's file."""
+    number: int
+    """Its place in the capture, as the command line counts."""
+    kind: ConnectionKind
+    src: Address
+    sport: int
+    dst: Address
+    dport: int
+    bytes: int
+    first_ns: int
+    started_at: datetime | None
+    """`first_ns` to a microsecond (RFC 3339); null where the capture's clock says a year that has not four digits."""
+    duration_s: float
+    completion_s: float | None
+    goodput_bps: float | None
+    rtt_us: int | None
+    """Median round-trip time, microseconds; null without a measurement."""
+    rtt_min_us: int | None
+    rtt_inflation: float | None
+    """Median round-trip time over the smallest; null without both."""
+    retransmission_rate: float | None
+    """Part of the packets of all subflows that sent data again, 0 to 1; null without packets."""
+    retransmitted_packets: int
+    subflow_count: int
+    sender_algorithm: str
+    verdict: Verdict
+    quality: list[str]
+    unreliable: list[str]
+    tags: dict[str, str]
+    """Tags of the capture, by key."""
+    uploader: UploaderOut | None
+    """Who uploaded the capture first; null: uploaded before that was kept."""
+    uploaded_at: datetime
+    """When the capture was uploaded."""
+
+
+class ConnectionsFound(Page[ConnectionFound]):
+    """A page of connections, and how many the filters select in all."""
+
+    total: int
+    """Connections that the filters select, on all pages."""
+    total_is_exact: bool
+    """False: there are more than 10,000, and `total` is an estimate."""
 
 
 @with_columns(Subflow, without=("attempt_id", "connection_number", "quality_id", "windows"))

@@ -60,6 +60,10 @@ static void add_transfer(rw_simulation *s, struct rw_bytes *b, uint32_t which)
 					 .multipath = bits & 1};
 	uint32_t transfer;
 	CHECK(rw_simulation_add_transfer(s, &settings, &choice, &transfer, &error) == RW_OK && transfer == which);
+	const rw_write_values writes[] = {
+	    {settings.write_bytes, 0, 0}, {settings.write_bytes, settings.pause_ns, 1}, {1, 2 * settings.pause_ns, 0}};
+	if (settings.pause_ns / MS % 2)
+		CHECK(rw_simulation_set_writes(s, writes, 3, &error) == RW_OK);
 	/* 0: the kernel's own. */
 	uint32_t scheduler = ((uint32_t)(bits >> 6) + algorithm) % (rw_scheduler_count() + 1);
 	if (settings.multipath && scheduler) {

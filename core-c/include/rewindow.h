@@ -793,6 +793,12 @@ typedef struct rw_transfer_settings {
 	uint32_t multipath; /* MPTCP, with one path or more; else TCP, with one */
 } rw_transfer_settings;
 
+/* One write of an application: not before after_ns from its transfer's start, or so long after all data before it was acknowledged. */
+typedef struct rw_write_values {
+	uint64_t bytes, after_ns;
+	uint32_t after_acknowledged;
+} rw_write_values;
+
 /* Interfaces between which a path lies, the sender's first. */
 typedef struct rw_path_ends {
 	uint32_t mtu_bytes;
@@ -844,6 +850,9 @@ rw_status rw_simulation_add_transfer(rw_simulation *simulation, const rw_transfe
  * first. If it fails, the simulation is of no more use.
  */
 rw_status rw_simulation_set_scheduler(rw_simulation *simulation, const rw_choice *scheduler, rw_error *error);
+/* The transfer that was added last writes this, in turn, in place of writes of one size: the call copies what it needs. */
+rw_status rw_simulation_set_writes(rw_simulation *simulation, const rw_write_values *writes, uint32_t count,
+				   rw_error *error);
 /* A path of the transfer that was added last, there and back. */
 rw_status rw_simulation_add_path(rw_simulation *simulation, const uint32_t *links, uint32_t count, const uint32_t *back,
 				 uint32_t back_count, const rw_path_ends *ends, rw_error *error);

@@ -5,6 +5,7 @@ import type * as schemas from "./openapi";
 
 export type BrowserSession = schemas.SessionOut;
 export type Capture = schemas.CaptureOut;
+export type CaptureReceived = schemas.CaptureReceived;
 export type CaptureDetail = schemas.CaptureDetail;
 export type ConnectionQuality = schemas.ConnectionQuality;
 export type Connection = schemas.ConnectionOut;
@@ -159,24 +160,7 @@ export const api = {
   askModelCheck: (wanted: schemas.ModelCheckIn) => ask("post", "/v1/model-checks", { body: wanted }),
 };
 
-export type WhatIfProgress = Pick<WhatIf, "state" | "stage" | "progress" | "error">;
-
-// Tells each change of a what-if's progress, until it is done or failed; the browser connects again after a break.
-// gone: the server has no such what-if any more. Returns what ends the stream before.
-export function followWhatIf(whatif_id: string, told: (progress: WhatIfProgress) => void, gone: () => void): () => void {
-  const source = new EventSource(`/v1/whatifs/${encodeURIComponent(whatif_id)}/events`);
-  source.addEventListener("progress", (event) => {
-    const progress = JSON.parse(event.data) as WhatIfProgress;
-    if (progress.state === "done" || progress.state === "failed") source.close();
-    told(progress);
-  });
-  source.onerror = () => {
-    if (source.readyState === EventSource.CLOSED) gone();
-  };
-  return () => source.close();
-}
-
-export async function upload(file: File, progress: (part: number) => void): Promise<Capture> {
+export async function upload(file: File, progress: (part: number) => void): Promise<CaptureReceived> {
   const end = performance.now() + PATIENCE_MS;
   for (;;) {
     const request = await sent(file, progress);

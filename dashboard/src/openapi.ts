@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * Find
-         * @description The team's captures, newest first.
+         * @description The team's captures, newest first. Filters of connections select those that have such a connection.
          */
         get: operations["find_v1_captures_get"];
         put?: never;
@@ -49,7 +49,11 @@ export interface paths {
         delete: operations["delete_v1_captures__capture_id__delete"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change
+         * @description Changes tags and notes.
+         */
+        patch: operations["change_v1_captures__capture_id__patch"];
         trace?: never;
     };
     "/v1/captures/{capture_id}/retry": {
@@ -104,6 +108,26 @@ export interface paths {
          * @description Server-sent events: one for each change of the progress, until the capture is done or failed.
          */
         get: operations["events_v1_captures__capture_id__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description All connections of the team that the filters select.
+         */
+        get: operations["find_v1_connections_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -674,6 +698,24 @@ export interface components {
             /** @description The recorded algorithm on the fitted path. */
             simulated: components["schemas"]["SpreadOut"];
         };
+        /**
+         * CaptureChange
+         * @description What is to be changed; what is left out stays.
+         */
+        CaptureChange: {
+            /**
+             * Tags
+             * @description Take the place of all tags that there are.
+             */
+            tags?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Notes
+             * @description Take the place of the notes that there are.
+             */
+            notes?: string | null;
+        };
         /** CaptureDetail */
         CaptureDetail: {
             /**
@@ -704,6 +746,13 @@ export interface components {
             tags: {
                 [key: string]: string;
             };
+            /**
+             * Notes
+             * @description What the team has written about it.
+             */
+            notes: string;
+            /** @description Who uploaded it first; null: uploaded before that was kept. */
+            uploader: components["schemas"]["UploaderOut"] | null;
             /** @description Where its job stands. */
             state: components["schemas"]["State"];
             /**
@@ -775,6 +824,13 @@ export interface components {
             tags: {
                 [key: string]: string;
             };
+            /**
+             * Notes
+             * @description What the team has written about it.
+             */
+            notes: string;
+            /** @description Who uploaded it first; null: uploaded before that was kept. */
+            uploader: components["schemas"]["UploaderOut"] | null;
             /** @description Where its job stands. */
             state: components["schemas"]["State"];
             /**
@@ -810,6 +866,89 @@ export interface components {
              * @description The number of connections; None before the analysis is done.
              */
             connections: number | null;
+        };
+        /** CaptureReceived */
+        CaptureReceived: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Filename
+             * @description Last part of the name that the client gave.
+             */
+            filename: string;
+            /**
+             * Bytes
+             * @description Bytes of data, each counted once.
+             */
+            bytes: number;
+            /**
+             * Sha256
+             * @description SHA-256 of the capture's bytes, hexadecimal.
+             */
+            sha256: string;
+            /**
+             * Tags
+             * @description What uploads said about it, by key.
+             */
+            tags: {
+                [key: string]: string;
+            };
+            /**
+             * Notes
+             * @description What the team has written about it.
+             */
+            notes: string;
+            /** @description Who uploaded it first; null: uploaded before that was kept. */
+            uploader: components["schemas"]["UploaderOut"] | null;
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
+             * Stage
+             * @description What is being done, in a word or two.
+             */
+            stage: string;
+            /**
+             * Progress
+             * @description 0 to 1.
+             */
+            progress: number;
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
+            error: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Analysed At
+             * @description When the analysis ended; null before.
+             */
+            analysed_at: string | null;
+            /** @description None before the analysis is done. */
+            summary: components["schemas"]["SummaryOut"] | null;
+            /**
+             * Connections
+             * @description The number of connections; None before the analysis is done.
+             */
+            connections: number | null;
+            /**
+             * Fairness
+             * @description Groups of connections that share a bottleneck.
+             */
+            fairness: components["schemas"]["FairnessOut"][];
+            /**
+             * Already Here
+             * @description Were the same bytes uploaded before? The capture is then the earlier one.
+             */
+            already_here: boolean;
         };
         /**
          * CheckState
@@ -1006,6 +1145,157 @@ export interface components {
             fast_closed: boolean;
         };
         /**
+         * ConnectionFound
+         * @description A connection among all of the team. Addresses, ports, RTTs and algorithm are those of its main subflow, which
+         *     sent most bytes.
+         */
+        ConnectionFound: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
+            /**
+             * Filename
+             * @description Name of the capture's file.
+             */
+            filename: string;
+            /**
+             * Number
+             * @description Its place in the capture, as the command line counts.
+             */
+            number: number;
+            /**
+             * Kind
+             * @description tcp or mptcp.
+             * @enum {string}
+             */
+            kind: "tcp" | "mptcp";
+            /**
+             * Src
+             * @description Address of the side that sent more data.
+             */
+            src: string;
+            /**
+             * Sport
+             * @description Port of `src`.
+             */
+            sport: number;
+            /**
+             * Dst
+             * @description Address of the side that received most of the data.
+             */
+            dst: string;
+            /**
+             * Dport
+             * @description Port of `dst`.
+             */
+            dport: number;
+            /**
+             * Bytes
+             * @description Bytes of data, each counted once.
+             */
+            bytes: number;
+            /**
+             * First Ns
+             * @description Time of the first packet, nanoseconds since 1970.
+             */
+            first_ns: number;
+            /**
+             * Started At
+             * @description `first_ns` to a microsecond (RFC 3339); null where the capture's clock says a year that has not four digits.
+             */
+            started_at: string | null;
+            /**
+             * Duration S
+             * @description Seconds from the first packet to the last.
+             */
+            duration_s: number;
+            /**
+             * Completion S
+             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             */
+            completion_s: number | null;
+            /**
+             * Goodput Bps
+             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             */
+            goodput_bps: number | null;
+            /**
+             * Rtt Us
+             * @description Median round-trip time, microseconds; null without a measurement.
+             */
+            rtt_us: number | null;
+            /**
+             * Rtt Min Us
+             * @description Smallest round-trip time, microseconds; null without a measurement.
+             */
+            rtt_min_us: number | null;
+            /**
+             * Rtt Inflation
+             * @description Median round-trip time over the smallest; null without both.
+             */
+            rtt_inflation: number | null;
+            /**
+             * Retransmission Rate
+             * @description Part of the packets of all subflows that sent data again, 0 to 1; null without packets.
+             */
+            retransmission_rate: number | null;
+            /**
+             * Retransmitted Packets
+             * @description Packets that sent data again.
+             */
+            retransmitted_packets: number;
+            /**
+             * Subflow Count
+             * @description How many subflows it has.
+             */
+            subflow_count: number;
+            /**
+             * Sender Algorithm
+             * @description The algorithm that its sender most likely ran; unknown where that is not clear.
+             */
+            sender_algorithm: string;
+            /**
+             * Verdict
+             * @description How far its results can be relied on.
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /**
+             * Quality
+             * @description What is wrong with it: names of findings.
+             */
+            quality: string[];
+            /**
+             * Unreliable
+             * @description Results that rest on what is wrong.
+             */
+            unreliable: string[];
+            /**
+             * Tags
+             * @description Tags of the capture, by key.
+             */
+            tags: {
+                [key: string]: string;
+            };
+            /** @description Who uploaded the capture first; null: uploaded before that was kept. */
+            uploader: components["schemas"]["UploaderOut"] | null;
+            /**
+             * Uploaded At
+             * Format: date-time
+             * @description When the capture was uploaded.
+             */
+            uploaded_at: string;
+        };
+        /**
          * ConnectionOut
          * @description Times in nanoseconds since 1970.
          */
@@ -1111,6 +1401,32 @@ export interface components {
             limited: components["schemas"]["VerdictShare"];
             /** @description Those whose results say little. */
             poor: components["schemas"]["VerdictShare"];
+        };
+        /**
+         * ConnectionsFound
+         * @description A page of connections, and how many the filters select in all.
+         */
+        ConnectionsFound: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["ConnectionFound"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+            /**
+             * Total
+             * @description Connections that the filters select, on all pages.
+             */
+            total: number;
+            /**
+             * Total Is Exact
+             * @description False: there are more than 10,000, and `total` is an estimate.
+             */
+            total_is_exact: boolean;
         };
         /**
          * ConstantOut
@@ -2803,6 +3119,23 @@ export interface components {
             revoked_at: string | null;
         };
         /**
+         * UploaderOut
+         * @description Who uploaded a capture first.
+         */
+        UploaderOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Of the token that the upload was sent with.
+             */
+            id: string;
+            /**
+             * Name
+             * @description The token's name.
+             */
+            name: string;
+        };
+        /**
          * VerdictShare
          * @description The connections that have one verdict.
          */
@@ -3040,15 +3373,19 @@ export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
 export type BottlenecksOut = components['schemas']['BottlenecksOut'];
 export type CalibratedOut = components['schemas']['CalibratedOut'];
+export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
+export type CaptureReceived = components['schemas']['CaptureReceived'];
 export type CheckState = components['schemas']['CheckState'];
 export type ConfigurationOut = components['schemas']['ConfigurationOut'];
 export type ConformanceOut = components['schemas']['ConformanceOut'];
 export type ConnectionDetail = components['schemas']['ConnectionDetail'];
 export type ConnectionFlags = components['schemas']['ConnectionFlags'];
+export type ConnectionFound = components['schemas']['ConnectionFound'];
 export type ConnectionOut = components['schemas']['ConnectionOut'];
 export type ConnectionQuality = components['schemas']['ConnectionQuality'];
+export type ConnectionsFound = components['schemas']['ConnectionsFound'];
 export type ConstantOut = components['schemas']['ConstantOut'];
 export type ControllerState = components['schemas']['ControllerState'];
 export type Covered = components['schemas']['Covered'];
@@ -3095,6 +3432,7 @@ export type TeamOut = components['schemas']['TeamOut'];
 export type TokenIn = components['schemas']['TokenIn'];
 export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
+export type UploaderOut = components['schemas']['UploaderOut'];
 export type VerdictShare = components['schemas']['VerdictShare'];
 export type WhatIfIn = components['schemas']['WhatIfIn'];
 export type WhatIfOut = components['schemas']['WhatIfOut'];
@@ -3110,14 +3448,68 @@ export interface operations {
                 cursor?: string | null;
                 /** @description The most items of a page. */
                 limit?: number;
-                /** @description key=value; may be given several times */
-                tag?: string[];
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
-                /** @description Only what was made at this time or later. */
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
-                /** @description Only what was made before this time. */
+                /** @description Only captures that were uploaded before this time. */
                 until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
             };
             header?: never;
             path?: never;
@@ -3227,7 +3619,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CaptureDetail"];
+                    "application/json": components["schemas"]["CaptureReceived"];
                 };
             };
             /** @description A tag is not of the form key=value, or the multipart body is broken. */
@@ -3438,6 +3830,123 @@ export interface operations {
             };
             /** @description The team has none of this id. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_v1_captures__capture_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the capture. */
+                capture_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CaptureChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CaptureDetail"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3719,6 +4228,156 @@ export interface operations {
             };
             /** @description The team has none of this id. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_v1_connections_get: {
+        parameters: {
+            query?: {
+                /** @description The column to sort by; - before it: descending. Missing values are last. */
+                sort?: "first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename";
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConnectionsFound"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

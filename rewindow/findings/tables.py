@@ -242,6 +242,18 @@ class ConnectionTable:
         ranks = np.array([VERDICTS.index(v) for v in texts])[self._verdicts.values]
         return np.maximum.reduceat(ranks, self._starts)
 
+    @property
+    def main_subflows(self) -> Array:
+        """For each connection the index of the subflow that sent most bytes; of equal ones, the first."""
+        places = np.arange(len(self._s))
+        owners = np.repeat(np.arange(len(self)), self.counts)
+        order = np.lexsort((places, -self._s["bytes"].astype(np.int64), owners))
+        return np.asarray(order[self._starts])
+
+    def sums(self, values: Array) -> Array:
+        """For each connection the sum of its subflows' values. values: a number, or a row of numbers, of each."""
+        return np.asarray(np.add.reduceat(values, self._starts))
+
     def add_quality(self, quality: ConnectionQuality) -> None:
         """Counts each connection, with its bytes, under its verdict."""
         for place, verdict in enumerate(VERDICTS):

@@ -150,8 +150,16 @@ def _fit(f: Fit) -> dict[str, Any]:
         "connections": [c.id for c in f.connections],
         "algorithms": [a.label if a else None for a in f.algorithms],
         "bottlenecks": bottlenecks,
-        "sources": [asdict(s) for s in f.networks[0].sources],
+        "sources": [_source(f, i) for i in range(len(f.connections))],
         "misfit": _number(f.misfit), "log_evidence": _number(f.log_evidence), "runs": f.runs,
+    }  # fmt: skip
+
+
+def _source(f: Fit, place: int) -> dict[str, Any]:
+    found = [n.sources[place] for n in f.networks]
+    kinds = list(dict.fromkeys(s.kind for s in found))
+    return {
+        "kinds": kinds, "bytes": found[0].bytes, "stop_s": _number(found[0].stop_s), "writes": len(found[0].writes)
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from rewindow.scenarios.model import (
     Scenario,
     Traffic,
     Transfer,
+    Write,
 )
 from rewindow.scenarios.quantities import q32
 from rewindow.scenarios.reading import load, parse
@@ -29,5 +30,5 @@ from rewindow.scenarios.reading import load, parse
 __all__ = [
     "Bernoulli", "CapturePoint", "Change", "CoDel", "Direction", "Discipline", "DropTail", "EcnThreshold",
     "GilbertElliott", "Host", "Interface", "Path", "Red", "Reordering", "Scenario", "ScenarioUnreadable", "Traffic",
-    "Transfer", "load", "parse", "q32",
+    "Transfer", "Write", "load", "parse", "q32",
 ]  # fmt: skip

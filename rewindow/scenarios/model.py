@@ -154,6 +154,17 @@ class Path:
 
 
 @dataclass(frozen=True)
+class Write:
+    """What an application writes at once: not before after_ns from its transfer's start; after_acknowledged: so long
+    after all data before it was acknowledged.
+    """
+
+    bytes: int
+    after_ns: int
+    after_acknowledged: bool
+
+
+@dataclass(frozen=True)
 class Transfer:
     """A connection that the sender of data opens. Its paths start at the sender; it begins on the first one.
 
@@ -178,6 +189,8 @@ class Transfer:
     port: int
     receive_buffer_first_bytes: int | None = None
     """What the tuning of the receiver's buffer begins with; None: the receiver's system decides."""
+    writes: tuple[Write, ...] = ()
+    """In place of writes of one size; a scenario's file has none."""
 
 
 @dataclass(frozen=True)

@@ -270,6 +270,9 @@ def _build(core: _Core, scenario: Scenario, choices: dict[str, Choice], schedule
         core.call(lib.rw_simulation_add_transfer, settings, array, number)
         del keep
         _set_scheduler(core, schedulers[transfer.name])
+        if transfer.writes:
+            writes = [(w.bytes, w.after_ns, int(w.after_acknowledged)) for w in transfer.writes]
+            core.call(lib.rw_simulation_set_writes, ffi.new("rw_write_values[]", writes), len(writes))
         for path in transfer.paths:
             forward = [_host(core, number), *(numbers[link.name] for link in path.links)]
             back = [_host(core, number), *(numbers[link.name] for link in path.links_back)]

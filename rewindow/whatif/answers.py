@@ -50,7 +50,7 @@ class WhatIf:
         """The fits of a connection's paths, the best one first; or why there is none."""
         connection = self.connection(number)
         if number not in self._fits:
-            reason = cannot_be_fitted(connection)
+            reason = cannot_be_fitted(connection, self.observation.first_ns)
             if reason is None and self._recorded(connection) is None:
                 reason = "the algorithm that it ran is not known"
             if reason:

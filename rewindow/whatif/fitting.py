@@ -20,9 +20,10 @@ from rewindow.core import Choice
 from rewindow.simulator import simulate
 from rewindow.whatif.estimates import Estimate, estimate
 from rewindow.whatif.groups import Grouping, base_rtt_s, components, groupings
-from rewindow.whatif.network import Network, Source, mtu_bytes, scenario
+from rewindow.whatif.network import Network, mtu_bytes, scenario
 from rewindow.whatif.observation import Observation, ObservedConnection, ObservedSubflow
 from rewindow.whatif.outcomes import Outcome, of_transfer
+from rewindow.whatif.sources import sources, stopped_in_time
 
 Array = npt.NDArray[Any]
 Report = Callable[[float], None]
@@ -45,9 +46,6 @@ _MODEL_ERROR = {"goodput": 0.03, "lost": 0.12, "episodes": 0.15, "queue50": 0.06
 _RATE_SD, _GLIMPSED_SD, _QUEUE_SD, _UNSETTLED_SD = 0.015, 0.05, 0.04, 0.25
 """Of the estimates' errors in a logarithm, as bench/predictions.py printed them for networks whose truth is known."""
 _DELAY_FLOOR_MS = 0.5
-_COMMON_END, _LONG_S = 0.15, 4.0
-"""Connections of some length that end together, as a share of their length, were stopped and not done."""
-
 
 CONNECTIONS_MOST = 40
 """That may influence each other, in one fit."""
@@ -227,54 +225,6 @@ def _regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequen
     return _Posterior(mean, covariance, misfit, log_evidence)
 
 
-def _sources(observation: Observation, members: Sequence[int]) -> tuple[Source, ...]:
-    """Connections of different sizes that end together were stopped; each other one had so much to send."""
-    spans = [
-        ((c.facts.last_ns - c.facts.first_ns) / 1e9, c.facts.last_ns / 1e9, c.facts.bytes)
-        for c in observation.connections
-    ]
-    found = []
-    for i in members:
-        connection, (lasted, end, sent) = observation.connections[i], spans[i]
-        stopped = any(
-            abs(end - other_end) <= _COMMON_END * min(lasted, other_lasted)
-            and min(lasted, other_lasted) >= _LONG_S
-            and sent != other_sent
-            for j, (other_lasted, other_end, other_sent) in enumerate(spans)
-            if j != i
-        )
-        if stopped:
-            found.append(Source(None, max(lasted - _drain_s(connection), lasted / 2)))
-        else:
-            found.append(Source(max(connection.facts.bytes, 1), None))
-    return tuple(found)
-
-
-def _drain_s(connection: ObservedConnection) -> float:
-    """How long the send buffer takes to empty: about two windows, which is two round trips."""
-    round_trips = [s.facts.rtt_median_us / 1e6 for s in connection.subflows if s.facts.rtt_median_us]
-    return 2 * max(round_trips, default=0.0)
-
-
-def _stopped_in_time(
-    connections: Sequence[ObservedConnection], sources: Sequence[Source], lasted: Array
-) -> tuple[Source, ...]:
-    """Applications that stop do so earlier or later, by how much simulated connections ended too late or too early.
-
-    lasted: seconds; a row for each run, a column for each connection; NaN: it did not end.
-    """
-    found = []
-    for i, (connection, source) in enumerate(zip(connections, sources, strict=True)):
-        known = lasted[:, i][~np.isnan(lasted[:, i])]
-        recorded = connection.facts.completion_s
-        if source.stop_s is None or recorded is None or not len(known):
-            found.append(source)
-            continue
-        moved = source.stop_s + recorded - float(np.median(known))
-        found.append(Source(None, min(max(moved, source.stop_s / 2), recorded)))
-    return tuple(found)
-
-
 def _fit_component(
     observation: Observation,
     grouping: Grouping,
@@ -295,24 +245,16 @@ def _fit_component(
     )
     number = {place: i for i, g in enumerate(groups) for place in g}
     of_group = [[observation.connections[c].subflows[s] for c, s in g] for g in groups]
-    layout = tuple(
-        tuple(
-            (
-                number[c, s],
-                _with_transmission(
-                    base_rtt_s(subflow, of_group[number[c, s]]),
-                    subflow,
-                    mtu_bytes(subflow, observation.connections[c].facts.kind)
-                    * 8
-                    / estimates[number[c, s]].bottleneck.rate_bps,
-                )
-                or 0.05,
-            )
-            for s, subflow in enumerate(observation.connections[c].subflows)
-        )
-        for c in members
-    )
-    start = Network(tuple(e.bottleneck for e in estimates), layout, _sources(observation, members))
+
+    def path(c: int, s: int) -> tuple[int, float]:
+        """The number of its bottleneck, and the round trip without queue."""
+        subflow, group = observation.connections[c].subflows[s], number[c, s]
+        bits = mtu_bytes(subflow, observation.connections[c].facts.kind) * 8
+        base = base_rtt_s(subflow, of_group[group])
+        return group, _with_transmission(base, subflow, bits / estimates[group].bottleneck.rate_bps) or 0.05
+
+    layout = tuple(tuple(path(c, s) for s in range(len(observation.connections[c].subflows))) for c in members)
+    start = Network(tuple(e.bottleneck for e in estimates), layout, applications[0])
     seen = [[s.sees_queues for s in c.subflows] for c in connections]
     observed = _statistics([c.outcome() for c in connections], seen)
     errors = _model_errors(seen)
@@ -330,8 +272,10 @@ def _fit_component(
     for turn in range(ROUNDS):
         x = random.multivariate_normal(mean, covariance, each, method="cholesky")
 
-        def simulated(i: int, x: Array = x, turn: int = turn, start: Network = start) -> list[Outcome]:
-            network = _network(start, prior, x[i])
+        starts = [replace(start, sources=own) for own in applications]
+
+        def simulated(i: int, x: Array = x, turn: int = turn, starts: list[Network] = starts) -> list[Outcome]:
+            network = _network(starts[i % len(starts)], prior, x[i])
             return run(connections, network, choices, seed + turn * each + i, first_ns, duration_s)
 
         y, lasted = np.empty((each, len(observed))), np.full((each, len(connections)), np.nan)
@@ -340,16 +284,19 @@ def _fit_component(
                 y[i] = _statistics(outcomes, seen)
                 lasted[i] = [np.nan if o.completion_s is None else o.completion_s for o in outcomes]
                 report((turn * each + i + 1) / (ROUNDS * each))
-        start = replace(start, sources=_stopped_in_time(connections, start.sources, lasted))
+        applications = [stopped_in_time(connections, own, lasted) for own in applications]
         posterior = _regressed(x, y, observed, errors, prior)
         reach = _FAR * np.sqrt(np.diag(covariance))
         mean = np.clip(posterior.mean, mean - reach, mean + reach)
         covariance = posterior.covariance * _WIDENED**2
     drawn = random.multivariate_normal(posterior.mean, posterior.covariance, draws, method="cholesky")
+    networks = tuple(
+        _network(replace(start, sources=applications[i % len(applications)]), prior, row) for i, row in enumerate(drawn)
+    )
     return Fit(
         connections=connections, ids={c: observation.connections[c].id for c in members}, algorithms=algorithms,
         grouping=tuple(groups), estimates=estimates,
-        parameters=tuple(prior), networks=tuple(_network(start, prior, row) for row in drawn), posterior_log=drawn,
+        parameters=tuple(prior), networks=networks, posterior_log=drawn,
         misfit=posterior.misfit, log_evidence=posterior.log_evidence, runs=ROUNDS * each, first_ns=first_ns,
         duration_s=duration_s,
     )  # fmt: skip

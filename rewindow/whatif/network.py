@@ -21,6 +21,7 @@ from rewindow.scenarios import (
 )
 from rewindow.simulator import SEND_BUFFER_BYTES
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
+from rewindow.whatif.sources import Source
 
 WINDOW_SHARE = 37 / 64
 """Of its buffer a simulated receiver offers so much as a window (core-c/src/simulator/receiver.c)."""
@@ -40,14 +41,6 @@ class Bottleneck:
     queue_packets: float | None
     ecn_packets: float | None
     loss: float
-
-
-@dataclass(frozen=True)
-class Source:
-    """What the application of a connection writes: bytes, or as much as it can until stop_s after its start."""
-
-    bytes: int | None
-    stop_s: float | None
 
 
 @dataclass(frozen=True)
@@ -152,6 +145,7 @@ def scenario(
                 receive_buffer_bytes=_buffer(max(s.window_most_bytes for s in connection.subflows)),
                 port=connection.subflows[0].facts.dport,
                 receive_buffer_first_bytes=_buffer(connection.subflows[0].window_first_bytes),
+                writes=source.writes,
             )
         )  # fmt: skip
     return Scenario(

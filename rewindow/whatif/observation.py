@@ -27,6 +27,10 @@ class Series:
 
     time_s: Array
     delivered: Array
+    acked_bytes: Array
+    """Cumulatively."""
+    in_order: Array
+    """Whether the sender knew of nothing beyond a hole, before the ACK and after it."""
     rtt_s: Array
     limited: Array
     """Whether the application or the send buffer held the sender back: it sent nothing at several ACKs in turn, or all
@@ -64,8 +68,11 @@ class ObservedSubflow:
 
 @dataclass(frozen=True)
 class ObservedConnection:
+    """closed: FIN or RST was seen on one of its subflows."""
+
     facts: Connection
     subflows: tuple[ObservedSubflow, ...]
+    closed: bool
 
     @property
     def id(self) -> int:
@@ -120,15 +127,16 @@ class _Columns:
     def add(self, batch: Any) -> None:
         import pyarrow.compute as pc
 
-        for name in ("time_ns", "connection", "subflow", "acked_segments"):
+        for name in ("time_ns", "connection", "subflow", "acked_segments", "acked_bytes"):
             self._add(self._acks, name, batch.acks.column(name).to_numpy())
         flight, acked = (batch.acks.column(name).to_numpy() for name in ("in_flight_bytes", "acked_bytes"))
         self._add(self._acks, "left_bytes", np.where(acked > 0, np.maximum(flight, acked) - acked, 1))
         self._add(self._acks, "rtt_us", pc.fill_null(batch.acks.column("rtt_us"), 0).to_numpy())
         flags = batch.acks.column("flags")
-        for name, flag in (("limited", "app_limited"), ("repairs", "retransmit")):
-            having = [i for i, text in enumerate(flags.dictionary.to_pylist()) if flag in text.split("|")]
-            self._add(self._acks, name, np.isin(flags.indices.to_numpy(), having))
+        texts, places = [set(text.split("|")) for text in flags.dictionary.to_pylist()], flags.indices.to_numpy()
+        told = {"limited": {"app_limited"}, "beyond_hole": {"dup", "sack", "retransmit"}, "repairs": {"retransmit"}}
+        for name, words in told.items():
+            self._add(self._acks, name, np.array([bool(text & words) for text in texts])[places])
         for name in ("time_ns", "connection", "subflow"):
             self._add(self._marks, name, batch.marks.column(name).to_numpy())
         self._add(self._marks, "kind", np.array(batch.marks.column("kind").to_pylist(), object))
@@ -151,9 +159,12 @@ class _Columns:
             time_s = (acks["time_ns"][rows] - first_ns) / 1e9
             losses_s = at_s[own & np.isin(marks["kind"], LOSS_MARKS)]
             repairs_s = time_s[acks["repairs"][rows]]
+            beyond_hole = acks["beyond_hole"][rows]
             found[connection, subflow] = Series(
                 time_s=time_s,
                 delivered=acks["acked_segments"][rows].astype(float),
+                acked_bytes=acks["acked_bytes"][rows].astype(np.int64),
+                in_order=~(beyond_hole | np.r_[False, beyond_hole[:-1]]),
                 rtt_s=np.where(rtt_us > 0, rtt_us, np.nan) / 1e6,
                 limited=acks["limited"][rows] | (acks["left_bytes"][rows] == 0),
                 losses_s=losses_s,
@@ -175,7 +186,8 @@ def _lost(losses_s: Array, repairs_s: Array, retransmitted: int) -> Array:
 
 
 _EMPTY = np.empty(0)
-_NOTHING = Series(_EMPTY, _EMPTY, _EMPTY, np.empty(0, bool), _EMPTY, _EMPTY, _EMPTY)
+_NEVER = np.empty(0, bool)
+_NOTHING = Series(_EMPTY, _EMPTY, np.empty(0, np.int64), _NEVER, _EMPTY, _NEVER, _EMPTY, _EMPTY, _EMPTY)
 
 
 def _sees_queues(s: Subflow) -> bool:
@@ -215,6 +227,7 @@ def observe(capture: Capture, only: Iterable[int] | None = None) -> Observation:
             ObservedConnection(
                 c,
                 tuple(_observed(s, series.get((c.id, s.id), _NOTHING), rows[c.id, s.id]) for s in c.subflows),
+                any(rows[c.id, s.id]["closed"] for s in c.subflows),
             )
             for c in wanted
         ),

@@ -18,6 +18,7 @@ from rewindow.whatif.fitting import THREADS, Fit, run
 from rewindow.whatif.network import Network
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.outcomes import Outcome
+from rewindow.whatif.sources import written
 
 Array = npt.NDArray[Any]
 Report = Callable[[float], None]
@@ -111,7 +112,7 @@ def _limited(subflow: ObservedSubflow) -> Array:
     return limited[: free[-1] + 1] if len(free) else limited
 
 
-def cannot_be_fitted(connection: ObservedConnection) -> str | None:
+def cannot_be_fitted(connection: ObservedConnection, first_ns: int) -> str | None:
     """Why nothing can be said of this connection, whatever the network; None: a fit may tell."""
     facts = connection.facts
     if facts.verdict == "poor":
@@ -121,10 +122,11 @@ def cannot_be_fitted(connection: ObservedConnection) -> str | None:
     if sum(s.facts.packets for s in connection.subflows) < _PACKETS_MIN or facts.goodput_bps is None:
         return f"fewer than {_PACKETS_MIN} packets of data: nothing to fit a path to"
     limited = np.concatenate([_limited(s) for s in connection.subflows])
-    if len(limited) and limited.mean() > _LIMITED_MOST:
+    held = written(connection, first_ns)
+    if len(limited) and limited.mean() > _LIMITED_MOST and not (held and held.decides):
         return (
-            f"the application or its send buffer held the sender back at {limited.mean():.0%} of the ACKs, "
-            "and a what-if takes a connection to have all its data at once"
+            f"the sender was held back at {limited.mean():.0%} of the ACKs, and not by its application's pauses: "
+            "its send buffer is not known"
         )
     if all(s.base_rtt_s is None for s in connection.subflows):
         return "no round trip is known"
@@ -266,7 +268,7 @@ def predict(
     observed = best.connections[place]
     known = best.algorithms[place]
     name = known.label if known else None
-    reason = cannot_be_fitted(observed)
+    reason = cannot_be_fitted(observed, best.first_ns)
     if reason:
         return refused(observed, algorithm, reason, name)
     if known is None:

@@ -65,7 +65,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENSHOTS / "captures.png")
 
-    page.get_by_text("mptcp-two-subflows.pcap").click()
+    page.get_by_test_id("capture").get_by_role("link", name="mptcp-two-subflows.pcap").click()
     expect(page.get_by_test_id("state")).to_have_text("done")
     expect(page.locator(".crumbs")).to_have_text("captures / mptcp-two-subflows.pcap")
     expect(page.get_by_test_id("capture-verdict")).to_have_text("good")
@@ -76,7 +76,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
     expect(page.locator(".crumbs")).to_have_text("captures / mptcp-two-subflows.pcap / connection 1")
     assert lines(page) == 4, "one line for each algorithm and subflow"
-    assert {(27, 138, 90), (163, 134, 26)} <= drawn_colours(page), "uncoupled and tccc are drawn"
+    assert {(127, 6, 249), (31, 140, 249)} <= drawn_colours(page), "uncoupled and tccc are drawn"
     for mark in ("fast retransmit", "joins"):
         expect(page.get_by_text(mark, exact=False).first).to_be_visible()
     page.screenshot(path=SCREENSHOTS / "connection.png")
@@ -139,7 +139,7 @@ def test_a_drag_survives_lines_that_arrive_meanwhile(page: Page) -> None:
 
 
 def test_a_replay_with_other_options(page: Page) -> None:
-    page.get_by_placeholder("aca_md=half").fill("aca_md=half")
+    page.locator("[data-testid=option][data-name=aca_md]").select_option("half")
     page.get_by_role("button", name="replay", exact=True).click()
     chip = page.locator("[data-label='tccc(aca_md=half)']")
     expect(chip).to_be_enabled()
@@ -152,7 +152,7 @@ def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> No
     empty.write_bytes((CAPTURES / "mptcp-two-subflows.pcap").read_bytes()[:24])
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((CAPTURES / "mptcp-two-subflows.pcap").read_bytes()[:500_001])
-    page.get_by_text("rewindow", exact=True).click()
+    page.get_by_role("link", name="captures").first.click()
     page.get_by_test_id("file").set_input_files(empty)
     nothing = page.locator("[data-testid=capture]").filter(has_text="empty.pcap")
     expect(nothing.get_by_test_id("capture-verdict")).to_have_text("poor")
@@ -161,7 +161,7 @@ def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> No
     row = page.locator("[data-testid=capture]").filter(has_text="cut.pcap")
     expect(row).to_have_attribute("data-state", "done")
     page.screenshot(path=SCREENSHOTS / "captures-quality.png")
-    page.get_by_text("cut.pcap").click()
+    page.get_by_test_id("capture").get_by_role("link", name="cut.pcap").click()
     expect(page.get_by_test_id("capture-verdict")).to_have_text("limited")
     expect(page.get_by_test_id("findings")).to_contain_text("cut capture")
     expect(page.get_by_test_id("findings")).to_contain_text("completion")
@@ -189,10 +189,13 @@ def test_a_specification_is_checked(page: Page) -> None:
     expect(last.locator(".changed")).to_have_count(1)
     expect(page.get_by_test_id("step").first.locator(".changed")).to_have_count(0)
     expect(page.get_by_test_id("windows")).to_have_attribute("data-lines", "3")
-    assert {(11, 95, 174), (200, 80, 28), (27, 138, 90)} <= colours_of(page, "windows"), "a line for each subflow"
+    assert {(11, 95, 174), (201, 115, 29), (127, 6, 249)} <= colours_of(page, "windows"), "a line for each subflow"
     expect(page.get_by_test_id("coverage")).to_contain_text("Loss")
     page.screenshot(path=SCREENSHOTS / "counterexample.png", full_page=True)
     page.get_by_role("link", name="specifications").first.click()
+    section = page.locator("[data-testid=specification][data-name=Windows]")
+    expect(section.locator("summary")).to_contain_text("asprinted: violated Bounded")
+    section.locator("summary").click()
     row = page.locator("[data-testid=configuration-row][data-name=asprinted]")
     expect(row).to_contain_text("violated Bounded")
     expect(row).to_contain_text("violates Bounded")
@@ -237,7 +240,7 @@ def test_a_connection_is_held_against_its_specification(
     stack: Services, page: Page, another_text: Callable[[], None]
 ) -> None:
     page.goto(stack.address)
-    page.get_by_text("mptcp-two-subflows.pcap").click()
+    page.get_by_test_id("capture").get_by_role("link", name="mptcp-two-subflows.pcap").click()
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
     expect(page.get_by_test_id("conformance")).to_contain_text("steps are as specified")
     expect(page.get_by_test_id("controller").locator("option")).to_have_text(list(step_logs.SPECIFIED))

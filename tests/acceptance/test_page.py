@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import urllib.request
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from sqlalchemy import update
 
 from deploy.run import Services
-from tests.acceptance.test_stack import get, until
+from tests.acceptance.test_stack import get
 from tests.conftest import CAPTURES
 
 
@@ -26,6 +30,13 @@ def signed_in(stack: Services, token: str, page: Page) -> Iterator[Page]:
     page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
     yield page
     page.unroute_all()
+
+
+def asked(stack: Services, token: str, path: str, body: bytes | None, method: str = "POST") -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(stack.address + path, data=body, headers=headers, method=method)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.loads(response.read() or b"null")
 
 
 def test_the_token_stays_nowhere_in_the_browser(stack: Services, token: str, signed_in: Page) -> None:
@@ -58,7 +69,7 @@ def connection(stack: Services, token: str, page: Page) -> str:
     """Uploads the sample; the address of its connection of MPTCP, which is then shown."""
     page.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-two-subflows.pcap")
     expect(page.get_by_test_id("capture")).to_have_attribute("data-state", "done")
-    page.get_by_text("mptcp-two-subflows.pcap").click()
+    page.get_by_test_id("capture").get_by_role("link", name="mptcp-two-subflows.pcap").click()
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
     expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
     return "/v1" + page.evaluate("location.pathname")
@@ -68,21 +79,23 @@ def test_options_of_a_replay(stack: Services, token: str, signed_in: Page) -> No
     url = connection(stack, token, signed_in)
     before = len(get(stack, token, url)["replays"])
     alert = signed_in.get_by_role("alert")
-    for text, said in {
-        "aca_md": '"aca_md" is not of the form option=value',
-        "=half": '"=half" is not of the form',
-        "aca_md=foo": 'aca_md takes auto|eq8|half, not "foo"',
-        "aca=half": 'there is no option "aca"; there are: mode, ',
-        "L=0": 'L takes 0.125 to 1024 segments, not "0"',
-        "L=1 L=2": "L is given twice",
-        "L=1e2": "tccc: option L takes 0.125 to 1024 segments, not '1e2'",  # the API's own answer
-    }.items():
-        signed_in.get_by_test_id("options").fill(text)
-        signed_in.get_by_role("button", name="replay", exact=True).click()
-        expect(alert).to_contain_text(said)
+    replay = signed_in.get_by_role("button", name="replay", exact=True)
+
+    def option(name: str) -> Locator:
+        return signed_in.locator(f"[data-testid=option][data-name='{name}']")
+
+    option("L").fill("0")
+    replay.click()
+    assert option("L").evaluate("e => e.validity.rangeUnderflow"), "the page asks for the range itself"
+    option("L").fill("1e2")
+    replay.click()
+    expect(alert).to_contain_text("tccc: option L takes 0.125 to 1024 segments, not '1e2'")  # the API's own answer
     assert len(get(stack, token, url)["replays"]) == before
-    signed_in.get_by_test_id("options").fill("aca_md=half, L=2")
-    signed_in.get_by_role("button", name="replay", exact=True).click()
+    option("L").fill("2")
+    option("aca_md").select_option("half")
+    option("mode").select_option("kernel")
+    option("mode").select_option("paper")  # its default, which is not sent
+    replay.click()
     expect(signed_in.locator("[data-label='tccc(L=2, aca_md=half)']")).to_be_enabled()
     expect(alert).to_have_count(0)
 
@@ -92,7 +105,7 @@ def test_a_failed_replay_says_why_and_can_be_deleted(stack: Services, token: str
     from store.models import Job, Replay
 
     url = connection(stack, token, signed_in)
-    signed_in.get_by_test_id("options").fill("L=3")
+    signed_in.locator("[data-testid=option][data-name=L]").fill("3")
     signed_in.get_by_role("button", name="replay", exact=True).click()
     chip = signed_in.locator("[data-label='tccc(L=3)']")
     expect(chip).to_be_enabled()
@@ -126,7 +139,7 @@ def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     page.route("**/v1/captures?filename=*", lambda route: route.fulfill(status=502, body="<html>of a proxy</html>"))
     page.get_by_test_id("file").set_input_files([CAPTURES / "mptcp-two-subflows.pcap", CAPTURES / "mptcp-ecn.pcap"])
     for name in ("mptcp-two-subflows.pcap", "mptcp-ecn.pcap"):
-        expect(alert).to_contain_text(f"{name}: the server answers 502")
+        expect(page.get_by_test_id("upload").filter(has_text=f"{name}: the server answers 502")).to_have_count(1)
     page.unroute_all()
 
     page.evaluate("() => { Promise.reject(new Error('nobody waited for this')); }")
@@ -168,11 +181,41 @@ def test_the_page_waits_for_a_server_that_is_busy(stack: Services, token: str, s
     expect(signed_in.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_session_that_has_ended_asks_for_the_token(stack: Services, token: str, signed_in: Page) -> None:
-    signed_in.context.clear_cookies()
-    signed_in.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
-    expect(signed_in.get_by_test_id("token")).to_be_visible()
-    until(lambda: get(stack, token, "/v1/captures")["items"] == [], "nothing")
+def test_a_session_that_has_ended_leads_back(stack: Services, token: str, signed_in: Page) -> None:
+    """A revoked token: the page says so, and after signing in the reader is where the work was."""
+    mine = get(stack, token, "/v1/teams/me")["id"]
+    (held,) = get(stack, token, f"/v1/teams/{mine}/tokens")
+    made = asked(stack, token, f"/v1/teams/{mine}/tokens", json.dumps({"name": "other"}).encode())["token"]
+    signed_in.goto(f"{stack.address}/specifications")
+    expect(signed_in.get_by_role("heading", name="Specifications")).to_be_visible()
+    asked(stack, token, f"/v1/teams/{mine}/tokens/{held['id']}", None, "DELETE")
+    signed_in.get_by_role("link", name="captures").first.click()
+    expect(signed_in.get_by_test_id("has-ended")).to_contain_text("revoked or has expired")
+    signed_in.get_by_test_id("token").fill(made)
+    signed_in.get_by_test_id("sign-in").click()
+    expect(signed_in.get_by_role("heading", name="Captures")).to_be_visible()
+
+
+def test_folders_and_duplicates(stack: Services, token: str, signed_in: Page, tmp_path: Path) -> None:
+    inner = tmp_path / "monday" / "site-a"
+    inner.mkdir(parents=True)
+    sample = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
+    (tmp_path / "monday" / "one.pcap").write_bytes(sample)
+    (inner / "two.pcap").write_bytes(sample)
+    (inner / "notes.txt").write_text("no capture")
+    signed_in.get_by_test_id("folder").set_input_files(tmp_path / "monday")
+    sent = signed_in.get_by_test_id("upload")
+    expect(sent).to_have_count(3)
+    expect(sent.filter(has_text="already here")).to_have_count(1)
+    expect(sent.filter(has_text="arrived")).to_have_count(2)
+    expect(signed_in.get_by_test_id("capture")).to_have_count(2)
+    same = sent.filter(has_text="already here").get_by_role("link")
+    first = sent.filter(has_text=re.compile("one.pcap|two.pcap")).filter(has_text="arrived").get_by_role("link")
+    assert same.get_attribute("href") == first.get_attribute("href"), "the link leads to the earlier capture"
+    failed = signed_in.locator("[data-testid=capture][data-state=failed]")
+    expect(failed).to_contain_text("neither pcap nor pcapng")
+    signed_in.get_by_role("button", name="clear").click()
+    expect(sent).to_have_count(0)
 
 
 def test_the_api_is_documented_and_can_be_tried_out(stack: Services, signed_in: Page) -> None:

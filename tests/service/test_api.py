@@ -237,12 +237,12 @@ def test_nothing_is_left_of_a_refused_upload(client: TestClient) -> None:
 def stored_rows() -> dict[str, int]:
     """How many rows the tables of results have, seen or unseen."""
     from store.database import engine
-    from store.models import Attempt, Connection, Deletion, FairnessGroup, Replay, Subflow
+    from store.models import Attempt, Connection, ConnectionFact, Deletion, FairnessGroup, Replay, Subflow
 
     with engine().connect() as database:
         return {
             t.__tablename__: int(database.scalar(select(func.count()).select_from(t)) or 0)
-            for t in (Attempt, Connection, Deletion, FairnessGroup, Replay, Subflow)
+            for t in (Attempt, Connection, ConnectionFact, Deletion, FairnessGroup, Replay, Subflow)
         }
 
 

@@ -92,7 +92,7 @@ def test_unknown_fields_of_a_body_are_refused(client: TestClient, replays: str) 
 
 
 def test_unknown_query_parameters_are_refused(client: TestClient, replays: str) -> None:
-    assert_problem(client.get("/v1/captures?lmit=2"), 422, "unknown query parameter 'lmit'; there are: cursor, limit, ")
+    assert_problem(client.get("/v1/captures?lmit=2"), 422, "unknown query parameter 'lmit'; there are: address, ")
     assert_problem(client.get("/v1/algorithms?x"), 422, "unknown query parameter 'x'; this address takes none")
     series = replays.removesuffix("/replays") + "/series"
     assert_problem(client.get(series, params={"form": "1"}), 422, "there are: algorithms, from, to, width")

@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import rewindow
 from bench import simulation as beside_the_kernel
 from rewindow.core import Choice
 from rewindow.errors import BadOption
-from rewindow.scenarios import Scenario, parse
+from rewindow.scenarios import Scenario, Write, parse
 from rewindow.simulator import Simulation, simulate
 from rewindow.simulator.simulation import FIRST_PORT
 
@@ -312,6 +313,33 @@ def test_a_sender_that_pauses_sends_what_it_wrote() -> None:
     [transfer] = run.transfers
     assert transfer.complete
     assert 9 * 20_000 <= transfer.bytes <= 11 * 20_000
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "mptcp"])
+@pytest.mark.parametrize("rate", ["10M", "1M"])
+def test_writes_follow_the_clock_or_the_acknowledgment_of_those_before(rate: str, protocol: str) -> None:
+    """Of three of 60 kB, which take half a second at 1 Mbit/s."""
+    scenario = one_path(f'rate = "{rate}"\ndelay = "20ms"', protocol=protocol)
+    [transfer] = scenario.transfers
+
+    def lasted(writes: list[Write]) -> float:
+        [done] = simulate(replace(scenario, transfers=(replace(transfer, writes=tuple(writes)),))).transfers
+        assert done.complete
+        assert done.bytes == 180_000
+        return done.completion_s or 0
+
+    by_clock = lasted([Write(60_000, 300_000_000 * i, False) for i in range(3)])
+    assert by_clock == pytest.approx({"10M": 0.65, "1M": 1.53}[rate], abs=0.12)
+    in_turn = lasted([Write(60_000, 0, True)] + 2 * [Write(60_000, 300_000_000, True)])
+    assert in_turn == pytest.approx({"10M": 1.0, "1M": 2.4}[rate], abs=0.12)
+
+
+def test_writes_without_data_are_refused() -> None:
+    scenario = one_path('rate = "1M"')
+    [transfer] = scenario.transfers
+    for write in (Write(0, 0, False), Write(1, 2**62, False)):
+        with pytest.raises(BadOption, match="a write has data and a time"):
+            simulate(replace(scenario, transfers=(replace(transfer, writes=(write,)),)))
 
 
 def test_paper_mode_and_unknown_options_are_no_surprise() -> None:

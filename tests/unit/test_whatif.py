@@ -14,13 +14,14 @@ import pytest
 import rewindow
 from rewindow.core import Choice
 from rewindow.errors import BadOption, UnknownAlgorithm
-from rewindow.scenarios import parse
+from rewindow.scenarios import Write, parse
 from rewindow.simulator import simulate
 from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
 from rewindow.whatif.groups import components, groupings, likeness
 from rewindow.whatif.network import Network
 from rewindow.whatif.prediction import changed, predict, read_settings
+from rewindow.whatif.sources import sources, written
 
 NETWORK = """
 name = "network"
@@ -223,11 +224,63 @@ def test_refusals_say_why(observed: Callable[..., Observation]) -> None:
         list(answers(WhatIf(short), [Choice("cubic", {"beta": "much"})], [0]))
 
 
-def test_a_connection_that_its_application_held_back_is_refused(observed: Callable[..., Observation]) -> None:
-    slow = observed(client='write = "12kB"\npause = "500ms"\n')
-    asked = WhatIf(slow).ask(0, Choice("cubic"))
-    assert asked.verdict == "cannot_say"
-    assert "held the sender back" in (asked.reason or "")
+def test_writes_of_an_application_are_seen(observed: Callable[..., Observation]) -> None:
+    """12 kB every 500 ms, beside a connection that always has data."""
+    observation = observed(client='write = "12kB"\npause = "500ms"\n')
+    paused, full = (written(c, observation.first_ns) for c in observation.connections)
+    assert full is not None
+    assert not full.decides
+    assert paused is not None
+    assert paused.decides
+    assert paused.kinds[0] == "clock"
+    assert paused.bytes.sum() == 18 * 12_000
+    turns = (paused.at_s - paused.at_s[0]) / 0.5
+    exact = np.abs(turns - np.round(turns)) < 0.02
+    assert np.count_nonzero(exact) >= 14  # of writes whose first packet was lost the time is known less well
+    assert np.count_nonzero(paused.bytes[exact] == 12_000) >= 12
+    [(client, rival), *_] = sources(observation, (0, 1))
+    assert (client.kind, rival.kind) == ("clock", "time")
+    assert sum(w.bytes for w in client.writes) == 18 * 12_000
+    assert rival.bytes is None  # both were stopped after nine seconds
+
+
+def test_requests_are_told_from_a_clock(tmp_path: Path) -> None:
+    """Each write 200 ms after the one before was acknowledged, which takes longer or shorter."""
+    made = scenario()
+    writes = tuple(Write(20_000 + 10_000 * (i % 4), 200_000_000, True) for i in range(12))
+    client, rival = made.transfers
+    made = replace(made, transfers=(replace(client, writes=writes), rival))
+    with (tmp_path / "requests.pcapng").open("wb", 0) as file:
+        simulate(made, 5, capture=file.fileno())
+    with rewindow.open(tmp_path / "requests.pcapng") as capture:
+        observation = observe(capture)
+    found = written(observation.connections[0], observation.first_ns)
+    assert found is not None
+    assert found.kinds == ("requests",)
+    source = found.source("requests")
+    assert [w.bytes for w in source.writes[:4]] == [w.bytes for w in writes[:4]]
+    assert all(w.after_acknowledged for w in source.writes)
+    assert [w.after_ns / 1e9 for w in source.writes[1:4]] == pytest.approx(3 * [0.2], abs=0.01)
+
+
+def test_where_the_source_decides_nothing_changes(observed: Callable[..., Observation]) -> None:
+    whatif = WhatIf(observed(client='write = "12kB"\npause = "500ms"\n'), assumed={0: Choice("newreno")})
+    asked = whatif.ask(0, Choice("cubic"), runs=8)
+    assert asked.verdict == "ok"
+    goodput = asked.recorded["goodput_bps"] or 0
+    assert asked.predicted["goodput_bps"].median == pytest.approx(goodput, rel=0.1)
+    assert abs(asked.change["goodput_bps"].median) < 0.02
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    assert fits[0].networks[0].sources[0].kind == "clock"
+
+
+def test_a_connection_that_the_end_of_the_capture_cut_off_has_more_data(observed: Callable[..., Observation]) -> None:
+    observation = observed()
+    cut = replace(observation, connections=tuple(replace(c, closed=False) for c in observation.connections))
+    assert [s.kind for s in sources(cut, (0, 1))[0]] == ["time", "time"]
+    earlier = replace(cut, duration_s=cut.duration_s + 5)
+    assert [s.kind for s in sources(replace(earlier, connections=cut.connections[:1]), (0,))[0]] == ["bytes"]
 
 
 def test_a_fit_that_explains_nothing_is_refused(whatif: WhatIf) -> None:

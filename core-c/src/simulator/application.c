@@ -116,9 +116,37 @@ void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
  * The application: it writes until the buffer is full, and goes on when a third of it is free.
  */
 
+/* How much it writes next, and when. */
+static void plan_write(const rw_simulation *s, struct rw_simulated_connection *c, uint64_t pause_ns)
+{
+	if (!c->write) {
+		uint64_t left = c->settings.bytes ? c->settings.bytes - c->written : UINT64_MAX;
+		c->chunk = rw_min64(left, c->settings.write_bytes);
+		c->write_ns = left == 0 ? RW_NEVER : s->now_ns + (int64_t)pause_ns;
+		return;
+	}
+	c->write_ns = RW_NEVER;
+	if (c->next_write == c->writes)
+		return;
+	const rw_write_values *write = &c->write[c->next_write++];
+	c->chunk = write->bytes;
+	c->awaits = write->after_acknowledged && c->acked != c->written;
+	if (!c->awaits)
+		c->write_ns = (write->after_acknowledged ? s->now_ns : c->settings.start_ns) + (int64_t)write->after_ns;
+}
+
+static void see_acknowledged(const rw_simulation *s, struct rw_simulated_connection *c)
+{
+	if (!c->awaits || c->acked != c->written)
+		return;
+	c->awaits = 0;
+	c->write_ns = s->now_ns + (int64_t)c->write[c->next_write - 1].after_ns;
+}
+
 void rw_application_write(rw_simulation *s, uint32_t connection)
 {
 	struct rw_simulated_connection *c = &s->connection[connection];
+	see_acknowledged(s, c);
 	uint64_t room = rw_application_buffer_bytes(s, c), queued = c->written - c->acked;
 	if (c->blocked && queued > room / 3 * 2)
 		return;
@@ -137,9 +165,7 @@ void rw_application_write(rw_simulation *s, uint32_t connection)
 			c->blocked = 1;
 			break;
 		}
-		uint64_t left = c->settings.bytes ? c->settings.bytes - c->written : UINT64_MAX;
-		c->chunk = left < c->settings.write_bytes ? left : c->settings.write_bytes;
-		c->write_ns = left == 0 ? RW_NEVER : s->now_ns + (int64_t)c->settings.pause_ns;
+		plan_write(s, c, c->settings.pause_ns);
 	}
 	if (c->write_ns != RW_NEVER && c->write_ns > s->now_ns)
 		rw_simulation_plan(s, RW_FIRST_APPLICATION + connection, c->write_ns);
@@ -156,7 +182,7 @@ void rw_application_write(rw_simulation *s, uint32_t connection)
 
 void rw_application_see_completion(rw_simulation *s, struct rw_simulated_connection *c)
 {
-	int wrote_all = c->write_ns == RW_NEVER || s->now_ns >= c->settings.stop_ns;
+	int wrote_all = (c->write_ns == RW_NEVER && !c->awaits) || s->now_ns >= c->settings.stop_ns;
 	if (c->complete || !wrote_all || c->acked != c->written)
 		return;
 	c->complete = 1;
@@ -166,9 +192,7 @@ void rw_application_see_completion(rw_simulation *s, struct rw_simulated_connect
 void rw_application_begin(rw_simulation *s, uint32_t connection)
 {
 	struct rw_simulated_connection *c = &s->connection[connection];
-	c->write_ns = s->now_ns;
-	uint64_t bytes = c->settings.bytes ? c->settings.bytes : UINT64_MAX;
-	c->chunk = bytes < c->settings.write_bytes ? bytes : c->settings.write_bytes;
+	plan_write(s, c, 0);
 	rw_application_write(s, connection);
 }
 

@@ -63,6 +63,7 @@ void rw_simulation_close(rw_simulation *s)
 		if (s->connection[i].scheduled)
 			rw_scheduled_close(s->connection[i].scheduled);
 		free(s->connection[i].scheduled);
+		free(s->connection[i].write);
 	}
 	free(s->trace);
 	free(s->connection);
@@ -220,6 +221,23 @@ rw_status rw_simulation_set_scheduler(rw_simulation *s, const rw_choice *schedul
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
 		d->penalized_ns[i] = -1;
 	return rw_scheduler_options(scheduler, &d->scheduler, d->option, error);
+}
+
+rw_status rw_simulation_set_writes(rw_simulation *s, const rw_write_values *writes, uint32_t count, rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	struct rw_simulated_connection *c = s->connections ? &s->connection[s->connections - 1] : NULL;
+	if (s->begun || !c || c->write || !count)
+		return rw_bad_value(error, "a transfer's writes are set once, before the simulation runs");
+	for (uint32_t i = 0; i < count; i++)
+		if (!writes[i].bytes || writes[i].after_ns > INT64_MAX / 4)
+			return rw_bad_value(error, "a write has data and a time");
+	c->write = malloc(count * sizeof *c->write);
+	if (!c->write)
+		return rw_out_of_memory(error);
+	memcpy(c->write, writes, count * sizeof *c->write);
+	c->writes = count;
+	return RW_OK;
 }
 
 rw_status rw_simulation_add_path(rw_simulation *s, const uint32_t *links, uint32_t count, const uint32_t *back,

@@ -98,6 +98,9 @@ struct rw_simulated_connection {
 	uint64_t chunk; /* of the write under way: so much is not in the buffer yet */
 	int64_t write_ns; /* when it may write next, or RW_NEVER */
 	uint8_t blocked; /* until enough of the buffer is free */
+	uint8_t awaits;  /* the next write, until all data before it is acknowledged */
+	rw_write_values *write; /* null: the settings tell */
+	uint32_t writes, next_write;
 	uint8_t complete;
 	int64_t first_data_ns, last_acked_ns;
 };

@@ -1,0 +1,260 @@
+"""Filters of connections and captures: the same query parameters on every route that searches or counts.
+
+All filters hold together. The values of a request reach PostgreSQL as bound parameters only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from sqlalchemy import ColumnElement, Select, and_, cast, exists, func, or_, select
+from sqlalchemy.dialects.postgresql import INET
+
+from api.errors import BadRequest
+from api.schemas import Schema
+from api.security import Caller
+from store.models import Capture, ConnectionFact, QualityRecord, Subflow, Verdict
+
+SEVERAL_MAX = 16
+"""Values of one filter."""
+_INTEGER_MAX = 2**63 - 1
+_COUNT_MAX = 2**31 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _network(text: str) -> str:
+    """Raises ValueError."""
+    return str(ipaddress.ip_network(text.strip(), strict=False))
+
+
+Network = Annotated[str, Field(max_length=64), AfterValidator(_network)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Name = Annotated[str, Field(min_length=1, max_length=60)]
+Pair = Annotated[str, Field(max_length=200)]
+Integer = Annotated[int | None, Field(ge=0, le=_INTEGER_MAX)]
+Count = Annotated[int | None, Field(ge=0, le=_COUNT_MAX)]
+Number = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
+Several: Any = Field(default_factory=list, max_length=SEVERAL_MAX)
+
+
+class CaptureFilters(Schema):
+    """What is known of a capture before it is analysed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    capture_id: uuid.UUID | None = None
+    """Only this capture."""
+    tag: list[Pair] = Several
+    """key=value; may be given several times, and then all must be there."""
+    uploader: list[uuid.UUID] = Several
+    """Ids of tokens: the capture was uploaded first with one of them."""
+    since: datetime | None = None
+    """Only captures that were uploaded at this time or later."""
+    until: datetime | None = None
+    """Only captures that were uploaded before this time."""
+    q: Annotated[str | None, Field(max_length=200)] = None
+    """A part of the capture's file name or of its notes; small and capital letters are the same."""
+
+
+class ConnectionFilters(Schema):
+    """Results about a connection."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    address: list[Network] = Several
+    """Addresses or prefixes: either end of a subflow is in one of them."""
+    port: list[Port] = Several
+    """Either end of a subflow has one of these ports."""
+    kind: Literal["tcp", "mptcp"] | None = None
+    """tcp or mptcp."""
+    sender_algorithm: list[Name] = Several
+    """The main subflow's sender most likely ran one of these."""
+    verdict: list[Verdict] = Several
+    """The connection has one of these verdicts."""
+    mark: list[Name] = Several
+    """Names of findings (`quality`): the connection has one of them."""
+    bytes_min: Integer = None
+    """Least bytes of data."""
+    bytes_max: Integer = None
+    """Most bytes of data."""
+    duration_s_min: Number = None
+    """Least seconds from the first packet to the last."""
+    duration_s_max: Number = None
+    """Most seconds from the first packet to the last."""
+    completion_s_min: Number = None
+    """Least seconds from the first packet to the last acknowledgment of data."""
+    completion_s_max: Number = None
+    """Most seconds from the first packet to the last acknowledgment of data."""
+    rtt_us_min: Integer = None
+    """Least median RTT of the main subflow, microseconds."""
+    rtt_us_max: Integer = None
+    """Most median RTT of the main subflow, microseconds."""
+    rtt_inflation_min: Number = None
+    """Least ratio of the main subflow's median RTT to its smallest."""
+    rtt_inflation_max: Number = None
+    """Most ratio of the main subflow's median RTT to its smallest."""
+    retransmission_rate_min: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Least part of the packets that sent data again, 0 to 1."""
+    retransmission_rate_max: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Most part of the packets that sent data again, 0 to 1."""
+    goodput_bps_min: Number = None
+    """Least goodput, bits per second."""
+    goodput_bps_max: Number = None
+    """Most goodput, bits per second."""
+    subflow_count_min: Count = None
+    """Least number of subflows."""
+    subflow_count_max: Count = None
+    """Largest number of subflows."""
+    from_: Annotated[AwareDatetime | None, Field(alias="from")] = None
+    """Only connections whose first packet was captured at this time or later (RFC 3339, with a zone)."""
+    to: AwareDatetime | None = None
+    """Only connections whose first packet was captured before this time (RFC 3339, with a zone)."""
+
+
+class Filters(CaptureFilters, ConnectionFilters):
+    """All filters."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    @property
+    def concern_connections(self) -> bool:
+        return bool(self.model_fields_set & ConnectionFilters.model_fields.keys())
+
+
+def _from_query() -> Callable[..., Filters]:
+    """A dependency of FastAPI whose parameters are the fields of Filters: each is described once."""
+
+    def filters(**values: Any) -> Filters:
+        given = {n: v for n, v in values.items() if v is not None and v != []}
+        return Filters.model_construct(_fields_set=set(given), **values)
+
+    parameters = []
+    for name, field in Filters.model_fields.items():
+        default = [] if field.default_factory else field.default
+        query = Query(alias=field.alias, description=field.description)
+        kind = Annotated.__class_getitem__((field.annotation, *field.metadata, query))  # type: ignore[attr-defined]
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    filters.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return filters
+
+
+from_query = _from_query()
+
+RTT_INFLATION: ColumnElement[Any] = cast(ConnectionFact.rtt_us, ConnectionFact.goodput_bps.type) / func.nullif(
+    ConnectionFact.rtt_min_us, 0
+)
+_RANGES: dict[str, ColumnElement[Any]] = {
+    "bytes": ConnectionFact.bytes.expression,
+    "duration_s": ConnectionFact.duration_s.expression,
+    "completion_s": ConnectionFact.completion_s.expression,
+    "rtt_us": ConnectionFact.rtt_us.expression,
+    "rtt_inflation": RTT_INFLATION,
+    "retransmission_rate": ConnectionFact.retransmission_rate.expression,
+    "goodput_bps": ConnectionFact.goodput_bps.expression,
+    "subflow_count": ConnectionFact.subflow_count.expression,
+}
+
+
+def tags_of(pairs: list[str]) -> dict[str, str]:
+    """Raises BadRequest."""
+    tags = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key or len(pair) > 200 or not pair.isprintable():
+            raise BadRequest(f"tag '{pair[:40]}' is not of the form key=value")
+        tags[key] = value
+    return tags
+
+
+def of_captures(wanted: Filters) -> list[ColumnElement[bool]]:
+    """Conditions on `captures`. Raises BadRequest."""
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.capture_id:
+        conditions.append(Capture.id == wanted.capture_id)
+    if wanted.tag:
+        conditions.append(Capture.tags.contains(tags_of(wanted.tag)))
+    if wanted.uploader:
+        conditions.append(Capture.uploader_id.in_(wanted.uploader))
+    if wanted.since:
+        conditions.append(Capture.created_at >= wanted.since)
+    if wanted.until:
+        conditions.append(Capture.created_at < wanted.until)
+    if wanted.q:
+        conditions.append(
+            or_(
+                Capture.filename.icontains(wanted.q, autoescape=True),
+                Capture.notes.icontains(wanted.q, autoescape=True),
+            )
+        )
+    return conditions
+
+
+def of_connections(wanted: Filters) -> list[ColumnElement[bool]]:
+    """Conditions on `connection_facts`."""
+    conditions: list[ColumnElement[bool]] = []
+    fact = ConnectionFact
+    if wanted.from_:
+        conditions.append(fact.first_ns >= nanoseconds(wanted.from_))
+    if wanted.to:
+        conditions.append(fact.first_ns < nanoseconds(wanted.to))
+    if wanted.kind:
+        conditions.append(fact.kind == wanted.kind)
+    if wanted.sender_algorithm:
+        conditions.append(fact.sender_algorithm.in_(wanted.sender_algorithm))
+    for name, value in _RANGES.items():
+        least, most = getattr(wanted, f"{name}_min"), getattr(wanted, f"{name}_max")
+        if least is not None:
+            conditions.append(value >= least)
+        if most is not None:
+            conditions.append(value <= most)
+    if wanted.verdict:
+        conditions.append(_of_qualities(QualityRecord.verdict.in_(wanted.verdict)))
+    if wanted.mark:
+        conditions.append(_of_qualities(QualityRecord.quality.overlap(wanted.mark)))
+    if wanted.address:
+        conditions.append(_of_subflows(lambda row: or_(*(_within(row, network) for network in wanted.address))))
+    if wanted.port:
+        conditions.append(_of_subflows(lambda row: or_(row.sport.in_(wanted.port), row.dport.in_(wanted.port))))
+    return conditions
+
+
+def _of_qualities(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    return ConnectionFact.quality_id.in_(select(QualityRecord.id).where(condition))
+
+
+def _within(row: Any, network: str) -> ColumnElement[bool]:
+    bound = cast(network, INET)
+    return or_(row.src.op("<<=", is_comparison=True)(bound), row.dst.op("<<=", is_comparison=True)(bound))
+
+
+def _of_subflows(condition: Callable[[Any], ColumnElement[bool]]) -> ColumnElement[bool]:
+    """Holds for the main subflow, which the facts have, or for another one."""
+    of_connection = (
+        Subflow.attempt_id == ConnectionFact.attempt_id,
+        Subflow.connection_number == ConnectionFact.number,
+    )
+    others = exists().where(*of_connection, condition(Subflow)).correlate(ConnectionFact)
+    return or_(condition(ConnectionFact), and_(ConnectionFact.subflow_count > 1, others))
+
+
+def nanoseconds(time: datetime) -> int:
+    """Since 1970, within the range of a column of PostgreSQL."""
+    since_epoch = (time - _EPOCH) // timedelta(microseconds=1) * 1000
+    return max(-_INTEGER_MAX, min(since_epoch, _INTEGER_MAX))
+
+
+def facts(caller: Caller, *columns: Any) -> Select[Any]:
+    """Facts of the connections that the team sees: those of the attempts that its captures name."""
+    return (
+        select(*columns)
+        .select_from(ConnectionFact)
+        .join(Capture, Capture.attempt_id == ConnectionFact.attempt_id)
+        .where(Capture.team_id == caller.team_id, ConnectionFact.team_id == caller.team_id)
+    )

@@ -1,0 +1,93 @@
+"""What holds for every page of the dashboard: WCAG 2.2 AA as far as axe-core sees it.
+
+Light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from deploy.run import CHECKOUT, Services
+from tests.acceptance.test_dashboard import SCREENSHOTS
+from tests.acceptance.test_whatifs import analysed
+
+AXE = CHECKOUT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COMPRESSED_BYTES_MAX = 170_000
+"""Of script and style of the dashboard's page."""
+
+
+@pytest.fixture(scope="module")
+def connection(stack: Services) -> tuple[str, str]:
+    """A team's token, and its connection of MPTCP."""
+    from tests.conftest import make_token
+
+    token = make_token(["read", "write", "admin"])
+    return token, analysed(stack, token)
+
+
+def shown(page: Page, stack: Services, address: str, test_id: str) -> None:
+    page.goto(stack.address + address)
+    expect(page.get_by_test_id(test_id).first).to_be_visible()
+
+
+def violations(page: Page) -> list[dict[str, Any]]:
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text())
+    found = page.evaluate(
+        "standards => axe.run(document, {runOnly: standards, resultTypes: ['violations']})", STANDARDS
+    )
+    return [
+        {"rule": v["id"], "help": v["help"], "nodes": [n["html"][:200] for n in v["nodes"][:3]]}
+        for v in found["violations"]
+    ]
+
+
+def hold(page: Page, name: str, title: str) -> None:
+    """The page has its title; in both colours at both widths nothing is cut off, and axe finds nothing."""
+    assert title in page.title()
+    for colours in ("light", "dark"):
+        page.emulate_media(color_scheme=colours)
+        expect(page.locator("html")).to_have_attribute("data-colours", colours)
+        for width in (1280, 400):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.evaluate("() => new Promise(requestAnimationFrame)")
+            beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            page.screenshot(path=SCREENSHOTS / f"{name}-{colours}-{width}.png", full_page=True)
+            assert beyond <= 0, f"{name} is {beyond} pixels wider than {width}"
+        assert violations(page) == [], f"{name}, {colours}"
+    page.emulate_media(color_scheme="light")
+
+
+def test_script_and_style_are_small() -> None:
+    built = CHECKOUT / "dashboard" / "dist"
+    page = (built / "index.html").read_text()
+    loaded = [f for f in (built / "assets").iterdir() if f.name in page]
+    assert {f.suffix for f in loaded} == {".js", ".css"}
+    assert sum(len(gzip.compress(f.read_bytes(), 9)) for f in loaded) <= COMPRESSED_BYTES_MAX
+
+
+def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connection: tuple[str, str]) -> None:
+    token, number = connection
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.goto(f"{stack.address}/connections/{number}")
+    expect(page.get_by_test_id("token")).to_be_visible()
+    hold(page, "sign-in", "Sign in")
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
+    hold(page, "connection-page", "Connection 0 of capture")
+    page.locator(".crumbs a").last.click()
+    expect(page.get_by_test_id("connection").first).to_be_visible()
+    hold(page, "capture-page", "capture")
+    shown(page, stack, "/captures", "capture")
+    hold(page, "captures-page", "Captures")
+    shown(page, stack, "/specifications", "specification")
+    page.get_by_test_id("specification").first.locator("summary").click()
+    hold(page, "specifications-page", "Specifications")
+    page.goto(f"{stack.address}/model-checks")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    hold(page, "no-page", "No such page")
