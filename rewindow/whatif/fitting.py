@@ -254,6 +254,7 @@ def _fit_component(
         return group, _with_transmission(base, subflow, bits / estimates[group].bottleneck.rate_bps) or 0.05
 
     layout = tuple(tuple(path(c, s) for s in range(len(observation.connections[c].subflows))) for c in members)
+    applications = sources(observation, members)
     start = Network(tuple(e.bottleneck for e in estimates), layout, applications[0])
     seen = [[s.sees_queues for s in c.subflows] for c in connections]
     observed = _statistics([c.outcome() for c in connections], seen)
