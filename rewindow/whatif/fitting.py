@@ -174,7 +174,7 @@ def _with_transmission(base_rtt_s: float | None, subflow: ObservedSubflow, trans
     """The shortest round trip of a whole segment: that of a handshake is without the time to transmit one."""
     if base_rtt_s is None or not subflow.base_of_handshake:
         return base_rtt_s
-    return base_rtt_s + min(transmission_s, max((subflow.facts.rtt_min_us or np.inf) / 1e6 - base_rtt_s, 0.0))
+    return base_rtt_s + transmission_s
 
 
 def _network(start: Network, parameters: Sequence[Parameter], log: Array) -> Network:

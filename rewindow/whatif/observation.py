@@ -63,7 +63,7 @@ class ObservedSubflow:
     def base_of_handshake(self) -> bool:
         """Whether base_rtt_s is the handshake's, whose packets are short."""
         least, handshake = self.facts.rtt_min_us, self.facts.handshake_rtt_us
-        return bool(handshake and (not least or handshake < least))
+        return bool(handshake and (not least or handshake <= least))
 
 
 @dataclass(frozen=True)
