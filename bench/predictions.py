@@ -144,7 +144,7 @@ def errors_table(judged: Judged) -> Iterator[str]:
     rows = []
     for metric in METRICS:
         if metric == "goodput_bps":
-            kind, error = "|log|", log_error
+            kind, error = "log", log_error
         else:
             kind, error = "relative", lambda value, real, metric=metric: relative_error(metric, value, real)
         columns = (judged.predicted(metric, error), judged.null(metric, error), judged.floor(metric, error))
