@@ -14,6 +14,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors
+from api.aggregates import endpoints as aggregates
+from api.aggregates import values
 from api.algorithms import endpoints as algorithms
 from api.captures import endpoints as captures
 from api.connections import endpoints as connections
@@ -82,7 +84,18 @@ def routes() -> FastAPI:
         responses=errors.RESPONSES,
     )
     errors.install(app)
-    for module in (captures, connections, whatifs, algorithms, specs, model_checks, teams, sessions):
+    for module in (
+        captures,
+        values,
+        connections,
+        aggregates,
+        whatifs,
+        algorithms,
+        specs,
+        model_checks,
+        teams,
+        sessions,
+    ):
         app.include_router(module.router, dependencies=[Depends(refuse_unknown)])
     app.include_router(captures.changing, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)

@@ -116,6 +116,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connections/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Values
+         * @description The most frequent values of some fields among the connections that the filters select, with their counts.
+         */
+        get: operations["values_v1_connections_values_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/connections": {
         parameters: {
             query?: never;
@@ -231,6 +251,47 @@ export interface paths {
          * @description Deletes a replay that has failed.
          */
         delete: operations["delete_replay_v1_connections__connection_id__replays__replay_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/aggregates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description A measure over all selected connections: count, percentiles and histogram, also by groups.
+         */
+        get: operations["find_v1_aggregates_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/aggregates/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare
+         * @description Two selections of connections: the measure in each, and the dimensions in which they differ, the most different
+         *     one first. Without a baseline all of the team's connections are it.
+         */
+        get: operations["compare_v1_aggregates_comparison_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -596,6 +657,80 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AggregateOut
+         * @description A measure's values in one group.
+         */
+        AggregateOut: {
+            /**
+             * Key
+             * @description The group's value of each dimension, in the order of `group_by`; null: it has none. Of hour and day its begin
+             *     (RFC 3339, UTC).
+             */
+            key: (string | null)[];
+            /**
+             * Count
+             * @description How many values there are; all that follows is about these.
+             */
+            count: number;
+            /**
+             * Unreliable
+             * @description How many values are left out, because something is wrong with the connection that makes them unreliable.
+             */
+            unreliable: number;
+            /**
+             * Missing
+             * @description How many have no value.
+             */
+            missing: number;
+            /**
+             * Mean
+             * @description Null without values.
+             */
+            mean: number | null;
+            /**
+             * Min
+             * @description The smallest value; null without values.
+             */
+            min: number | null;
+            /**
+             * Max
+             * @description The largest value; null without values.
+             */
+            max: number | null;
+            /** @description Null without values. */
+            percentiles: components["schemas"]["PercentilesOut"] | null;
+            /**
+             * Histogram
+             * @description Buckets that have values, from the smallest on; null unless it was asked for.
+             */
+            histogram: components["schemas"]["BucketOut"][] | null;
+        };
+        /** AggregatesOut */
+        AggregatesOut: {
+            /**
+             * Measure
+             * @description As it was asked for.
+             */
+            measure: string;
+            /**
+             * Unit
+             * @description Of the values: bit/s, s, us, segments, or 1.
+             */
+            unit: string;
+            /** @description Of all groups, those that are not shown included; its key is empty. */
+            total: components["schemas"]["AggregateOut"];
+            /**
+             * Groups
+             * @description By time where a dimension is hour or day, of which the newest are shown; else the largest first.
+             */
+            groups: components["schemas"]["AggregateOut"][];
+            /**
+             * Groups Total
+             * @description How many groups there are, those that are not shown included.
+             */
+            groups_total: number;
+        };
         /** AlgorithmOut */
         AlgorithmOut: {
             /**
@@ -687,6 +822,24 @@ export interface components {
              * @description Flows that were not compared, as others send more.
              */
             not_judged: number;
+        };
+        /** BucketOut */
+        BucketOut: {
+            /**
+             * Low
+             * @description Least value of the bucket.
+             */
+            low: number;
+            /**
+             * High
+             * @description Greatest value of the bucket.
+             */
+            high: number;
+            /**
+             * Count
+             * @description How many values it has.
+             */
+            count: number;
         };
         /** CalibratedOut */
         CalibratedOut: {
@@ -955,6 +1108,28 @@ export interface components {
          * @enum {string}
          */
         CheckState: "queued" | "running" | "done" | "failed" | "cancelled";
+        /** ComparisonOut */
+        ComparisonOut: {
+            /**
+             * Measure
+             * @description As it was asked for.
+             */
+            measure: string;
+            /**
+             * Unit
+             * @description Of the values: bit/s, s, us, segments, or 1.
+             */
+            unit: string;
+            /** @description The measure in the selection. */
+            selection: components["schemas"]["AggregateOut"];
+            /** @description The measure in the baseline. */
+            baseline: components["schemas"]["AggregateOut"];
+            /**
+             * Dimensions
+             * @description The dimension in which they differ most, first.
+             */
+            dimensions: components["schemas"]["DimensionShares"][];
+        };
         /** ConfigurationOut */
         ConfigurationOut: {
             /**
@@ -1601,6 +1776,27 @@ export interface components {
              */
             sets: components["schemas"]["DetectedSet"][];
         };
+        /**
+         * DimensionShares
+         * @description How the connections of two selections are spread over the values of a dimension.
+         */
+        DimensionShares: {
+            /**
+             * Dimension
+             * @description Its name, as `group_by` takes it.
+             */
+            dimension: string;
+            /**
+             * Distance
+             * @description Half the sum of the differences of the shares (total variation): 0, all are alike, to 1, none in common.
+             */
+            distance: number;
+            /**
+             * Values
+             * @description Those whose shares differ most, first.
+             */
+            values: components["schemas"]["ValueShares"][];
+        };
         /** FairnessOut */
         FairnessOut: {
             /**
@@ -1649,6 +1845,27 @@ export interface components {
              * @enum {string}
              */
             verdict: "good" | "limited" | "poor";
+        };
+        /**
+         * FieldValues
+         * @description The most frequent values of one field among connections.
+         */
+        FieldValues: {
+            /**
+             * Field
+             * @description As it was asked for.
+             */
+            field: string;
+            /**
+             * Values
+             * @description The most frequent first.
+             */
+            values: components["schemas"]["ValueCount"][];
+            /**
+             * Distinct
+             * @description How many different values there are.
+             */
+            distinct: number;
         };
         /**
          * FindingOut
@@ -2312,6 +2529,42 @@ export interface components {
              * @description For the next page; None on the last one.
              */
             next_cursor: string | null;
+        };
+        /**
+         * PercentilesOut
+         * @description Off by at most 1 %: they are the middles of the histogram's buckets.
+         */
+        PercentilesOut: {
+            /**
+             * P5
+             * @description 5 % of the values are smaller.
+             */
+            p5: number;
+            /**
+             * P25
+             * @description A quarter of the values is smaller.
+             */
+            p25: number;
+            /**
+             * P50
+             * @description Half of the values are smaller.
+             */
+            p50: number;
+            /**
+             * P75
+             * @description Three quarters of the values are smaller.
+             */
+            p75: number;
+            /**
+             * P95
+             * @description 95 % of the values are smaller.
+             */
+            p95: number;
+            /**
+             * P99
+             * @description 99 % of the values are smaller.
+             */
+            p99: number;
         };
         /**
          * PinnedOut
@@ -3135,6 +3388,55 @@ export interface components {
              */
             name: string;
         };
+        /** ValueCount */
+        ValueCount: {
+            /**
+             * Value
+             * @description Null: those without one.
+             */
+            value: string | null;
+            /**
+             * Connections
+             * @description How many connections have it.
+             */
+            connections: number;
+        };
+        /** ValueShares */
+        ValueShares: {
+            /**
+             * Value
+             * @description Null: those without one.
+             */
+            value: string | null;
+            /**
+             * Selection
+             * @description Connections of the selection that have it.
+             */
+            selection: number;
+            /**
+             * Baseline
+             * @description Connections of the baseline that have it.
+             */
+            baseline: number;
+            /**
+             * Selection Share
+             * @description Part of the selection, 0 to 1.
+             */
+            selection_share: number;
+            /**
+             * Baseline Share
+             * @description Part of the baseline, 0 to 1.
+             */
+            baseline_share: number;
+        };
+        /** ValuesOut */
+        ValuesOut: {
+            /**
+             * Fields
+             * @description In the order of the request.
+             */
+            fields: components["schemas"]["FieldValues"][];
+        };
         /**
          * VerdictShare
          * @description The connections that have one verdict.
@@ -3368,16 +3670,20 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AggregateOut = components['schemas']['AggregateOut'];
+export type AggregatesOut = components['schemas']['AggregatesOut'];
 export type AlgorithmOut = components['schemas']['AlgorithmOut'];
 export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
 export type BottlenecksOut = components['schemas']['BottlenecksOut'];
+export type BucketOut = components['schemas']['BucketOut'];
 export type CalibratedOut = components['schemas']['CalibratedOut'];
 export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CaptureReceived = components['schemas']['CaptureReceived'];
 export type CheckState = components['schemas']['CheckState'];
+export type ComparisonOut = components['schemas']['ComparisonOut'];
 export type ConfigurationOut = components['schemas']['ConfigurationOut'];
 export type ConformanceOut = components['schemas']['ConformanceOut'];
 export type ConnectionDetail = components['schemas']['ConnectionDetail'];
@@ -3394,7 +3700,9 @@ export type DetectedSubflow = components['schemas']['DetectedSubflow'];
 export type DetectedSubflowNow = components['schemas']['DetectedSubflowNow'];
 export type DetectorAllowed = components['schemas']['DetectorAllowed'];
 export type DetectorState = components['schemas']['DetectorState'];
+export type DimensionShares = components['schemas']['DimensionShares'];
 export type FairnessOut = components['schemas']['FairnessOut'];
+export type FieldValues = components['schemas']['FieldValues'];
 export type FindingOut = components['schemas']['FindingOut'];
 export type FirstViolation = components['schemas']['FirstViolation'];
 export type LastOut = components['schemas']['LastOut'];
@@ -3410,6 +3718,7 @@ export type Page_CaptureOut_ = components['schemas']['Page_CaptureOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
 export type Page_WhatIfOut_ = components['schemas']['Page_WhatIfOut_'];
+export type PercentilesOut = components['schemas']['PercentilesOut'];
 export type PinnedOut = components['schemas']['PinnedOut'];
 export type PredictionOut = components['schemas']['PredictionOut'];
 export type QualityOut = components['schemas']['QualityOut'];
@@ -3433,6 +3742,9 @@ export type TokenIn = components['schemas']['TokenIn'];
 export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
 export type UploaderOut = components['schemas']['UploaderOut'];
+export type ValueCount = components['schemas']['ValueCount'];
+export type ValueShares = components['schemas']['ValueShares'];
+export type ValuesOut = components['schemas']['ValuesOut'];
 export type VerdictShare = components['schemas']['VerdictShare'];
 export type WhatIfIn = components['schemas']['WhatIfIn'];
 export type WhatIfOut = components['schemas']['WhatIfOut'];
@@ -4273,6 +4585,154 @@ export interface operations {
             };
         };
     };
+    values_v1_connections_values_get: {
+        parameters: {
+            query: {
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                field: string[];
+                /** @description The most values of a field. */
+                limit?: number;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValuesOut"];
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     find_v1_connections_get: {
         parameters: {
             query?: {
@@ -4858,6 +5318,254 @@ export interface operations {
             };
             /** @description The replay has not failed. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_v1_aggregates_get: {
+        parameters: {
+            query: {
+                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
+                measure: string;
+                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                group_by?: string[];
+                /** @description Count values, too, that something wrong with their connection makes unreliable. */
+                include_unreliable?: boolean;
+                /** @description Answer each group's histogram, too. */
+                histogram?: boolean;
+                /** @description The most groups. */
+                limit?: number;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AggregatesOut"];
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    compare_v1_aggregates_comparison_get: {
+        parameters: {
+            query: {
+                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
+                measure: string;
+                /** @description Filters as a query string, whose special characters are escaped. */
+                selection: string;
+                /** @description Filters as a query string, whose special characters are escaped. */
+                baseline?: string;
+                /** @description Count values, too, that something wrong with their connection makes unreliable. */
+                include_unreliable?: boolean;
+                /** @description The most values of a dimension. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparisonOut"];
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

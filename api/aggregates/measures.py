@@ -1,0 +1,169 @@
+"""What is aggregated: the value of each measure, and which of its values are unreliable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    and_,
+    any_,
+    case,
+    cast,
+    column,
+    false,
+    func,
+    literal,
+    true,
+)
+from sqlalchemy.dialects.postgresql import JSONB, distinct_on
+
+from api import filters
+from api.connections.search import selected
+from api.dimensions import Dimension
+from api.errors import Unprocessable
+from api.filters import Filters
+from api.security import Caller
+from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, QualityRecord, State, WhatIf
+
+SHORT_BYTES = 1_000_000
+"""Flows that send less are short ones."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """rows: what a team's filters select, one row for each value: the columns `value` and `unreliable`, and any further
+    ones of facts, captures and qualities. of_captures: dimensions that need a connection do not apply."""
+
+    unit: str
+    rows: Callable[[Caller, Filters, list[ColumnElement[Any]]], Select[Any]]
+    of_captures: bool = False
+
+
+def _made_unreliable(result: str) -> ColumnElement[bool]:
+    return literal(result) == any_(QualityRecord.unreliable)
+
+
+def _facts(caller: Caller, wanted: Filters, *columns: Any) -> Select[Any]:
+    return selected(caller, wanted, *columns).join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
+
+
+def _of_connections(unit: str, value: ColumnElement[Any], result: str, *conditions: ColumnElement[bool]) -> Measure:
+    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+        unreliable = _made_unreliable(result).label("unreliable")
+        return _facts(caller, wanted, value.label("value"), unreliable, *columns).where(*conditions)
+
+    return Measure(unit, rows)
+
+
+def _of_windows(algorithm: str) -> Measure:
+    place = func.array_position(Attempt.labels, algorithm, type_=Integer)
+    value = func.nullif(ConnectionFact.mean_windows[place], cast("NaN", Float))
+
+    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+        unreliable = _made_unreliable("windows").label("unreliable")
+        query = _facts(caller, wanted, value.label("value"), unreliable, *columns)
+        return query.join(Attempt, Attempt.id == ConnectionFact.attempt_id)
+
+    return Measure("segments", rows)
+
+
+def _of_group(value: ColumnElement[Any]) -> Measure:
+    """A value for each fairness group of which the filters select a member; its time is that of its first member."""
+
+    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+        numbers = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
+        members = numbers.table_valued(column("value")).alias("m")
+        is_member = ConnectionFact.number == cast(members.c.value, Integer)
+        query = selected(
+            caller, wanted, value.label("value"), (FairnessGroup.verdict == "poor").label("unreliable"), *columns
+        )
+        return (
+            query.join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id)
+            .join(members, is_member)
+            .join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
+            .ext(distinct_on(FairnessGroup.attempt_id, FairnessGroup.bottleneck))
+            .order_by(FairnessGroup.attempt_id, FairnessGroup.bottleneck, ConnectionFact.first_ns)
+        )
+
+    return Measure("1", rows, of_captures=True)
+
+
+_PREDICTED = WhatIf.result["predicted"]["goodput_bps"]["median"].astext.cast(Float)
+_RECORDED = func.nullif(WhatIf.result["recorded"]["goodput_bps"].astext.cast(Float), 0)
+_HAS_SPOKEN = (WhatIf.state == State.done, WhatIf.result["verdict"].astext == "ok")
+
+
+def _of_whatif(algorithm: str) -> Measure:
+    """A value for each finished what-if that changes this connection alone, without settings of the network."""
+
+    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+        value = case((WhatIf.result["verdict"].astext == "ok", _PREDICTED / _RECORDED)).label("value")
+        query = _facts(caller, wanted, value, false().label("unreliable"), *columns)
+        about = and_(WhatIf.capture_id == Capture.id, WhatIf.connection_number == ConnectionFact.number)
+        alone = (WhatIf.everyone.is_(False), WhatIf.settings == cast({}, JSONB))
+        return query.join(WhatIf, about).where(WhatIf.state == State.done, WhatIf.label == algorithm, *alone)
+
+    return Measure("1", rows)
+
+
+def _of_harm(algorithm: str | None) -> Measure:
+    """A value for each connection beside one that a what-if changed."""
+
+    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+        beside = func.jsonb_array_elements(WhatIf.result["neighbours"]).table_valued(column("value", JSONB)).alias("n")
+        harm = beside.c.value["harm"]["median"].astext.cast(Float).label("value")
+        query = _facts(caller, wanted, harm, false().label("unreliable"), *columns)
+        query = query.join(WhatIf, WhatIf.capture_id == Capture.id).join(beside, true())
+        query = query.where(*_HAS_SPOKEN, ConnectionFact.number == beside.c.value["id"].astext.cast(Integer))
+        return query if algorithm is None else query.where(WhatIf.label == algorithm)
+
+    return Measure("1", rows)
+
+
+_FACT = ConnectionFact
+_FIXED = {
+    "goodput_bps": _of_connections("bit/s", _FACT.goodput_bps.expression, "goodput"),
+    "completion_short_s": _of_connections(
+        "s", _FACT.completion_s.expression, "completion", _FACT.bytes > 0, _FACT.bytes < SHORT_BYTES
+    ),
+    "completion_long_s": _of_connections("s", _FACT.completion_s.expression, "completion", _FACT.bytes >= SHORT_BYTES),
+    "retransmission_rate": _of_connections("1", _FACT.retransmission_rate.expression, "retransmissions"),
+    "rtt_us": _of_connections("us", cast(_FACT.rtt_us, Float(53)), "rtt"),
+    "rtt_inflation": _of_connections("1", filters.RTT_INFLATION, "rtt"),
+    "jain": _of_group(FairnessGroup.jain.expression),
+    "mptcp_to_tcp_ratio": _of_group(FairnessGroup.mptcp_to_tcp_ratio.expression),
+    "harm": _of_harm(None),
+}
+_BY_LABEL: dict[str, Callable[[str], Measure]] = {"window": _of_windows, "whatif": _of_whatif, "harm": _of_harm}
+NAMES = (*_FIXED, *(f"{prefix}:ALGORITHM" for prefix in _BY_LABEL))
+
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^(" + "|".join(_FIXED) + r"|(" + "|".join(_BY_LABEL) + r"):.{1,200})$",
+        description=f"One of {', '.join(NAMES)}; ALGORITHM is the label of a replay or of a what-if.",
+    ),
+]
+
+
+def of(name: str) -> Measure:
+    """name: as `Name` allows."""
+    prefix, colon, label = name.partition(":")
+    return _BY_LABEL[prefix](label) if colon else _FIXED[name]
+
+
+def check(measure: Measure, name: str, dimensions: list[Dimension]) -> None:
+    """Raises Unprocessable."""
+    for dimension in dimensions:
+        if measure.of_captures and not (dimension.of_capture or dimension.is_time):
+            raise Unprocessable(
+                f"{name} is of groups of connections, whose members differ in {dimension.name};"
+                " group it by site, tag:KEY, uploader, hour or day"
+            )

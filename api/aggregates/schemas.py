@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from api.schemas import Schema
+
+
+class PercentilesOut(Schema):
+    """Off by at most 1 %: they are the middles of the histogram's buckets."""
+
+    p5: float
+    """5 % of the values are smaller."""
+    p25: float
+    """A quarter of the values is smaller."""
+    p50: float
+    """Half of the values are smaller."""
+    p75: float
+    """Three quarters of the values are smaller."""
+    p95: float
+    """95 % of the values are smaller."""
+    p99: float
+    """99 % of the values are smaller."""
+
+
+class BucketOut(Schema):
+    low: float
+    """Least value of the bucket."""
+    high: float
+    """Greatest value of the bucket."""
+    count: int
+    """How many values it has."""
+
+
+class AggregateOut(Schema):
+    """A measure's values in one group."""
+
+    key: list[str | None]
+    """The group's value of each dimension, in the order of `group_by`; null: it has none. Of hour and day its begin
+    (RFC 3339, UTC)."""
+    count: int
+    """How many values there are; all that follows is about these."""
+    unreliable: int
+    """How many values are left out, because something is wrong with the connection that makes them unreliable."""
+    missing: int
+    """How many have no value."""
+    mean: float | None
+    """Null without values."""
+    min: float | None
+    """The smallest value; null without values."""
+    max: float | None
+    """The largest value; null without values."""
+    percentiles: PercentilesOut | None
+    """Null without values."""
+    histogram: list[BucketOut] | None
+    """Buckets that have values, from the smallest on; null unless it was asked for."""
+
+
+class AggregatesOut(Schema):
+    measure: str
+    """As it was asked for."""
+    unit: str
+    """Of the values: bit/s, s, us, segments, or 1."""
+    total: AggregateOut
+    """Of all groups, those that are not shown included; its key is empty."""
+    groups: list[AggregateOut]
+    """By time where a dimension is hour or day, of which the newest are shown; else the largest first."""
+    groups_total: int
+    """How many groups there are, those that are not shown included."""
+
+
+class ValueCount(Schema):
+    value: str | None
+    """Null: those without one."""
+    connections: int
+    """How many connections have it."""
+
+
+class FieldValues(Schema):
+    """The most frequent values of one field among connections."""
+
+    field: str
+    """As it was asked for."""
+    values: list[ValueCount]
+    """The most frequent first."""
+    distinct: int
+    """How many different values there are."""
+
+
+class ValuesOut(Schema):
+    fields: list[FieldValues]
+    """In the order of the request."""
+
+
+class ValueShares(Schema):
+    value: str | None
+    """Null: those without one."""
+    selection: int
+    """Connections of the selection that have it."""
+    baseline: int
+    """Connections of the baseline that have it."""
+    selection_share: float
+    """Part of the selection, 0 to 1."""
+    baseline_share: float
+    """Part of the baseline, 0 to 1."""
+
+
+class DimensionShares(Schema):
+    """How the connections of two selections are spread over the values of a dimension."""
+
+    dimension: str
+    """Its name, as `group_by` takes it."""
+    distance: float
+    """Half the sum of the differences of the shares (total variation): 0, all are alike, to 1, none in common."""
+    values: list[ValueShares]
+    """Those whose shares differ most, first."""
+
+
+class ComparisonOut(Schema):
+    measure: str
+    """As it was asked for."""
+    unit: str
+    """Of the values: bit/s, s, us, segments, or 1."""
+    selection: AggregateOut
+    """The measure in the selection."""
+    baseline: AggregateOut
+    """The measure in the baseline."""
+    dimensions: list[DimensionShares]
+    """The dimension in which they differ most, first."""

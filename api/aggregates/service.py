@@ -1,0 +1,357 @@
+"""Aggregates: one scan of the selected facts makes cells (group, bucket), PostgreSQL sums these into groups."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs
+
+from pydantic import ValidationError
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    String,
+    case,
+    cast,
+    false,
+    func,
+    literal,
+    null,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from api import dimensions, filters
+from api.aggregates import histograms, measures
+from api.aggregates.histograms import PERCENTILES, Histogram
+from api.aggregates.schemas import (
+    AggregateOut,
+    AggregatesOut,
+    BucketOut,
+    ComparisonOut,
+    DimensionShares,
+    FieldValues,
+    PercentilesOut,
+    ValueCount,
+    ValueShares,
+    ValuesOut,
+)
+from api.connections.search import selected
+from api.dimensions import Dimension
+from api.errors import Unprocessable
+from api.filters import Filters
+from api.security import Caller
+from store.models import Capture, ConnectionFact, QualityRecord
+
+COMPARED = (
+    "kind", "sender_algorithm", "subflow_count", "verdict", "prefix", "peer_prefix", "sport", "dport", "uploader",
+)  # fmt: skip
+"""Dimensions of a comparison; those of the team's tags follow."""
+TAG_KEYS_MAX = 16
+"""Keys of tags that a comparison looks at, the most frequent ones of the two selections."""
+
+
+async def find(
+    session: AsyncSession,
+    caller: Caller,
+    wanted: Filters,
+    name: str,
+    group_by: list[str],
+    *,
+    include_unreliable: bool,
+    histogram: bool,
+    limit: int,
+) -> AggregatesOut:
+    """Raises BadRequest, Unprocessable."""
+    measure, by = measures.of(name), [dimensions.of(n) for n in group_by]
+    if len({d.name for d in by}) < len(by):
+        raise Unprocessable("group_by names a dimension twice")
+    measures.check(measure, name, by)
+    found = await session.execute(_grouped(measure.rows(caller, wanted, _keys(by)), by, include_unreliable, limit))
+    groups, total, count = [], _nothing(), 0
+    for row in found:
+        if row.is_total:
+            total = _aggregate([], row, histogram)
+        else:
+            count = row.groups_total
+            groups.append((row.place, _aggregate(_shown(by, row), row, histogram)))
+    groups.sort(key=lambda item: item[0])
+    return AggregatesOut(
+        measure=name, unit=measure.unit, total=total, groups=[g for _, g in groups], groups_total=count
+    )
+
+
+def _keys(by: Sequence[Dimension]) -> list[ColumnElement[Any]]:
+    return [d.value.label(f"key{place}") for place, d in enumerate(by)]
+
+
+_VALID, _UNRELIABLE, _MISSING = range(3)
+
+
+def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: bool, limit: int) -> Any:
+    """A row for each group that is shown, and one for all; each with its buckets, and how many values they have."""
+    scanned = rows.subquery("scanned")
+    keys = [scanned.c[f"key{place}"] for place in range(len(by))]
+    is_valid = true() if include_unreliable else ~scanned.c.unreliable
+    state = case((scanned.c.value.is_(None), _MISSING), (is_valid, _VALID), else_=_UNRELIABLE)
+    valid = case((is_valid, scanned.c.value))
+    bucket = histograms.bucket(valid)
+    cells = (
+        select(
+            *keys,
+            state.label("state"),
+            bucket.label("bucket"),
+            func.count().label("n"),
+            func.sum(valid).label("total"),
+            func.min(valid).label("least"),
+            func.max(valid).label("most"),
+        )
+        .group_by(*keys, "state", "bucket")
+        .cte("cells")
+    )
+    all_cells = (
+        select(
+            cells.c.state,
+            cells.c.bucket,
+            func.sum(cells.c.n).label("n"),
+            func.sum(cells.c.total).label("total"),
+            func.min(cells.c.least).label("least"),
+            func.max(cells.c.most).label("most"),
+        )
+        .group_by(cells.c.state, cells.c.bucket)
+        .cte("all_cells")
+    )
+    keys = [cells.c[f"key{place}"] for place in range(len(by))]
+    whole = (*_sums(all_cells), true().label("is_total"), literal(0).label("groups_total"), literal(0).label("place"))
+    if not by:
+        return select(*whole)
+    times = [k for k, d in zip(keys, by, strict=True) if d.is_time]
+    others = [k for k, d in zip(keys, by, strict=True) if not d.is_time]
+    importance = [*(t.desc() for t in times), func.sum(cells.c.n).desc(), *(o.asc().nulls_last() for o in others)]
+    order = [*(t.asc() for t in times), *importance[len(times) :]]
+    best = (
+        select(
+            *keys,
+            *_sums(cells),
+            false().label("is_total"),
+            func.count().over().label("groups_total"),
+            func.row_number().over(order_by=order).label("place"),
+        )
+        .group_by(*keys)
+        .order_by(*importance)
+        .limit(limit)
+        .subquery("best")
+    )
+    return union_all(select(*best.c), select(*(null() for _ in keys), *whole))
+
+
+def _sums(cells: Any) -> list[ColumnElement[Any]]:
+    is_valid = cells.c.state == _VALID
+    whole = func.coalesce
+
+    def counted(state: int) -> ColumnElement[Any]:
+        return cast(whole(func.sum(cells.c.n).filter(cells.c.state == state), 0), Integer)
+
+    return [
+        counted(_VALID).label("valid"),
+        counted(_UNRELIABLE).label("unreliable"),
+        counted(_MISSING).label("missing"),
+        func.sum(cells.c.total).label("sum"),
+        func.min(cells.c.least).label("least"),
+        func.max(cells.c.most).label("most"),
+        func.array_agg(aggregate_order_by(cells.c.bucket, cells.c.bucket)).filter(is_valid).label("buckets"),
+        func.array_agg(aggregate_order_by(cast(cells.c.n, Integer), cells.c.bucket)).filter(is_valid).label("counts"),
+    ]
+
+
+def _shown(by: Sequence[Dimension], row: Any) -> list[str | None]:
+    values = [getattr(row, f"key{place}") for place in range(len(by))]
+    return [_time(v) if d.is_time else v for d, v in zip(by, values, strict=True)]
+
+
+def _time(ns: int) -> str:
+    try:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)).isoformat()
+    except OverflowError:  # the capture's clock says a year that has not four digits
+        return f"{ns} ns"
+
+
+def _nothing() -> AggregateOut:
+    return AggregateOut(
+        key=[], count=0, unreliable=0, missing=0, mean=None, min=None, max=None, percentiles=None, histogram=None
+    )
+
+
+def _aggregate(key: list[str | None], row: Any, histogram: bool) -> AggregateOut:
+    found = Histogram(row.buckets or (), row.counts or ())
+    counts = {"key": key, "count": row.valid, "unreliable": row.unreliable, "missing": row.missing}
+    shown = None
+    if histogram:
+        places = [(*histograms.borders(number), n) for number, n in zip(found.numbers, found.counts, strict=True)]
+        shown = [BucketOut(low=low, high=high, count=n) for low, high, n in places]
+    if not row.valid:
+        return AggregateOut(**counts, mean=None, min=None, max=None, percentiles=None, histogram=shown)
+    percentiles = {f"p{p}": min(max(found.percentile(p), row.least), row.most) for p in PERCENTILES}
+    return AggregateOut(
+        **counts,
+        mean=row.sum / row.valid,
+        min=row.least,
+        max=row.most,
+        percentiles=PercentilesOut(**percentiles),
+        histogram=shown,
+    )
+
+
+def _ranked(rows: Any, names: Sequence[str], limit: int, order: str) -> Select[Any]:
+    """For each dimension the `limit` first values of it. rows: `is_baseline` and a column for each dimension.
+
+    order: what the values are sorted by, largest first: `n` or `difference`.
+    """
+    keys = [rows.c[f"key{place}"] for place in range(len(names))]
+    which = func.grouping(*keys).label("which")
+    value = func.coalesce(*(case((_is_grouped(which, place, len(keys)), k)) for place, k in enumerate(keys)), null())
+    counts = [func.count().filter(rows.c.is_baseline == flag) for flag in (false(), true())]
+    counted = (
+        select(
+            which,
+            value.label("value"),
+            counts[0].label("selection"),
+            counts[1].label("baseline"),
+        )
+        .group_by(func.grouping_sets(*keys))
+        .subquery("counted")
+    )
+    totals = [
+        func.nullif(func.sum(counted.c[n]).over(partition_by=counted.c.which), 0) for n in ("selection", "baseline")
+    ]
+    shares = [
+        func.coalesce(cast(counted.c[n], Float(53)) / total, 0.0)
+        for n, total in zip(("selection", "baseline"), totals, strict=True)
+    ]
+    shared = select(
+        *counted.c, *(s.label(f"{n}_share") for n, s in zip(("selection", "baseline"), shares, strict=True))
+    )
+    of = shared.subquery("shared")
+    difference = func.abs(of.c.selection_share - of.c.baseline_share)
+    first = of.c.selection if order == "n" else difference
+    ranked = select(
+        *of.c,
+        func.row_number()
+        .over(partition_by=of.c.which, order_by=[first.desc(), of.c.selection.desc(), of.c.value.asc().nulls_last()])
+        .label("place"),
+        func.count().over(partition_by=of.c.which).label("distinct"),
+        (func.sum(difference).over(partition_by=of.c.which) / 2).label("distance"),
+    ).subquery("ranked")
+    return select(*ranked.c).where(ranked.c.place <= limit).order_by(ranked.c.which, ranked.c.place)
+
+
+def _is_grouped(which: ColumnElement[Any], place: int, count: int) -> ColumnElement[bool]:
+    """GROUPING(): a bit for each column, the first one highest, which is 0 for the column that is grouped by."""
+    return which.op("&")(1 << (count - 1 - place)) == 0
+
+
+def _place(which: int, count: int) -> int:
+    return next(place for place in range(count) if not which >> (count - 1 - place) & 1)
+
+
+def _rows(caller: Caller, wanted: Filters, by: Sequence[Dimension], is_baseline: bool) -> Select[Any]:
+    flag = true() if is_baseline else false()
+    keys = [cast(d.value, String).label(f"key{place}") for place, d in enumerate(by)]
+    query = selected(caller, wanted, flag.label("is_baseline"), *keys)
+    if any(d.by_quality for d in by):
+        query = query.join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
+    return query
+
+
+async def values(session: AsyncSession, caller: Caller, wanted: Filters, names: list[str], limit: int) -> ValuesOut:
+    """The most frequent values of some dimensions. Raises BadRequest, Unprocessable."""
+    by = [dimensions.of(name) for name in dict.fromkeys(names)]
+    rows = _rows(caller, wanted, by, False).subquery("rows")
+    found: dict[int, list[Any]] = defaultdict(list)
+    for row in await session.execute(_ranked(rows, [d.name for d in by], limit, "n")):
+        found[_place(row.which, len(by))].append(row)
+    return ValuesOut(
+        fields=[
+            FieldValues(
+                field=d.name,
+                values=[ValueCount(value=r.value, connections=r.selection) for r in found[place]],
+                distinct=found[place][0].distinct if found[place] else 0,
+            )
+            for place, d in enumerate(by)
+        ]
+    )
+
+
+def parsed(query: str, where: str) -> Filters:
+    """Filters from a query string. Raises Unprocessable."""
+    given: dict[str, Any] = {}
+    fields = {f.alias or n: f for n, f in Filters.model_fields.items()}
+    try:
+        pairs = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=100)
+    except ValueError as e:
+        raise Unprocessable(f"{where} is no query string of filters") from e
+    for name, several in pairs.items():
+        field = fields.get(name)
+        if field is not None and field.default_factory is None and len(several) > 1:
+            raise Unprocessable(f"{where}: {name} is given more than once")
+        given[name] = several if field is not None and field.default_factory else several[0]
+    try:
+        return Filters.model_validate(given)
+    except ValidationError as e:
+        first = e.errors()[0]
+        raise Unprocessable(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from e
+
+
+async def compare(
+    session: AsyncSession,
+    caller: Caller,
+    name: str,
+    selection: str,
+    baseline: str,
+    *,
+    include_unreliable: bool,
+    limit: int,
+) -> ComparisonOut:
+    """Raises BadRequest, Unprocessable."""
+    both = [parsed(selection, "selection"), parsed(baseline, "baseline")]
+    measure = measures.of(name)
+    stats = []
+    for wanted in both:
+        found = await session.execute(_grouped(measure.rows(caller, wanted, []), [], include_unreliable, 1))
+        stats.append(_aggregate([], found.one(), False))
+    tags = await _tag_keys(session, caller, both)
+    by = [dimensions.of(n) for n in (*COMPARED, *(f"{dimensions.TAG}{key}" for key in tags))]
+    rows = union_all(*(_rows(caller, wanted, by, place == 1) for place, wanted in enumerate(both))).subquery("rows")
+    shares: dict[int, list[Any]] = defaultdict(list)
+    for row in await session.execute(_ranked(rows, [d.name for d in by], limit, "difference")):
+        shares[_place(row.which, len(by))].append(row)
+    spread = [
+        DimensionShares(
+            dimension=by[place].name, distance=its[0].distance, values=[ValueShares.model_validate(r) for r in its]
+        )
+        for place, its in shares.items()
+    ]
+    return ComparisonOut(
+        measure=name,
+        unit=measure.unit,
+        selection=stats[0],
+        baseline=stats[1],
+        dimensions=sorted(spread, key=lambda d: (-d.distance, d.dimension)),
+    )
+
+
+async def _tag_keys(session: AsyncSession, caller: Caller, both: Sequence[Filters]) -> list[str]:
+    """Of the captures of both selections."""
+    keys = func.jsonb_object_keys(Capture.tags).label("key")
+    found = union_all(
+        *(select(keys).where(Capture.team_id == caller.team_id, *filters.of_captures(w)) for w in both)
+    ).subquery()
+    query = select(found.c.key).group_by(found.c.key).order_by(func.count().desc(), found.c.key).limit(TAG_KEYS_MAX)
+    return [k for k in (await session.scalars(query)).all() if "=" not in k]

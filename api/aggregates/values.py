@@ -1,0 +1,31 @@
+"""The most frequent values among connections; their address would otherwise be that of a connection."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from api import dimensions
+from api.aggregates import service
+from api.aggregates.schemas import ValuesOut
+from api.errors import problem
+from api.filters import Filters, from_query
+from api.security import Reader, Session
+
+router = APIRouter(prefix="/v1/connections", tags=["connections"])
+
+
+@router.get("/values", responses={400: problem("A tag is not of the form key=value.")})
+async def values(
+    session: Session,
+    caller: Reader,
+    wanted: Annotated[Filters, Depends(from_query)],
+    field: Annotated[
+        list[dimensions.Name],
+        Query(min_length=1, max_length=8, description=f"Some of {', '.join(dimensions.NAMES)}"),
+    ],
+    limit: Annotated[int, Query(ge=1, le=50, description="The most values of a field.")] = 10,
+) -> ValuesOut:
+    """The most frequent values of some fields among the connections that the filters select, with their counts."""
+    return await service.values(session, caller, wanted, field, limit)

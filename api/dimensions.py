@@ -1,0 +1,80 @@
+"""What connections are grouped by: expressions over their facts and their capture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Query
+from pydantic import Field
+from sqlalchemy import BigInteger, ColumnElement, String, case, cast, func, literal
+
+from api.errors import Unprocessable
+from store.models import Capture, ConnectionFact, QualityRecord
+
+TAG = "tag:"
+_HOUR_NS, _DAY_NS = 3600 * 10**9, 24 * 3600 * 10**9
+
+
+def _text(column: Any) -> ColumnElement[Any]:
+    return cast(column, String)
+
+
+def _prefix(column: Any) -> ColumnElement[Any]:
+    bits = case((func.family(column) == 4, 24), else_=48)
+    return cast(func.network(func.set_masklen(column, bits)), String)
+
+
+def _begin(unit_ns: int) -> ColumnElement[Any]:
+    """In RFC 3339's form. Division truncates; times before 1970 have no begin of their own."""
+    begin = ConnectionFact.first_ns - func.mod(ConnectionFact.first_ns, literal(unit_ns, BigInteger))
+    return begin
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """is_time: a value is the begin of a period, nanoseconds since 1970. of_capture: all connections of a capture have
+    the same value. by_quality: the table `qualities` has the value."""
+
+    name: str
+    value: ColumnElement[Any]
+    is_time: bool = False
+    of_capture: bool = False
+    by_quality: bool = False
+
+
+_FACT = ConnectionFact
+_FIXED = {
+    d.name: d
+    for d in (
+        Dimension("kind", _FACT.kind.expression),
+        Dimension("sender_algorithm", _FACT.sender_algorithm.expression),
+        Dimension("subflow_count", _text(_FACT.subflow_count)),
+        Dimension("verdict", QualityRecord.verdict.expression, by_quality=True),
+        Dimension("prefix", _prefix(_FACT.src)),
+        Dimension("peer_prefix", _prefix(_FACT.dst)),
+        Dimension("src", func.host(_FACT.src)),
+        Dimension("dst", func.host(_FACT.dst)),
+        Dimension("sport", _text(_FACT.sport)),
+        Dimension("dport", _text(_FACT.dport)),
+        Dimension("site", Capture.tags["site"].astext, of_capture=True),
+        Dimension("uploader", _text(Capture.uploader_id), of_capture=True),
+        Dimension("hour", _begin(_HOUR_NS), is_time=True),
+        Dimension("day", _begin(_DAY_NS), is_time=True),
+    )
+}
+NAMES = (*_FIXED, f"{TAG}KEY")
+
+Name = Annotated[
+    str, Field(pattern=r"^(" + "|".join(_FIXED) + r"|tag:[^=]{1,100})$", description=f"One of {', '.join(NAMES)}")
+]
+Names = Annotated[list[Name], Query(max_length=2, description=f"At most two of {', '.join(NAMES)}")]
+
+
+def of(name: str) -> Dimension:
+    """Raises Unprocessable."""
+    if name.startswith(TAG) and len(name) > len(TAG):
+        return Dimension(name, Capture.tags[name.removeprefix(TAG)].astext, of_capture=True)
+    if name not in _FIXED:
+        raise Unprocessable(f"unknown dimension '{name[:60]}'; there are: {', '.join(NAMES)}")
+    return _FIXED[name]

@@ -1,0 +1,276 @@
+"""Aggregates of a team's connections, compared with what Python makes of the same connections."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import Float, cast, literal, select, text, update
+
+from tests.service.test_api import assert_problem
+from tests.service.test_connections import All, Row, client, rows, team  # noqa: F401  # fixtures
+
+Value = Callable[[Row], float | None]
+
+
+def when(row: Row, condition: bool, name: str) -> float | None:
+    return row[name] if condition else None
+
+
+MEASURES: dict[str, tuple[Value, str, Callable[[Row], bool]]] = {
+    "goodput_bps": (lambda r: r["goodput_bps"], "goodput", lambda r: True),
+    "completion_short_s": (lambda r: r["completion_s"], "completion", lambda r: 0 < r["bytes"] < 1e6),
+    "completion_long_s": (lambda r: r["completion_s"], "completion", lambda r: r["bytes"] >= 1e6),
+    "retransmission_rate": (lambda r: r["retransmission_rate"], "retransmissions", lambda r: True),
+    "rtt_us": (lambda r: r["rtt_us"], "rtt", lambda r: True),
+    "rtt_inflation": (lambda r: r["rtt_inflation"], "rtt", lambda r: True),
+}
+GROUPS: dict[str, Callable[[Row], str | None]] = {
+    "sender_algorithm": lambda r: r["sender_algorithm"],
+    "kind": lambda r: r["kind"],
+    "verdict": lambda r: r["verdict"],
+    "subflow_count": lambda r: str(r["subflow_count"]),
+    "site": lambda r: r["tags"].get("site"),
+    "tag:run": lambda r: r["tags"].get("run"),
+    "prefix": lambda r: str(ipaddress.ip_network(f"{r['src']}/24", strict=False)),
+    "uploader": lambda r: r["uploader"]["id"],
+    "day": lambda r: r["started_at"][:10] + "T00:00:00+00:00",
+    "hour": lambda r: r["started_at"][:13] + ":00:00+00:00",
+}
+
+
+def same(found: dict[str, Any], rows: All, value: Value, result: str) -> None:  # noqa: F811
+    """The aggregate is that of these rows."""
+    known = [r for r in rows if value(r) is not None]
+    valid = sorted(v for r in known if result not in r["unreliable"] and (v := value(r)) is not None)
+    counts = {n: found[n] for n in ("count", "unreliable", "missing")}
+    assert counts == {
+        "count": len(valid), "unreliable": len(known) - len(valid), "missing": len(rows) - len(known)
+    }  # fmt: skip
+    if not valid:
+        assert (found["mean"], found["percentiles"]) == (None, None)
+        return
+    assert (found["min"], found["max"]) == (valid[0], valid[-1])
+    assert found["mean"] == pytest.approx(sum(valid) / len(valid))
+    for name, shown in found["percentiles"].items():
+        exact = valid[max(1, math.ceil(len(valid) * int(name[1:]) / 100)) - 1]
+        assert shown == pytest.approx(exact, rel=0.01)
+    assert sum(b["count"] for b in found["histogram"]) == len(valid)
+    for b in found["histogram"]:
+        inside = [v for v in valid if b["low"] * (1 - 1e-12) <= v < b["high"] * (1 + 1e-12)]
+        assert len(inside) == b["count"] > 0
+
+
+def ask(client: TestClient, **params: Any) -> Any:  # noqa: F811
+    answer = client.get("/v1/aggregates", params={"histogram": True, **params})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_aggregates_are_those_of_the_connections(measure: str, rows: All, client: TestClient) -> None:  # noqa: F811
+    value, result, has = MEASURES[measure]
+    counted = [r for r in rows if has(r)]
+    for by in ([], ["sender_algorithm"], ["site", "kind"], ["verdict", "day"], ["tag:run"], ["prefix", "hour"],
+               ["subflow_count", "uploader"]):  # fmt: skip
+        found = ask(client, measure=measure, group_by=by)
+        same(found["total"], counted, value, result)
+        expected = defaultdict(list)
+        for r in counted:
+            expected[tuple(GROUPS[n](r) for n in by)].append(r)
+        if by:
+            assert found["groups_total"] == len(expected)
+            assert {tuple(g["key"]) for g in found["groups"]} == set(expected)
+        for group in found["groups"]:
+            same(group, expected[tuple(group["key"])], value, result)
+    filtered = ask(client, measure=measure, kind="tcp", tag="site=lab")
+    same(
+        filtered["total"], [r for r in counted if r["kind"] == "tcp" and r["tags"].get("site") == "lab"], value, result
+    )
+
+
+def test_unreliable_values_are_left_out_unless_asked_for(rows: All, client: TestClient) -> None:  # noqa: F811
+    from store.database import engine
+    from store.models import Capture, ConnectionFact
+
+    known = [r for r in rows if r["rtt_us"] is not None]
+    one = next(r for r in known if "rtt" not in r["unreliable"])
+    already = sum("rtt" in r["unreliable"] for r in known)
+    attempt = select(Capture.attempt_id).where(Capture.id == one["capture_id"]).scalar_subquery()
+    of_one = (ConnectionFact.attempt_id == attempt, ConnectionFact.number == one["number"])
+    with engine().begin() as database:  # as of a capture whose vantage is unknown
+        made = database.execute(
+            text(
+                "INSERT INTO qualities (quality, verdict, unreliable)"
+                " VALUES ('{vantage_unknown}', 'limited', '{rtt}')"
+                " ON CONFLICT (quality, verdict, unreliable) DO UPDATE SET verdict = 'limited' RETURNING id"
+            )
+        ).scalar_one()
+        before = database.execute(select(ConnectionFact.quality_id).where(*of_one)).scalar_one()
+        database.execute(update(ConnectionFact).where(*of_one).values(quality_id=made))
+    try:
+        without = ask(client, measure="rtt_us")["total"]
+        with_all = ask(client, measure="rtt_us", include_unreliable=True)["total"]
+    finally:
+        with engine().begin() as database:
+            database.execute(update(ConnectionFact).where(*of_one).values(quality_id=before))
+    assert (without["count"], without["unreliable"]) == (len(known) - already - 1, already + 1)
+    assert (with_all["count"], with_all["unreliable"]) == (len(known), 0)
+
+
+def test_the_windows_of_an_algorithm(rows: All, client: TestClient) -> None:  # noqa: F811
+    means = {}
+    for r in rows:
+        replays = client.get(f"/v1/connections/{r['id']}").json()["replays"]
+        found = [sum(w["mean"] for w in p["windows"]) for p in replays if p["label"] == "cubic"]
+        means[r["id"]] = found[0] if found else None
+    total = ask(client, measure="window:cubic", include_unreliable=True)["total"]
+    known = sorted(m for m in means.values() if m is not None)
+    assert (total["count"], total["missing"]) == (len(known), len(rows) - len(known))
+    assert (total["min"], total["max"]) == pytest.approx((known[0], known[-1]), rel=1e-6)
+    assert ask(client, measure="window:nobody")["total"]["count"] == 0
+
+
+def test_groups_of_fairness(rows: All, client: TestClient) -> None:  # noqa: F811
+    captures = {r["capture_id"]: client.get(f"/v1/captures/{r['capture_id']}").json() for r in rows}
+    groups = [(c, g) for c in captures.values() for g in c["fairness"]]
+    assert groups
+    for measure, name in (("jain", "jain"), ("mptcp_to_tcp_ratio", "mptcp_to_tcp_ratio")):
+        found = ask(client, measure=measure, group_by="site", include_unreliable=True)
+        values = [g[name] for _, g in groups if g[name] is not None]
+        assert found["total"]["count"] == len(values)
+        assert found["total"]["mean"] == pytest.approx(sum(values) / len(values))
+        sites = Counter(c["tags"].get("site") for c, _ in groups)
+        assert {g["key"][0]: g["count"] + g["missing"] for g in found["groups"]} == sites
+    assert_problem(client.get("/v1/aggregates?measure=jain&group_by=kind"), 422, "whose members differ in kind")
+
+
+def test_values_of_fields(rows: All, client: TestClient) -> None:  # noqa: F811
+    fields = [n for n in GROUPS if n not in ("day", "hour")]
+    found = client.get("/v1/connections/values", params={"field": fields, "limit": 2}).json()["fields"]
+    assert [f["field"] for f in found] == fields
+    for shown in found:
+        counts = Counter(GROUPS[shown["field"]](r) for r in rows)
+        assert shown["distinct"] == len(counts)
+        assert [v["connections"] for v in shown["values"]] == [n for _, n in counts.most_common(2)]
+        assert all(counts[v["value"]] == v["connections"] for v in shown["values"])
+    only = client.get("/v1/connections/values", params={"field": "kind", "kind": "mptcp"}).json()["fields"][0]["values"]
+    assert only == [{"value": "mptcp", "connections": sum(r["kind"] == "mptcp" for r in rows)}]
+
+
+def test_two_selections_compared(rows: All, client: TestClient) -> None:  # noqa: F811
+    wanted = {"selection": urlencode({"tag": "site=lab"}), "baseline": urlencode({"kind": "tcp"})}
+    found = client.get("/v1/aggregates/comparison", params={"measure": "goodput_bps", **wanted, "limit": 50}).json()
+    chosen = {
+        "selection": [r for r in rows if r["tags"].get("site") == "lab"],
+        "baseline": [r for r in rows if r["kind"] == "tcp"],
+    }
+    for name, its in chosen.items():
+        expected = [r for r in its if r["goodput_bps"] is not None and "goodput" not in r["unreliable"]]
+        assert found[name]["count"] == len(expected)
+    by_name = {d["dimension"]: d for d in found["dimensions"]}
+    assert {"kind", "sender_algorithm", "prefix", "tag:site", "tag:run", "uploader"} <= by_name.keys()
+    for name in by_name.keys() & GROUPS.keys():
+        counts = {n: Counter(GROUPS[name](r) for r in its) for n, its in chosen.items()}
+        shares = {n: {v: k / len(chosen[n]) for v, k in c.items()} for n, c in counts.items()}
+        each = set(counts["selection"]) | set(counts["baseline"])
+        distance = sum(abs(shares["selection"].get(v, 0) - shares["baseline"].get(v, 0)) for v in each) / 2
+        assert by_name[name]["distance"] == pytest.approx(distance)
+        assert {v["value"]: (v["selection"], v["baseline"]) for v in by_name[name]["values"]} == {
+            v: (counts["selection"][v], counts["baseline"][v]) for v in each
+        }
+    distances = [d["distance"] for d in found["dimensions"]]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[0] > 0
+
+
+def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:  # noqa: F811
+    base = "/v1/aggregates"
+    for url, said in (
+        (base, "measure"),
+        (f"{base}?measure=speed", "measure"),
+        (f"{base}?measure=rtt_us&group_by=colour", "group_by"),
+        (f"{base}?measure=rtt_us&group_by=kind&group_by=kind", "twice"),
+        (f"{base}?measure=rtt_us&group_by=kind&group_by=day&group_by=hour", "at most 2"),
+        (f"{base}?measure=rtt_us&groupby=kind", "unknown query parameter 'groupby'"),
+        (f"{base}/comparison?measure=rtt_us&selection=kind%3Dudp", "selection: kind"),
+        (f"{base}/comparison?measure=rtt_us&selection=kinds%3Dtcp", "selection: kinds"),
+        (f"{base}/comparison?measure=rtt_us&selection=kind%3Dtcp%26kind%3Dmptcp", "more than once"),
+        ("/v1/connections/values?field=colour", "field"),
+        ("/v1/connections/values?" + "&".join(["field=kind"] * 9), "at most 8"),
+    ):
+        assert_problem(client.get(url), 422, said)
+
+
+def test_another_teams_connections_do_not_count(rows: All, other: TestClient) -> None:  # noqa: F811
+    for measure in (*MEASURES, "jain", "window:cubic", "whatif:cubic", "harm"):
+        total = other.get(f"/v1/aggregates?measure={measure}").json()["total"]
+        assert (total["count"], total["unreliable"], total["missing"]) == (0, 0, 0)
+    selection = urlencode({"capture_id": rows[0]["capture_id"]})
+    found = other.get(f"/v1/aggregates/comparison?measure=rtt_us&{urlencode({'selection': selection})}").json()
+    assert found["selection"]["count"] == found["baseline"]["count"] == 0
+    assert found["dimensions"] == []
+    assert other.get("/v1/connections/values?field=kind").json()["fields"][0] == {
+        "field": "kind", "values": [], "distinct": 0,
+    }  # fmt: skip
+
+
+def test_buckets_are_off_by_at_most_one_percent(services: object) -> None:
+    from api.aggregates.histograms import borders, bucket, middle
+    from store.database import engine
+
+    values = [s * 10.0**e * m for e in range(-8, 13) for m in (1, 1.0099, 2.5, 9.99) for s in (1, -1)] + [0.0, 1e-12]
+    with engine().connect() as database:
+        numbers = [database.scalar(select(bucket(cast(literal(v), Float(53))))) for v in values]
+    for value, number in zip(values, numbers, strict=True):
+        assert number is not None
+        assert abs(middle(number) - value) <= max(0.01 * abs(value), 1e-9)
+        low, high = borders(number)
+        assert (
+            low * (1 - 1e-12 * math.copysign(1, low)) <= value <= high * (1 + 1e-12 * math.copysign(1, high))
+            or not number
+        )
+    assert [n for _, n in sorted(zip(values, numbers, strict=True))] == sorted(n for n in numbers if n is not None)
+
+
+def test_whatifs_and_harm(rows: All, client: TestClient) -> None:  # noqa: F811
+    """Of stored what-ifs only; here one that was answered, and one that could not be."""
+    from store.database import engine
+
+    one, two = [r for r in rows if r["goodput_bps"]][:2]
+    harmed = next(r for r in rows if r["capture_id"] == one["capture_id"])
+    said = {
+        "verdict": "ok",
+        "recorded": {"goodput_bps": 4e6},
+        "predicted": {"goodput_bps": {"median": 6e6, "low": 5e6, "high": 7e6}},
+        "neighbours": [{"id": harmed["number"], "harm": {"median": -0.25, "low": -0.5, "high": 0}}],
+    }
+    refused = {"verdict": "cannot_say", "recorded": {"goodput_bps": 1e6}, "predicted": {}, "neighbours": []}
+    with engine().begin() as database:
+        for row, label, result in ((one, "lia", said), (two, "lia", refused)):
+            database.execute(
+                text(
+                    "INSERT INTO whatifs (id, capture_id, connection_id, connection_number, label, algorithm, everyone,"
+                    " repeat, state, result) VALUES (:id, :capture, :connection, :number, :label, :label, false, 48,"
+                    " 'done', cast(:result AS jsonb))"
+                ),
+                {
+                    "id": uuid.uuid4(), "capture": row["capture_id"], "connection": row["id"], "number": row["number"],
+                    "label": label, "result": json.dumps(result),
+                },
+            )  # fmt: skip
+    total = ask(client, measure="whatif:lia")["total"]
+    assert (total["count"], total["missing"], total["min"], total["max"]) == (1, 1, 1.5, 1.5)
+    assert ask(client, measure="whatif:olia")["total"]["count"] == 0
+    for name in ("harm", "harm:lia"):
+        total = ask(client, measure=name, group_by="site")["total"]
+        assert (total["count"], total["mean"], total["percentiles"]["p50"]) == (1, -0.25, -0.25)
+    assert ask(client, measure="harm:olia")["total"]["count"] == 0
