@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -14,6 +14,10 @@ build: ## build the library, the binding and the command line (.venv/bin/rewindo
 up: ## install, build, start everything, analyse a sample capture and stay up; DETACH=1 returns, PORT= chooses the port
 	@deploy/setup.sh run
 	@$(PYTHON) deploy/run.py up $(if $(DETACH),--detach) $(if $(PORT),--port $(PORT))
+
+demo: ## `make up DETACH=1` with 196 simulated captures of seven weeks and four sites; PORT= chooses the port
+	@deploy/setup.sh run
+	@$(PYTHON) -m deploy.demo $(if $(PORT),--port $(PORT))
 
 down: ## stop the service that `make up DETACH=1` started; its data stays
 	@if [ -x $(PYTHON) ]; then $(PYTHON) deploy/run.py down; else echo "nothing is running"; fi
@@ -109,10 +113,11 @@ docs: ## write the pages that are generated from code (docs/algorithms.md, docs/
 	.venv/bin/rewindow algorithms --markdown >docs/algorithms.md
 	.venv/bin/python -m bench.fluid --write
 
-screenshot: ## draw README's picture of the dashboard, docs/dashboard.png, from the running service
+screenshot: ## draw the dashboard's pictures in docs/; starts the demo
 	@deploy/setup.sh test
 	@deploy/unit.sh tests/acceptance/test_dashboard.py -q -k upload_to_windows
 	@cp build/screenshots/connection.png docs/dashboard.png
+	@$(PYTHON) -m deploy.demo --pictures docs
 
 types: ## write the dashboard's types (dashboard/src/openapi.ts) from the API's OpenAPI document
 	@deploy/setup.sh check

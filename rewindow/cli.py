@@ -608,7 +608,11 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     )
     p.add_argument("--everyone", action="store_true", help="all connections that share its bottlenecks change, too")
     p.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change the network, e.g. path2.rate=20M"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change the network, e.g. path2.rate=20M, or say what it sends: source=time",
     )
     p.add_argument("--repeat", type=_count, default=48, metavar="N", help="simulated runs of each world; default: 48")
     p.add_argument("--seed", type=int, default=1)

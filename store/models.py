@@ -413,7 +413,8 @@ class FairnessGroup(Base):
     method: Mapped[str]
     """How it was found that the members share a bottleneck: sbd, declared or interface."""
     members: Mapped[dict[str, Any]]
-    """`connections`: the members' numbers; `goodput_bps` and `kinds` in the same order."""
+    """`connections`: the members' numbers; `goodput_bps`, `kinds` and `shares` in the same order; `capacity_bps`. The
+    last two are missing in what was analysed before fair shares were computed."""
     jain: Mapped[float]
     mptcp_to_tcp_ratio: Mapped[float | None]
     declared: Mapped[bool]

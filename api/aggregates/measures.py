@@ -95,6 +95,18 @@ def _of_group(value: ColumnElement[Any]) -> Measure:
     return Measure("1", rows, of_captures=True)
 
 
+def _of_fair_share(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+    """A value for each member of each group."""
+    shares = func.jsonb_array_elements(FairnessGroup.members["shares"])
+    share = shares.table_valued(column("share", JSONB), with_ordinality="place").render_derived().alias("s")
+    number = FairnessGroup.members["connections"][share.c.place.cast(Integer) - 1].astext.cast(Integer)
+    value = share.c.share["ratio"].astext.cast(Float).label("value")
+    unreliable = (FairnessGroup.verdict == "poor").label("unreliable")
+    query = _facts(caller, wanted, value, unreliable, *columns)
+    query = query.join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id).join(share, true())
+    return query.where(ConnectionFact.number == number)
+
+
 _PREDICTED = WhatIf.result["predicted"]["goodput_bps"]["median"].astext.cast(Float)
 _RECORDED = func.nullif(WhatIf.result["recorded"]["goodput_bps"].astext.cast(Float), 0)
 _HAS_SPOKEN = (WhatIf.state == State.done, WhatIf.result["verdict"].astext == "ok")
@@ -139,6 +151,7 @@ _FIXED = {
     "rtt_inflation": _of_connections("1", filters.RTT_INFLATION, "rtt"),
     "jain": _of_group(FairnessGroup.jain.expression),
     "mptcp_to_tcp_ratio": _of_group(FairnessGroup.mptcp_to_tcp_ratio.expression),
+    "fair_share_ratio": Measure("1", _of_fair_share),
     "harm": _of_harm(None),
 }
 _BY_LABEL: dict[str, Callable[[str], Measure]] = {"window": _of_windows, "whatif": _of_whatif, "harm": _of_harm}

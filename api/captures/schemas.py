@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -143,6 +143,22 @@ class CaptureChange(Wanted):
     """Take the place of the notes that there are."""
 
 
+class FairShareOut(Schema):
+    """What a member got over the time that it shared with others, beside its max-min fair share."""
+
+    limited_by: Literal["network", "demand"]
+    """network: it had a loss recovery, a timeout or an ECN echo, and is owed all it can get; demand: it is owed no more
+    than it sent."""
+    shared_s: float
+    """Seconds that it shared with others."""
+    goodput_bps: float
+    """What it got then, bits per second: its bytes without those of the time that it was alone."""
+    fair_bps: float
+    """Its max-min fair share then, bits per second."""
+    ratio: float
+    """goodput_bps over fair_bps: above 1 it took from the others."""
+
+
 class FairnessOut(Schema):
     bottleneck: str
     method: str
@@ -154,6 +170,11 @@ class FairnessOut(Schema):
     mptcp_to_tcp_ratio: float | None
     declared: bool
     verdict: Verdict
+    capacity_bps: float | None
+    """What the members have of the bottleneck together, bits per second: their bytes over the time in which a member
+    that the network limits lives; null where there is none, or analysed before that was computed."""
+    shares: list[FairShareOut | None]
+    """Of each member; null where nothing tells it. Empty: analysed before that was computed."""
 
 
 class CaptureDetail(CaptureOut):

@@ -205,6 +205,8 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
             mptcp_to_tcp_ratio=g.mptcp_to_tcp_ratio,
             declared=g.declared,
             verdict=g.verdict,
+            capacity_bps=g.members.get("capacity_bps"),
+            shares=g.members.get("shares", []),
         )
         for g in groups
     ]

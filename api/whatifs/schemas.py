@@ -20,7 +20,10 @@ class WhatIfIn(ReplayIn):
     """All connections that share a bottleneck with this one run the algorithm, too."""
     settings: dict[str, str | int | float] = Field(default_factory=dict, max_length=48)
     """Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
-    1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes)."""
+    1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
+    source: what its application sends, in place of what the capture suggests: bytes (as many as recorded), time (as
+    much as it can for as long), clock (writes at the recorded times) or requests (each write as long after the data
+    before it was acknowledged)."""
 
 
 class SpreadOut(Schema):
@@ -91,6 +94,8 @@ class PredictionOut(Schema):
     """The others that were simulated with it."""
     runs: int
     """How many runs of each world were simulated."""
+    source: list[Literal["bytes", "time", "clock", "requests"]] = Field(default_factory=list)
+    """What its application was taken to send, as in the setting of that name; two where both may be."""
 
 
 @with_columns(WhatIf)

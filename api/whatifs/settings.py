@@ -1,5 +1,5 @@
-"""Changes of the network that a what-if asks for, such as `path2.rate`: "20M". They are read by the worker, with
-rewindow/whatif/prediction.py; what is accepted here is a part of what is accepted there.
+"""Changes of the network that a what-if asks for, such as `path2.rate`: "20M", and what the application sends. They are
+read by the worker, with rewindow/whatif/prediction.py; what is accepted here is a part of what is accepted there.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _OF_PATH = {
         Decimal(10),
     ),
 }
+SOURCES = ("bytes", "time", "clock", "requests")
 _SEND_BUFFER = _Quantity("4096 to 1G bytes", _SCALES, Decimal(4096), Decimal(10**9), whole=True)
 
 
@@ -49,9 +50,13 @@ def checked(settings: Mapping[str, str | int | float], subflow_count: int) -> di
 
 
 def _checked(key: str, given: str | int | float, subflow_count: int) -> str:
+    if key == "source":
+        if given not in SOURCES:
+            raise Unprocessable(f"setting source takes one of {', '.join(SOURCES)}, not '{str(given)[:40]}'")
+        return str(given)
     quantity = _quantity(key, subflow_count)
     if quantity is None:
-        known = ", ".join([*(f"pathN.{name}" for name in _OF_PATH), "send_buffer"])
+        known = ", ".join([*(f"pathN.{name}" for name in _OF_PATH), "send_buffer", "source"])
         raise Unprocessable(f"unknown setting '{key[:40]}'; there are: {known}, with N from 1 to {subflow_count}")
     text = format(Decimal(repr(given)), "f") if isinstance(given, float) else str(given).strip()
     if not _takes(quantity, text):

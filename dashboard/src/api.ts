@@ -2,6 +2,7 @@
 // sign in; from then on the browser has a cookie, which no script can read.
 import type { paths } from "./openapi";
 import type * as schemas from "./openapi";
+import type { Query } from "./filters";
 
 export type BrowserSession = schemas.SessionOut;
 export type Capture = schemas.CaptureOut;
@@ -10,6 +11,10 @@ export type CaptureDetail = schemas.CaptureDetail;
 export type ConnectionQuality = schemas.ConnectionQuality;
 export type Connection = schemas.ConnectionOut;
 export type ConnectionDetail = schemas.ConnectionDetail;
+export type ConnectionFound = schemas.ConnectionFound;
+export type FieldValues = schemas.FieldValues;
+export type Aggregates = schemas.AggregatesOut;
+export type Aggregate = schemas.AggregateOut;
 export type Verdict = Connection["verdict"];
 export type Series = schemas.SeriesOut;
 export type Algorithm = schemas.AlgorithmOut;
@@ -85,7 +90,7 @@ async function answered(request: () => Promise<Response>): Promise<Response> {
   return response;
 }
 
-type Method = "get" | "post" | "delete";
+type Method = "get" | "post" | "delete" | "patch";
 type Json<T> = T extends { content: { "application/json": infer Body } } ? Body : undefined;
 type Succeeded<R> = Json<R[keyof R & (200 | 201 | 202 | 204)]>;
 type Answer<P extends keyof paths, M extends Method> = paths[P][M] extends { responses: infer R } ? Succeeded<R> : never;
@@ -106,11 +111,12 @@ interface Asked<P extends keyof paths, M extends Method> {
   body?: InBody<P, M>;
 }
 
-// Parameters that are undefined are left out.
+// Parameters that are undefined are left out, and a list repeats its parameter.
 function address(template: string, path: object, query: object): string {
   const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String((path as Record<string, unknown>)[name])));
   const given = Object.entries(query).filter(([, v]) => v !== undefined && v !== null);
-  const text = new URLSearchParams(given.map(([k, v]) => [k, String(v)])).toString();
+  const pairs = given.flatMap(([k, v]) => (Array.isArray(v) ? v : [v]).map((one) => [k, String(one)]));
+  const text = new URLSearchParams(pairs).toString();
   return text ? `${filled}?${text}` : filled;
 }
 
@@ -133,9 +139,18 @@ export const api = {
   signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
   signOut: () => ask("delete", "/v1/session"),
   team: () => ask("get", "/v1/teams/me"),
-  captures: (cursor?: string) => ask("get", "/v1/captures", { query: { cursor } }),
+  captures: (cursor?: string, filters: Query = {}) =>
+    ask("get", "/v1/captures", { query: { ...filters, cursor } as InQuery<"/v1/captures", "get"> }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
   remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
+  change: (capture_id: string, to: schemas.CaptureChange) =>
+    ask("patch", "/v1/captures/{capture_id}", { path: { capture_id }, body: to }),
+  search: (filters: Query, sort: string, cursor?: string, limit = 100) =>
+    ask("get", "/v1/connections", { query: { ...filters, sort, cursor, limit } as InQuery<"/v1/connections", "get"> }),
+  values: (filters: Query, field: string[]) =>
+    ask("get", "/v1/connections/values", { query: { ...filters, field } as unknown as InQuery<"/v1/connections/values", "get"> }),
+  aggregates: (filters: Query, measure: string, group_by: string[], include_unreliable: boolean) =>
+    ask("get", "/v1/aggregates", { query: { ...filters, measure, group_by, include_unreliable, limit: 500 } as unknown as InQuery<"/v1/aggregates", "get"> }),
   retry: (capture_id: string) => ask("post", "/v1/captures/{capture_id}/retry", { path: { capture_id } }),
   connections: (capture_id: string, cursor?: string) =>
     ask("get", "/v1/captures/{capture_id}/connections", { path: { capture_id }, query: { limit: 100, cursor } }),

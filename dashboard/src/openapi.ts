@@ -1797,6 +1797,39 @@ export interface components {
              */
             values: components["schemas"]["ValueShares"][];
         };
+        /**
+         * FairShareOut
+         * @description What a member got over the time that it shared with others, beside its max-min fair share.
+         */
+        FairShareOut: {
+            /**
+             * Limited By
+             * @description network: it had a loss recovery, a timeout or an ECN echo, and is owed all it can get; demand: it is owed no more
+             *     than it sent.
+             * @enum {string}
+             */
+            limited_by: "network" | "demand";
+            /**
+             * Shared S
+             * @description Seconds that it shared with others.
+             */
+            shared_s: number;
+            /**
+             * Goodput Bps
+             * @description What it got then, bits per second: its bytes without those of the time that it was alone.
+             */
+            goodput_bps: number;
+            /**
+             * Fair Bps
+             * @description Its max-min fair share then, bits per second.
+             */
+            fair_bps: number;
+            /**
+             * Ratio
+             * @description goodput_bps over fair_bps: above 1 it took from the others.
+             */
+            ratio: number;
+        };
         /** FairnessOut */
         FairnessOut: {
             /**
@@ -1845,6 +1878,17 @@ export interface components {
              * @enum {string}
              */
             verdict: "good" | "limited" | "poor";
+            /**
+             * Capacity Bps
+             * @description What the members have of the bottleneck together, bits per second: their bytes over the time in which a member
+             *     that the network limits lives; null where there is none, or analysed before that was computed.
+             */
+            capacity_bps: number | null;
+            /**
+             * Shares
+             * @description Of each member; null where nothing tells it. Empty: analysed before that was computed.
+             */
+            shares: (components["schemas"]["FairShareOut"] | null)[];
         };
         /**
          * FieldValues
@@ -2681,6 +2725,11 @@ export interface components {
              * @description How many runs of each world were simulated.
              */
             runs: number;
+            /**
+             * Source
+             * @description What its application was taken to send, as in the setting of that name; two where both may be.
+             */
+            source: ("bytes" | "time" | "clock" | "requests")[];
         };
         /**
          * QualityOut
@@ -3488,6 +3537,9 @@ export interface components {
              * Settings
              * @description Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
              *     1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
+             *     source: what its application sends, in place of what the capture suggests: bytes (as many as recorded), time (as
+             *     much as it can for as long), clock (writes at the recorded times) or requests (each write as long after the data
+             *     before it was acknowledged).
              */
             settings?: {
                 [key: string]: string | number;
@@ -3701,6 +3753,7 @@ export type DetectedSubflowNow = components['schemas']['DetectedSubflowNow'];
 export type DetectorAllowed = components['schemas']['DetectorAllowed'];
 export type DetectorState = components['schemas']['DetectorState'];
 export type DimensionShares = components['schemas']['DimensionShares'];
+export type FairShareOut = components['schemas']['FairShareOut'];
 export type FairnessOut = components['schemas']['FairnessOut'];
 export type FieldValues = components['schemas']['FieldValues'];
 export type FindingOut = components['schemas']['FindingOut'];
@@ -5366,7 +5419,7 @@ export interface operations {
     find_v1_aggregates_get: {
         parameters: {
             query: {
-                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
+                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
                 measure: string;
                 /** @description At most two of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
                 group_by?: string[];
@@ -5520,7 +5573,7 @@ export interface operations {
     compare_v1_aggregates_comparison_get: {
         parameters: {
             query: {
-                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
+                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
                 measure: string;
                 /** @description Filters as a query string, whose special characters are escaped. */
                 selection: string;

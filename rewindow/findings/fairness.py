@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rewindow.findings.connections import Connection, Subflow
+from rewindow.findings.fair_shares import FairShare, Usage, fair_shares
 from rewindow.findings.quality import GOOD, worst
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class FairnessGroup:
     method: str = "declared"
     """How the members were found to share it: sbd, declared or interface."""
     kinds: list[str] = field(default_factory=list)
+    capacity_bps: float | None = None
+    """What the members have of the bottleneck together; None where nothing tells it (fair_shares.py)."""
+    shares: list[FairShare | None] = field(default_factory=list)
+    """Each member's part of its max-min fair share; None where it is not known."""
     verdict: str = GOOD
     """The worst verdict on the quality of its members."""
 
@@ -78,6 +83,8 @@ class FairnessTally:
                 member.goodput_bps += s.goodput_bps
                 member.first_ns = min(member.first_ns, s.first_ns)
                 member.last_ns = max(member.last_ns, s.last_ns)
+                member.bytes += s.bytes
+                member.is_limited_by_network |= bool(s.fast_retransmits or s.timeouts or s.ece_acks)
 
     def add_table(self, table: ConnectionTable) -> None:
         """Adds many connections; makes objects only of those that could count."""
@@ -123,6 +130,8 @@ class _Member:
     first_ns: int
     last_ns: int
     goodput_bps: float = 0.0
+    bytes: int = 0
+    is_limited_by_network: bool = False
 
 
 def _overlapping(members: Mapping[int, _Member]) -> list[int]:
@@ -149,5 +158,8 @@ def _group(name: str, members: Mapping[int, _Member], method: str) -> FairnessGr
         mean = {k: sum(v) / len(v) for k, v in by_kind.items()}
         ratio = mean["mptcp"] / mean["tcp"]
     verdict = worst([members[i].verdict for i in numbers])
-    declared = method == "declared"
-    return FairnessGroup(name, numbers, rates, jain_index(rates), ratio, declared, method, kinds, verdict)
+    usages = [Usage(m.first_ns, m.last_ns, m.bytes, m.is_limited_by_network) for m in (members[i] for i in numbers)]
+    capacity, shares = fair_shares(usages)
+    return FairnessGroup(
+        name, numbers, rates, jain_index(rates), ratio, method == "declared", method, kinds, capacity, shares, verdict
+    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from rewindow.reports.tables import si, table
 from rewindow.whatif import Fit, Neighbour, Prediction, Spread
+from rewindow.whatif.sources import WORDS
 
 _SHOWN: dict[str, Callable[[float], str]] = {
     "goodput_bps": lambda v: si(v, "bit/s"),
@@ -66,7 +67,7 @@ def prediction(p: Prediction) -> dict[str, Any]:
         "recorded": _numbers(p.recorded), "predicted": _spreads(p.predicted), "change": _spreads(p.change),
         "better": _number(p.better), "subflow_shares": [_spread(s) for s in p.subflows],
         "jain": None if p.jain is None else _spread(p.jain), "neighbours": [_neighbour(n) for n in p.neighbours],
-        "runs": p.runs,
+        "runs": p.runs, "source": list(p.source),
     }  # fmt: skip
 
 
@@ -91,6 +92,7 @@ def text(predictions: Sequence[Prediction]) -> str:
             rows.append(["more goodput with probability", "", *(f"{p.better:.0%}" for p in able)])
             rows.append(["calibration: goodput", "", *(_off(p) for p in able)])
             lines.append(table(rows))
+            lines.append(f"its application has {', or '.join(WORDS[kind] for kind in able[0].source)}")
             lines += [line for p in able for line in _harms(p)]
         lines += [f"{p.algorithm}: cannot say: {p.reason}" for p in own if p.verdict != "ok"]
         parts.append("\n".join(lines))
@@ -146,6 +148,11 @@ def _fit(f: Fit) -> dict[str, Any]:
     for place, parameter in enumerate(f.parameters):
         if parameter.bottleneck is not None:
             bottlenecks[parameter.bottleneck][parameter.name] = _spread(Spread.of(np.exp(f.posterior_log[:, place])))
+    for bottleneck, fitted in zip(bottlenecks, f.networks[0].bottlenecks, strict=True):
+        middle = (bottleneck["rate_bps"] or {"median": fitted.rate_bps})["median"]
+        bottleneck["rate_over_time"] = [
+            {"from_s": _number(at_s), "rate_bps": _number(middle * factor)} for at_s, factor in fitted.factors
+        ]
     return {
         "connections": [c.id for c in f.connections],
         "algorithms": [a.label if a else None for a in f.algorithms],
@@ -178,18 +185,33 @@ def fit_text(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) ->
         told.add(id(found))
         for place, f in enumerate(found):
             rows = [["bottleneck of", "rate", "queue", "marks from", "random loss"]]
-            for b in _fit(f)["bottlenecks"]:
-                members = ", ".join(f"{m['connection']}.{m['subflow']}" for m in b["subflows"])
+            bottlenecks = _fit(f)["bottlenecks"]
+            for b in bottlenecks:
                 rows.append([
-                    members,
+                    _members(b),
                     _of(b["rate_bps"], lambda v: si(v, "bit/s")) + ("" if b["saturated"] else " (never saturated)"),
                     _of(b["queue_packets"], lambda v: f"{v:.0f} packets") if b["queue_seen_full"] else "never filled",
                     _of(b["ecn_packets"], lambda v: f"{v:.0f} packets"),
                     _of(b["loss"], lambda v: f"{v:.2%}"),
                 ])  # fmt: skip
             about = "" if place == 0 else "another hypothesis, "
-            parts.append(f"{about}misfit {f.misfit:.2f} (1 is expected), {f.runs} runs\n{table(rows)}")
+            head = f"{about}misfit {f.misfit:.2f} (1 is expected), {f.runs} runs"
+            parts.append("\n".join([head, table(rows), *_changes(bottlenecks)]))
     return "\n\n".join(parts)
+
+
+def _changes(bottlenecks: list[dict[str, Any]]) -> list[str]:
+    """A line for each whose rate is not constant."""
+    return [
+        f"rate of {_members(b)}: "
+        + ", ".join(f"{si(r['rate_bps'], 'bit/s')} from {r['from_s']:.1f} s" for r in b["rate_over_time"])
+        for b in bottlenecks
+        if b["rate_over_time"]
+    ]
+
+
+def _members(bottleneck: dict[str, Any]) -> str:
+    return ", ".join(f"{m['connection']}.{m['subflow']}" for m in bottleneck["subflows"])
 
 
 def _of(spread: dict[str, float] | None, shown: Any) -> str:

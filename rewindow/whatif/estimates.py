@@ -32,6 +32,18 @@ _GLIMPSED_PACKETS = 20
 _LATE_S = 0.02
 """ACKs further apart may have waited for a timer of the receiver."""
 
+_STEP_WINDOW_S, _STEP_PACKETS = 0.25, 30
+"""Steps of the rate are looked for in windows of this length, or longer where they had fewer packets."""
+_STEP_LEAST, _STEP_LASTS_S = 0.15, 0.75
+"""Steps are at least so large, and rates last at least so long."""
+_STEP_NOISE = 0.02
+"""The least standard deviation of the logarithm of a window's rate."""
+_STEP_PENALTY = 6.0
+"""For each step, times the logarithm of the number of windows."""
+_STEPS_EXPLAIN, _STEPS_BUSY = 0.15, 0.5
+"""Between steps a window's rate differs by at most so much (standard deviation of its logarithm), and in at least this
+share of the windows the queue was never empty."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -107,6 +119,79 @@ def _rate(shared: _Shared, packet_bytes: float) -> tuple[float, bool]:
     return fastest, False
 
 
+def _factors(shared: _Shared, packet_bytes: float) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """The rate that lasts longest, bytes per second, and where it changes, as in Bottleneck; empty: no steps are seen.
+
+    Rates of windows in which the queue was never empty, in pieces that are constant: the least sum of squares and of
+    the steps' penalties (optimal partitioning, Jackson et al. 2005).
+    """
+    fastest = max((float(rates.max()) for _, rates in [_rates(shared, 1.0)] if len(rates)), default=0.0)
+    if not fastest:
+        return 0.0, ()
+    window_s = max(_STEP_WINDOW_S, _STEP_PACKETS * packet_bytes / fastest)
+    edges = np.arange(shared.time_s[0], shared.time_s[-1], window_s)
+    place = np.searchsorted(shared.time_s, edges, "right")
+    spans = np.diff(shared.time_s[np.maximum(place - 1, 0)])
+    rates = np.diff(np.r_[0.0, np.cumsum(shared.bytes)][place]) / np.maximum(spans, 1e-9)
+    busy = (spans > window_s / 2) & (
+        _least_waits(shared, edges[:-1], window_s) * rates > _BACKLOG_PACKETS * packet_bytes
+    )
+    least = max(int(np.ceil(_STEP_LASTS_S / window_s)), 2)
+    if np.count_nonzero(busy) < max(_STEPS_BUSY * len(busy), 2 * least):
+        return 0.0, ()
+    starts, log = edges[:-1][busy], np.log(rates[busy])
+    noise = max(1.4826 * float(np.median(np.abs(np.diff(log)))) / np.sqrt(2), _STEP_NOISE)
+    pieces = _joined(log, _pieces(log / noise, least))
+    # The middle one: windows in which the rate changes lie between two rates.
+    middles = [float(np.median(log[a:b])) for a, b in pieces]
+    left = np.concatenate([log[a:b] - middle for (a, b), middle in zip(pieces, middles, strict=True)])
+    if len(pieces) < 2 or left.std() > _STEPS_EXPLAIN:
+        return 0.0, ()
+    longest = middles[int(np.argmax([b - a for a, b in pieces]))]
+    factors = tuple(
+        (float(starts[a]), float(np.exp(middle - longest))) for (a, _), middle in zip(pieces, middles, strict=True)
+    )
+    return float(np.exp(longest)), factors
+
+
+def _pieces(values: Array, least: int) -> list[tuple[int, int]]:
+    """Of numbers whose standard deviation within a piece is 1; each piece has `least` or more of them."""
+    count = len(values)
+    sums, squares = np.r_[0.0, np.cumsum(values)], np.r_[0.0, np.cumsum(values**2)]
+    penalty = _STEP_PENALTY * np.log(count)
+    cost, before = np.full(count + 1, np.inf), np.zeros(count + 1, int)
+    cost[0] = 0.0
+    for end in range(least, count + 1):
+        begin = np.arange(end - least + 1)
+        within = squares[end] - squares[begin] - (sums[end] - sums[begin]) ** 2 / (end - begin)
+        candidates = cost[begin] + within + penalty
+        before[end] = int(np.argmin(candidates))
+        cost[end] = candidates[before[end]]
+    found, end = [], count
+    while end:
+        found.append((int(before[end]), end))
+        end = int(before[end])
+    return found[::-1]
+
+
+def _joined(log: Array, pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Neighbouring pieces whose rates differ by less than a step become one."""
+    found = [pieces[0]]
+    for begin, end in pieces[1:]:
+        first, last = found[-1]
+        if abs(log[begin:end].mean() - log[first:last].mean()) < _STEP_LEAST:
+            found[-1] = (first, end)
+        else:
+            found.append((begin, end))
+    return found
+
+
+def _factor_at(factors: tuple[tuple[float, float], ...], time_s: Array) -> Array:
+    starts, values = np.array(factors).T
+    found: Array = values[np.maximum(np.searchsorted(starts, time_s, "right") - 1, 0)]
+    return found
+
+
 def _least_waits(shared: _Shared, starts: Array, window_s: float) -> Array:
     """For each window a low percentile of the queueing delay; 0 where there is no sample."""
     found = np.zeros(len(starts))
@@ -123,6 +208,16 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
     shared = _merged(subflows)
     packet = float(np.mean([mtu_bytes(s, kind) for s, kind in subflows]))
     rate, busy = _rate(shared, packet)
+    factors: tuple[tuple[float, float], ...] = ()
+    if rate and not busy:
+        steady, factors = _factors(shared, packet)
+        if factors:
+            rate, busy = steady, True
+            # From here on a wait is what as many packets take at the steady rate. When a step came is known roughly.
+            entered = _factor_at(factors, shared.queue_time_s - shared.queued_s - _STEP_LASTS_S)
+            shared = replace(
+                shared, queued_s=shared.queued_s * np.minimum(_factor_at(factors, shared.queue_time_s), entered)
+            )
     if not rate:
         return Estimate(Bottleneck(1e6, None, None, 0.0), False, False, False, False, 0)
     glimpsed = None if busy else _rate_between_acks(shared, packet)
@@ -146,6 +241,7 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
             queue_packets=queue if full else None,
             ecn_packets=None if marking is None else max(marking * rate / packet, 1.0),
             loss=float(sum(random)) / sent if sent else 0.0,
+            factors=factors,
         ),
         busy, glimpsed is not None, full, settled, len(random),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 from rewindow.scenarios import (
     Bernoulli,
+    Change,
     Direction,
     DropTail,
     EcnThreshold,
@@ -35,12 +36,20 @@ _IP_BYTES, _TCP_BYTES, _TIMESTAMP_BYTES, _MAPPING_BYTES = {4: 20, 6: 40}, 20, 12
 class Bottleneck:
     """The link that limits some subflows. queue_packets None: its queue was never seen full. ecn_packets None: it marks
     nothing. loss: the share of packets that it loses though its queue has room.
+
+    factors: where its rate changes, the seconds since the capture's first packet from which it is so many times
+    rate_bps; the first one holds before its time, too. Empty: it is constant.
     """
 
     rate_bps: float
     queue_packets: float | None
     ecn_packets: float | None
     loss: float
+    factors: tuple[tuple[float, float], ...] = ()
+
+    def rates_bps(self) -> list[tuple[float, float]]:
+        """From when on which rate holds."""
+        return [(at_s, self.rate_bps * factor) for at_s, factor in self.factors] or [(0.0, self.rate_bps)]
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,16 @@ class Network:
         kept = list(self.bottlenecks)
         kept[number] = replace(kept[number], **dict[str, Any](values))
         return replace(self, bottlenecks=tuple(kept))
+
+    def with_constant_rate(self, number: int) -> Network:
+        """Another network, in which the rate of a bottleneck does not change."""
+        kept = list(self.bottlenecks)
+        kept[number] = replace(kept[number], factors=())
+        return replace(self, bottlenecks=tuple(kept))
+
+    def with_source(self, connection: int, source: Source) -> Network:
+        """Another network, in which a connection, by its place, has this source."""
+        return replace(self, sources=(*self.sources[:connection], source, *self.sources[connection + 1 :]))
 
 
 def mtu_bytes(subflow: ObservedSubflow, kind: str) -> int:
@@ -83,10 +102,12 @@ def _direction(link: str, forward: bool, delay_s: float = 0.0, bottleneck: Bottl
         )
     b = bottleneck
     queue = None if b.queue_packets is None else max(round(b.queue_packets), 1)
+    (_, first_bps), *later = b.rates_bps()
     return Direction(
-        link, forward, max(round(b.rate_bps), 1), 0, 0, queue, None,
+        link, forward, max(round(first_bps), 1), 0, 0, queue, None,
         DropTail() if b.ecn_packets is None else EcnThreshold(max(round(b.ecn_packets), 1)),
-        Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0), (),
+        Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0),
+        tuple(Change(_ns(at_s), rate_bps=max(round(bps), 1)) for at_s, bps in later),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from rewindow.whatif.fitting import THREADS, Fit, run
 from rewindow.whatif.network import Network
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.outcomes import Outcome
-from rewindow.whatif.sources import written
+from rewindow.whatif.sources import KINDS, taken_as, written
 
 Array = npt.NDArray[Any]
 Report = Callable[[float], None]
@@ -96,6 +96,8 @@ class Prediction:
     jain: Spread | None = None
     neighbours: tuple[Neighbour, ...] = ()
     runs: int = 0
+    source: tuple[str, ...] = ()
+    """What its application was taken to write: one of rewindow.whatif.sources.KINDS, or two where both may be."""
 
 
 def refused(connection: ObservedConnection, algorithm: Choice, reason: str, recorded: str | None) -> Prediction:
@@ -275,6 +277,12 @@ def predict(
         return refused(observed, algorithm, "the algorithm that it ran is not known", None)
     changes = {c.id: algorithm for c in best.connections if everyone or c.id == connection}
     wanted = read_settings(settings or {}, len(observed.subflows))
+    source = (settings or {}).get("source")
+    if source is not None:
+        named = taken_as(source, observed, best.first_ns)
+        if named is None:
+            return refused(observed, algorithm, f"source={source}: no pauses of its application were seen", name)
+        fits = [replace(best, networks=tuple(n.with_source(place, named) for n in best.networks))]
     best, worlds = simulate_worlds(fits, changes, runs, lambda network: changed(network, place, wanted), seed, report)
 
     def of(i: int, world: list[list[Outcome]]) -> list[Outcome]:
@@ -310,15 +318,16 @@ def predict(
         change=own.change, simulated=own.simulated, better=float(better.mean()),
         subflows=tuple(Spread.of(column) for column in shares.T), jain=_jain(worlds.changed),
         neighbours=tuple(neighbours), runs=runs,
+        source=tuple(dict.fromkeys(n.sources[place].kind for n in best.networks)),
     )  # fmt: skip
 
 
 _BOTTLENECK = {"rate": "rate_bps", "queue": "queue_packets", "ecn": "ecn_packets", "loss": "loss"}
 _SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 1e-2, "ms": 1e-3}
-SETTINGS = (*(f"pathN.{what}" for what in (*_BOTTLENECK, "rtt")), "send_buffer")
+SETTINGS = (*(f"pathN.{what}" for what in (*_BOTTLENECK, "rtt")), "send_buffer", "source")
 """rate in bit/s (k, M, G), queue and ecn in packets, loss as a share (or %), rtt in seconds (or ms), send_buffer in
 bytes. pathN: of the connection's N-th subflow, from 1 on. All but rtt belong to the bottleneck, and hold for those
-beside it, too."""
+beside it, too. source: one of rewindow.whatif.sources.KINDS, in both worlds, in place of what the capture suggests."""
 
 
 def _number(key: str, text: str) -> float:
@@ -334,13 +343,17 @@ def _number(key: str, text: str) -> float:
 
 
 def read_settings(settings: Mapping[str, str], subflows: int) -> list[tuple[int | None, str, float]]:
-    """Settings such as `path2.rate=20M`, as (place of the subflow, what, value). Raises BadOption.
+    """Settings of the network such as `path2.rate=20M`, as (place of the subflow, what, value). Raises BadOption.
 
     subflows: how many the connection has.
     """
     found: list[tuple[int | None, str, float]] = []
     for key, text in settings.items():
         path, _, what = key.partition(".")
+        if key == "source":
+            if text not in KINDS:
+                raise BadOption(f"source={text}: it is one of {', '.join(KINDS)}")
+            continue
         if key == "send_buffer":
             found.append((None, key, _number(key, text)))
             continue
@@ -363,4 +376,6 @@ def changed(network: Network, connection: int, settings: Sequence[tuple[int | No
         else:
             place = network.members[connection][subflow][0]
             network = network.with_values(place, {_BOTTLENECK[what]: value})
+            if what == "rate":
+                network = network.with_constant_rate(place)
     return network

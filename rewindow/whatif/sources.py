@@ -25,7 +25,6 @@ WORDS = {
     "bytes": "so many bytes, all at once", "time": "as much as the connection carries, for so long",
     "clock": "writes at the recorded times",
     "requests": "writes, each so long after the data before it was acknowledged",
-    "undecided": "writes at the recorded times, or each so long after the data before it was acknowledged",
 }  # fmt: skip
 
 _WAKES_S, _WAKES_SHARE = 0.001, 0.02
@@ -270,6 +269,14 @@ def _alternatives(observation: Observation, place: int) -> tuple[Source, ...]:
         if j != place
     )
     return (by_time(connection),) if stopped or _cut_off(observation, connection) else (by_bytes(connection),)
+
+
+def taken_as(kind: str, connection: ObservedConnection, first_ns: int) -> Source | None:
+    """The source that a caller names, one of KINDS; None: the capture shows no pauses of the application."""
+    if kind in ("bytes", "time"):
+        return by_bytes(connection) if kind == "bytes" else by_time(connection)
+    held = written(connection, first_ns)
+    return held.source(kind) if held is not None and held.decides else None
 
 
 def _cut_off(observation: Observation, connection: ObservedConnection) -> bool:

@@ -239,7 +239,7 @@ def another_text(stack: Services) -> Iterator[Callable[[], None]]:
 def test_a_connection_is_held_against_its_specification(
     stack: Services, page: Page, another_text: Callable[[], None]
 ) -> None:
-    page.goto(stack.address)
+    page.goto(f"{stack.address}/captures")
     page.get_by_test_id("capture").get_by_role("link", name="mptcp-two-subflows.pcap").click()
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
     expect(page.get_by_test_id("conformance")).to_contain_text("steps are as specified")

@@ -23,7 +23,7 @@ from tests.conftest import CAPTURES
 def signed_in(stack: Services, token: str, page: Page) -> Iterator[Page]:
     """A browser that has signed in, for a team that has nothing yet."""
     page.context.clear_cookies()
-    page.goto(stack.address)
+    page.goto(f"{stack.address}/captures")
     page.get_by_test_id("token").fill(f" {token} ")
     page.get_by_test_id("sign-in").click()
     expect(page.get_by_text("nothing uploaded yet")).to_be_visible()
@@ -132,7 +132,7 @@ def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     page.route(
         "**/v1/captures/*", lambda route: route.abort() if route.request.method == "DELETE" else route.continue_()
     )
-    page.get_by_role("button", name="delete").click()
+    page.get_by_role("button", name="delete mptcp-ecn.pcap").click()
     expect(alert).to_contain_text("mptcp-ecn.pcap: the server does not answer")
     page.unroute_all()
 
@@ -154,7 +154,7 @@ def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     page.get_by_role("button", name="again").click()
     expect(page.get_by_test_id("capture")).to_have_count(1)
 
-    page.route("**/v1/captures", lambda route: route.abort())
+    page.route(re.compile(r"/v1/captures$"), lambda route: route.abort())
     page.reload()
     expect(page.get_by_test_id("lost")).to_contain_text("the server does not answer")
     page.unroute_all()
@@ -173,7 +173,7 @@ def test_the_page_waits_for_a_server_that_is_busy(stack: Services, token: str, s
             route.fulfill(status=left.pop(0), headers={"Retry-After": "1"}, body="{}")
 
     signed_in.route("**/v1/captures?filename=*", busy)
-    signed_in.route("**/v1/captures", busy)
+    signed_in.route(re.compile(r"/v1/captures$"), busy)
     signed_in.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
     expect(signed_in.get_by_test_id("capture")).to_have_attribute("data-state", "done")
     assert not answers["POST"]

@@ -95,7 +95,7 @@ def test_a_killed_worker_loses_no_what_if(stack: Services, token: str) -> None:
 
 def test_the_page_asks_and_sees_the_prediction_come(stack: Services, token: str, page: Page) -> None:
     connection = analysed(stack, token)
-    page.goto(stack.address)
+    page.goto(f"{stack.address}/captures")
     page.get_by_test_id("token").fill(token)
     page.get_by_test_id("sign-in").click()
     expect(page.get_by_test_id("capture")).to_be_visible()

@@ -150,6 +150,16 @@ def test_groups_of_fairness(rows: All, client: TestClient) -> None:  # noqa: F81
         assert found["total"]["mean"] == pytest.approx(sum(values) / len(values))
         sites = Counter(c["tags"].get("site") for c, _ in groups)
         assert {g["key"][0]: g["count"] + g["missing"] for g in found["groups"]} == sites
+    shares = [(g, n, s) for _, g in groups for n, s in zip(g["connections"], g["shares"], strict=True)]
+    ratios = [s["ratio"] for _, _, s in shares if s is not None]
+    assert ratios, "no share is known: the samples have losses and marks"
+    for g, _, s in shares:
+        assert (s is None) or g["capacity_bps"] >= s["fair_bps"] > 0
+    found = ask(client, measure="fair_share_ratio", group_by="kind", include_unreliable=True)
+    assert (found["total"]["count"], found["total"]["missing"]) == (len(ratios), len(shares) - len(ratios))
+    assert found["total"]["mean"] == pytest.approx(sum(ratios) / len(ratios))
+    kinds = Counter(k for _, g in groups for k in g["kinds"])
+    assert {g["key"][0]: g["count"] + g["missing"] for g in found["groups"]} == kinds
     assert_problem(client.get("/v1/aggregates?measure=jain&group_by=kind"), 422, "whose members differ in kind")
 
 

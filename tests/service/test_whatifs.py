@@ -78,6 +78,7 @@ def test_a_what_if_from_request_to_prediction(client: TestClient, run_jobs: Run)
     assert found["calibration"]["goodput_bps"]["simulated"]["median"] > 0
     assert [n["id"] for n in found["neighbours"]] == [1 - connection["number"]]
     assert len(found["subflow_shares"]) == 2
+    assert found["source"] in (["bytes"], ["time"])
     listed = client.get(f"/v1/connections/{connection['id']}/whatifs").json()["items"]
     assert [w["everyone"] for w in listed] == [True, False], "newest first"
     assert listed[1] == whatif
@@ -116,6 +117,8 @@ def test_that_nothing_can_be_said_is_an_answer(client: TestClient, connection: d
         ({"algorithm": "tccc", "settings": {"path1.loss": "60%"}}, "path1.loss takes a share from 0 to 0.5"),
         ({"algorithm": "tccc", "settings": {"path1.rtt": "20s"}}, "path1.rtt takes"),
         ({"algorithm": "tccc", "settings": {"send_buffer": "1"}}, "send_buffer takes 4096 to 1G bytes, not '1'"),
+        ({"algorithm": "tccc", "settings": {"source": "much"}}, "source takes one of bytes, time, clock, requests"),
+        ({"algorithm": "tccc", "settings": {"source": 1}}, "source takes one of"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused_at_once(
@@ -129,9 +132,10 @@ def test_what_cannot_be_asked_is_refused_at_once(
 
 def test_the_worker_takes_every_setting_that_the_api_takes() -> None:
     """Bounds included, in each way to write them: the two do not share code."""
-    from api.whatifs.settings import checked
-    from rewindow.whatif.network import Bottleneck, Network, Source
+    from api.whatifs.settings import SOURCES, checked
+    from rewindow.whatif.network import Bottleneck, Network
     from rewindow.whatif.prediction import changed, read_settings
+    from rewindow.whatif.sources import KINDS, Source
 
     network = Network(
         bottlenecks=(Bottleneck(1e6, 10.0, None, 0.0), Bottleneck(2e6, None, None, 0.0)),
@@ -139,6 +143,7 @@ def test_the_worker_takes_every_setting_that_the_api_takes() -> None:
         sources=(Source(None, None),),
     )
     second = network.bottlenecks[1]
+    assert SOURCES == KINDS
 
     def of(settings: dict[str, str | int | float]) -> Network:
         return changed(network, 0, read_settings(checked(settings, 2), 2))

@@ -110,6 +110,34 @@ def test_a_bottleneck_is_estimated_from_a_capture(observed: Callable[..., Observ
     assert found.bottleneck.queue_packets == pytest.approx(30, abs=4)  # delayed ACKs look like queue
     assert found.bottleneck.loss == 0
     assert found.bottleneck.ecn_packets is None
+    assert found.bottleneck.factors == ()
+
+
+STEPS = 'rate = "4M"\ndelay = "15ms"\nlimit = 30\nrate_trace = [[3, "2M"], [6, "5M"]]'
+
+
+def test_steps_of_the_rate_are_found(observed: Callable[..., Observation]) -> None:
+    found = the_estimate(observed(shared=STEPS))
+    assert found.busy
+    steps = found.bottleneck.rates_bps()
+    assert [bps for _, bps in steps] == pytest.approx([4e6, 2e6, 5e6], rel=0.04)
+    assert [at_s for at_s, _ in steps[1:]] == pytest.approx([3.0, 6.0], abs=0.5)
+    assert found.bottleneck.queue_packets == pytest.approx(30, abs=6)
+
+
+def test_a_connection_is_predicted_on_a_rate_that_changes(observed: Callable[..., Observation]) -> None:
+    whatif = WhatIf(observed(shared=STEPS))
+    asked = whatif.ask(0, Choice("newreno"), runs=12)
+    assert asked.verdict == "ok"
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    assert fits[0].misfit < 4
+    network = fits[0].networks[0]
+    assert len(network.bottlenecks[0].factors) == 3
+    assert changed(network, 0, read_settings({"path1.rate": "3M"}, 1)).bottlenecks[0].rates_bps() == [(0.0, 3e6)]
+    both = sum((c.outcome().goodput_bps or 0) for c in fits[0].connections)
+    predicted = asked.predicted["goodput_bps"].median + asked.neighbours[0].predicted["goodput_bps"].median
+    assert predicted == pytest.approx(both, rel=0.08)
 
 
 def test_random_losses_are_told_from_a_full_queue(observed: Callable[..., Observation]) -> None:
@@ -195,7 +223,7 @@ def test_a_setting_changes_the_network(whatif: WhatIf) -> None:
 @pytest.mark.parametrize(
     "settings",
     [{"path2.rate": "1M"}, {"path1.colour": "1"}, {"path1.rate": "fast"}, {"path1.rate": "-1"}, {"path1.rate": "nan"},
-     {"path1.loss": "95%"}, {"path0.rate": "1M"}, {"path99999999999.rate": "1M"}],
+     {"source": "much"}, {"path1.loss": "95%"}, {"path0.rate": "1M"}, {"path99999999999.rate": "1M"}],
 )  # fmt: skip
 def test_settings_that_there_are_not(settings: dict[str, str]) -> None:
     with pytest.raises(BadOption):
@@ -273,6 +301,21 @@ def test_where_the_source_decides_nothing_changes(observed: Callable[..., Observ
     fits = whatif.fits(0)
     assert not isinstance(fits, str)
     assert fits[0].networks[0].sources[0].kind == "clock"
+
+
+def test_a_caller_may_say_what_is_sent(whatif: WhatIf) -> None:
+    """On three times the rate the same bytes are sent in less time, and in the same time more bytes."""
+    faster = {"path1.rate": "12M"}
+    by_bytes, by_time = (
+        whatif.ask(0, Choice("newreno"), runs=6, settings={"source": kind, **faster}) for kind in ("bytes", "time")
+    )
+    assert (by_bytes.source, by_time.source) == (("bytes",), ("time",))
+    recorded = by_bytes.recorded["completion_s"] or 0
+    assert by_bytes.predicted["completion_s"].median < 0.7 * recorded
+    assert by_time.predicted["completion_s"].median == pytest.approx(recorded, rel=0.1)
+    refused = whatif.ask(0, Choice("newreno"), runs=6, settings={"source": "requests"})
+    assert refused.verdict == "cannot_say"
+    assert "no pauses" in (refused.reason or "")
 
 
 def test_a_connection_that_the_end_of_the_capture_cut_off_has_more_data(observed: Callable[..., Observation]) -> None:

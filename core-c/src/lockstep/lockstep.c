@@ -8,6 +8,8 @@
 #include "link.h"
 
 #define TICK_NS 4000000ull
+/* A host answers an ACK, or does a timer's work, within it. */
+#define ANSWER_NS 500000
 /* What a kernel may hold back of a window where packets are super-segments: a third (ip-sysctl(7), tcp_tso_win_divisor). */
 #define HELD_SHARE 3
 /* One more place in an array that doubles. Null: out of memory, and the array is as before. */
@@ -23,15 +25,42 @@ static void *one_more(void *array, uint64_t count, uint64_t *room, size_t bytes)
 }
 
 /*
- * What subflows were given
+ * What is learned before the senders run: the phase of the host's ticks, and what subflows were given
  */
 
-static int keep_mapping(void *to, const rw_replay *replay, const struct rw_watched *w)
+/* A retransmission that no ACK let out: a timer did, and timers fire at ticks. */
+static void keep_timed(struct rw_lockstep *all, struct rw_source *s, const struct rw_packet *p)
 {
-	struct rw_lockstep *all = to;
+	uint32_t end = p->sequence + p->payload_bytes;
+	int again = s->begun && rw_seq_diff(p->sequence, s->highest) < 0;
+	if (!s->begun || rw_seq_diff(end, s->highest) > 0)
+		s->highest = end;
+	s->begun = 1;
+	if (again && p->time_ns - s->heard_ns >= ANSWER_NS)
+		all->timed[(uint64_t)p->time_ns % TICK_NS / (TICK_NS / RW_TICK_PARTS)]++;
+}
+
+/* Where in a tick most of them left, within the time that a timer's work takes. */
+static uint64_t phase_of_ticks(const struct rw_lockstep *all)
+{
+	uint64_t most = 0, part_ns = TICK_NS / RW_TICK_PARTS;
+	uint32_t best = 0;
+	for (uint32_t i = 0; i < RW_TICK_PARTS; i++) {
+		uint64_t near = 0;
+		for (uint32_t j = 0; j < ANSWER_NS / part_ns; j++)
+			near += all->timed[(i + j) % RW_TICK_PARTS];
+		if (all->timed[i] && near > most) {
+			most = near;
+			best = i;
+		}
+	}
+	return (TICK_NS - best * part_ns) % TICK_NS;
+}
+
+static int keep_mapping(struct rw_lockstep *all, const struct rw_watched *w)
+{
 	const struct rw_mptcp *m = &w->packet->mptcp;
-	(void)replay;
-	if (!w->from_source || !m->seen || !m->dss_mapping || !m->data_length)
+	if (!m->seen || !m->dss_mapping || !m->data_length)
 		return 0;
 	/* The mapping of data that leaves for the first time begins with it: the capture is the sender's own. */
 	struct rw_source *s = &all->source[w->number];
@@ -46,6 +75,21 @@ static int keep_mapping(void *to, const rw_replay *replay, const struct rw_watch
 	s->room = (uint32_t)room;
 	s->given[s->givens++] = (struct rw_given){start, start + m->data_length, w->packet->time_ns};
 	return 0;
+}
+
+static int learn(void *to, const rw_replay *replay, const struct rw_watched *w)
+{
+	struct rw_lockstep *all = to;
+	const struct rw_packet *p = w->packet;
+	struct rw_source *s = &all->source[w->number];
+	(void)replay;
+	if (!w->from_source) {
+		s->heard_ns = p->time_ns;
+		return 0;
+	}
+	if (p->payload_bytes && !(p->flags & RW_TCP_SYN))
+		keep_timed(all, s, p);
+	return keep_mapping(all, w);
 }
 
 static uint32_t reach(void *to, const struct rw_transmitter *t, uint32_t start)
@@ -72,6 +116,7 @@ static void begin_run(struct rw_twin *twin, int64_t now_ns)
 {
 	rw_pairing_forget(&twin->pairing);
 	twin->in_step = 1;
+	twin->apart_ns = now_ns;
 	twin->run = (rw_lockstep_run){.sender = twin->row, .from_ns = now_ns, .to_ns = now_ns};
 	twin->all->row[twin->row].runs++;
 }
@@ -145,7 +190,9 @@ static void part(struct rw_twin *twin, rw_parting parting, int64_t now_ns)
 
 static void see_lead(struct rw_twin *twin, const struct rw_reconstruction *captured, int64_t now_ns)
 {
-	if (twin->pairing.count > lead_most(twin, captured))
+	if (twin->pairing.count <= lead_most(twin, captured))
+		twin->apart_ns = now_ns;
+	else if (now_ns - twin->apart_ns >= ANSWER_NS)
 		part(twin, twin->pairing.side == RW_SIMULATED ? RW_PARTING_AHEAD : RW_PARTING_BEHIND, now_ns);
 }
 
@@ -237,7 +284,8 @@ static int begin(struct rw_lockstep *all, const struct rw_watched *w)
 			return 1;
 		name(&all->row[twin->row], w, k);
 		twin->flow = w->number;
-		twin->kernel = (struct rw_kernel){.tick_ns = TICK_NS, .ts_first = first_timestamp(&w->sender->ticks)};
+		twin->kernel = (struct rw_kernel){
+		    .tick_ns = TICK_NS, .phase_ns = all->phase_ns, .ts_first = first_timestamp(&w->sender->ticks)};
 		rw_transmitter_open(&twin->tx, &all->owner, &twin->kernel, shadow, w->path,
 				    w->sender->tcp.segment_bytes, w->sender->tcp.sack, NULL);
 		twin->tx.ecn = rw_flow_ecn(w->flow) == RW_ECN_CLASSIC;
@@ -325,8 +373,9 @@ static int acknowledge(struct rw_twin *twin, const rw_replay *replay, const stru
 	int ended = source->state >= RW_SENDER_CWR && w->sender->tcp.state < RW_SENDER_CWR;
 	if (!twin->in_step)
 		return ended ? put_right(twin, replay, w, choice) : 0;
-	/* When the sender's clock ticks is a fact of the host. */
-	if (followed && twin->tx.shadow->control->tick_ns)
+	/* When the sender's clock ticks is a fact of the host. In slow start nothing depends on it, and HyStart on time alone. */
+	if (followed && twin->tx.shadow->control->tick_ns &&
+	    !rw_in_slow_start(&twin->tx.shadow->connection->path[twin->tx.path]))
 		twin->tx.shadow->clock_ns = followed->clock_ns;
 	struct rw_sender_ack ack = rw_reconstruction_ack(w->sender, p, (p->flags & RW_TCP_ECE) != 0);
 	uint32_t end = w->flow->side[w->flow->source].end;
@@ -449,9 +498,13 @@ rw_status rw_lockstep_open(rw_lockstep **out, const int *fds, uint32_t files, co
 	all->choice = calloc(choice_count + 1, sizeof *all->choice);
 	rw_status status = all->choice ? read_choices(all, choices, error) : rw_out_of_memory(error);
 	if (status == RW_OK)
-		status = replay_all(all, fds, files, NULL, keep_mapping, error);
-	if (status == RW_OK)
+		status = replay_all(all, fds, files, NULL, learn, error);
+	if (status == RW_OK) {
+		all->phase_ns = phase_of_ticks(all);
+		for (uint32_t i = 0; i < all->flows; i++)
+			all->source[i].begun = 0;
 		status = replay_all(all, fds, files, choices, see_packet, error);
+	}
 	for (uint32_t i = 0; status == RW_OK && i < all->twins; i++)
 		if (all->twin[i]->in_step)
 			end_run(all->twin[i], RW_PARTING_NONE, all->twin[i]->run.to_ns);

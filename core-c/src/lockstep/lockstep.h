@@ -12,6 +12,8 @@
 #include "transmitter.h"
 #include "watch.h"
 
+enum { RW_TICK_PARTS = 400 };
+
 /* What a subflow was given in one piece: sequence numbers [start, end), before or when the first of it left. */
 struct rw_given {
 	uint32_t start, end;
@@ -26,6 +28,7 @@ struct rw_source {
 	uint32_t first_twin; /* its simulated senders, one for each choice; UINT32_MAX: none */
 	uint32_t highest;    /* the end of what it has sent */
 	uint32_t una;        /* before the packet that comes */
+	int64_t heard_ns;    /* the last packet from the receiver */
 	uint8_t state;       /* rw_sender_state, before it */
 	uint8_t begun;
 };
@@ -37,6 +40,7 @@ struct rw_twin {
 	struct rw_kernel kernel;
 	struct rw_pairing pairing;
 	uint32_t flow, row;
+	int64_t apart_ns; /* until then neither sender was too far ahead */
 	uint8_t in_step;
 	rw_lockstep_run run; /* the free run */
 };
@@ -59,7 +63,9 @@ struct rw_lockstep {
 	uint64_t runs, runs_room;
 	rw_lockstep_window *window;
 	uint64_t windows, windows_room;
-	uint8_t failed; /* out of memory */
+	uint64_t timed[RW_TICK_PARTS]; /* retransmissions that timers let out, by where in a tick */
+	uint64_t phase_ns; /* of the host's clock, as in struct rw_kernel */
+	uint8_t failed;    /* out of memory */
 };
 
 #endif

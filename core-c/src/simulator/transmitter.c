@@ -193,16 +193,6 @@ static void resend_lost(struct rw_transmitter *t, int64_t now_ns)
 	}
 }
 
-/* Where a new segment ends. */
-static uint32_t segment_end(const struct rw_transmitter *t)
-{
-	const struct rw_sender *s = &t->tcp;
-	uint32_t end = t->owner->reach ? t->owner->reach(t->owner->to, t, s->next) : t->end;
-	if (rw_seq_diff(end, t->end) > 0)
-		end = t->end;
-	return end - s->next > s->segment_bytes ? s->next + s->segment_bytes : end;
-}
-
 static void send_segment(struct rw_transmitter *t, uint32_t end, int pushed, int64_t now_ns)
 {
 	struct rw_sender *s = &t->tcp;
@@ -247,14 +237,37 @@ uint32_t rw_transmitter_burst(const struct rw_transmitter *t)
 	return (uint32_t)rw_max64(bytes / t->tcp.segment_bytes, BURST_SEGMENTS_MIN);
 }
 
-/*
- * Less than a burst may leave: does the sender wait for more room? Not for less than a third of the window
- * (ip-sysctl(7), tcp_tso_win_divisor), nor in a recovery, nor when it has not sent for a while.
- */
-static int waits_for_room(const struct rw_transmitter *t, uint32_t room, uint32_t burst, int64_t now_ns)
+/* Where new data is cut in any case: a segment has one mapping. */
+static uint32_t piece_end(const struct rw_transmitter *t)
 {
-	return burst > BURST_SEGMENTS_MIN && room < burst && room < rw_transmitter_window(t) / 3 &&
-	       t->tcp.state < RW_SENDER_RECOVERY && now_ns - t->tcp.last_send_ns < (int64_t)MS;
+	const struct rw_sender *s = &t->tcp;
+	uint32_t end = t->owner->reach ? t->owner->reach(t->owner->to, t, s->next) : t->end;
+	return rw_seq_diff(end, t->end) > 0 ? t->end : end;
+}
+
+/* Where a new segment ends. */
+static uint32_t segment_end(const struct rw_transmitter *t)
+{
+	const struct rw_sender *s = &t->tcp;
+	uint32_t end = piece_end(t);
+	return end - s->next > s->segment_bytes ? s->next + s->segment_bytes : end;
+}
+
+/*
+ * Less than a burst may leave: does the sender wait for more room? Not for less than a third of the window (ip-sysctl(7),
+ * tcp_tso_win_divisor), nor in a recovery, nor where there is room for all that could leave together. Measured (docs/validation.md,
+ * lockstep): nor when it had sent nothing in the millisecond before this event (before_ns: when it last did), nor when the next ACK is
+ * far because the oldest segment is younger than half a round trip.
+ */
+static int waits_for_room(const struct rw_transmitter *t, uint32_t room, uint32_t burst, int64_t before_ns,
+			  int64_t now_ns)
+{
+	const struct rw_sender *s = &t->tcp;
+	if (room >= burst || room >= rw_transmitter_window(t) / 3 || s->state >= RW_SENDER_RECOVERY ||
+	    s->board.count == 0 || piece_end(t) - s->next <= room * s->segment_bytes)
+		return 0;
+	uint64_t age_ns = (uint64_t)(now_ns - rw_scoreboard_head(&s->board)->sent_ns);
+	return now_ns - before_ns < (int64_t)MS && age_ns >= s->rtt.srtt_ns / 2;
 }
 
 /*
@@ -265,11 +278,12 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 {
 	struct rw_sender *s = &t->tcp;
 	int any = 0, limited = 0;
+	int64_t before_ns = s->last_send_ns;
 	while (!t->failed && s->next != t->end && !is_held_by_pace(t, now_ns)) {
 		uint32_t flight = rw_sender_in_flight(s), window = rw_transmitter_window(t),
 			 burst = rw_transmitter_burst(t);
 		uint32_t room = window > flight ? window - flight : 0;
-		if (room == 0 || waits_for_room(t, room, burst, now_ns)) {
+		if (room == 0 || waits_for_room(t, room, burst, before_ns, now_ns)) {
 			limited = 1;
 			break;
 		}

@@ -1,0 +1,150 @@
+"""The pages of a team: what they show leads to what is behind it, and Back to where the reader was."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from deploy.run import Services, wait_for
+from tests.acceptance.test_stack import get
+from tests.acceptance.test_whatifs import post
+from tests.conftest import CAPTURES, make_token
+
+SITES = {"berlin": "mptcp-two-subflows.pcap", "lisbon": "mptcp-ecn.pcap", "osaka": "mptcp-three-subflows.pcap"}
+
+
+@pytest.fixture(scope="module")
+def team(stack: Services) -> str:
+    """The token of a team with a capture of each site."""
+    token = make_token(["read", "write"])
+    for site, name in SITES.items():
+        body = (CAPTURES / name).read_bytes()
+        post(stack, token, f"/v1/captures?filename={name}&tag=site%3D{site}", body, "application/vnd.tcpdump.pcap")
+    wait_for("the analyses", lambda: all(c["state"] == "done" for c in get(stack, token, "/v1/captures")["items"]))
+    return token
+
+
+@pytest.fixture
+def signed_in(stack: Services, team: str, page: Page) -> Page:
+    page.context.clear_cookies()
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill(team)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_role("heading", name="Team")).to_be_visible()
+    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
+    return page
+
+
+def query(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def test_a_cell_of_the_teams_page_leads_to_its_connections(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_test_id("grid-measure").select_option("goodput_bps")
+    page.get_by_test_id("grid-rows").select_option("kind")
+    found = get(stack, team, "/v1/aggregates?measure=goodput_bps&group_by=kind&group_by=site")
+    cells = page.get_by_test_id("cell")
+    expect(cells).to_have_count(len(found["groups"]))
+    (group,) = [g for g in found["groups"] if g["key"] == ["mptcp", "berlin"]]
+    cell = page.locator("[data-testid=cell][href*=berlin][href*='kind=mptcp']")
+    expect(cell).to_contain_text(f"{group['percentiles']['p50'] / 1e6:.2f} Mbit/s")
+    address = page.url
+    page.reload()
+    expect(cells).to_have_count(len(found["groups"]))
+    cell.click()
+    expect(page.get_by_test_id("total")).to_have_text(str(group["count"]))
+    row = page.get_by_test_id("connection")
+    expect(row).to_have_count(group["count"])
+    expect(row.first).to_contain_text("mptcp-two-subflows.pcap")
+    assert (query(page)["tag"], query(page)["kind"]) == (["site=berlin"], ["mptcp"])
+    page.go_back()
+    expect(cell).to_be_visible()
+    assert page.url == address
+    trend = page.locator("[data-testid=trend][data-measure=goodput_bps]")
+    expect(trend).to_have_attribute("data-count", str(found["total"]["count"]))
+    trend.locator("summary").click()
+    trend.get_by_role("link").first.click()
+    expect(page.get_by_test_id("connection").first).to_be_visible()
+    assert {"from", "to"} <= query(page).keys()
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_connections_are_sorted_filtered_and_asked_for_at_once(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="connections", exact=True).click()
+    everything = get(stack, team, "/v1/connections?sort=-bytes")
+    expect(page.get_by_test_id("total")).to_have_text(str(everything["total"]))
+    page.get_by_role("columnheader", name="bytes").get_by_role("button").click()
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("bytes")
+    links = page.get_by_test_id("connection").locator("a[href^='/connections/']")
+    expect(links.first).to_have_attribute("href", f"/connections/{everything['items'][0]['id']}")
+    page.get_by_role("columnheader", name="bytes").get_by_role("button").click()
+    expect(links.first).to_have_attribute("href", f"/connections/{everything['items'][-1]['id']}")
+
+    page.get_by_test_id("top-values").click()
+    tcp = page.locator("[data-testid=values][data-field=kind]").get_by_role("button", name="tcp", exact=False).last
+    tcp.click()
+    mine = get(stack, team, "/v1/connections?kind=tcp")
+    expect(page.get_by_test_id("total")).to_have_text(str(mine["total"]))
+    assert 0 < mine["total"] < everything["total"]
+    assert (query(page)["kind"], query(page)["sort"]) == (["tcp"], ["bytes"])
+    page.get_by_test_id("filters").get_by_role("button", name="remove all").click()
+    expect(page.get_by_test_id("total")).to_have_text(str(everything["total"]))
+
+    page.get_by_test_id("search").fill("ecn")
+    page.get_by_role("button", name="search").click()
+    expect(page.get_by_test_id("connection").filter(has_not_text="mptcp-ecn.pcap")).to_have_count(0)
+    page.get_by_label("choose all that are shown").check()
+    count = page.get_by_test_id("connection").count()
+    assert count > 0
+    page.locator(".bulk select").select_option("olia")
+    page.get_by_test_id("bulk-replay").click()
+    expect(page.get_by_test_id("bulk-done")).to_have_text(
+        f"a replay of olia requested for {count} of {count} connections"
+    )
+    shown = get(stack, team, "/v1/connections?q=ecn")["items"][0]["id"]
+    assert "olia" in [r["label"] for r in get(stack, team, f"/v1/connections/{shown}")["replays"]]
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_back_leads_to_the_place(signed_in: Page) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 1280, "height": 260})
+    page.get_by_role("link", name="connections", exact=True).click()
+    last = page.get_by_test_id("connection").last
+    last.scroll_into_view_if_needed()
+    place = page.evaluate("scrollY")
+    assert place > 0
+    last.locator("a[href^='/connections/']").click()
+    expect(page.locator(".crumbs")).to_be_visible()
+    assert page.evaluate("scrollY") == 0
+    page.go_back()
+    expect(last).to_be_in_viewport()
+    assert page.evaluate("scrollY") == place
+    page.set_viewport_size({"width": 1300, "height": 980})
+
+
+def test_tags_and_notes_are_edited(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="captures", exact=True).click()
+    page.get_by_label("choose mptcp-ecn.pcap").check()
+    page.get_by_test_id("bulk-tag").fill("release")
+    page.get_by_role("button", name="tag", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text('"release" is not of the form key=value')
+    page.get_by_test_id("bulk-tag").fill("release=7")
+    page.get_by_role("button", name="tag", exact=True).click()
+    row = page.get_by_test_id("capture").filter(has_text="mptcp-ecn.pcap")
+    expect(row).to_contain_text("release=7")
+    row.get_by_role("link", name="mptcp-ecn.pcap").click()
+    page.get_by_test_id("annotate").click()
+    expect(page.get_by_test_id("tags")).to_have_value("site=lisbon\nrelease=7")
+    page.get_by_test_id("tags").fill("site=lisbon")
+    page.get_by_test_id("notes").fill("after the new router")
+    page.get_by_role("button", name="save").click()
+    expect(page.get_by_text("after the new router")).to_be_visible()
+    (kept,) = get(stack, team, "/v1/captures?q=new%20router")["items"]
+    assert (kept["filename"], kept["tags"]) == ("mptcp-ecn.pcap", {"site": "lisbon"})
+    assert page.troubles == []  # type: ignore[attr-defined]
