@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -85,6 +85,10 @@ bench-storing: ## measure time and memory to store a capture in the service, and
 bench-neighbours: ## what other teams notice while a team deletes its largest capture; OPTIONS="--connections 300000"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.neighbours $(OPTIONS)
+
+bench-dashboards: ## measure the queries of the team dashboards over a million connections; OPTIONS="--captures 5000"
+	@deploy/setup.sh bench
+	@$(PYTHON) -m bench.dashboards $(OPTIONS)
 
 bench-kernel: ## what controllers cost in this machine's kernel, beside its reno and cubic, as root; OPTIONS="--seconds 10"
 	@deploy/setup.sh kernel

@@ -37,6 +37,7 @@ def engine() -> Engine:
 
 @lru_cache
 def async_engine() -> AsyncEngine:
-    """Of requests."""
+    """Of requests. PostgreSQL compiles none of their statements: that would take longer than most of them run."""
     limits = _limits(lock_ms=800, statement_ms=15_000, idle_ms=30_000)
+    limits["options"] += " -c jit=off"
     return create_async_engine(settings().sqlalchemy_url, pool_pre_ping=True, pool_timeout=POOL_S, connect_args=limits)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    select,
     true,
 )
 from sqlalchemy.dialects.postgresql import JSONB, distinct_on
@@ -47,17 +48,15 @@ class Measure:
 
 
 def _made_unreliable(result: str) -> ColumnElement[bool]:
-    return literal(result) == any_(QualityRecord.unreliable)
-
-
-def _facts(caller: Caller, wanted: Filters, *columns: Any) -> Select[Any]:
-    return selected(caller, wanted, *columns).join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
+    """Few rows of `qualities` are asked once: a join would look at an array for each connection."""
+    of_result = select(QualityRecord.id).where(literal(result) == any_(QualityRecord.unreliable))
+    return ConnectionFact.quality_id.in_(of_result)
 
 
 def _of_connections(unit: str, value: ColumnElement[Any], result: str, *conditions: ColumnElement[bool]) -> Measure:
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
         unreliable = _made_unreliable(result).label("unreliable")
-        return _facts(caller, wanted, value.label("value"), unreliable, *columns).where(*conditions)
+        return selected(caller, wanted, value.label("value"), unreliable, *columns).where(*conditions)
 
     return Measure(unit, rows)
 
@@ -68,7 +67,7 @@ def _of_windows(algorithm: str) -> Measure:
 
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
         unreliable = _made_unreliable("windows").label("unreliable")
-        query = _facts(caller, wanted, value.label("value"), unreliable, *columns)
+        query = selected(caller, wanted, value.label("value"), unreliable, *columns)
         return query.join(Attempt, Attempt.id == ConnectionFact.attempt_id)
 
     return Measure("segments", rows)
@@ -87,7 +86,6 @@ def _of_group(value: ColumnElement[Any]) -> Measure:
         return (
             query.join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id)
             .join(members, is_member)
-            .join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
             .ext(distinct_on(FairnessGroup.attempt_id, FairnessGroup.bottleneck))
             .order_by(FairnessGroup.attempt_id, FairnessGroup.bottleneck, ConnectionFact.first_ns)
         )
@@ -102,7 +100,7 @@ def _of_fair_share(caller: Caller, wanted: Filters, columns: list[ColumnElement[
     number = FairnessGroup.members["connections"][share.c.place.cast(Integer) - 1].astext.cast(Integer)
     value = share.c.share["ratio"].astext.cast(Float).label("value")
     unreliable = (FairnessGroup.verdict == "poor").label("unreliable")
-    query = _facts(caller, wanted, value, unreliable, *columns)
+    query = selected(caller, wanted, value, unreliable, *columns)
     query = query.join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id).join(share, true())
     return query.where(ConnectionFact.number == number)
 
@@ -117,7 +115,7 @@ def _of_whatif(algorithm: str) -> Measure:
 
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
         value = case((WhatIf.result["verdict"].astext == "ok", _PREDICTED / _RECORDED)).label("value")
-        query = _facts(caller, wanted, value, false().label("unreliable"), *columns)
+        query = selected(caller, wanted, value, false().label("unreliable"), *columns)
         about = and_(WhatIf.capture_id == Capture.id, WhatIf.connection_number == ConnectionFact.number)
         alone = (WhatIf.everyone.is_(False), WhatIf.settings == cast({}, JSONB))
         return query.join(WhatIf, about).where(WhatIf.state == State.done, WhatIf.label == algorithm, *alone)
@@ -131,7 +129,7 @@ def _of_harm(algorithm: str | None) -> Measure:
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
         beside = func.jsonb_array_elements(WhatIf.result["neighbours"]).table_valued(column("value", JSONB)).alias("n")
         harm = beside.c.value["harm"]["median"].astext.cast(Float).label("value")
-        query = _facts(caller, wanted, harm, false().label("unreliable"), *columns)
+        query = selected(caller, wanted, harm, false().label("unreliable"), *columns)
         query = query.join(WhatIf, WhatIf.capture_id == Capture.id).join(beside, true())
         query = query.where(*_HAS_SPOKEN, ConnectionFact.number == beside.c.value["id"].astext.cast(Integer))
         return query if algorithm is None else query.where(WhatIf.label == algorithm)

@@ -15,11 +15,13 @@ from sqlalchemy import (
     Integer,
     Select,
     String,
+    and_,
     case,
     cast,
     false,
     func,
     literal,
+    not_,
     null,
     select,
     true,
@@ -74,7 +76,8 @@ async def find(
     if len({d.name for d in by}) < len(by):
         raise Unprocessable("group_by names a dimension twice")
     measures.check(measure, name, by)
-    found = await session.execute(_grouped(measure.rows(caller, wanted, _keys(by)), by, include_unreliable, limit))
+    rows = _with_qualities(measure.rows(caller, wanted, _keys(by)), by)
+    found = await session.execute(_grouped(rows, by, include_unreliable, limit))
     groups, total, count = [], _nothing(), 0
     for row in found:
         if row.is_total:
@@ -88,48 +91,53 @@ async def find(
     )
 
 
+def _with_qualities(rows: Select[Any], by: Sequence[Dimension]) -> Select[Any]:
+    if any(d.by_quality for d in by):
+        return rows.join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
+    return rows
+
+
 def _keys(by: Sequence[Dimension]) -> list[ColumnElement[Any]]:
     return [d.value.label(f"key{place}") for place, d in enumerate(by)]
-
-
-_VALID, _UNRELIABLE, _MISSING = range(3)
 
 
 def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: bool, limit: int) -> Any:
     """A row for each group that is shown, and one for all; each with its buckets, and how many values they have."""
     scanned = rows.subquery("scanned")
     keys = [scanned.c[f"key{place}"] for place in range(len(by))]
-    is_valid = true() if include_unreliable else ~scanned.c.unreliable
-    state = case((scanned.c.value.is_(None), _MISSING), (is_valid, _VALID), else_=_UNRELIABLE)
-    valid = case((is_valid, scanned.c.value))
-    bucket = histograms.bucket(valid)
+    bucket = histograms.bucket(scanned.c.value)
     cells = (
         select(
             *keys,
-            state.label("state"),
+            scanned.c.unreliable,
             bucket.label("bucket"),
             func.count().label("n"),
-            func.sum(valid).label("total"),
-            func.min(valid).label("least"),
-            func.max(valid).label("most"),
+            func.sum(scanned.c.value).label("total"),
+            func.min(scanned.c.value).label("least"),
+            func.max(scanned.c.value).label("most"),
         )
-        .group_by(*keys, "state", "bucket")
+        .group_by(*keys, "unreliable", "bucket")
         .cte("cells")
     )
     all_cells = (
         select(
-            cells.c.state,
+            cells.c.unreliable,
             cells.c.bucket,
             func.sum(cells.c.n).label("n"),
             func.sum(cells.c.total).label("total"),
             func.min(cells.c.least).label("least"),
             func.max(cells.c.most).label("most"),
         )
-        .group_by(cells.c.state, cells.c.bucket)
+        .group_by(cells.c.unreliable, cells.c.bucket)
         .cte("all_cells")
     )
     keys = [cells.c[f"key{place}"] for place in range(len(by))]
-    whole = (*_sums(all_cells), true().label("is_total"), literal(0).label("groups_total"), literal(0).label("place"))
+    whole = (
+        *_sums(all_cells, include_unreliable),
+        true().label("is_total"),
+        literal(0).label("groups_total"),
+        literal(0).label("place"),
+    )
     if not by:
         return select(*whole)
     times = [k for k, d in zip(keys, by, strict=True) if d.is_time]
@@ -139,7 +147,7 @@ def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: boo
     best = (
         select(
             *keys,
-            *_sums(cells),
+            *_sums(cells, include_unreliable),
             false().label("is_total"),
             func.count().over().label("groups_total"),
             func.row_number().over(order_by=order).label("place"),
@@ -152,20 +160,20 @@ def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: boo
     return union_all(select(*best.c), select(*(null() for _ in keys), *whole))
 
 
-def _sums(cells: Any) -> list[ColumnElement[Any]]:
-    is_valid = cells.c.state == _VALID
-    whole = func.coalesce
+def _sums(cells: Any, include_unreliable: bool) -> list[ColumnElement[Any]]:
+    has_value = cells.c.bucket.is_not(None)
+    is_valid = has_value if include_unreliable else and_(has_value, ~cells.c.unreliable)
 
-    def counted(state: int) -> ColumnElement[Any]:
-        return cast(whole(func.sum(cells.c.n).filter(cells.c.state == state), 0), Integer)
+    def counted(which: ColumnElement[bool]) -> ColumnElement[Any]:
+        return cast(func.coalesce(func.sum(cells.c.n).filter(which), 0), Integer)
 
     return [
-        counted(_VALID).label("valid"),
-        counted(_UNRELIABLE).label("unreliable"),
-        counted(_MISSING).label("missing"),
-        func.sum(cells.c.total).label("sum"),
-        func.min(cells.c.least).label("least"),
-        func.max(cells.c.most).label("most"),
+        counted(is_valid).label("valid"),
+        counted(and_(has_value, not_(is_valid))).label("unreliable"),
+        counted(~has_value).label("missing"),
+        func.sum(cells.c.total).filter(is_valid).label("sum"),
+        func.min(cells.c.least).filter(is_valid).label("least"),
+        func.max(cells.c.most).filter(is_valid).label("most"),
         func.array_agg(aggregate_order_by(cells.c.bucket, cells.c.bucket)).filter(is_valid).label("buckets"),
         func.array_agg(aggregate_order_by(cast(cells.c.n, Integer), cells.c.bucket)).filter(is_valid).label("counts"),
     ]
@@ -265,9 +273,7 @@ def _rows(caller: Caller, wanted: Filters, by: Sequence[Dimension], is_baseline:
     flag = true() if is_baseline else false()
     keys = [cast(d.value, String).label(f"key{place}") for place, d in enumerate(by)]
     query = selected(caller, wanted, flag.label("is_baseline"), *keys)
-    if any(d.by_quality for d in by):
-        query = query.join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
-    return query
+    return _with_qualities(query, by)
 
 
 async def values(session: AsyncSession, caller: Caller, wanted: Filters, names: list[str], limit: int) -> ValuesOut:

@@ -148,7 +148,6 @@ async def find(
     session: AsyncSession, caller: Caller, wanted: Filters, order: Order, cursor: str | None, limit: int
 ) -> ConnectionsFound:
     """A page of them. Raises BadRequest."""
-    total, is_exact = await _total(session, caller, wanted)
     keys = selected(caller, wanted, *_UNIQUE, order.column.label("value"), Capture.id.label("capture_id"))
     if order.name == "verdict":
         keys = keys.join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
@@ -158,6 +157,8 @@ async def find(
     rows = (await session.execute(keys.order_by(*order.by()).limit(limit + 1))).all()
     shown = rows[:limit]
     more = len(rows) > limit
+    is_all = cursor is None and not more
+    total, is_exact = (len(rows), True) if is_all else await _total(session, caller, wanted)
     last = shown[-1] if more else None
     return ConnectionsFound(
         items=await _items(session, caller, [(r.attempt_id, r.number) for r in shown]),

@@ -198,11 +198,19 @@ def test_a_large_total_is_estimated(rows: All, client: TestClient, monkeypatch: 
     from api.connections import search
 
     monkeypatch.setattr(search, "COUNTED_MAX", 1)
-    page = client.get("/v1/connections?bytes_min=0").json()
+    page = client.get("/v1/connections?bytes_min=0&limit=1").json()
     assert page["total"] >= 2
     assert not page["total_is_exact"]
-    unfiltered = client.get("/v1/connections").json()
-    assert (unfiltered["total"], unfiltered["total_is_exact"]) == (len(rows), True)
+    for wanted in ("bytes_min=0", "limit=1"):
+        found = client.get(f"/v1/connections?{wanted}").json()
+        assert (found["total"], found["total_is_exact"]) == (len(rows), True)
+
+
+def test_a_total_is_that_of_all_pages(rows: All, client: TestClient) -> None:
+    page = client.get("/v1/connections?bytes_min=0&limit=2").json()
+    last = client.get(f"/v1/connections?bytes_min=0&limit=500&cursor={page['next_cursor']}").json()
+    assert (page["total"], last["total"], last["next_cursor"]) == (len(rows), len(rows), None)
+    assert len(last["items"]) == len(rows) - 2
 
 
 def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:

@@ -1,0 +1,189 @@
+"""Times of the team dashboards' queries over a million connections: `make bench-dashboards`.
+
+Starts a PostgreSQL of its own, has it generate captures with connections of two teams, and sends requests to the API in
+this process. Of each the median and the longest of several answers count, after one that is not counted. Prints
+Markdown; `--write` puts it into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import psycopg
+
+from bench.speed import Others, machine, table, write
+from deploy.run import Services
+
+MARKER = "<!-- dashboards -->"
+PAGES_MS, AD_HOC_MS = 200, 1000
+"""Goals."""
+
+GENERATE = """
+INSERT INTO qualities (quality, verdict, unreliable) VALUES
+    ('{}', 'good', '{}'), ('{vantage_unknown}', 'limited', '{in_flight,rtt,sender_algorithm,windows}'),
+    ('{one_direction}', 'poor', '{in_flight,retransmissions,rtt,windows}');
+WITH made AS (
+    INSERT INTO captures (id, team_id, sha256, bytes, filename, object_key, state, tags, created_at, connection_count)
+    SELECT gen_random_uuid(), (SELECT id FROM teams WHERE name = CASE n % 10 WHEN 0 THEN 'other' ELSE 'bench' END),
+        sha256(n::text::bytea), 1000000, 'capture-' || n || '.pcap', n::text, 'queued',
+        jsonb_build_object('site', 'site-' || n % 12, 'run', n::text),
+        now() - (CAPTURES - n) * interval '56 days' / CAPTURES, EACH
+    FROM generate_series(1, CAPTURES) n
+    RETURNING id
+)
+INSERT INTO attempts (capture_id, job_id, fence, labels) SELECT id, id, 1, '{newreno,cubic}' FROM made;
+UPDATE captures SET attempt_id = attempts.id, state = 'done' FROM attempts WHERE capture_id = captures.id;
+CREATE TEMP TABLE drawn AS
+    SELECT c.attempt_id, c.team_id, n - 1 AS number,
+        extract(epoch FROM c.created_at)::bigint * 1000000000 + n AS first_ns,
+        (extract(epoch FROM c.created_at)::bigint + n) AS seed, exp(random() * 12 + 6)::bigint AS bytes,
+        exp(random() * 6 + 12) AS goodput_bps, (random() * 60000 + 5000)::bigint AS rtt_min_us, random() AS chance
+    FROM captures c CROSS JOIN generate_series(1, EACH) n;
+INSERT INTO connections (attempt_id, id, bytes, goodput_bps, completion_s, retransmitted_packets, first_ns, last_ns,
+    rows, number, subflow_count, quality_id, fallback, checksum, fast_closed, kind)
+SELECT attempt_id, gen_random_uuid(), bytes, goodput_bps, bytes * 8 / goodput_bps, 3, first_ns, first_ns + 1000000000,
+    100, number, 1 + (chance > 0.8)::int, 1 + (chance * 3.3)::int % 3, false, false, false,
+    CASE WHEN chance > 0.8 THEN 'mptcp' ELSE 'tcp' END FROM drawn;
+INSERT INTO subflows (attempt_id, connection_number, number, bytes, packets, retransmitted_packets, retransmitted_bytes,
+    spurious_retransmissions, duration_s, ece_acks, ce_packets, fast_retransmits, timeouts, sport, dport, quality_id,
+    paced, src, dst, vantage, interface, send_times, ecn, sender_algorithm, sender_candidates, rtt_min_us,
+    rtt_median_us, rtt_p95_us,
+     goodput_bps, windows)
+SELECT attempt_id, drawn.number, s, bytes, bytes / 1000 + 1, (bytes / 1000 * chance * chance * 0.1)::int, 0, 0, 1, 0, 0,
+    0, 0, (30000 + seed % 30000)::int, 443, 1 + (chance * 3.3)::int % 3, false, '10.0.0.0'::inet + (seed % 60000 + s),
+    '192.168.0.0'::inet + seed * 7 % 6000, 'sender', '0.0', 'captured', 'none',
+    (ARRAY['cubic', 'newreno', 'bbr', 'unknown'])[1 + (seed % 4)], '{}', rtt_min_us,
+    (rtt_min_us * (1 + chance))::bigint,
+    rtt_min_us * 2, goodput_bps, ARRAY[10, 20, 15, 12 * chance, 30, 20]
+FROM drawn CROSS JOIN generate_series(0, (chance > 0.8)::int) s;
+"""
+
+FROM = {"from": ""}
+PAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "index, newest first": ("/v1/connections", {}),
+    "captures, newest first": ("/v1/captures", {}),
+    "goodput by day, last week": ("/v1/aggregates", {"measure": "goodput_bps", "group_by": "day", **FROM}),
+    "retransmissions, algorithm x site, last week": (
+        "/v1/aggregates", {"measure": "retransmission_rate", "group_by": ["sender_algorithm", "site"], **FROM}
+    ),
+    "RTT inflation by day, last week": ("/v1/aggregates", {"measure": "rtt_inflation", "group_by": "day", **FROM}),
+}  # fmt: skip
+AD_HOC: dict[str, tuple[str, dict[str, Any]]] = {
+    "index by goodput": ("/v1/connections", {"sort": "-goodput_bps"}),
+    "index of a prefix": ("/v1/connections", {"address": "10.0.20.0/24"}),
+    "index of a rare port": ("/v1/connections", {"port": 31234}),
+    "index of retransmissions > 9 %": ("/v1/connections", {"retransmission_rate_min": 0.09}),
+    "index of nothing": ("/v1/connections", {"address": "198.51.100.1"}),
+    "goodput by day, all": ("/v1/aggregates", {"measure": "goodput_bps", "group_by": "day"}),
+    "goodput, algorithm x site, all": (
+        "/v1/aggregates", {"measure": "goodput_bps", "group_by": ["sender_algorithm", "site"]}
+    ),
+    "values of four fields": (
+        "/v1/connections/values", {"field": ["kind", "sender_algorithm", "verdict", "site"]}
+    ),
+    "last week compared with the one before": (
+        "/v1/aggregates/comparison", {"measure": "rtt_us", "selection": "week", "baseline": "before"}
+    ),
+}  # fmt: skip
+
+
+def generate(owner_address: str, captures: int, each: int) -> None:
+    from migrations.versions import __path__ as versions
+
+    backfill = next(Path(versions[0]).glob("0017_*.py")).read_text().split('BACKFILL = """')[1].split('"""')[0]
+    with psycopg.connect(owner_address, autocommit=True) as database:
+        script = GENERATE.replace("CAPTURES", str(captures)).replace("EACH", str(each))
+        for statement in f"{script};{backfill}".split(";"):
+            if statement.strip():
+                database.execute(statement)  # type: ignore[arg-type]
+        database.execute("DROP TABLE drawn")
+        database.execute("VACUUM (ANALYZE)")
+
+
+def measured(runs: int) -> Iterator[str]:
+    from fastapi.testclient import TestClient
+
+    from api.app import create
+    from store.database import engine
+    from store.settings import settings
+    from store.teams import create_token, ensure_team
+
+    settings().team_requests_per_s = 1e6
+    with engine().begin() as connection:
+        token = create_token(connection, ensure_team(connection, "bench"), "bench", ["read"])
+    week = 7 * 24 * 3600
+    now = time.time()
+
+    def stamp(ago_s: float) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now - ago_s))
+
+    periods = {
+        "week": urlencode({"from": stamp(week)}),
+        "before": urlencode({"from": stamp(2 * week), "to": stamp(week)}),
+    }
+    rows = []
+    with TestClient(create(), headers={"Authorization": f"Bearer {token}"}) as client:
+        for goal, asked in ((PAGES_MS, PAGES), (AD_HOC_MS, AD_HOC)):
+            for name, (path, given) in asked.items():
+                params = {k: periods.get(v, v) if isinstance(v, str) else v for k, v in given.items()}
+                if "from" in params:
+                    params["from"] = stamp(week)
+                times = []
+                for _ in range(runs + 1):
+                    began = time.perf_counter()
+                    answer = client.get(path, params=params)
+                    times.append(1000 * (time.perf_counter() - began))
+                    if answer.status_code != 200:
+                        raise SystemExit(f"{name}: {answer.text}")
+                rows.append((name, f"{statistics.median(times[1:]):.0f} ms", f"{max(times[1:]):.0f} ms", f"{goal} ms"))
+    yield from table(("request", "median", "longest", "goal"), rows, 0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="measures the queries of the team dashboards")
+    parser.add_argument("--captures", type=int, default=50_000)
+    parser.add_argument("--each", type=int, default=20, help="connections of a capture")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help="also put the result into docs/performance.md")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rewindow-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # another user runs PostgreSQL when this is root
+        services = Services(folder)
+        try:
+            services.start_dependencies()
+            services.migrate()
+            if services.owner_address is None:
+                raise SystemExit("REWINDOW_DATABASE_URL is set: this needs a PostgreSQL of its own")
+            os.environ.update({k: v for k, v in services.environment.items() if k.startswith("REWINDOW_")})
+            from store.database import engine
+            from store.teams import ensure_team
+
+            with engine().begin() as database:
+                ensure_team(database, "bench"), ensure_team(database, "other")
+            others = Others()
+            generate(services.owner_address, arguments.captures, arguments.each)
+            lines = list(measured(arguments.runs))
+            count = arguments.captures * arguments.each
+            head = [
+                f"On {machine()}, of which other processes took {others.cores():.2f}; {count} connections in"
+                f" {arguments.captures} captures of two teams, {arguments.runs} requests each after one.\n"
+            ]
+            text = "\n".join(head + lines)
+            print(text)
+            if arguments.write:
+                write(text, MARKER)
+        finally:
+            services.stop()
+
+
+if __name__ == "__main__":
+    main()

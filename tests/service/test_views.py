@@ -1,0 +1,114 @@
+"""The views that other programs read, and the dashboards for Grafana that read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+from deploy.run import CHECKOUT, Services
+from tests.service.test_connections import All, client, rows, team  # noqa: F401  # fixtures
+
+GRAFANA = CHECKOUT / "deploy/grafana"
+VIEWS = ("v1_captures", "v1_connections", "v1_fairness")
+
+
+@pytest.fixture
+def reader(services: Services) -> Iterator[psycopg.Connection[dict[str, Any]]]:
+    """As docs/dashboards.md has an operator make it: a role that may read the views, and nothing else."""
+    assert services.owner_address is not None
+    with psycopg.connect(services.owner_address) as database:
+        database.execute("CREATE ROLE reads_views NOLOGIN")
+        database.execute("GRANT USAGE ON SCHEMA public TO reads_views")
+        database.execute(f"GRANT SELECT ON {', '.join(VIEWS)} TO reads_views")
+        database.execute("SET ROLE reads_views")
+        yield database.cursor(row_factory=psycopg.rows.dict_row)  # type: ignore[misc]
+        database.rollback()
+
+
+def test_views_have_what_the_api_has(rows: All, client: TestClient, reader: Any) -> None:  # noqa: F811
+    captures = {r["capture_id"] for r in rows}
+    found = reader.execute("SELECT * FROM v1_connections WHERE capture_id::text = ANY(%s)", [list(captures)]).fetchall()
+    assert len(found) == len(rows)
+    by_key = {(str(f["capture_id"]), f["number"]): f for f in found}
+    shared = (
+        "filename", "tags", "kind", "sport", "dport", "sender_algorithm", "subflow_count", "bytes", "duration_s",
+        "completion_s", "goodput_bps", "retransmission_rate", "rtt_us", "rtt_min_us", "rtt_inflation", "verdict",
+        "quality", "unreliable",
+    )  # fmt: skip
+    for row in rows:
+        view = by_key[row["capture_id"], row["number"]]
+        assert {n: view[n] for n in shared} == {n: row[n] for n in shared}
+        assert (str(view["src"]), view["site"]) == (row["src"], row["tags"].get("site"))
+        assert abs(view["started_at"].timestamp() - row["first_ns"] / 1e9) < 1e-5
+    groups = reader.execute("SELECT * FROM v1_fairness WHERE capture_id::text = ANY(%s)", [list(captures)]).fetchall()
+    told = [g for c in captures for g in client.get(f"/v1/captures/{c}").json()["fairness"]]
+    assert sorted((g["members"], g["jain"]) for g in groups) == sorted((len(g["connections"]), g["jain"]) for g in told)
+    assert all(g["started_at"] is not None for g in groups)
+    shown = reader.execute("SELECT * FROM v1_captures WHERE capture_id::text = ANY(%s)", [list(captures)]).fetchall()
+    assert sum(c["connections"] for c in shown) == len(rows)
+
+
+def test_a_reader_of_views_reads_nothing_else(reader: Any) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        reader.execute("SELECT hash FROM tokens")
+
+
+def test_every_column_of_a_view_is_described(reader: Any) -> None:
+    found = reader.execute(
+        "SELECT attrelid::regclass::text AS view, attname, col_description(attrelid, attnum) AS meaning"
+        " FROM pg_attribute WHERE attrelid::regclass::text = ANY(%s) AND attnum > 0",
+        [list(VIEWS)],
+    ).fetchall()
+    assert {f["view"] for f in found} == set(VIEWS)
+    assert [f for f in found if not f["meaning"]] == []
+
+
+def dashboard(name: str) -> dict[str, Any]:
+    """Its panels have different ids and one query each, of the panel's own source."""
+    found = json.loads((GRAFANA / "dashboards" / f"{name}.json").read_text())
+    assert len({p["id"] for p in found["panels"]}) == len(found["panels"]) > 0
+    assert {"uid", "title", "schemaVersion", "time", "templating"} <= found.keys()
+    for panel in found["panels"]:
+        (target,) = panel["targets"]
+        assert target["datasource"] == panel["datasource"]
+    return dict(found)
+
+
+def test_sources_of_grafana_are_those_of_its_dashboards() -> None:
+    sources = yaml.safe_load((GRAFANA / "provisioning/datasources/rewindow.yaml").read_text())["datasources"]
+    known = {(s["type"], s["uid"]) for s in sources}
+    paths = sorted((GRAFANA / "dashboards").glob("*.json"))
+    used = {(p["datasource"]["type"], p["datasource"]["uid"]) for path in paths for p in dashboard(path.stem)["panels"]}
+    assert used == known
+    assert len({dashboard(path.stem)["uid"] for path in paths}) == len(paths) == 2
+
+
+def test_every_panel_of_the_team_shows_something(rows: All, reader: Any) -> None:  # noqa: F811
+    shown_to = dashboard("team")
+    (variable,) = shown_to["templating"]["list"]
+    capture = rows[0]["capture_id"]
+    own = reader.execute("SELECT team FROM v1_captures WHERE capture_id::text = %s", [capture]).fetchone()["team"]
+    assert {"team": own} in reader.execute(variable["query"]).fetchall()
+    for panel in shown_to["panels"]:
+        (target,) = panel["targets"]
+        query = target["rawSql"].replace("${team:sqlstring}", f"'{own}'")
+        for column in ("started_at", "uploaded_at"):
+            query = query.replace(f"$__timeFilter({column})", f"{column} BETWEEN '1970-01-01' AND now()")
+        assert "$" not in query, "a macro that this test does not know"
+        shown = reader.execute(query).fetchall()
+        assert shown, panel["title"]
+        assert ("time" in shown[0]) == (target["format"] == "time_series")
+        values = [v for row in shown for n, v in row.items() if n not in ("time", "site", "state", "sender_algorithm")]
+        assert any(v is not None for v in values), panel["title"]
+
+
+def test_every_panel_of_the_service_has_its_metric(application: TestClient) -> None:
+    metrics = {line.split("{")[0] for line in application.get("/metrics").text.splitlines() if "{" in line}
+    for panel in dashboard("service")["panels"]:
+        assert panel["targets"][0]["expr"] in metrics
