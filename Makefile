@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -85,6 +85,10 @@ bench-storing: ## measure time and memory to store a capture in the service, and
 bench-neighbours: ## what other teams notice while a team deletes its largest capture; OPTIONS="--connections 300000"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.neighbours $(OPTIONS)
+
+bench-whatifs: ## measure the CPU time of what-ifs of the recorded sample and of a fast capture
+	@deploy/setup.sh build
+	@$(PYTHON) -m bench.whatifs
 
 bench-dashboards: ## measure the queries of the team dashboards over a million connections; OPTIONS="--captures 5000"
 	@deploy/setup.sh bench

@@ -1,19 +1,21 @@
 """Our own controllers in a real kernel beside their replay: whole segments, at each ACK.
 
 A run of the lab names in `result.json` what each socket ran: rw_NAME is a controller of the registry, which the kernel
-ran with its defaults. Its replay has mode=kernel.
+ran with its defaults. Its replay has mode=kernel. Beside each stand two floors (floors.py).
 """
 
 from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import rewindow
+from bench import floors
 from kernel import toolchain
 from rewindow import Choice
 
@@ -34,11 +36,23 @@ class Compared:
     """Outside of recovery."""
     equal: int
     within_one: int
+    inputs: tuple[int, int] | None
+    """Of the replay of the inputs in the kernel: ACKs, and equal windows. None: the run did not write them down."""
+    later: tuple[int, int, int]
+    """Of the replay in which ACKs arrive 20 us later: ACKs outside of recovery, windows equal to the other replay's,
+    and windows within a segment of it."""
 
     @property
     def falls_short(self) -> bool:
+        """Below the goal, and below what two replays of one capture agree on."""
+        shares = [count / max(self.acks, 1) for count in (self.equal, self.within_one)]
+        agreed = [count / max(self.later[0], 1) for count in self.later[1:]]
+        return any(share < min(goal, floor) for share, goal, floor in zip(shares, GOALS[self.ecn], agreed, strict=True))
+
+    @property
+    def reaches_goal(self) -> bool:
         equal, within_one = GOALS[self.ecn]
-        return self.equal < equal * self.acks or self.within_one < within_one * self.acks
+        return self.equal >= equal * self.acks and self.within_one >= within_one * self.acks
 
 
 def senders(folder: Path) -> dict[tuple[str, int], str]:
@@ -62,26 +76,46 @@ def compare(folder: Path, truth: dict[tuple[str, int], list[tuple[int, float, in
     if not ours:
         return
     ecn = "ecn = true" in (folder / "scenario.toml").read_text()
-    names = sorted(set(ours.values()))
-    with rewindow.open(next(folder.glob("capture.pcap*"))) as capture:
-        result = capture.replay([Choice(name, {"mode": "kernel"}) for name in names])
-    ends = {(c.id, s.id): (s.src, s.sport) for c in result.connections for s in c.subflows}
-    columns = {name: result.acks[name].to_pylist() for name in ("connection", "subflow", "una")}
+    captured = next(folder.glob("capture.pcap*"))
+    with tempfile.TemporaryDirectory() as scratch:
+        floors.write_later(captured, ours, Path(scratch) / "later.pcap")
+        later = _replayed(Path(scratch) / "later.pcap", ours)
+    replayed, inputs = _replayed(captured, ours), floors.of_inputs(folder)
     for (address, port), name in sorted(ours.items()):
-        rows = [
-            (una, cwnd, phase)
-            for c, s, una, cwnd, phase in zip(
-                columns["connection"], columns["subflow"], columns["una"],
-                result.acks[f"{name}.cwnd_before"].to_pylist(), result.acks[f"{name}.phase"].to_pylist(), strict=True,
-            )
-            if ends[c, s] == (address, port)
-        ]  # fmt: skip
+        rows = replayed[address, port]
         acks = equal = within_one = 0
         for (_, cwnd, phase), (_, kernel, _) in _paired(rows, truth.get((address, port), [])):
             if phase not in RECOVERING:
-                error = abs(math.floor(cwnd + 1e-9) - kernel)
+                error = abs(_segments(cwnd) - kernel)
                 acks, equal, within_one = acks + 1, equal + (error == 0), within_one + (error <= 1)
-        yield Compared(folder.name, name, f"{address}:{port}", ecn, acks, equal, within_one)
+        apart = [
+            abs(_segments(cwnd) - _segments(shifted))
+            for (_, cwnd, phase), (_, shifted, _) in _paired(rows, later[address, port])
+            if phase not in RECOVERING
+        ]
+        yield Compared(
+            folder.name, name, f"{address}:{port}", ecn, acks, equal, within_one, inputs.get(port),
+            (len(apart), sum(a == 0 for a in apart), sum(a <= 1 for a in apart)),
+        )  # fmt: skip
+
+
+def _segments(cwnd: float) -> int:
+    return math.floor(cwnd + 1e-9)
+
+
+def _replayed(path: Path, ours: dict[tuple[str, int], str]) -> dict[tuple[str, int], list[tuple[int, float, str]]]:
+    """una, cwnd and phase before each ACK, of each sender under what it ran."""
+    with rewindow.open(path) as capture:
+        result = capture.replay([Choice(name, {"mode": "kernel"}) for name in sorted(set(ours.values()))])
+    ends = {(c.id, s.id): (s.src, s.sport) for c in result.connections for s in c.subflows}
+    rows: dict[tuple[str, int], list[tuple[int, float, str]]] = {end: [] for end in ours}
+    subflows = [result.acks[name].to_pylist() for name in ("connection", "subflow", "una")]
+    for name in set(ours.values()):
+        windows = [result.acks[f"{name}.{column}"].to_pylist() for column in ("cwnd_before", "phase")]
+        for c, s, una, cwnd, phase in zip(*subflows, *windows, strict=True):
+            if ours.get(ends[c, s]) == name:
+                rows[ends[c, s]].append((una, cwnd, phase))
+    return rows
 
 
 def _paired(ours: Sequence[Any], truth: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
@@ -97,23 +131,30 @@ def _paired(ours: Sequence[Any], truth: Sequence[Any]) -> Iterator[tuple[Any, An
             j += 1
 
 
+def _share(counts: Sequence[tuple[int, int] | None]) -> str:
+    acks, equal = (sum(column) for column in zip(*(c for c in counts if c), strict=True)) if any(counts) else (0, 0)
+    return f"{equal / acks:.2%}" if acks else "–"
+
+
 def table(found: Sequence[Compared]) -> list[str]:
     """Markdown lines, one for each subflow, then one for each algorithm."""
     lines = [
-        "| run | algorithm | subflow | ACKs outside recovery | equal | within one |",
-        "|---|---|---|---:|---:|---:|",
+        "| run | algorithm | subflow | ACKs outside recovery | equal | within one | inputs | 20 us later |",
+        "|---|---|---|---:|---:|---:|---:|---:|",
     ]
     for c in found:
         acks = max(c.acks, 1)
         lines.append(
-            f"| {c.run} | {c.algorithm} | {c.endpoint} | {c.acks} | {c.equal / acks:.2%} | {c.within_one / acks:.2%} |"
+            f"| {c.run} | {c.algorithm} | {c.endpoint} | {c.acks} | {c.equal / acks:.2%} | {c.within_one / acks:.2%} "
+            f"| {_share([c.inputs])} | {_share([c.later[:2]])} |"
         )
     for name in dict.fromkeys(c.algorithm for c in found):
         of = [c for c in found if c.algorithm == name]
         acks = max(sum(c.acks for c in of), 1)
         equal, within_one = sum(c.equal for c in of) / acks, sum(c.within_one for c in of) / acks
-        good = sum(not c.falls_short for c in of)
+        good = sum(c.reaches_goal for c in of)
         lines.append(
-            f"| **all** | {name} | {good} of {len(of)} reach the goal | {acks} | {equal:.2%} | {within_one:.2%} |"
+            f"| **all** | {name} | {good} of {len(of)} reach the goal | {acks} | {equal:.2%} | {within_one:.2%} "
+            f"| {_share([c.inputs for c in of])} | {_share([c.later[:2] for c in of])} |"
         )
     return lines

@@ -206,11 +206,11 @@ def load(server: str, token: str) -> int:
 _WAITING = ("queued", "running")
 
 PICTURES = {
-    "team": "/?unreliable=counted&measure=rtt_inflation&rows=kind",
+    "team": "/?unreliable=counted&span=week&measure=rtt_inflation&rows=kind",
     "connections": "/connections?values=open&kind=mptcp",
 }
 """Addresses of the dashboard, by the names of their pictures in docs/."""
-WIDTH, HEIGHT = 1280, 1180
+WIDTH, HEIGHT = 1280, 1240
 
 
 def draw(server: str, token: str, folder: Path) -> None:

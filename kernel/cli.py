@@ -67,11 +67,12 @@ def _trace(args: argparse.Namespace) -> None:
         raise rewindow.BadOption(f"{chosen.name}: no specification speaks of it; one does of {', '.join(SPECIFIED)}")
     options = {k: v for k, v in loaded.status(chosen).options().items() if k != "mode"}
     steps = tracing.Steps(chosen.name)
-    found = steps.of(tracing.records(chosen, args.seconds))
     output = Path(args.output)
     partial = output.with_name(f".{output.name}")
     try:
-        count = step_files.write(partial, rewindow.Choice(chosen.name, dict(options)), found)
+        with tracing.stopped_by_signals() as stopped:
+            found = steps.of(tracing.records(chosen, args.seconds, stopped))
+            count = step_files.write(partial, rewindow.Choice(chosen.name, dict(options)), found)
         partial.replace(output)
     finally:
         partial.unlink(missing_ok=True)

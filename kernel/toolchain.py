@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,9 +15,21 @@ from kernel.errors import BuildFailed, KernelUnavailable
 from rewindow.core import folded
 
 CHECKOUT = Path(__file__).parent.parent
-CONTROLLERS = CHECKOUT / "core-c" / "src" / "control"
+IS_CHECKOUT = (CHECKOUT / "core-c").is_dir()
+CORE = (CHECKOUT if IS_CHECKOUT else Path(__file__).parent) / "core-c"
+"""A wheel has the controllers and the headers that they need in this package."""
+CONTROLLERS = CORE / "src" / "control"
 GLUE = Path(__file__).parent / "bpf" / "controller.bpf.c"
-OUTPUT = CHECKOUT / "build" / "Kernel"
+
+
+def _output() -> Path:
+    """Where objects are made: outside of a checkout it is the user's folder for caches."""
+    if IS_CHECKOUT:
+        return CHECKOUT / "build" / "Kernel"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rewindow" / "kernel"
+
+
+OUTPUT = _output()
 COMPILER = "clang-19"
 """Other versions make other objects: clang-14's type information is refused by the kernel."""
 TIMEOUT_S = 120
@@ -87,7 +100,7 @@ def compile_object(source: Path, target: Path, defined: Sequence[str] = ()) -> P
         "-Wno-unused-function",
         "-Wno-unused-parameter",
     ]
-    words += [f"-I{CHECKOUT / 'core-c' / 'include'}", f"-I{CONTROLLERS}", f"-I{GLUE.parent}"]
+    words += [f"-I{CORE / 'include'}", f"-I{CONTROLLERS}", f"-I{GLUE.parent}"]
     words += [f"-D{definition}" for definition in defined]
     partial = target.with_suffix(".partial")
     try:

@@ -33,6 +33,7 @@ class Record:
     time_ns: int
     key: int
     rtt_ns: int
+    rtt_newest_ns: int
     acked_segments: int
     marked_segments: int
     una: int
@@ -49,15 +50,18 @@ class Record:
 def _record(data: bytes) -> Record:
     if len(data) != _HEAD.size + _PATHS * _PATH.size:
         raise LoadFailed("what is loaded was built from another version of the glue")
-    time_ns, key, rtt_ns, _, acked, marked, una, following, mss, port, kind, path, *words = _HEAD.unpack_from(data)
+    time_ns, key, rtt_ns, rtt_newest_ns, acked, marked, una, following, mss, port, kind, path, *words = (
+        _HEAD.unpack_from(data)
+    )
     paths = tuple(_PATH.unpack_from(data, _HEAD.size + i * _PATH.size) for i in range(_PATHS))
     return Record(
-        time_ns, key, rtt_ns, acked, marked, una, following, mss, port, KINDS[kind], path, tuple(words), paths
-    )
+        time_ns, key, rtt_ns, rtt_newest_ns, acked, marked, una, following, mss, port, KINDS[kind], path,
+        tuple(words), paths,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+def stopped_by_signals() -> Iterator[threading.Event]:
     """Set by Ctrl-C, and by a request to end: an exception could be raised in the middle of a sample."""
     stopped = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -69,8 +73,8 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def records(controller: Controller, seconds: float) -> Iterator[Record]:
-    """Of the next seconds, or until an interrupt. LoadFailed at the end where the ring buffer had no room for some."""
+def records(controller: Controller, seconds: float, stopped: threading.Event) -> Iterator[Record]:
+    """Of the next seconds, or until `stopped` is set. LoadFailed at the end where the ring buffer had no room."""
     loaded.status(controller)
     folder = loaded.PINNED / controller.kernel_name
     found: list[bytes] = []
@@ -78,7 +82,6 @@ def records(controller: Controller, seconds: float) -> Iterator[Record]:
         libbpf.Map.pinned(folder / "tracing") as switch,
         libbpf.Map.pinned(folder / "steps") as steps,
         libbpf.Map.pinned(folder / "counts") as counts,
-        _stopped_by_signals() as stopped,
     ):
         before = loaded.read_counts(counts)
         samples = steps.samples(found.append)

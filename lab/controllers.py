@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import gzip
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import rewindow
-from kernel import loaded, toolchain
+from kernel import loaded, toolchain, tracing
 from kernel.errors import KernelError, NotLoaded
-from lab.errors import LabFailed, LabUnavailable
+from lab.errors import LabFailed, LabUnavailable, RunInvalid
 from rewindow.scenarios import Scenario
 
 PREFIX = "rw_"
+STEPS_FILE = "steps.csv.gz"
+COLUMNS = (
+    "congestion_control", "connection", "t", "sport", "kind", "path", "acked", "marked", "rtt_ns", "rtt_newest_ns",
+    "una", "next", "mss", "cwnd_q16", "ssthresh_q16", "srtt_ns", "recovering",
+)  # fmt: skip
+_LONGEST_S = 86_400.0
 
 
 def of_scenario(scenario: Scenario) -> list[toolchain.Controller]:
@@ -50,3 +60,59 @@ def unload(kernel_name: str) -> None:
     """If it is loaded."""
     with contextlib.suppress(NotLoaded):
         loaded.unload(toolchain.controller(kernel_name))
+
+
+def step_row(kernel_name: str, connection: int, r: tracing.Record) -> tuple[str | int, ...]:
+    """The COLUMNS of a step: what the controller was told, and the path that it then had."""
+    cwnd, ssthresh, srtt, _, _, _, _, _, recovering = r.paths[r.path][:9]
+    return (
+        kernel_name, connection, f"{r.time_ns / 1e9:.6f}", r.port, r.kind, r.path, r.acked_segments,
+        r.marked_segments, r.rtt_ns, r.rtt_newest_ns, r.una, r.next, r.mss_bytes, cwnd, ssthresh, srtt, recovering,
+    )  # fmt: skip
+
+
+class Steps:
+    """Writes down what the loaded controllers of a scenario do."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._stopping = threading.Event()
+        self._errors: list[Exception] = []
+        self._found: dict[str, list[tracing.Record]] = {c.kernel_name: [] for c in of_scenario(scenario)}
+        self._threads = [threading.Thread(target=self._read, args=(c,), daemon=True) for c in of_scenario(scenario)]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self, controller: toolchain.Controller) -> None:
+        try:
+            self._found[controller.kernel_name].extend(tracing.records(controller, _LONGEST_S, self._stopping))
+        except (KernelError, OSError) as e:
+            self._errors.append(e)
+
+    def stop(self) -> None:
+        """Ends the recording. Raises RunInvalid when a step found no room."""
+        self.kill()
+        if self._errors:
+            raise RunInvalid(str(self._errors[0]))
+
+    def kill(self) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def write_truth(self, target: Path) -> int:
+        """Writes the steps, each connection's in their order; returns how many. Connections have numbers from 0 on."""
+        rows = 0
+        with gzip.open(target, "wt", newline="") as f:
+            table = csv.writer(f, lineterminator="\n")
+            table.writerow(COLUMNS)
+            connections = 0
+            for name, found in self._found.items():
+                numbers: dict[int, int] = {}
+                for r in found:
+                    if r.kind == "join" and r.key not in numbers:
+                        numbers[r.key] = connections
+                        connections += 1
+                    if r.key in numbers:
+                        table.writerow(step_row(name, numbers[r.key], r))
+                        rows += 1
+        return rows

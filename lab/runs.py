@@ -80,7 +80,7 @@ def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[st
     names = devices(scenario, machine.DEVICE)
     emulator = Emulator(machine.emulator_program(), folder / "emulator.err")
     left.process(emulator.pid)
-    probe = states = capturing = transfers = None
+    probe = states = steps = capturing = transfers = None
     try:
         emulator.configure(configuration(scenario, seed, names))
         places = namespaces.build(scenario, names)
@@ -88,6 +88,8 @@ def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[st
         probe = Probe(scenario.transfers, folder / "trace")
         if bbr_states.is_wanted(scenario):
             states = BbrStates(scenario.transfers, folder / "states")
+        if controllers.of_scenario(scenario):
+            steps = controllers.Steps(scenario)
         capturing = Capturing(scenario, folder)
         transfers = Transfers(scenario)
         zero_ns = emulator.start()
@@ -96,17 +98,21 @@ def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[st
         probe.stop()
         if states:
             states.stop()
+        if steps:
+            steps.stop()
         capturing.stop()
         after = {host.name: namespaces.counters(host.name) for host in scenario.hosts}
         dropped = namespaces.dropped_before_the_emulator(places)
         counted = emulator.stop()
     finally:
-        for started in (probe, states, capturing, transfers, emulator):
+        for started in (probe, states, steps, capturing, transfers, emulator):
             if started is not None:
                 started.kill()
     rows = probe.write_truth(folder / "truth.csv.gz")
     if states:
         states.write_truth(folder / "bbr.csv.gz")
+    if steps:
+        steps.write_truth(folder / controllers.STEPS_FILE)
     (folder / "emulator.json").write_text(json.dumps(counted, indent=1) + "\n")
     (folder / "emulator.err").unlink()
     bound_ns = lateness_bound_ns(scenario)

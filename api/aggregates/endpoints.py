@@ -3,10 +3,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
+from pydantic import AwareDatetime
 
 from api import dimensions
-from api.aggregates import measures, service
-from api.aggregates.schemas import AggregatesOut, ComparisonOut
+from api.aggregates import changes, measures, service
+from api.aggregates.schemas import AggregatesOut, ChangesOut, ComparisonOut
 from api.errors import problem
 from api.filters import Filters, from_query
 from api.security import Reader, Session
@@ -20,6 +21,9 @@ Unreliable = Annotated[
 Selection = Annotated[
     str, Query(max_length=2000, description="Filters as a query string, whose special characters are escaped.")
 ]
+
+_OF = (f"Some of {', '.join(measures.NAMES)}", f"Some of {', '.join(dimensions.NAMES)}")
+"""What is compared over time: measures and dimensions."""
 
 
 @router.get("", responses=_TAG)  # type: ignore[arg-type]
@@ -61,3 +65,19 @@ async def compare(
     return await service.compare(
         session, caller, measure, selection, baseline, include_unreliable=include_unreliable, limit=limit
     )
+
+
+@router.get("/changes", responses=_TAG)  # type: ignore[arg-type]
+async def find_changes(
+    session: Session,
+    caller: Reader,
+    wanted: Annotated[Filters, Depends(from_query)],
+    measure: Annotated[list[measures.Name], Query(min_length=1, max_length=8, description=_OF[0])],
+    group_by: Annotated[list[dimensions.Name], Query(min_length=1, max_length=4, description=_OF[1])],
+    split: Annotated[AwareDatetime, Query(description="Ends the earlier period, and begins the later one.")],
+    include_unreliable: Unreliable = False,
+) -> ChangesOut:
+    """What changed from the period between `from` and `split` to the one between `split` and `to`: each measure by each
+    dimension, where the difference of its means is more than chance. Captures are the sample, for their connections are
+    alike, and the more is compared the larger a difference must be."""
+    return await changes.find(session, caller, wanted, measure, group_by, split, include_unreliable=include_unreliable)

@@ -124,3 +124,40 @@ class ComparisonOut(Schema):
     """The measure in the baseline."""
     dimensions: list[DimensionShares]
     """The dimension in which they differ most, first."""
+
+
+class ChangeOut(Schema):
+    """A mean that differs between two periods by more than chance would have it."""
+
+    measure: str
+    """As it was asked for."""
+    dimension: str
+    """As it was asked for."""
+    value: str | None
+    """The group's value of the dimension; null: it has none."""
+    before: float
+    """Mean before the split: geometric where the change is a ratio, else arithmetic."""
+    after: float
+    """Mean from the split on."""
+    is_ratio: bool
+    """Are `low` and `high` ratios of the later mean to the earlier one? Else they are differences."""
+    low: float
+    """The least change that the data allow, with 95 % confidence; captures are the sample."""
+    high: float
+    """The greatest change that the data allow."""
+    connections: list[int]
+    """Values before the split, and from it on."""
+    captures: list[int]
+    """Captures that they are of."""
+    chance: float
+    """How likely such a difference is without a change, adjusted for all that was compared (Holm)."""
+
+
+class ChangesOut(Schema):
+    changes: list[ChangeOut]
+    """The largest first."""
+    compared: int
+    """How many groups were compared."""
+    too_few: int
+    """How many groups were not, because a period has fewer than 20 of their values, or values of fewer than 5
+    captures."""

@@ -585,6 +585,24 @@ rw_status rw_controller_timeout(rw_controller *controller, uint32_t path, int64_
 /* The last loss, ECN echo or timeout proved spurious. RW_ERROR_BAD_VALUE: there is nothing to undo. */
 rw_status rw_controller_undo(rw_controller *controller, uint32_t path, rw_error *error);
 
+/* A step that the controller took in another sender: the facts that its callback got, and the path after the step. */
+typedef struct rw_hand_step {
+	uint32_t path; /* its place there */
+	uint32_t acked_segments, marked_segments;
+	uint32_t una, next; /* sequence numbers: acknowledged, and next to be sent */
+	uint64_t rtt_ns, rtt_newest_ns; /* of the oldest and the newest segment that an ACK covers; 0: none */
+	int64_t time_ns;
+	rw_path_state after;
+	uint8_t kind; /* rw_transition_kind; none of a detector */
+} rw_hand_step;
+
+/*
+ * The same callback with the same facts, without the machinery around it: of `after` counts the smoothed round trip, and what that
+ * sender's machinery set (after a timeout, an undo, an idle time and a step of the machinery). The detector learns nothing of it.
+ * RW_ERROR_BAD_VALUE: a join to a place that is taken, another step of a path that is not there, an undo without a reduction.
+ */
+rw_status rw_controller_follow(rw_controller *controller, const rw_hand_step *step, rw_error *error);
+
 /* What a detector decides of one path: its set (0: none) and rw_group_state of rw_control.h. */
 typedef struct rw_verdict {
 	uint32_t path;

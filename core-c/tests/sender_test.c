@@ -637,6 +637,8 @@ static void windows_that_are_not_used(void **state)
 	assert_true(rw_window_after_idle(41 << 16, 10, 1) == 20 << 16);
 	assert_true(rw_window_after_idle(41 << 16, 10, 5) == 10 << 16);
 	assert_true(rw_window_after_idle(5 << 16, 10, 5) == 5 << 16);
+	assert_true(rw_window_after_idle(10 << 16 | 0x6000, 10, 5) == (10 << 16 | 0x6000)); /* no whole segment goes */
+	assert_true(rw_window_after_idle(11 << 16 | 0x6000, 10, 5) == 10 << 16);
 	assert_true(rw_window_kept_ssthresh(41 << 16, 7 << 16) == 30 << 16);
 	assert_true(rw_window_kept_ssthresh(41 << 16, 50 << 16) == 50 << 16);
 	assert_true(rw_window_kept_ssthresh(41 << 16, RW_SSTHRESH_UNSET) == RW_SSTHRESH_UNSET);

@@ -15,6 +15,7 @@ export type ConnectionFound = schemas.ConnectionFound;
 export type FieldValues = schemas.FieldValues;
 export type Aggregates = schemas.AggregatesOut;
 export type Aggregate = schemas.AggregateOut;
+export type Changes = schemas.ChangesOut;
 export type Verdict = Connection["verdict"];
 export type Series = schemas.SeriesOut;
 export type Algorithm = schemas.AlgorithmOut;
@@ -151,6 +152,10 @@ export const api = {
     ask("get", "/v1/connections/values", { query: { ...filters, field } as unknown as InQuery<"/v1/connections/values", "get"> }),
   aggregates: (filters: Query, measure: string, group_by: string[], include_unreliable: boolean) =>
     ask("get", "/v1/aggregates", { query: { ...filters, measure, group_by, include_unreliable, limit: 500 } as unknown as InQuery<"/v1/aggregates", "get"> }),
+  changes: (filters: Query, split: string, measure: string[], group_by: string[], include_unreliable: boolean) =>
+    ask("get", "/v1/aggregates/changes", {
+      query: { ...filters, split, measure, group_by, include_unreliable } as unknown as InQuery<"/v1/aggregates/changes", "get">,
+    }),
   retry: (capture_id: string) => ask("post", "/v1/captures/{capture_id}/retry", { path: { capture_id } }),
   connections: (capture_id: string, cursor?: string) =>
     ask("get", "/v1/captures/{capture_id}/connections", { path: { capture_id }, query: { limit: 100, cursor } }),

@@ -297,6 +297,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/aggregates/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find Changes
+         * @description What changed from the period between `from` and `split` to the one between `split` and `to`: each measure by each
+         *     dimension, where the difference of its means is more than chance. Captures are the sample, for their connections are
+         *     alike, and the more is compared the larger a difference must be.
+         */
+        get: operations["find_changes_v1_aggregates_changes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/connections/{connection_id}/whatifs": {
         parameters: {
             query?: never;
@@ -1102,6 +1124,86 @@ export interface components {
              * @description Were the same bytes uploaded before? The capture is then the earlier one.
              */
             already_here: boolean;
+        };
+        /**
+         * ChangeOut
+         * @description A mean that differs between two periods by more than chance would have it.
+         */
+        ChangeOut: {
+            /**
+             * Measure
+             * @description As it was asked for.
+             */
+            measure: string;
+            /**
+             * Dimension
+             * @description As it was asked for.
+             */
+            dimension: string;
+            /**
+             * Value
+             * @description The group's value of the dimension; null: it has none.
+             */
+            value: string | null;
+            /**
+             * Before
+             * @description Mean before the split: geometric where the change is a ratio, else arithmetic.
+             */
+            before: number;
+            /**
+             * After
+             * @description Mean from the split on.
+             */
+            after: number;
+            /**
+             * Is Ratio
+             * @description Are `low` and `high` ratios of the later mean to the earlier one? Else they are differences.
+             */
+            is_ratio: boolean;
+            /**
+             * Low
+             * @description The least change that the data allow, with 95 % confidence; captures are the sample.
+             */
+            low: number;
+            /**
+             * High
+             * @description The greatest change that the data allow.
+             */
+            high: number;
+            /**
+             * Connections
+             * @description Values before the split, and from it on.
+             */
+            connections: number[];
+            /**
+             * Captures
+             * @description Captures that they are of.
+             */
+            captures: number[];
+            /**
+             * Chance
+             * @description How likely such a difference is without a change, adjusted for all that was compared (Holm).
+             */
+            chance: number;
+        };
+        /** ChangesOut */
+        ChangesOut: {
+            /**
+             * Changes
+             * @description The largest first.
+             */
+            changes: components["schemas"]["ChangeOut"][];
+            /**
+             * Compared
+             * @description How many groups were compared.
+             */
+            compared: number;
+            /**
+             * Too Few
+             * @description How many groups were not, because a period has fewer than 20 of their values, or values of fewer than 5
+             *     captures.
+             */
+            too_few: number;
         };
         /**
          * CheckState
@@ -3734,6 +3836,8 @@ export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CaptureReceived = components['schemas']['CaptureReceived'];
+export type ChangeOut = components['schemas']['ChangeOut'];
+export type ChangesOut = components['schemas']['ChangesOut'];
 export type CheckState = components['schemas']['CheckState'];
 export type ComparisonOut = components['schemas']['ComparisonOut'];
 export type ConfigurationOut = components['schemas']['ConfigurationOut'];
@@ -5597,6 +5701,158 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ComparisonOut"];
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_changes_v1_aggregates_changes_get: {
+        parameters: {
+            query: {
+                /** @description Some of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM */
+                measure: string[];
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                group_by: string[];
+                /** @description Ends the earlier period, and begins the later one. */
+                split: string;
+                /** @description Count values, too, that something wrong with their connection makes unreliable. */
+                include_unreliable?: boolean;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangesOut"];
                 };
             };
             /** @description A tag is not of the form key=value. */

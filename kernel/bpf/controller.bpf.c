@@ -676,8 +676,8 @@ void BPF_PROG(rw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 			settle(tp, s);
 			pull(tp, s, path);
 			f->restarted = 1;
-			/* The kernel halves whole segments, down to the initial window. */
-			if (f->cwnd >= RW_INITIAL_WINDOW)
+			/* The kernel halves whole segments, down to the initial window; a smaller window keeps its fraction. */
+			if (f->cwnd > RW_INITIAL_WINDOW)
 				p->cwnd_q16 = (__u64)f->cwnd << 16;
 		} else if (event == CA_EVENT_TX_START) {
 			settle(tp, s);

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewindow.controllers.detector import STATES, BottleneckSet, gathered
-from rewindow.controllers.steps import Step, step_of
+from rewindow.controllers.steps import KINDS, Step, step_of
 from rewindow.core import Choice, check, choices_for, ffi, folded, lib, name_of
 
 _UNSET = 0xFFFFFFFFFFFFFFFF
@@ -333,6 +333,31 @@ class Controller:
     def undo(self, path: int = 0) -> None:
         """Undoes the reduction of the last loss, ECN echo or timeout, which was spurious (Eifel, DSACK, F-RTO)."""
         self._event(lib.rw_controller_undo, path)
+
+    def follow(
+        self, kind: str, path: int, *, cwnd_q16: int, ssthresh_q16: int, srtt_ns: int = 0, recovering: bool = False,
+        acked: int = 0, marked: int = 0, rtt_ns: int = 0, rtt_newest_ns: int = 0, una: int = 0, following: int = 0,
+        time_ns: int = 0,
+    ) -> None:  # fmt: skip
+        """A step that the controller took in another sender, with the facts that its callback got there and without the
+        machinery around it.
+
+        kind: a name of steps.KINDS; path: its place there, which is the number of the path here. The path after the
+        step: its window and threshold (segments, Q16; all ones: not set), its smoothed round trip, and whether it
+        recovers. Of the window counts only what that sender's machinery set. una, following: the sequence numbers that
+        are acknowledged and next to be sent."""
+        step, error = ffi.new("rw_hand_step *"), ffi.new("rw_error *")
+        step.kind, step.path, step.time_ns = KINDS.index(kind), path, time_ns
+        step.acked_segments, step.marked_segments, step.una, step.next = acked, marked, una, following
+        step.rtt_ns, step.rtt_newest_ns = rtt_ns, rtt_newest_ns
+        step.after.cwnd_q16, step.after.ssthresh_q16, step.after.srtt_ns = cwnd_q16, ssthresh_q16, srtt_ns
+        step.after.recovering = recovering
+        check(lib.rw_controller_follow(self._handle, step, error), error)
+        if kind == "join":
+            self._indices += [_GONE] * (path + 1 - len(self._indices))
+            self._indices[path] = path
+        elif kind == "leave":
+            self._indices[path] = _GONE
 
     def idle(self, path: int = 0, seconds: float = 0.0, time: float | None = None) -> None:
         """Data is sent after an idle time. The window stays, because there is no retransmission timer by hand."""

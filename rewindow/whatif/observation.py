@@ -28,7 +28,7 @@ class Series:
     time_s: Array
     delivered: Array
     acked_bytes: Array
-    """Cumulatively."""
+    """Newly, by the cumulative acknowledgment."""
     in_order: Array
     """Whether the sender knew of nothing beyond a hole, before the ACK and after it."""
     rtt_s: Array

@@ -93,6 +93,7 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
         expect(page.locator(f"[data-testid=trend][data-measure={measure}]")).to_have_attribute(
             "data-count", re.compile(r"^\d+$")
         )
+    expect(page.get_by_test_id("changed")).to_have_attribute("data-compared", "0")
     hold(page, "team-page", "Team")
     shown(page, stack, "/connections?values=open", "connection")
     expect(page.locator("[data-testid=values][data-field=kind]")).to_contain_text("mptcp 1")

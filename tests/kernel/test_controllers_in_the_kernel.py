@@ -233,4 +233,4 @@ def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
     # Linux asks for growth only where the window limits the sender; over the loopback device it may never do.
     assert kinds.count("rtt") > 5
     assert "of 1 connections" in said
-    assert "0 steps of connections" not in said
+    assert "; 0 steps of connections" not in said

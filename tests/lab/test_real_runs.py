@@ -189,6 +189,10 @@ def test_a_run_loads_our_controller_and_takes_it_away(tmp_path: Path) -> None:
     assert acks > 20
     assert sum(c.equal for c in compared) >= 0.9 * acks
     assert sum(c.within_one for c in compared) >= 0.95 * acks
+    # The lab wrote down what the controllers were told: the same file, here, gives the kernel's windows.
+    inputs = [c.inputs for c in compared if c.inputs]
+    assert len(inputs) == 2
+    assert all(equal == grown > 0 for grown, equal in inputs)
     with machine.locked():
         assert loaded.names_loaded() == []
         assert left_on_the_machine() == []

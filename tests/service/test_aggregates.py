@@ -8,6 +8,7 @@ import math
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -284,3 +285,71 @@ def test_whatifs_and_harm(rows: All, client: TestClient) -> None:  # noqa: F811
         total = ask(client, measure=name, group_by="site")["total"]
         assert (total["count"], total["mean"], total["percentiles"]["p50"]) == (1, -0.25, -0.25)
     assert ask(client, measure="harm:olia")["total"]["count"] == 0
+
+
+def test_noise_is_no_news(client: TestClient, rows: All) -> None:  # noqa: F811
+    """Of few captures nothing can be said; of many, only what differs."""
+
+    def moment(time_ns: int) -> str:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_ns // 1000)).isoformat()
+
+    from store.database import engine
+    from store.models import Attempt, Capture, ConnectionFact, QualityRecord
+
+    first = min(r["first_ns"] for r in rows)
+    asked = {"measure": ["rtt_us", "retransmission_rate"], "group_by": ["site", "kind"]}
+    times = {"from": moment(first), "split": moment(first + 10**15), "to": moment(first + 2 * 10**15)}
+    found = client.get("/v1/aggregates/changes", params={**asked, **times}).json()
+    assert (found["changes"], found["compared"]) == ([], 0)
+    assert found["too_few"] > 0
+    wrong = client.get("/v1/aggregates/changes", params={**asked, **times, "split": times["to"]})
+    assert_problem(wrong, 422, "in this order of time")
+
+    first += 10**17  # away from the connections that there are
+    times = {"from": moment(first), "split": moment(first + 10**15), "to": moment(first + 2 * 10**15)}
+    made: list[int] = []
+    with engine().begin() as database:
+        one = database.execute(select(Capture.team_id).where(Capture.id == uuid.UUID(rows[0]["capture_id"]))).one()
+        quality = database.scalar(select(QualityRecord.id).where(text("unreliable = '{}'")).limit(1))
+        fact = database.execute(select(ConnectionFact.__table__).limit(1)).one()._mapping
+        attempt = database.execute(select(Attempt.__table__).limit(1)).one()._mapping
+        for number in range(24):
+            late = number >= 12
+            own = {**{k: v for k, v in attempt.items() if k != "id"}, "job_id": uuid.uuid4()}
+            capture = uuid.uuid4()
+            values = {"id": capture, "team_id": one.team_id, "sha256": number.to_bytes(32, "big"), "bytes": 1}
+            site = "moved" if number % 2 else "same"
+            database.execute(
+                Capture.__table__.insert().values(
+                    **values, filename="made", object_key="none", tags={"site": site}, state="done"
+                )
+            )
+            attempt_id = database.scalar(
+                Attempt.__table__.insert().values({**own, "capture_id": capture}).returning(Attempt.id)
+            )
+            made.append(attempt_id)
+            database.execute(update(Capture).where(Capture.id == capture).values(attempt_id=attempt_id))
+            rtt = (40_000 if late and site == "moved" else 20_000) + 500 * (number // 2 % 6)
+            for place in range(5):
+                kept = {k: v for k, v in fact.items() if k not in ("attempt_id", "number")}
+                kept |= {"team_id": one.team_id, "quality_id": quality, "rtt_us": rtt + 10 * place, "kind": "tcp"}
+                kept["first_ns"] = first + (10**15 if late else 0) + number * 10**9
+                database.execute(ConnectionFact.__table__.insert().values(attempt_id=attempt_id, number=place, **kept))
+    try:
+        found = client.get("/v1/aggregates/changes", params={**asked, **times}).json()
+    finally:
+        with engine().begin() as database:
+            database.execute(ConnectionFact.__table__.delete().where(ConnectionFact.attempt_id.in_(made)))
+            database.execute(Capture.__table__.delete().where(Capture.attempt_id.in_(made)))
+            database.execute(Attempt.__table__.delete().where(Attempt.id.in_(made)))
+    (change,) = [c for c in found["changes"] if c["dimension"] == "site"]
+    assert (change["measure"], change["value"], change["captures"], change["is_ratio"]) == (
+        "rtt_us",
+        "moved",
+        [6, 6],
+        True,
+    )
+    assert change["after"] / change["before"] == pytest.approx(2, rel=0.1)
+    assert change["low"] < change["after"] / change["before"] < change["high"]
+    assert change["chance"] < 0.001
+    assert {c["value"] for c in found["changes"]} <= {"moved", "tcp"}, "what is the same is no news"

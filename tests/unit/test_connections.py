@@ -53,6 +53,14 @@ def joined(trace: Trace, value: int, time: float, *, by_client: bool = True, por
     trace.packet(time + 0.10001, by_client, 51, 901, **ends)  # type: ignore[arg-type]
 
 
+def offset_of(path: Path, record: int) -> int:
+    """Of a record of a pcap file, from 1 on."""
+    data, offset = path.read_bytes(), 24
+    for _ in range(record - 1):
+        offset += 16 + struct.unpack_from("<I", data, offset + 8)[0]
+    return offset
+
+
 def connections(trace: Trace, tmp_path: Path) -> list[Connection]:
     with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture:
         return capture.replay(["tccc"]).connections
@@ -218,14 +226,20 @@ def test_mptcp_without_its_handshake(tmp_path: Path) -> None:
     assert (connection.kind, connection.version, connection.token, connection.bytes) == ("mptcp", None, None, 100)
 
 
-def test_more_subflows_than_a_controller_has_places(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_more_subflows_than_a_controller_has_places(jobs: int, tmp_path: Path) -> None:
     trace = Trace()
     first_subflow(trace, 1)
+    trace.packet(1.5, True, 1, 1001, payload=100, client="10.9.0.1", server="10.9.0.2")  # threads need two connections
     for i in range(9):
         joined(trace, token(SERVER_KEY, 1), 2.0 + i * 0.2, port=2000 + i)
-    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture:
-        result = capture.replay(["tccc"])
-    (connection,) = result.connections
+    with rewindow.open(trace.write(tmp_path / "trace.pcap")) as capture, capture.stream(["tccc"], jobs=jobs) as replay:
+        result = replay.collect()
+    connection = next(c for c in result.connections if c.kind == "mptcp")
     assert len(connection.subflows) == 10
-    assert result.summary.oddities["too_many_subflows"]["count"] == 2
     assert [s.replayed for s in connection.subflows] == [True] * 8 + [False] * 2
+    found = result.summary.oddities["too_many_subflows"]
+    assert found["count"] == 2
+    record = 3 + 1 + 7 * 3 + 2  # the answer to the ninth subflow's SYN, from which on it counts as there
+    assert (found["first_record"], found["first_ns"]) == (record, 3_500_000_000)
+    assert found["first_offset"] == offset_of(tmp_path / "trace.pcap", record)

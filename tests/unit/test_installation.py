@@ -62,11 +62,14 @@ def test_a_wheel_has_all_of_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     built = ("rewindow/binding/", "lab/emulator/")
-    code = {n for n in committed("rewindow", "lab") if not n.startswith(built) and not Path(n).name.startswith(".")}
+    packages = committed("rewindow", "lab", "kernel")
+    code = {n for n in packages if not n.startswith(built) and not Path(n).name.startswith(".")}
     specifications = {n for n in committed("specs") if n.endswith((".tla", ".cfg", ".json"))}
     assert "rewindow/py.typed" in code
     assert code - names == set()
     assert {n.replace("specs/", "rewindow/specifications/", 1) for n in specifications} - names == set()
+    sources = {n for n in committed("core-c/include", "core-c/src/control") if n.endswith((".c", ".h"))}
+    assert {f"kernel/{n}" for n in sources} - names == set()
 
 
 def test_a_source_distribution_has_all_that_the_build_needs(tmp_path: Path) -> None:
@@ -96,6 +99,17 @@ def test_a_wheel_works_outside_of_the_checkout(installed: Path, tmp_path: Path) 
     missing = run(installed / "rewindow", "specs", "check", cwd=tmp_path)
     assert missing.returncode == 4
     assert missing.stderr.endswith("TLC is missing; --jar or REWINDOW_TLA_JAR names it\n")
+
+
+def test_a_wheel_builds_controllers_for_the_kernel(installed: Path, tmp_path: Path) -> None:
+    """From the C files that are in it, into the user's folder for caches."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SITE), "XDG_CACHE_HOME": str(tmp_path / "caches")}
+    words = [installed / "rewindow-kernel", "build", "tccc", "cubic"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    made = [tmp_path / "caches" / "rewindow" / "kernel" / f"rw_{name}.bpf.o" for name in ("tccc", "cubic")]
+    assert done.stdout.split() == [str(path) for path in made]
+    assert [path.read_bytes()[:4] for path in made] == [b"\x7fELF"] * 2
 
 
 def test_a_copy_of_the_checkout_runs_its_own_code(tmp_path: Path) -> None:

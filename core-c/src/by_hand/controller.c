@@ -421,6 +421,63 @@ rw_status rw_controller_undo(rw_controller *c, uint32_t path, rw_error *error)
 	return RW_OK;
 }
 
+/* What the other sender's machinery did to the window. */
+static void take_over(struct rw_path *p, const rw_path_state *from)
+{
+	p->cwnd_q16 = from->cwnd_q16;
+	p->ssthresh_q16 = from->ssthresh_q16;
+	p->recovering = from->recovering != 0;
+}
+
+rw_status rw_controller_follow(rw_controller *c, const rw_hand_step *step, rw_error *error)
+{
+	struct rw_shadow *s = c->shadow;
+	uint32_t path = step->path;
+	struct rw_ack ack = {path,      step->acked_segments, step->rtt_ns,         step->rtt_newest_ns, step->time_ns,
+			     step->una, step->next,           step->marked_segments};
+	if (path >= RW_MAX_PATHS || is_live(c, path) == (step->kind == RW_TRANSITION_JOIN))
+		return rw_bad_value(error, "no such path, or it has joined already");
+	if (step->after.cwnd_q16 < RW_Q16_ONE || step->after.cwnd_q16 > RW_CWND_MAX_Q16)
+		return rw_bad_value(error, "cwnd must be 1 to 1048576 segments");
+	switch (step->kind) {
+	case RW_TRANSITION_JOIN:
+		rw_shadow_join(s, path, step->after.srtt_ns);
+		break;
+	case RW_TRANSITION_LEAVE:
+		rw_shadow_leave(s, path);
+		break;
+	case RW_TRANSITION_DELIVERED:
+		rw_shadow_delivered(s, &ack);
+		break;
+	case RW_TRANSITION_RTT:
+		rw_shadow_rtt(s, &ack, step->after.srtt_ns);
+		break;
+	case RW_TRANSITION_ACK:
+		rw_shadow_raise(s, &ack);
+		break;
+	case RW_TRANSITION_LOSS:
+	case RW_TRANSITION_ECE:
+		rw_shadow_reduce(s, path, step->kind == RW_TRANSITION_ECE);
+		break;
+	case RW_TRANSITION_TIMEOUT:
+		rw_shadow_timeout(s, path, (uint32_t)(step->after.cwnd_q16 >> 16) - 1, 1);
+		break;
+	case RW_TRANSITION_UNDO:
+		if (!rw_shadow_undo(s, path))
+			return rw_bad_value(error, "no reduction that could be undone");
+		take_over(&s->connection->path[path], &step->after);
+		break;
+	case RW_TRANSITION_IDLE:
+	case RW_TRANSITION_MACHINERY:
+		take_over(&s->connection->path[path], &step->after);
+		rw_shadow_stepped(s, step->kind, path);
+		break;
+	default:
+		return rw_bad_value(error, "a step of a detector cannot be followed");
+	}
+	return RW_OK;
+}
+
 rw_status rw_controller_path(const rw_controller *c, uint32_t path, rw_path_state *state, uint32_t *phase,
 			     rw_error *error)
 {

@@ -150,27 +150,27 @@ RW_ASIDE int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int
 	return 0;
 }
 
-RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns)
+RW_ASIDE void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_packet *p)
 {
 	struct live_connection *lc = &r->live_connection[f->connection];
 	l->established = 1;
 	if (l->sender.rates)
-		l->sender.rates->began_ns = time_ns;
+		l->sender.rates->began_ns = p->time_ns;
 	l->slot = 0;
 	while (l->slot < RW_MAX_PATHS && lc->slots_used >> l->slot & 1)
 		l->slot++;
 	if (l->slot == RW_MAX_PATHS) {
 		l->slot = NO_SLOT;
 		l->crowded_out = 1;
-		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, f->file, f->offset);
+		rw_oddity_add(&r->oddities, RW_ODDITY_TOO_MANY_SUBFLOWS, p->file, p->offset);
 		return;
 	}
 	lc->slots_used |= (uint8_t)(1 << l->slot);
-	rw_add_mark(r, f, time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.tcp.rtt.srtt_ns / 1000));
+	rw_add_mark(r, f, p->time_ns, RW_MARK_JOIN, (uint32_t)(l->sender.tcp.rtt.srtt_ns / 1000));
 	for (uint32_t k = 0; lc->shadows && k < r->choices; k++)
 		rw_shadow_join(rw_connection_shadow(r, f->connection, k), l->slot, l->sender.tcp.rtt.srtt_ns);
 	lc->closing = 0;
-	detect_join(r, f, l, time_ns);
+	detect_join(r, f, l, p->time_ns);
 }
 
 /* Observes the steps of the controllers that have a specification, but not those of candidates. */

@@ -430,7 +430,7 @@ static RW_ASIDE int replay_edge(rw_replay *r, uint32_t number, struct live *l, i
 	if ((p->flags & RW_TCP_SYN) || !l->established || p->time_ns == f->established_ns)
 		handshake(f, l, from_source, p, &ready);
 	if (ready)
-		rw_connection_establish(r, f, l, p->time_ns);
+		rw_connection_establish(r, f, l, p);
 	if (from_source) {
 		if (rw_reconstruction_sent(&l->sender, p, &events, &r->oddities) || (p->mptcp.seen && cover(r, f, p)))
 			return 1;

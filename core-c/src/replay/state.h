@@ -178,7 +178,7 @@ rw_status rw_replay_step(rw_replay *r, struct rw_noted *noted, rw_error *error);
 int rw_connection_need_shadows(rw_replay *r, uint32_t connection, uint32_t slot, uint64_t srtt_ns);
 int rw_connection_open_detectors(rw_replay *r, uint32_t connection, int64_t time_ns);
 /* The end of a subflow's handshake, and the end of the subflow. */
-void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns);
+void rw_connection_establish(rw_replay *r, const struct rw_flow *f, struct live *l, const struct rw_packet *p);
 void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, int64_t time_ns);
 /* Reports an event to its detectors. */
 void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns);

@@ -28,8 +28,9 @@ uint64_t rw_prr_window(struct rw_prr *prr, uint32_t ssthresh, uint32_t prior, co
 uint64_t rw_window_after_idle(uint64_t cwnd_q16, uint32_t initial_segments, uint32_t timeouts)
 {
 	uint64_t floor = rw_window_of(initial_segments);
-	if (cwnd_q16 < floor)
-		floor = cwnd_q16;
+	/* The kernel counts whole segments: it leaves a window alone that has no more of them than the initial one. */
+	if (rw_window_segments(cwnd_q16) <= initial_segments)
+		return cwnd_q16;
 	for (uint32_t i = 0; i < timeouts && i < HALVINGS_MAX && cwnd_q16 > floor; i++)
 		cwnd_q16 = cwnd_q16 >> 17 << 16;
 	return cwnd_q16 > floor ? cwnd_q16 : floor;

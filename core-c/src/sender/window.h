@@ -65,7 +65,10 @@ struct rw_prr_ack {
 /* The window in segments. ssthresh: the target; prior: the window before the reduction; ack->delivered must not be 0. */
 uint64_t rw_prr_window(struct rw_prr *prr, uint32_t ssthresh, uint32_t prior, const struct rw_prr_ack *ack);
 
-/* The window after an idle time of this many retransmission timeouts: half for each, but not below the initial one. */
+/*
+ * The window after an idle time of this many retransmission timeouts: half for each, but not below the initial one. A window that has
+ * no more whole segments than the initial one stays, with its fraction.
+ */
 uint64_t rw_window_after_idle(uint64_t cwnd_q16, uint32_t initial_segments, uint32_t timeouts);
 
 /* The ssthresh after an undo or an idle time: at least three quarters of the window. */
