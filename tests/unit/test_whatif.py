@@ -18,7 +18,7 @@ from rewindow.scenarios import Write, parse
 from rewindow.simulator import simulate
 from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
-from rewindow.whatif.groups import components, groupings, likeness
+from rewindow.whatif.groups import base_rtt_s, components, groupings, likeness
 from rewindow.whatif.network import Network
 from rewindow.whatif.prediction import cannot_be_fitted, changed, predict, read_settings
 from rewindow.whatif.sources import sources, written
@@ -160,6 +160,31 @@ def test_random_losses_are_told_from_a_full_queue(observed: Callable[..., Observ
     assert not found.busy
     assert found.bottleneck.queue_packets is None
     assert found.bottleneck.loss == pytest.approx(0.01, rel=0.4)
+
+
+def test_a_queue_that_was_full_for_a_moment_is_told_from_random_losses(observed: Callable[..., Observation]) -> None:
+    shared = 'rate = "20M"\ndelay = "30ms"\nlimit = 15'
+    observation = observed(shared=shared, rival='bytes = "20kB"')
+    series = observation.connections[0].subflows[0].series
+    assert series.lost.max() > 5
+    found = estimate([(observation.connections[0].subflows[0], "tcp")])
+    assert not found.busy
+    assert found.glimpsed
+    assert found.full
+    assert found.bottleneck.rate_bps == pytest.approx(20e6, rel=0.1)
+    assert found.bottleneck.queue_packets == pytest.approx(15, abs=4)
+    assert found.bottleneck.loss < 1e-3
+
+
+def test_a_short_connection_beside_a_queue_has_the_round_trip_without_it(observed: Callable[..., Observation]) -> None:
+    observation = observed(
+        shared='rate = "8M"\ndelay = "30ms"\nlimit = 120', client='bytes = "400kB"\nstart = "4s"', rival=""
+    )
+    by_bytes = sorted(observation.connections, key=lambda c: c.facts.bytes)
+    short, long = (c.subflows[0] for c in by_bytes)
+    assert short.base_rtt_s is not None
+    assert short.base_rtt_s > 0.11  # 0.1 s without queue: it waits beside the other one from its handshake on
+    assert base_rtt_s(short, [short, long]) == pytest.approx(0.1, abs=0.01)
 
 
 def test_a_marking_threshold_is_estimated(observed: Callable[..., Observation]) -> None:
