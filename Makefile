@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up demo down test unit check golden fuzz validate predictions lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -56,7 +56,15 @@ validate: ## compare replays with the kernel's own windows; CORPUS= names the fo
 
 predictions: ## compare what-ifs with real runs of the same network under other algorithms; PAIRS= names their folder
 	@deploy/setup.sh run
-	@$(PYTHON) -m bench.predictions $(or $(PAIRS),../shared/pairs)
+	@$(PYTHON) -m bench.predictions $(or $(PAIRS),build/pairs) $(OPTIONS)
+
+prediction-errors: ## fit the widths of what-ifs' intervals to the real runs in PAIRS=, those of tuned networks only
+	@deploy/setup.sh run
+	@$(PYTHON) -m bench.prediction_errors $(or $(PAIRS),build/pairs) $(OPTIONS)
+
+pairs: ## run the networks of what-ifs under several algorithms on real kernels, as root, for `make predictions`; OPTIONS="--runs 5"
+	@deploy/setup.sh lab
+	@.venv/bin/rewindow-lab pairs $(OPTIONS)
 
 corpus: ## compare rewindow's findings in captures with tshark's; CAPTURES= names their folder, OPTIONS="--write FILE"
 	@deploy/setup.sh corpus
@@ -77,6 +85,10 @@ bench-storing: ## measure time and memory to store a capture in the service, and
 bench-neighbours: ## what other teams notice while a team deletes its largest capture; OPTIONS="--connections 300000"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.neighbours $(OPTIONS)
+
+bench-whatifs: ## measure the CPU time of what-ifs of the recorded sample and of a fast capture
+	@deploy/setup.sh build
+	@$(PYTHON) -m bench.whatifs
 
 bench-dashboards: ## measure the queries of the team dashboards over a million connections; OPTIONS="--captures 5000"
 	@deploy/setup.sh bench

@@ -15,15 +15,16 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from lab import machine, namespaces, runs
+from lab import machine, namespaces, pairs, runs
 from lab.errors import LabError
 from lab.runs import Described, Run
-from lab.suite import NETWORKS, text_of
+from lab.suite import NETWORKS, Network, text_of
 from rewindow.errors import ScenarioUnreadable
 from rewindow.scenarios import load, parse
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
 SUITE_OUTPUT = Path("build/lab")
+PAIRS_OUTPUT = Path("build/pairs")
 
 
 def _told(run: Run) -> str:
@@ -67,20 +68,30 @@ def _run(args: argparse.Namespace) -> int:
     return _run_all([(described, first + k) for k in range(args.runs)], Path(args.output), args.attempts)
 
 
-def _suite(args: argparse.Namespace) -> int:
-    chosen = [n for n in NETWORKS if not args.only or any(fnmatch.fnmatchcase(n.name, p) for p in args.only)]
+def _named(networks: Sequence[Network], args: argparse.Namespace, seeds: Sequence[int] | None) -> int:
+    """Lists or runs those that --only chooses, each with the seeds; None: with its own."""
+    chosen = [n for n in networks if not args.only or any(fnmatch.fnmatchcase(n.name, p) for p in args.only)]
     if not chosen:
-        print(f"no network of the suite has a name like {', '.join(args.only)}", file=sys.stderr)
+        print(f"no network has a name like {', '.join(args.only)}", file=sys.stderr)
         return USAGE
     if args.list:
         width = max(len(n.name) for n in chosen)
         print("\n".join(f"{n.name:{width}}  {n.told()}" for n in chosen))
         return DONE
-    wanted = []
-    for network in chosen:
-        text = text_of(network)
-        wanted.append((Described(parse(text, network.name), text, Path()), network.seed))
+    described = [(n, Described(parse(text := text_of(n), n.name), text, Path())) for n in chosen]
+    if seeds is None:
+        wanted = [(d, n.seed) for n, d in described]
+    else:
+        wanted = [(d, seed) for seed in seeds for _, d in described]
     return _run_all(wanted, Path(args.output), args.attempts)
+
+
+def _suite(args: argparse.Namespace) -> int:
+    return _named(NETWORKS, args, None)
+
+
+def _pairs(args: argparse.Namespace) -> int:
+    return _named([n for each in pairs.ALL for n in each.networks()], args, range(1, args.runs + 1))
 
 
 def _count(text: str) -> int:
@@ -114,17 +125,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--seed", type=int, help="seed of the first run; default: the scenario's")
     one.set_defaults(command=_run)
-    suite = commands.add_parser("suite", parents=[attempts], help="run the networks of the lab")
-    suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="default: %(default)s")
-    suite.add_argument(
+    named = argparse.ArgumentParser(add_help=False)
+    named.add_argument(
         "--only",
         action="append",
         default=[],
         metavar="PATTERN",
         help="run the networks whose names match, as a shell matches files",
     )
-    suite.add_argument("--list", action="store_true", help="list the networks and run nothing")
+    named.add_argument("--list", action="store_true", help="list the networks and run nothing")
+    suite = commands.add_parser("suite", parents=[attempts, named], help="run the networks of the lab")
+    suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="default: %(default)s")
     suite.set_defaults(command=_suite)
+    both = commands.add_parser(
+        "pairs", parents=[attempts, named], help="run the networks of what-ifs, each under several algorithms"
+    )
+    both.add_argument("--output", default=PAIRS_OUTPUT, metavar="DIR", help="default: %(default)s")
+    both.add_argument(
+        "--runs", type=_count, default=pairs.RUNS, metavar="N", help="runs of each algorithm (default %(default)s)"
+    )
+    both.set_defaults(command=_pairs)
     return parser
 
 

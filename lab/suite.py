@@ -21,7 +21,7 @@ class Network:
 
     delay_ms is one way; an access link adds access_ms. rival: the congestion control of the rival; empty: no rival.
     Further keys in TOML: of each bottleneck (link), of the second bottleneck (second_link), of each host (hosts), of
-    the client, of the client's transfer; and further tables.
+    the client, of the client's transfer (transfer) and of the rival's (rival_transfer); and further tables.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Network:
     client: str = ""
     transfer: str = ""
     rival_start: float = 0
+    rival_transfer: str = ""
     at_receiver: bool = False
     more: str = ""
 
@@ -53,7 +54,7 @@ class Network:
             "shared" if self.shared else "", f"{'/'.join(f'{r:g}' for r in self.rate_mbps)} Mbit/s",
             f"{'/'.join(f'{d:g}' for d in self.delay_ms)}+{self.access_ms:g} ms", "IPv6" if self.ipv6 else "",
             f"beside {self.rival}" if self.rival else "", self.link, self.second_link, self.hosts, self.client,
-            self.transfer, self.more, "at the receiver" if self.at_receiver else "",
+            self.transfer, self.rival_transfer, self.more, "at the receiver" if self.at_receiver else "",
         ]  # fmt: skip
         return " ".join(str(w).replace("\n", ", ") for w in words if w)
 
@@ -238,6 +239,7 @@ def text_of(network: Network) -> str:
     if network.rival:
         lines += ["", "[[transfers]]", 'name = "rival"', 'protocol = "tcp"', 'from = "rival"', 'to = "peer"']
         lines += [f'congestion_control = "{network.rival}"', f"start = {network.rival_start:g}"]
+        lines += filter(None, (network.rival_transfer,))
     if network.more:
         lines += ["", network.more]
     if network.at_receiver:

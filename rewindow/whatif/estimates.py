@@ -26,6 +26,11 @@ _BACKLOG_PACKETS = 2.0
 """A queue that is never shorter than this within a window kept the link busy."""
 _FULL_SHARE = 0.6
 """A loss beside a queue of this share of the longest one is taken for the queue's."""
+_BURST_PACKETS, _BURST_TIMES = 5.0, 3.0
+"""Lost packets, and times what chance loses of a window, beyond which a queue was full, whatever its delay was."""
+_GLIMPSED_PACKETS = 20
+_LATE_S = 0.02
+"""ACKs further apart may have waited for a timer of the receiver."""
 
 _STEP_WINDOW_S, _STEP_PACKETS = 0.25, 30
 """Steps of the rate are looked for in windows of this length, or longer where they had fewer packets."""
@@ -42,11 +47,16 @@ share of the windows the queue was never empty."""
 
 @dataclass(frozen=True)
 class Estimate:
-    """busy: whether the link was seen at its rate. full: whether its queue was seen full. losses: that look random."""
+    """busy: whether the link was seen at its rate for some time; glimpsed: from ACK to ACK, beside a queue. full:
+    whether its queue was seen full; settled: again and again, so that its length is known. random_losses: how many
+    losses look random.
+    """
 
     bottleneck: Bottleneck
     busy: bool
+    glimpsed: bool
     full: bool
+    settled: bool
     random_losses: int
 
 
@@ -209,25 +219,46 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
                 shared, queued_s=shared.queued_s * np.minimum(_factor_at(factors, shared.queue_time_s), entered)
             )
     if not rate:
-        return Estimate(Bottleneck(1e6, None, None, 0.0), False, False, 0)
+        return Estimate(Bottleneck(1e6, None, None, 0.0), False, False, False, False, 0)
+    glimpsed = None if busy else _rate_between_acks(shared, packet)
+    if glimpsed is not None:
+        rate = max(rate, glimpsed)
     longest = float(np.percentile(shared.queued_s, 99.5)) if len(shared.queued_s) else 0.0
-    by_queue, random = _causes_of_losses(subflows, shared, longest)
-    full = busy and by_queue > random / 4
-    queue = max(longest * rate / packet, 2.0)
+    losses = _causes_of_losses(subflows, shared, longest, packet / rate)
+    settled = busy and len(losses.full_waits_s) > len(losses.random) / 4
+    full = settled or losses.bursts
+    if not settled and losses.bursts:
+        longest = max(losses.full_waits_s)
+    # Round trips of handshakes lack the transmission of a whole segment, so waits beside them have it.
+    own_transmission = sum(s.base_of_handshake for s, _ in subflows) / len(subflows)
+    queue = max(longest * rate / packet - own_transmission, 2.0)
     marking = _marking(subflows, shared)
     sent = sum(s.facts.packets for s, _ in subflows)
-    lost = sum(s.facts.retransmitted_packets - s.facts.spurious_retransmissions for s, _ in subflows)
-    share = random / (random + by_queue) if full and random else float(not full)
+    random = losses.random if full else [*losses.random, *losses.full_lost]
     return Estimate(
         Bottleneck(
             rate_bps=rate * 8,
             queue_packets=queue if full else None,
             ecn_packets=None if marking is None else max(marking * rate / packet, 1.0),
-            loss=share * lost / sent if sent else 0.0,
+            loss=float(sum(random)) / sent if sent else 0.0,
             factors=factors,
         ),
-        busy, full, random if full else random + by_queue,
+        busy, glimpsed is not None, full, settled, len(random),
     )  # fmt: skip
+
+
+def _rate_between_acks(shared: _Shared, packet_bytes: float) -> float | None:
+    """Bytes per second over all times that are shorter than the packets before them queued; None: there are few.
+
+    While packets queue, the link sends one after the other.
+    """
+    if len(shared.time_s) < 2 or not len(shared.queue_time_s):
+        return None
+    gaps = np.diff(shared.time_s)
+    waits = shared.queued_s[np.maximum(np.searchsorted(shared.queue_time_s, shared.time_s[1:], "right") - 1, 0)]
+    backlogged = (gaps < waits) & (gaps < _LATE_S)
+    delivered, lasted = float(shared.bytes[1:][backlogged].sum()), float(gaps[backlogged].sum())
+    return delivered / lasted if delivered > _GLIMPSED_PACKETS * packet_bytes and lasted > 0 else None
 
 
 def _wait_before(shared: _Shared, at_s: float, span_s: float) -> float:
@@ -236,19 +267,37 @@ def _wait_before(shared: _Shared, at_s: float, span_s: float) -> float:
     return float(shared.queued_s[first:last].max()) if last > first else 0.0
 
 
+@dataclass(frozen=True)
+class _Losses:
+    """random: for each loss beside a queue with room how many packets. full_lost, full_waits_s: of each other one, with
+    the queueing delay before it. bursts: whether so many packets were lost at once that a queue must have been full.
+    """
+
+    random: list[float]
+    full_lost: list[float]
+    full_waits_s: list[float]
+    bursts: bool
+
+
 def _causes_of_losses(
-    subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared, longest_s: float
-) -> tuple[int, int]:
-    """How many losses happened beside a queue that looks full, and how many beside another."""
-    by_queue = random = 0
+    subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared, longest_s: float, packet_s: float
+) -> _Losses:
+    """packet_s: how long the link takes for a packet."""
+    found = _Losses([], [], [], False)
+    bursts = False
+    chance = sum(len(s.series.losses_s) for s, _ in subflows) / max(sum(s.facts.packets for s, _ in subflows), 1)
     for s, _ in subflows:
-        for at_s in s.series.losses_s:
-            span = 2 * (s.base_rtt_s or 0.0) + longest_s
-            if not s.sees_queues or _wait_before(shared, at_s, span) >= _FULL_SHARE * longest_s:
-                by_queue += 1
+        for at_s, lost in zip(s.series.losses_s, s.series.lost, strict=True):
+            wait = _wait_before(shared, at_s, 2 * (s.base_rtt_s or 0.0) + longest_s)
+            by_chance = chance * ((s.base_rtt_s or 0.0) + wait) / packet_s
+            burst = s.sees_queues and lost > _BURST_PACKETS + _BURST_TIMES * by_chance and wait > packet_s
+            bursts |= bool(burst)
+            if burst or not s.sees_queues or wait >= _FULL_SHARE * longest_s:
+                found.full_lost.append(float(lost))
+                found.full_waits_s.append(wait)
             else:
-                random += 1
-    return by_queue, random
+                found.random.append(float(lost))
+    return replace(found, bursts=bursts)
 
 
 def _marking(subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared) -> float | None:

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from rewindow.core import Choice
 from rewindow.simulator import simulate
 from rewindow.whatif.estimates import Estimate, estimate
-from rewindow.whatif.groups import Grouping, components, groupings
-from rewindow.whatif.network import Network, scenario
-from rewindow.whatif.observation import Observation, ObservedConnection
+from rewindow.whatif.groups import Grouping, base_rtt_s, components, groupings
+from rewindow.whatif.network import Network, mtu_bytes, scenario
+from rewindow.whatif.observation import Observation, ObservedConnection, ObservedSubflow
 from rewindow.whatif.outcomes import Outcome, of_transfer
 from rewindow.whatif.sources import sources, stopped_in_time
 
@@ -43,6 +43,8 @@ _COVARIANCE_KEPT = 0.7
 # Standard deviations of the simulator's own error, for each statistic: what no network explains.
 _MODEL_ERROR = {"goodput": 0.03, "lost": 0.12, "episodes": 0.15, "queue50": 0.06, "queue90": 0.06, "marked": 0.15,
                 "timeouts": 0.3}  # fmt: skip
+_RATE_SD, _GLIMPSED_SD, _QUEUE_SD, _UNSETTLED_SD = 0.015, 0.05, 0.04, 0.25
+"""Of the estimates' errors in a logarithm, as bench/predictions.py printed them for networks whose truth is known."""
 _DELAY_FLOOR_MS = 0.5
 
 CONNECTIONS_MOST = 40
@@ -154,14 +156,25 @@ def _prior(estimates: Sequence[Estimate]) -> list[Parameter]:
     found = []
     for i, e in enumerate(estimates):
         b = e.bottleneck
-        found.append(Parameter("rate_bps", i, np.log(b.rate_bps * (1 if e.busy else 1.2)), 0.03 if e.busy else 0.35))
+        if e.busy or e.glimpsed:
+            found.append(Parameter("rate_bps", i, np.log(b.rate_bps), _RATE_SD if e.busy else _GLIMPSED_SD))
+        else:
+            found.append(Parameter("rate_bps", i, np.log(b.rate_bps * 1.2), 0.35))
         if b.queue_packets is not None:
-            found.append(Parameter("queue_packets", i, np.log(b.queue_packets), 0.1 + 1 / b.queue_packets))
+            sd = _QUEUE_SD if e.settled else _UNSETTLED_SD
+            found.append(Parameter("queue_packets", i, np.log(b.queue_packets), sd + 1 / b.queue_packets))
         if b.ecn_packets is not None:
             found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), 0.5))
         if b.loss > 0:
             found.append(Parameter("loss", i, np.log(b.loss), 0.2 + 1 / np.sqrt(max(e.random_losses, 1))))
     return found
+
+
+def _with_transmission(base_rtt_s: float | None, subflow: ObservedSubflow, transmission_s: float) -> float | None:
+    """The shortest round trip of a whole segment: that of a handshake is without the time to transmit one."""
+    if base_rtt_s is None or not subflow.base_of_handshake:
+        return base_rtt_s
+    return base_rtt_s + transmission_s
 
 
 def _network(start: Network, parameters: Sequence[Parameter], log: Array) -> Network:
@@ -231,12 +244,16 @@ def _fit_component(
         for g in groups
     )
     number = {place: i for i, g in enumerate(groups) for place in g}
-    layout = tuple(
-        tuple(
-            (number[c, s], subflow.base_rtt_s or 0.05) for s, subflow in enumerate(observation.connections[c].subflows)
-        )
-        for c in members
-    )
+    of_group = [[observation.connections[c].subflows[s] for c, s in g] for g in groups]
+
+    def path(c: int, s: int) -> tuple[int, float]:
+        """The number of its bottleneck, and the round trip without queue."""
+        subflow, group = observation.connections[c].subflows[s], number[c, s]
+        bits = mtu_bytes(subflow, observation.connections[c].facts.kind) * 8
+        base = base_rtt_s(subflow, of_group[group])
+        return group, _with_transmission(base, subflow, bits / estimates[group].bottleneck.rate_bps) or 0.05
+
+    layout = tuple(tuple(path(c, s) for s in range(len(observation.connections[c].subflows))) for c in members)
     applications = sources(observation, members)
     start = Network(tuple(e.bottleneck for e in estimates), layout, applications[0])
     seen = [[s.sees_queues for s in c.subflows] for c in connections]

@@ -5,15 +5,19 @@ Where the two differ, both are fitted, and the one that explains the capture bet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from rewindow.whatif.observation import Observation, ObservedSubflow
 
 _GRID_S = 0.1
-_POINTS_MIN = 20
-_ALIKE = 0.5
-"""The least correlation of two subflows whose packets wait in one queue."""
+_POINTS_MIN, _POINTS_ENOUGH = 10, 20
+_ALIKE, _ALIKE_OF_FEW = 0.5, 0.75
+"""The least correlation of two subflows whose packets wait in one queue, and of few common points."""
+_STANDING_S = 0.003
+"""A queue that a subflow never saw shorter, at least: by less, delays of receivers differ."""
 
 Place = tuple[int, int]
 """A connection and a subflow of it, as places in the observation."""
@@ -21,7 +25,7 @@ Grouping = tuple[tuple[Place, ...], ...]
 
 
 def _waits(subflow: ObservedSubflow) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The mean queueing delay in each step of the grid that has a sample."""
+    """The mean round trip, seconds, in each step of the grid that has a sample."""
     s = subflow.series
     known = ~np.isnan(s.rtt_s)
     if not subflow.sees_queues or not known.any():
@@ -33,14 +37,35 @@ def _waits(subflow: ObservedSubflow) -> tuple[npt.NDArray[np.int64], npt.NDArray
 
 def likeness(a: ObservedSubflow, b: ObservedSubflow) -> float | None:
     """The correlation of their queueing delays at common times; None: there are too few."""
+    x, y = _together(a, b)
+    if len(x) < _POINTS_MIN or x.std() == 0 or y.std() == 0:
+        return None
+    found = float(np.corrcoef(x, y)[0, 1])
+    return None if len(x) < _POINTS_ENOUGH and found < _ALIKE_OF_FEW else found
+
+
+def _together(a: ObservedSubflow, b: ObservedSubflow) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Their mean round trips, seconds, in the steps of the grid that have samples of both."""
     (at_a, waits_a), (at_b, waits_b) = _waits(a), _waits(b)
     _, first, second = np.intersect1d(at_a, at_b, return_indices=True)
-    if len(first) < _POINTS_MIN:
-        return None
-    x, y = waits_a[first], waits_b[second]
-    if x.std() == 0 or y.std() == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
+    return waits_a[first], waits_b[second]
+
+
+def base_rtt_s(subflow: ObservedSubflow, others: Sequence[ObservedSubflow]) -> float | None:
+    """The round trip without queue. others: of the same bottleneck.
+
+    A short subflow may have seen the queue of others at all times. Their round trips at the same times tell how long.
+    """
+    own = subflow.base_rtt_s
+    for other in others:
+        reference = other.base_rtt_s
+        x, y = _together(subflow, other)
+        if own is None or reference is None or other is subflow or len(x) < _POINTS_MIN:
+            continue
+        without_queue = reference + float(np.median(x - y))
+        if own - without_queue > _STANDING_S:
+            own = without_queue
+    return own
 
 
 def _joined(observation: Observation, groups: list[list[Place]]) -> list[list[Place]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,13 @@ LOSS_MARKS = ("fast_retransmit", "timeout", "tail_loss")
 class Series:
     """Of a subflow, by ACK: seconds since the capture's first packet, segments that it delivered, the sample of the
     round trip in seconds (NaN: none). losses_s, marks_s: when the sender found losses, and when it reacted to ECN.
+    lost: for each of losses_s, about how many packets were retransmitted until the next one.
     """
 
     time_s: Array
     delivered: Array
     acked_bytes: Array
-    """Cumulatively."""
+    """Newly, by the cumulative acknowledgment."""
     in_order: Array
     """Whether the sender knew of nothing beyond a hole, before the ACK and after it."""
     rtt_s: Array
@@ -35,6 +36,7 @@ class Series:
     """Whether the application or the send buffer held the sender back: it sent nothing at several ACKs in turn, or all
     of its data was acknowledged."""
     losses_s: Array
+    lost: Array
     marks_s: Array
 
 
@@ -56,6 +58,12 @@ class ObservedSubflow:
         """The shortest round trip, of data or of the handshake."""
         known = [us for us in (self.facts.rtt_min_us, self.facts.handshake_rtt_us) if us]
         return min(known) / 1e6 if known else None
+
+    @property
+    def base_of_handshake(self) -> bool:
+        """Whether base_rtt_s is the handshake's, whose packets are short."""
+        least, handshake = self.facts.rtt_min_us, self.facts.handshake_rtt_us
+        return bool(handshake and (not least or handshake <= least))
 
 
 @dataclass(frozen=True)
@@ -126,18 +134,17 @@ class _Columns:
         self._add(self._acks, "rtt_us", pc.fill_null(batch.acks.column("rtt_us"), 0).to_numpy())
         flags = batch.acks.column("flags")
         texts, places = [set(text.split("|")) for text in flags.dictionary.to_pylist()], flags.indices.to_numpy()
-        limited = np.array(["app_limited" in text for text in texts])
-        beyond_hole = np.array([bool(text & {"dup", "sack", "retransmit"}) for text in texts])
-        self._add(self._acks, "limited", limited[places])
-        self._add(self._acks, "beyond_hole", beyond_hole[places])
+        told = {"limited": {"app_limited"}, "beyond_hole": {"dup", "sack", "retransmit"}, "repairs": {"retransmit"}}
+        for name, words in told.items():
+            self._add(self._acks, name, np.array([bool(text & words) for text in texts])[places])
         for name in ("time_ns", "connection", "subflow"):
             self._add(self._marks, name, batch.marks.column(name).to_numpy())
         self._add(self._marks, "kind", np.array(batch.marks.column("kind").to_pylist(), object))
 
-    def series(self, first_ns: int) -> dict[tuple[int, int], Series]:
+    def series(self, first_ns: int, retransmitted: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], Series]:
         acks = {name: np.concatenate(parts) for name, parts in self._acks.items()}
         marks = {name: np.concatenate(parts) for name, parts in self._marks.items()}
-        if not acks:
+        if not acks or not len(acks["time_ns"]):
             return {}
         keys = acks["connection"].astype(np.uint64) << np.uint64(32) | acks["subflow"]
         order = np.argsort(keys, kind="stable")
@@ -149,23 +156,38 @@ class _Columns:
             own = (marks["connection"] == connection) & (marks["subflow"] == subflow)
             at_s = (marks["time_ns"] - first_ns) / 1e9
             rtt_us = acks["rtt_us"][rows].astype(float)
+            time_s = (acks["time_ns"][rows] - first_ns) / 1e9
+            losses_s = at_s[own & np.isin(marks["kind"], LOSS_MARKS)]
+            repairs_s = time_s[acks["repairs"][rows]]
             beyond_hole = acks["beyond_hole"][rows]
             found[connection, subflow] = Series(
-                time_s=(acks["time_ns"][rows] - first_ns) / 1e9,
+                time_s=time_s,
                 delivered=acks["acked_segments"][rows].astype(float),
                 acked_bytes=acks["acked_bytes"][rows].astype(np.int64),
                 in_order=~(beyond_hole | np.r_[False, beyond_hole[:-1]]),
                 rtt_s=np.where(rtt_us > 0, rtt_us, np.nan) / 1e6,
                 limited=acks["limited"][rows] | (acks["left_bytes"][rows] == 0),
-                losses_s=at_s[own & np.isin(marks["kind"], LOSS_MARKS)],
+                losses_s=losses_s,
+                lost=_lost(losses_s, repairs_s, retransmitted.get((connection, subflow), 0)),
                 marks_s=at_s[own & (marks["kind"] == "ece")],
             )
         return found
 
 
+def _lost(losses_s: Array, repairs_s: Array, retransmitted: int) -> Array:
+    """The retransmitted packets, shared out by the ACKs at which the sender repaired; at least one for each loss.
+
+    repairs_s: in order. Such an ACK stands for one packet or for several.
+    """
+    ends = np.r_[losses_s[1:], np.inf][: len(losses_s)]
+    repairs = np.maximum(np.searchsorted(repairs_s, ends) - np.searchsorted(repairs_s, losses_s), 1)
+    found: Array = np.maximum(repairs * (retransmitted / max(repairs.sum(), 1)), 1.0)
+    return found
+
+
 _EMPTY = np.empty(0)
 _NEVER = np.empty(0, bool)
-_NOTHING = Series(_EMPTY, _EMPTY, np.empty(0, np.int64), _NEVER, _EMPTY, _NEVER, _EMPTY, _EMPTY)
+_NOTHING = Series(_EMPTY, _EMPTY, np.empty(0, np.int64), _NEVER, _EMPTY, _NEVER, _EMPTY, _EMPTY, _EMPTY)
 
 
 def _sees_queues(s: Subflow) -> bool:
@@ -194,7 +216,8 @@ def observe(capture: Capture, only: Iterable[int] | None = None) -> Observation:
         for table in replay.tables():
             connections += table.objects()
             rows |= {(int(row["connection"]), int(row["id"])): row for row in table.subflow_rows}
-    series = columns.series(summary.first_ns)
+    retransmitted = {(c.id, s.id): s.retransmitted_packets for c in connections for s in c.subflows}
+    series = columns.series(summary.first_ns, retransmitted)
     wanted: Sequence[Connection] = connections
     if only is not None:
         ids = set(only)

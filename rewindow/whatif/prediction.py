@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from rewindow.core import Choice
 from rewindow.errors import BadOption
+from rewindow.whatif import errors
+from rewindow.whatif.errors import HIGH, LOW, METRICS
 from rewindow.whatif.fitting import THREADS, Fit, run
 from rewindow.whatif.network import Network
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
@@ -21,23 +23,6 @@ from rewindow.whatif.sources import KINDS, taken_as, written
 Array = npt.NDArray[Any]
 Report = Callable[[float], None]
 
-LOW, HIGH = 5, 95
-METRICS = ("goodput_bps", "completion_s", "retransmitted_packets", "queueing_delay_ms", "queueing_delay_p95_ms")
-_FLOORS = {"retransmitted_packets": 1.0, "queueing_delay_ms": 0.5, "queueing_delay_p95_ms": 0.5}
-"""Added before the logarithm is taken: small counts and delays differ by much and mean little."""
-
-# Standard deviations of the simulator's error in a logarithm, beside what runs and fits differ by: of the level, which
-# the recorded run corrects in part, and of the change from one algorithm to another.
-_LEVEL_ERROR = {"goodput_bps": 0.08, "completion_s": 0.05, "retransmitted_packets": 0.35, "queueing_delay_ms": 0.15,
-                "queueing_delay_p95_ms": 0.10}  # fmt: skip
-_CHANGE_ERROR = {"goodput_bps": 0.06, "completion_s": 0.04, "retransmitted_packets": 0.25, "queueing_delay_ms": 0.12,
-                 "queueing_delay_p95_ms": 0.08}  # fmt: skip
-_CHANGE_ERROR_BESIDE_OTHERS = {"goodput_bps": 0.18, "completion_s": 0.06, "retransmitted_packets": 0.22,
-                               "queueing_delay_ms": 0.22, "queueing_delay_p95_ms": 0.22}  # fmt: skip
-"""By bench/predictions.py on its pairs of runs: who wins between flows of one queue is decided by little."""
-_WIDER = 1.3
-"""Runs of a kernel differ from each other by more than simulated ones: its hosts are less regular."""
-
 _OFF_SD, _OFF_LEAST = 4.0, 0.35
 """Calibration is off where the recorded goodput lies so many standard deviations, and so much in its logarithm, from
 what the recorded algorithm has in the fitted network."""
@@ -45,8 +30,9 @@ _WIDE = 1.5
 """The width of an interval of log goodput that says nothing."""
 _MISFIT_MOST = 15.0
 _PACKETS_MIN = 30
-_LIMITED_MOST = 0.25
-"""Of a connection's ACKs: beyond it, the application decided more than the path."""
+_LIMITED_MOST = 0.7
+"""Of a connection's ACKs: beyond it a send buffer decided, of a size that is not known. Linux's default, which the
+simulated senders have, makes up for less: they write in the same portions."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +47,14 @@ class Spread:
     def of(cls, values: Array) -> Spread:
         low, median, high = np.percentile(values, (LOW, 50, HIGH))
         return cls(float(median), float(low), float(high))
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Logarithms of a metric in each run on the fitted network: with the recorded algorithm, and with the other one."""
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,8 @@ class Prediction:
     `algorithm`. change: the same less what the recorded algorithm has on the same networks with the same seeds; for
     goodput, completion and delays as a ratio less 1. better: the probability of a higher goodput.
 
-    calibration: for each metric what was recorded, and its spread in simulations of the recorded algorithm.
+    calibration: for each metric what was recorded, and its spread in simulations of the recorded algorithm. simulated:
+    what `predicted` is made of, by metric.
     """
 
     connection: int
@@ -95,6 +90,7 @@ class Prediction:
     calibration: dict[str, Any] = field(default_factory=dict)
     predicted: dict[str, Spread] = field(default_factory=dict)
     change: dict[str, Spread] = field(default_factory=dict)
+    simulated: dict[str, Simulated] = field(default_factory=dict)
     better: float | None = None
     subflows: tuple[Spread, ...] = ()
     """Bytes of each subflow over the connection's."""
@@ -140,19 +136,10 @@ def cannot_be_fitted(connection: ObservedConnection, first_ns: int) -> str | Non
     return None
 
 
-def _log(name: str, value: float) -> float:
-    return float(np.log(value + _FLOORS[name] if name in _FLOORS else max(value, 1e-9)))
-
-
-def _level(name: str, log: Array) -> Array:
-    found: Array = np.maximum(np.exp(log) - _FLOORS.get(name, 0.0), 0.0)
-    return found
-
-
 def _logs(outcomes: Sequence[Outcome], name: str) -> Array:
     """NaN where a run has no value."""
     values = [o.metrics()[name] for o in outcomes]
-    return np.array([np.nan if v is None else _log(name, v) for v in values])
+    return np.array([np.nan if v is None else errors.log(name, v) for v in values])
 
 
 @dataclass(frozen=True)
@@ -195,15 +182,20 @@ def simulate_worlds(
     return best, Worlds(recorded, changed)
 
 
-def _metric_spreads(
-    recorded: Mapping[str, float | None],
-    base: Sequence[Outcome],
-    other: Sequence[Outcome],
-    errors: Mapping[str, float],
-    random: np.random.Generator,
-) -> tuple[dict[str, Any], dict[str, Spread], dict[str, Spread]]:
+@dataclass(frozen=True)
+class _Metrics:
+    """Of a connection, by metric."""
+
+    calibration: dict[str, Any]
+    simulated: dict[str, Simulated]
+    predicted: dict[str, Spread]
+    change: dict[str, Spread]
+
+
+def _metrics(recorded: Mapping[str, float | None], base: Sequence[Outcome], other: Sequence[Outcome]) -> _Metrics:
+    """Metrics that half of the simulated runs have."""
+    simulated: dict[str, Simulated] = {}
     calibration: dict[str, Any] = {}
-    predicted: dict[str, Spread] = {}
     change: dict[str, Spread] = {}
     for name in METRICS:
         before, after = _logs(base, name), _logs(other, name)
@@ -211,22 +203,21 @@ def _metric_spreads(
         if np.count_nonzero(known) < len(known) / 2:
             continue
         before, after = before[known], after[known]
+        simulated[name] = Simulated(tuple(before.tolist()), tuple(after.tolist()))
         value = recorded[name]
-        shift = 0.0
         if value is not None:
-            # What the recorded run differs by is the simulator's error in part, and chance in part.
-            off, level = _log(name, value) - float(np.median(before)), _LEVEL_ERROR[name] ** 2
-            shift = off * level / (level + float(np.var(before)))
-            spread = Spread.of(_level(name, before))
-            calibration[name] = {"recorded": value, "simulated": spread, "off": off, "sd": float(np.std(before))}
-        error = random.normal(0.0, errors[name], len(after))
-        wider = np.median(after) + _WIDER * (after - np.median(after))
-        predicted[name] = Spread.of(_level(name, wider + shift + error))
+            calibration[name] = {
+                "recorded": value,
+                "simulated": Spread.of(errors.level(name, before)),
+                "off": errors.log(name, value) - float(np.median(before)),
+                "sd": float(np.std(before)),
+            }
         if name == "retransmitted_packets":
-            change[name] = Spread.of(_level(name, after + shift) - _level(name, before + shift))
+            change[name] = Spread.of(errors.level(name, after) - errors.level(name, before))
         else:
             change[name] = Spread.of(np.expm1(after - before))
-    return calibration, predicted, change
+    said = errors.predicted(recorded, {name: (s.before, s.after) for name, s in simulated.items()})
+    return _Metrics(calibration, simulated, {name: Spread(*spread) for name, spread in said.items()}, change)
 
 
 def _jain(outcomes: Sequence[Sequence[Outcome]]) -> Spread | None:
@@ -243,7 +234,7 @@ def _unclear(fit: Fit, calibration: Mapping[str, Any], predicted: Mapping[str, S
     goodput = calibration.get("goodput_bps")
     if goodput is None or "goodput_bps" not in predicted:
         return "the connection did not end in simulations of it"
-    sd = float(np.hypot(goodput["sd"], _LEVEL_ERROR["goodput_bps"]))
+    sd = float(np.hypot(goodput["sd"], errors.stored()["goodput_bps"].fixed))
     if abs(goodput["off"]) > max(_OFF_SD * sd, _OFF_LEAST):
         simulated = goodput["simulated"].median
         return (
@@ -294,17 +285,15 @@ def predict(
             return refused(observed, algorithm, f"source={source}: no pauses of its application were seen", name)
         fits = [replace(best, networks=tuple(n.with_source(place, named) for n in best.networks))]
     best, worlds = simulate_worlds(fits, changes, runs, lambda network: changed(network, place, wanted), seed, report)
-    random = np.random.default_rng(seed)
-    errors = _CHANGE_ERROR_BESIDE_OTHERS if len(best.connections) > 1 else _CHANGE_ERROR
 
     def of(i: int, world: list[list[Outcome]]) -> list[Outcome]:
         return [run_[i] for run_ in world]
 
     recorded = observed.outcome().metrics()
     base, other = of(place, worlds.recorded), of(place, worlds.changed)
-    calibration, predicted, change = _metric_spreads(recorded, base, other, errors, random)
-    calibration["misfit"] = best.misfit
-    reason = _unclear(best, calibration, predicted)
+    own = _metrics(recorded, base, other)
+    calibration = own.calibration | {"misfit": best.misfit}
+    reason = _unclear(best, calibration, own.predicted)
     if reason:
         return replace(refused(observed, algorithm, reason, name), calibration=calibration)
     neighbours = []
@@ -312,11 +301,12 @@ def predict(
         if i == place:
             continue
         metrics = c.outcome().metrics()
-        _, theirs, differences = _metric_spreads(metrics, of(i, worlds.recorded), of(i, worlds.changed), errors, random)
-        goodput = differences.get("goodput_bps")
+        theirs = _metrics(metrics, of(i, worlds.recorded), of(i, worlds.changed))
+        goodput = theirs.change.get("goodput_bps")
         neighbours.append(
             Neighbour(
-                c.id, c.facts.kind, a.label if (a := best.algorithms[i]) else None, metrics, theirs, differences,
+                c.id, c.facts.kind, a.label if (a := best.algorithms[i]) else None, metrics, theirs.predicted,
+                theirs.change,
                 Spread(-goodput.median, -goodput.high, -goodput.low) if goodput else None,
             )
         )  # fmt: skip
@@ -325,9 +315,10 @@ def predict(
     better = np.array([b.goodput_bps or 0.0 for b in other]) > np.array([a.goodput_bps or 0.0 for a in base])
     return Prediction(
         connection=connection, kind=observed.facts.kind, recorded_algorithm=name, algorithm=algorithm.label,
-        verdict="ok", reason=None, recorded=recorded, calibration=calibration, predicted=predicted, change=change,
-        better=float(better.mean()), subflows=tuple(Spread.of(column) for column in shares.T),
-        jain=_jain(worlds.changed), neighbours=tuple(neighbours), runs=runs,
+        verdict="ok", reason=None, recorded=recorded, calibration=calibration, predicted=own.predicted,
+        change=own.change, simulated=own.simulated, better=float(better.mean()),
+        subflows=tuple(Spread.of(column) for column in shares.T), jain=_jain(worlds.changed),
+        neighbours=tuple(neighbours), runs=runs,
         source=tuple(dict.fromkeys(n.sources[place].kind for n in best.networks)),
     )  # fmt: skip
 

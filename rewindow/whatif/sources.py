@@ -31,7 +31,7 @@ _WAKES_S, _WAKES_SHARE = 0.001, 0.02
 """A sender that may send does so within this time of an ACK: a millisecond and a share of the round trip."""
 _COARSE_S = 0.003
 """More, where the times of sending are TCP's timestamps."""
-_HELD_LEAST = 0.05
+_HELD_LEAST = 0.1
 """Of a connection's time: less than that its application does not decide what comes of it."""
 _ALONE_LEAST = 0.3
 """Of its writes: where fewer come by themselves, its send buffer held the sender back."""

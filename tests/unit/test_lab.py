@@ -347,7 +347,7 @@ def test_what_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["suite", "--only", "nothing-*"], 2, "no network of the suite has a name like nothing-*"),
+        (["suite", "--only", "nothing-*"], 2, "no network has a name like nothing-*"),
         (["run", "none.toml", "--output", "."], 3, "none.toml: expected a readable file of TOML"),
     ],
 )

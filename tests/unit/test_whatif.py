@@ -18,9 +18,9 @@ from rewindow.scenarios import Write, parse
 from rewindow.simulator import simulate
 from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
-from rewindow.whatif.groups import components, groupings, likeness
+from rewindow.whatif.groups import base_rtt_s, components, groupings, likeness
 from rewindow.whatif.network import Network
-from rewindow.whatif.prediction import changed, predict, read_settings
+from rewindow.whatif.prediction import cannot_be_fitted, changed, predict, read_settings
 from rewindow.whatif.sources import sources, written
 
 NETWORK = """
@@ -85,12 +85,12 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observat
     folder = tmp_path_factory.mktemp("captures")
     made: dict[str, Observation] = {}
 
-    def make(seed: int = 5, **values: str) -> Observation:
-        key = json.dumps([seed, values])
+    def make(seed: int = 5, beside_receivers: bool = False, **values: str) -> Observation:
+        key = json.dumps([seed, beside_receivers, values])
         if key not in made:
             path = folder / f"{len(made)}.pcapng"
             with path.open("wb", 0) as file:
-                simulate(scenario(**values), seed, capture=file.fileno())
+                simulate(scenario(**values), seed, capture=file.fileno(), beside_receivers=beside_receivers)
             with rewindow.open(path) as capture:
                 made[key] = observe(capture)
         return made[key]
@@ -140,11 +140,51 @@ def test_a_connection_is_predicted_on_a_rate_that_changes(observed: Callable[...
     assert predicted == pytest.approx(both, rel=0.08)
 
 
+def test_a_capture_at_the_receiver_shows_the_path_by_timestamps(observed: Callable[..., Observation]) -> None:
+    observation = observed(beside_receivers=True)
+    assert {s.facts.vantage for c in observation.connections for s in c.subflows} == {"receiver"}
+    assert all(s.sees_queues for c in observation.connections for s in c.subflows)
+    base_s = [c.subflows[0].base_rtt_s or 0 for c in observation.connections]
+    assert base_s == pytest.approx([0.073, 0.033], abs=0.003)
+    found = the_estimate(observation)
+    assert found.busy
+    assert found.bottleneck.rate_bps == pytest.approx(4e6, rel=0.01)
+    assert found.bottleneck.queue_packets == pytest.approx(30, abs=4)
+    fitted = fit(observation, 0, runs=90, draws=50)[0]
+    assert fitted.misfit < 3
+    assert [s.kind for s in fitted.networks[0].sources] == ["time", "time"]
+
+
 def test_random_losses_are_told_from_a_full_queue(observed: Callable[..., Observation]) -> None:
     found = the_estimate(observed(shared='rate = "40M"\ndelay = "15ms"\nlimit = 400\nloss = "1%"'))
     assert not found.busy
     assert found.bottleneck.queue_packets is None
     assert found.bottleneck.loss == pytest.approx(0.01, rel=0.4)
+
+
+def test_a_queue_that_was_full_for_a_moment_is_told_from_random_losses(observed: Callable[..., Observation]) -> None:
+    shared = 'rate = "20M"\ndelay = "30ms"\nlimit = 15'
+    observation = observed(shared=shared, rival='bytes = "20kB"')
+    series = observation.connections[0].subflows[0].series
+    assert series.lost.max() > 5
+    found = estimate([(observation.connections[0].subflows[0], "tcp")])
+    assert not found.busy
+    assert found.glimpsed
+    assert found.full
+    assert found.bottleneck.rate_bps == pytest.approx(20e6, rel=0.1)
+    assert found.bottleneck.queue_packets == pytest.approx(15, abs=4)
+    assert found.bottleneck.loss < 1e-3
+
+
+def test_a_short_connection_beside_a_queue_has_the_round_trip_without_it(observed: Callable[..., Observation]) -> None:
+    observation = observed(
+        shared='rate = "8M"\ndelay = "30ms"\nlimit = 120', client='bytes = "400kB"\nstart = "4s"', rival=""
+    )
+    by_bytes = sorted(observation.connections, key=lambda c: c.facts.bytes)
+    short, long = (c.subflows[0] for c in by_bytes)
+    assert short.base_rtt_s is not None
+    assert short.base_rtt_s > 0.11  # 0.1 s without queue: it waits beside the other one from its handshake on
+    assert base_rtt_s(short, [short, long]) == pytest.approx(0.1, abs=0.01)
 
 
 def test_a_marking_threshold_is_estimated(observed: Callable[..., Observation]) -> None:
@@ -303,6 +343,30 @@ def test_where_the_source_decides_nothing_changes(observed: Callable[..., Observ
     assert fits[0].networks[0].sources[0].kind == "clock"
 
 
+def test_a_full_send_buffer_is_a_reason_not_to_answer(observed: Callable[..., Observation]) -> None:
+    """It holds a fifth of what the path would take."""
+    shared = 'rate = "40M"\ndelay = "50ms"'
+    narrow = observed(shared=shared, client='send_buffer = "200kB"\n', rival="bytes = 50_000\n")
+    asked = WhatIf(narrow, assumed={0: Choice("newreno")}).ask(0, Choice("cubic"))
+    assert asked.verdict == "cannot_say"
+    assert "its send buffer is not known" in (asked.reason or "")
+
+
+def test_the_portions_in_which_a_default_buffer_empties_are_no_refusal(observed: Callable[..., Observation]) -> None:
+    """At several ACKs in turn nothing is sent, until a third of the buffer is free: four of ten, as on fast paths."""
+    observation = observed()
+    connection = observation.connections[0]
+    [subflow] = connection.subflows
+
+    def reason(share: float) -> str | None:
+        limited = np.arange(len(subflow.series.time_s)) % 10 < 10 * share
+        held = replace(subflow, series=replace(subflow.series, limited=limited))
+        return cannot_be_fitted(replace(connection, subflows=(held,)), observation.first_ns)
+
+    assert reason(0.4) is None
+    assert "80% of the ACKs" in (reason(0.8) or "")
+
+
 def test_a_caller_may_say_what_is_sent(whatif: WhatIf) -> None:
     """On three times the rate the same bytes are sent in less time, and in the same time more bytes."""
     faster = {"path1.rate": "12M"}
@@ -319,11 +383,13 @@ def test_a_caller_may_say_what_is_sent(whatif: WhatIf) -> None:
 
 
 def test_a_connection_that_the_end_of_the_capture_cut_off_has_more_data(observed: Callable[..., Observation]) -> None:
-    observation = observed()
-    cut = replace(observation, connections=tuple(replace(c, closed=False) for c in observation.connections))
-    assert [s.kind for s in sources(cut, (0, 1))[0]] == ["time", "time"]
-    earlier = replace(cut, duration_s=cut.duration_s + 5)
-    assert [s.kind for s in sources(replace(earlier, connections=cut.connections[:1]), (0,))[0]] == ["bytes"]
+    both = observed()
+    alone = replace(both, connections=(replace(both.connections[0], closed=False),))
+    assert sources(alone, (0,))[0][0].kind == "time"
+    closed = replace(alone, connections=(replace(alone.connections[0], closed=True),))
+    assert sources(closed, (0,))[0][0].kind == "bytes"
+    quiet_then = replace(alone, duration_s=alone.duration_s + 5)
+    assert sources(quiet_then, (0,))[0][0].kind == "bytes"
 
 
 def test_a_fit_that_explains_nothing_is_refused(whatif: WhatIf) -> None:

@@ -1,0 +1,108 @@
+"""Networks on which what-ifs are compared with runs that really happened: the same network under several algorithms.
+
+A run's folder is NETWORK-ALGORITHM-NUMBER, where NUMBER is its seed. **Predictions are tuned on the networks of
+TUNED only.** Those of JUDGED are only judged: nobody looks at a single one of them to change the code, and no constant
+or table comes from them. docs/validation.md has the figures of both, apart.
+
+Each network has an effect that lets the algorithms differ: random loss on a long path, a short or a long queue, ECN,
+few bytes to send, unequal paths, neighbours that come and go, rates that change, an application that pauses, a
+capture at the receiver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lab.suite import Network
+
+RUNS = 3
+_BIG = 'send_buffer = "4MB"\nreceive_buffer = "8MB"'
+_LATE_RIVAL = """[[transfers]]
+name = "late"
+protocol = "tcp"
+from = "rival"
+to = "peer"
+"""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A network, and the algorithms that its client runs, by the names of what-ifs."""
+
+    network: Network
+    algorithms: tuple[str, ...]
+    judged: bool
+
+    def networks(self) -> Iterator[Network]:
+        """One network of the lab for each algorithm."""
+        for algorithm in self.algorithms:
+            kernel_name = f"rw_{algorithm}" if algorithm == "tccc" else algorithm
+            name = f"{self.network.name}-{algorithm}"
+            yield replace(self.network, name=name, congestion_control=kernel_name)
+
+
+def _tcp(name: str, rate_mbps: float, delay_ms: float, rival: str = "", **more: object) -> Network:
+    base = Network(name, (rate_mbps,), (delay_ms,), paths=1, protocol="tcp", rival=rival, seconds=7)
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def _mptcp(name: str, rates_mbps: tuple[float, ...], delays_ms: tuple[float, ...], rival: str = "",
+           **more: object) -> Network:  # fmt: skip
+    return replace(Network(name, rates_mbps, delays_ms, rival=rival, seconds=8), **more)  # type: ignore[arg-type]
+
+
+_BBR = ("reno", "cubic", "bbr")
+_TCCC = ("reno", "cubic", "tccc")
+
+
+def _lossy(share: float) -> str:
+    return f"loss = {share:g}\nbackward = {{ loss = 0 }}"
+
+
+def _marking(threshold: int) -> str:
+    return f'discipline = {{ kind = "ecn_threshold", threshold = {threshold} }}'
+
+
+TUNED: tuple[Pairs, ...] = tuple(
+    Pairs(network, algorithms, False)
+    for network, algorithms in (
+        (_tcp("tune-lossy-far", 30, 40, link=_lossy(0.003), hosts=_BIG), _BBR),
+        (_mptcp("tune-deep", (6,), (20,), "cubic", shared=True, limit_packets=180), _TCCC),
+        (_tcp("tune-shallow", 20, 30, limit_packets=15, hosts=_BIG), _BBR),
+        (_mptcp("tune-ecn", (9,), (25,), "reno", shared=True, limit_packets=100, hosts="ecn = true",
+                link=_marking(20)), _TCCC),
+        (_tcp("tune-short-400k", 10, 40, "cubic", limit_packets=120, transfer='bytes = "400kB"\nstart = "3s"'), _BBR),
+        (_mptcp("tune-unequal", (12, 3), (15, 60)), _TCCC),
+        (_tcp("tune-neighbours", 10, 25, "cubic", rival_start=2.5, rival_transfer="seconds = 2.5"), _BBR),
+        (_tcp("tune-rate-steps", 10, 25, seconds=9,
+              link='changes = [{ at = "3s", rate = "4M" }, { at = "6s", rate = "9M" }]'), _BBR),
+        (_tcp("tune-application", 8, 30, "reno", transfer='write = "120kB"\npause = "200ms"'), _BBR),
+        (_mptcp("tune-receiver", (8, 5), (25, 25), at_receiver=True, link=_lossy(0.002)), _TCCC),
+    )
+)  # fmt: skip
+
+JUDGED: tuple[Pairs, ...] = tuple(
+    Pairs(network, algorithms, True)
+    for network, algorithms in (
+        (_tcp("judge-lossy-far", 45, 35, link=_lossy(0.002), hosts=_BIG), _BBR),
+        (_mptcp("judge-lossy", (14,), (25,), link=_lossy(0.008)), _TCCC),
+        (_mptcp("judge-deep", (5,), (15,), "reno", shared=True, limit_packets=220), _TCCC),
+        (_tcp("judge-deep-alone", 12, 20, limit_packets=300, hosts=_BIG), _BBR),
+        (_tcp("judge-shallow", 15, 50, limit_packets=10, hosts=_BIG), _BBR),
+        (_mptcp("judge-ecn", (12,), (30,), "cubic", shared=True, limit_packets=120, hosts="ecn = true",
+                link=_marking(15)), _TCCC),
+        (_tcp("judge-short-150k", 8, 45, "reno", seconds=6, transfer='bytes = "150kB"\nstart = "3s"'), _BBR),
+        (_mptcp("judge-short-3m", (10, 6), (30, 30), transfer='bytes = "3MB"\nstart = "0.5s"'), _TCCC),
+        (_mptcp("judge-unequal", (16, 4), (10, 45)), _TCCC),
+        (_mptcp("judge-unequal-beside", (6, 12), (15, 40), "cubic"), _TCCC),
+        (_tcp("judge-neighbours", 14, 20, "reno", seconds=9, rival_start=1.5, rival_transfer="seconds = 2.5",
+              more=f'{_LATE_RIVAL}congestion_control = "cubic"\nstart = 5.5\nseconds = 2'), _BBR),
+        (_tcp("judge-rate-steps", 12, 30, seconds=9,
+              link='changes = [{ at = "2.5s", rate = "5M" }, { at = "5.5s", rate = "10M" }]'), _BBR),
+        (_tcp("judge-application", 10, 25, "cubic", transfer='write = "80kB"\npause = "120ms"'), _BBR),
+        (_tcp("judge-receiver", 12, 35, "reno", at_receiver=True, limit_packets=60), _BBR),
+    )
+)  # fmt: skip
+
+ALL = (*TUNED, *JUDGED)
