@@ -10,6 +10,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def test_python_says_what_the_command_line_says() -> None:
         (s["bottleneck"], s["bottleneck_state"]) for s in told
     ]
     groups = rewindow.fairness_groups(result.connections)
-    assert [vars(g) for g in groups] == printed["fairness"]
+    assert [asdict(g) for g in groups] == printed["fairness"]
 
 
 def test_candidates_with_options_do_not_name_senders() -> None:
