@@ -9,6 +9,7 @@ import pytest
 
 import rewindow
 from rewindow.cli import main
+from tests.packets import Trace
 
 CAPTURES = sorted((Path(__file__).parent.parent / "captures").glob("*.pcap"))
 
@@ -33,6 +34,21 @@ def test_several_threads_give_what_one_gives(paths: list[Path]) -> None:
         assert several.sets.equals(one.sets)
         assert several.summary == one.summary
         assert several.connections == one.connections
+
+
+def test_several_threads_read_to_the_end_where_the_packets_of_many_flows_are_mixed(tmp_path: Path) -> None:
+    """Beyond a number of flows a thread reads some packets ahead of those that it surveys."""
+    trace, flows, turns = Trace(), 6000, 3
+    for turn in range(turns):
+        for flow in range(flows):
+            ends, at = (1024 + flow, 80), turn + flow / flows / 2
+            trace.packet(at, True, 1 + 100 * turn, 1, payload=100, ports=ends)
+            trace.packet(at + 0.1, False, 1, 101 + 100 * turn, ports=ends)
+    path = trace.write(tmp_path / "mixed.pcap")
+    one, two = (_replayed([path], jobs) for jobs in (1, 2))
+    assert one.summary.packets == 2 * flows * turns
+    assert two.summary == one.summary
+    assert two.acks.equals(one.acks)
 
 
 def test_a_replay_that_is_closed_early_ends_its_threads() -> None:

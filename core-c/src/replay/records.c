@@ -192,6 +192,7 @@ static RW_ASIDE int take_part(struct reading *d)
 	} while (part->count == 0);
 	d->piece = part->piece;
 	d->end = d->piece + part->count;
+	d->got = 1;
 	return 1;
 }
 
