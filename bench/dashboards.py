@@ -174,7 +174,8 @@ def main() -> None:
             lines = list(measured(arguments.runs))
             count = arguments.captures * arguments.each
             head = [
-                f"On {machine()}, of which other processes took {others.cores():.2f}; {count} connections in"
+                f"On {machine()}, of which other processes, PostgreSQL among them, took"
+                f" {others.cores():.2f}; {count} connections in"
                 f" {arguments.captures} captures of two teams, {arguments.runs} requests each after one.\n"
             ]
             text = "\n".join(head + lines)
