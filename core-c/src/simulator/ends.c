@@ -91,12 +91,29 @@ static void keep_row(void *to, const struct rw_transmitter *t, const struct rw_e
 	};
 }
 
+/* How much the receiver's application has read of the connection's data. */
+static uint64_t taken(const rw_simulation *s, const struct rw_simulated_subflow *f)
+{
+	const struct rw_stream *stream = s->connection[f->connection].stream;
+	return stream ? stream->next : f->rx.in_order;
+}
+
+/* The receive window follows what arrives: its buffer is for the longest round trip of the subflows (RFC 8684 3.3.1). */
+static void follow_arrivals(rw_simulation *s, const struct rw_simulated_subflow *f)
+{
+	struct rw_simulated_connection *c = &s->connection[f->connection];
+	uint64_t longest = 0;
+	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
+		longest = rw_max64(longest, s->subflow[i].rx.rtt_ns);
+	rw_receive_window_read(&c->receive_window, taken(s, f), longest, f->mss, s->now_ns);
+}
+
 static void send_ack(rw_simulation *s, uint32_t subflow)
 {
 	struct rw_simulated_subflow *f = &s->subflow[subflow];
 	struct rw_acknowledgment ack;
 	const struct rw_stream *stream = s->connection[f->connection].stream;
-	rw_receiver_acknowledge(&f->rx, &ack);
+	rw_receiver_acknowledge(&f->rx, taken(s, f), &ack);
 	struct rw_wire w = {.subflow = subflow,
 			    .back = 1,
 			    .ack = ack.ack,
@@ -196,9 +213,9 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 					 .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
 					 .ts_echo = w->ts_value};
 		r->next = r->acked = 1;
-		r->right = 1 + (uint32_t)r->threshold;
+		answer.window_bytes = (uint32_t)r->window->threshold;
+		r->right = 1 + answer.window_bytes;
 		r->ts_recent = w->ts_value;
-		answer.window_bytes = r->right - r->next;
 		rw_wire_send(s, &answer);
 		return;
 	}
@@ -220,7 +237,8 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 	struct rw_stream *stream = s->connection[f->connection].stream;
 	if (stream && rw_stream_receive(stream, f->tx.path, r->next))
 		s->failed = 1;
-	if (acknowledges)
+	follow_arrivals(s, f);
+	if (acknowledges || rw_receive_window_grew(r->window))
 		send_ack(s, w->subflow);
 	if (r->failed)
 		s->failed = 1;

@@ -19,15 +19,13 @@
 enum { QUICK_ACKS = 16, QUICK_ACKS_CE = 2, HELD_ACKS_MAX = 44 /* tcp_comp_sack_nr */, HELDS_FIRST = 8 };
 
 void rw_receiver_open(struct rw_receiver *r, const struct rw_receiver_settings *settings,
-		      const struct rw_kernel *kernel)
+		      const struct rw_kernel *kernel, struct rw_receive_window *window)
 {
 	memset(r, 0, sizeof *r);
 	r->settings = *settings;
 	r->kernel = kernel;
 	r->ack_due_ns = r->held_due_ns = RW_NEVER;
-	r->clamp = WINDOW_SHARE(settings->buffer_first);
-	r->threshold = r->clamp < WINDOW_FIRST ? r->clamp : WINDOW_FIRST;
-	r->space = 10 * (uint64_t)settings->mss;
+	r->window = window;
 }
 
 void rw_receiver_close(struct rw_receiver *r)
@@ -187,49 +185,72 @@ static int decide(struct rw_receiver *r, int pushed, int64_t now_ns)
  * The window
  */
 
-static void see_round_trip(struct rw_receiver *r, uint64_t sample_ns)
+void rw_receive_window_open(struct rw_receive_window *w, uint64_t buffer_first, uint64_t buffer_most, uint32_t mss)
 {
-	if (!r->rtt_ns || sample_ns < r->rtt_ns)
-		r->rtt_ns = sample_ns;
+	memset(w, 0, sizeof *w);
+	w->most = WINDOW_SHARE(buffer_most);
+	w->clamp = rw_min64(WINDOW_SHARE(buffer_first), w->most);
+	w->threshold = w->offered = rw_min64(w->clamp, WINDOW_FIRST);
+	w->space = 10 * (uint64_t)mss;
 }
 
-/* Without timestamps a window's worth of data takes a round trip, at least. */
+/* A round trip has passed: the buffer is to hold twice what came in it, and more where that grows. */
+static void enlarge(struct rw_receive_window *w, uint64_t position, uint32_t mss, int64_t now_ns)
+{
+	uint64_t came = position - w->space_from;
+	if (came > w->space) {
+		uint64_t wanted = 2 * came + 16 * (uint64_t)mss;
+		wanted += 2 * (wanted * (came - w->space) / w->space);
+		w->clamp = rw_max64(w->clamp, rw_min64(wanted, w->most));
+		w->space = came;
+	}
+	w->space_since_ns = now_ns;
+	w->space_from = position;
+}
+
+void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss, int64_t now_ns)
+{
+	if (!w->space_since_ns) {
+		w->space_since_ns = now_ns;
+		w->space_from = position;
+	} else if (rtt_ns && (uint64_t)(now_ns - w->space_since_ns) >= rtt_ns) {
+		enlarge(w, position, mss, now_ns);
+	}
+	if (w->threshold < w->clamp)
+		w->threshold = rw_min64(w->threshold + 2 * (uint64_t)mss, w->clamp);
+}
+
+int rw_receive_window_grew(const struct rw_receive_window *w) { return w->threshold > w->offered; }
+
+uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t position)
+{
+	uint64_t window = rw_min64(w->threshold, w->clamp);
+	if (w->right > position)
+		window = rw_max64(window, w->right - position);
+	/* The window scale option (RFC 7323 2) tells multiples. */
+	window = (window + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
+	w->right = position + window;
+	w->offered = window;
+	return (uint32_t)window;
+}
+
+/*
+ * With timestamps each segment in order has a sample; the estimate follows queues, as the sender's does (RFC 6298 2). Without them a
+ * window's worth of data takes a round trip, at least: the shortest counts.
+ */
 static void measure_round_trip(struct rw_receiver *r, const struct rw_arrival *a)
 {
 	if (a->echo_rtt_ns) {
-		see_round_trip(r, a->echo_rtt_ns);
+		r->rtt_ns = r->rtt_ns ? r->rtt_ns - r->rtt_ns / 8 + a->echo_rtt_ns / 8 : a->echo_rtt_ns;
 		return;
 	}
 	if (r->rtt_since_ns && rw_seq_diff(r->next, r->rtt_end) < 0)
 		return;
-	if (r->rtt_since_ns)
-		see_round_trip(r, (uint64_t)(a->time_ns - r->rtt_since_ns));
+	uint64_t took = (uint64_t)(a->time_ns - r->rtt_since_ns);
+	if (r->rtt_since_ns && (!r->rtt_ns || took < r->rtt_ns))
+		r->rtt_ns = took;
 	r->rtt_since_ns = a->time_ns;
 	r->rtt_end = r->right;
-}
-
-/* The buffer is to hold twice what came in a round trip, and more where that grows. */
-static void enlarge(struct rw_receiver *r, int64_t now_ns)
-{
-	if (!r->space_since_ns) {
-		r->space_since_ns = now_ns;
-		r->space_from = r->next;
-		return;
-	}
-	if (!r->rtt_ns || (uint64_t)(now_ns - r->space_since_ns) < r->rtt_ns)
-		return;
-	uint64_t came = r->next - r->space_from;
-	if (came > r->space) {
-		uint64_t wanted = 2 * came + 16 * (uint64_t)r->settings.mss;
-		wanted += 2 * (wanted * (came - r->space) / r->space);
-		if (wanted > WINDOW_SHARE(r->settings.buffer_most))
-			wanted = WINDOW_SHARE(r->settings.buffer_most);
-		if (wanted > r->clamp)
-			r->clamp = wanted;
-		r->space = came;
-	}
-	r->space_since_ns = now_ns;
-	r->space_from = r->next;
 }
 
 int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *a)
@@ -267,17 +288,14 @@ int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *a)
 		return decide(r, a->pushed, a->time_ns);
 	}
 	int hole = r->helds > 0;
+	uint32_t before = r->next;
 	r->next = end;
 	join_held(r);
+	r->in_order += r->next - before;
 	if (hole && !r->helds)
 		r->must_ack = 1;
 	follow_pace(r, a->time_ns);
 	measure_round_trip(r, a);
-	enlarge(r, a->time_ns);
-	if (r->threshold < r->clamp) {
-		r->threshold += 2 * (uint64_t)r->settings.mss;
-		r->threshold = r->threshold < r->clamp ? r->threshold : r->clamp;
-	}
 	return decide(r, a->pushed, a->time_ns);
 }
 
@@ -299,14 +317,13 @@ int rw_receiver_due(struct rw_receiver *r, int64_t now_ns)
 	return due;
 }
 
-void rw_receiver_acknowledge(struct rw_receiver *r, struct rw_acknowledgment *ack)
+void rw_receiver_acknowledge(struct rw_receiver *r, uint64_t position, struct rw_acknowledgment *ack)
 {
-	uint64_t window = rw_max64(rw_min64(r->threshold, r->clamp), r->right - r->next);
-	/* The window scale option (RFC 7323 2) tells multiples. */
-	window = (window + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
-	r->right = r->next + (uint32_t)window;
+	uint32_t window = rw_receive_window_offer(r->window, position);
+	if (rw_seq_diff(r->next + window, r->right) > 0)
+		r->right = r->next + window;
 	*ack = (struct rw_acknowledgment){
-	    .ack = r->next, .window_bytes = r->right - r->next, .ts_echo = r->ts_recent, .echo_ce = r->echo_ce};
+	    .ack = r->next, .window_bytes = window, .ts_echo = r->ts_recent, .echo_ce = r->echo_ce};
 	uint32_t most = (uint32_t)rw_min64(r->settings.blocks_max, RW_SACK_BLOCKS_MAX);
 	if (r->has_duplicate)
 		ack->sack[ack->sacks++] = r->duplicate;

@@ -14,9 +14,33 @@
 
 struct rw_kernel;
 
+/*
+ * What a receiver offers: a TCP connection has one window, and so have all subflows of an MPTCP connection together (RFC 8684 3.3.1).
+ * It grows with each segment, up to what the buffer allows; the buffer is enlarged to hold twice what comes in a round trip (dynamic
+ * right-sizing, Fisk and Feng 2001). Positions are bytes that arrived in order since the connection began, at the level of MPTCP's data.
+ */
+struct rw_receive_window {
+	uint64_t most;      /* what the largest buffer allows */
+	uint64_t clamp;     /* what the buffer allows now */
+	uint64_t threshold; /* what is offered, at most; grows with each segment */
+	uint64_t offered;   /* in the last ACK */
+	uint64_t right;     /* the right edge of what was offered; it never moves left */
+	/* How much came in the last round trip, and in the one that the buffer was enlarged for. */
+	uint64_t space, space_from;
+	int64_t space_since_ns;
+};
+
+/* buffer_first, buffer_most: bytes; the kernel's tuning enlarges it from the one to the other. */
+void rw_receive_window_open(struct rw_receive_window *w, uint64_t buffer_first, uint64_t buffer_most, uint32_t mss);
+/* All before `position` was read by the application. rtt_ns: the longest of its subflows; 0: not known. */
+void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss, int64_t now_ns);
+/* Has the window grown since the last ACK? Then one leaves at once. */
+int rw_receive_window_grew(const struct rw_receive_window *w);
+/* How many bytes an ACK offers beyond `position`. */
+uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t position);
+
 struct rw_receiver_settings {
 	uint32_t mss;          /* what the other end's segments carry at most */
-	uint64_t buffer_first, buffer_most; /* bytes; the kernel's tuning enlarges it from the one to the other */
 	uint32_t blocks_max; /* SACK blocks for which an ACK has room */
 	uint8_t sack, timestamps, ecn;
 };
@@ -25,10 +49,10 @@ struct rw_receiver {
 	struct rw_receiver_settings settings;
 	const struct rw_kernel *kernel;
 	uint32_t next;     /* expected */
+	uint64_t in_order; /* so many bytes before it */
 	uint32_t acked;    /* `next` in the last ACK */
 	uint32_t right;    /* the right edge of the window that was offered; it never moves left */
-	uint64_t clamp;    /* the window that the buffer allows now */
-	uint64_t threshold; /* the window is no larger than that, which grows with each segment */
+	struct rw_receive_window *window;
 	/* Ranges beyond `next`, in sequence order. */
 	struct rw_range *held;
 	uint32_t helds, held_room;
@@ -44,13 +68,9 @@ struct rw_receiver {
 	uint32_t duplicates, held_next, held_acks;
 	uint8_t must_ack; /* before anything else happens */
 	uint8_t echo_ce; /* until the sender says that it has reduced its window */
-	uint64_t rtt_ns; /* the shortest of the receiver's own; 0: not known */
+	uint64_t rtt_ns; /* of the receiver's own: smoothed, or without timestamps the shortest; 0: not known */
 	int64_t rtt_since_ns; /* without timestamps: since when it waits for data up to rtt_end */
 	uint32_t rtt_end;
-	/* How much came in the last round trip, and in which that the window was enlarged for. */
-	uint64_t space;
-	int64_t space_since_ns;
-	uint32_t space_from;
 	uint32_t ts_recent; /* the timestamp that the next ACK echoes */
 	int failed;         /* out of memory */
 };
@@ -65,8 +85,9 @@ struct rw_arrival {
 	uint8_t pushed;  /* PSH */
 };
 
+/* The window is the connection's, and lives longer than the receiver. */
 void rw_receiver_open(struct rw_receiver *r, const struct rw_receiver_settings *settings,
-		      const struct rw_kernel *kernel);
+		      const struct rw_kernel *kernel, struct rw_receive_window *window);
 void rw_receiver_close(struct rw_receiver *r);
 
 /* Data arrives. Returns 1 if an ACK is to be sent at once. How much more lies in order: `next`. */
@@ -82,7 +103,10 @@ struct rw_acknowledgment {
 	struct rw_range sack[RW_SACK_BLOCKS_MAX];
 };
 
-/* The ACK that is sent now. The application reads at once, and data beyond a hole lies within the window: neither narrows it. */
-void rw_receiver_acknowledge(struct rw_receiver *r, struct rw_acknowledgment *ack);
+/*
+ * The ACK that is sent now; position: what of the connection was read. The application reads at once, and data beyond a hole lies
+ * within the window: neither narrows it.
+ */
+void rw_receiver_acknowledge(struct rw_receiver *r, uint64_t position, struct rw_acknowledgment *ack);
 
 #endif

@@ -311,27 +311,23 @@ static rw_status begin(rw_simulation *s, rw_error *error)
 			if (!c->scheduled->segment_bytes || s->subflow[k].mss < c->scheduled->segment_bytes)
 				c->scheduled->segment_bytes = s->subflow[k].mss;
 		c->write_ns = c->reinject_ns = RW_NEVER;
+		uint64_t buffer_first = c->settings.receive_buffer_first_bytes;
+		rw_receive_window_open(&c->receive_window, buffer_first ? buffer_first : RECEIVE_BUFFER_FIRST,
+				       c->settings.receive_buffer_bytes, s->subflow[c->first].mss);
 		for (uint32_t k = c->first; k < c->first + c->subflows; k++) {
 			struct rw_simulated_subflow *f = &s->subflow[k];
 			uint32_t options =
 			    (c->settings.timestamps ? RW_TIMESTAMP_BYTES : 0) + (c->stream ? RW_DATA_ACK_BYTES : 0);
-			uint64_t buffer_first = c->settings.receive_buffer_first_bytes;
-			if (!buffer_first)
-				buffer_first = RECEIVE_BUFFER_FIRST;
 			struct rw_receiver_settings receives = {.mss = f->mss,
 								.blocks_max = (OPTIONS_MAX - options - 4) / 8,
-								.buffer_first = buffer_first,
-								.buffer_most = c->settings.receive_buffer_bytes,
 								.sack = c->settings.sack != 0,
 								.timestamps = c->settings.timestamps != 0,
 								.ecn = c->settings.ecn != 0};
-			if (receives.buffer_first > receives.buffer_most)
-				receives.buffer_first = receives.buffer_most;
 			rw_transmitter_open(&f->tx, &c->owner, &s->kernel, c->shadow, k - c->first, f->mss,
 					    c->settings.sack != 0, NULL);
 			f->tx.ecn = c->settings.ecn != 0;
 			f->tx.detect = c->detect;
-			rw_receiver_open(&f->rx, &receives, &s->kernel);
+			rw_receiver_open(&f->rx, &receives, &s->kernel, &c->receive_window);
 			rw_agenda_add(s->agenda, 2 * k, RW_NEVER);
 			rw_agenda_add(s->agenda, 2 * k + 1, RW_NEVER);
 		}

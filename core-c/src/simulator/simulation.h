@@ -88,6 +88,7 @@ struct rw_simulated_connection {
 	struct rw_transmitter_owner owner;
 	uint32_t first, subflows; /* its subflows lie side by side */
 	struct rw_stream *stream; /* null: plain TCP */
+	struct rw_receive_window receive_window;
 	struct rw_scheduled *scheduled; /* null: TCP, or the kernel's own scheduler */
 	uint64_t key[2];          /* MPTCP's, of the sender and of the receiver */
 	int64_t reinject_ns;      /* when data goes once more on another subflow, or RW_NEVER */
