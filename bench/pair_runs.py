@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,9 @@ def _compared(run: Run, scenario: Scenario, fit: Fit) -> Iterator[Fitted]:
 
 _PCAP_HEADER, _RECORD_HEADER = 24, 16
 _LITTLE_ENDIAN_MAGICS = (0xA1B23C4D, 0xA1B2C3D4)
-_RAW_IP, _IPV4 = 101, 4
+_RAW_IP = 101
+_SOURCE = {4: slice(12, 16), 6: slice(8, 24)}
+"""Where an IP header has its sender's address, by version."""
 _BEGINNING_PACKETS = 25
 
 
@@ -269,11 +272,11 @@ def planted(run: Run, algorithm: str) -> Iterator[Planted]:
     magic, linktype = struct.unpack_from("<I", data)[0], struct.unpack_from("<I", data, 20)[0]
     if magic not in _LITTLE_ENDIAN_MAGICS or linktype != _RAW_IP:
         return
-    senders = {s.facts.src for c in run.observation.connections for s in c.subflows}
+    senders = {ip_address(s.facts.src).packed for c in run.observation.connections for s in c.subflows}
     records = list(_records(data))
 
     def sent(packet: bytes) -> bool:
-        return packet[0] >> 4 == _IPV4 and ".".join(map(str, packet[12:16])) in senders
+        return packet[_SOURCE[packet[0] >> 4]] in senders
 
     kept = {
         "one direction": [r for r, packet in records if sent(packet)],

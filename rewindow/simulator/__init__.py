@@ -5,6 +5,7 @@
 
 from rewindow.simulator.lockstep import FreeRun, Lockstep, Segment, lockstep
 from rewindow.simulator.simulation import (
+    RECEIVE_BUFFER_BYTES,
     SEND_BUFFER_BYTES,
     LinkCounts,
     SimulatedSubflow,
@@ -15,6 +16,7 @@ from rewindow.simulator.simulation import (
 )
 
 __all__ = [
+    "RECEIVE_BUFFER_BYTES",
     "SEND_BUFFER_BYTES",
     "FreeRun",
     "LinkCounts",

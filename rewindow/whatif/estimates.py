@@ -179,7 +179,7 @@ def _joined(log: Array, pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
     found = [pieces[0]]
     for begin, end in pieces[1:]:
         first, last = found[-1]
-        if abs(log[begin:end].mean() - log[first:last].mean()) < _STEP_LEAST:
+        if abs(np.median(log[begin:end]) - np.median(log[first:last])) < _STEP_LEAST:
             found[-1] = (first, end)
         else:
             found.append((begin, end))

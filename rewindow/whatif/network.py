@@ -20,12 +20,16 @@ from rewindow.scenarios import (
     Scenario,
     Transfer,
 )
-from rewindow.simulator import SEND_BUFFER_BYTES
+from rewindow.simulator import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.sources import Source
 
 WINDOW_SHARE = 37 / 64
 """Of its buffer a simulated receiver offers so much as a window (core-c/src/simulator/receiver.c)."""
+_FIRST_TELLS = 60_000
+"""A first window up to so many bytes is its buffer's; beyond, that of the 16 bits of the handshake, in whole segments."""
+_GREW = 1.5
+"""A window that was so many times the first one is tuned by the kernel; a smaller one is of a fixed buffer."""
 _SECOND_NS = 1_000_000_000
 _WRITE_BYTES = 1 << 16
 _GRACE_S = 60.0
@@ -90,9 +94,23 @@ def _ns(seconds: float) -> int:
     return max(round(seconds * _SECOND_NS), 0)
 
 
-def _buffer(window_bytes: int) -> int | None:
-    """The receive buffer that offers such a window; None: no window was seen."""
-    return min(max(round(window_bytes / WINDOW_SHARE), 1), 1 << 30) if window_bytes else None
+def _buffer(window_bytes: int) -> int:
+    """The receive buffer that offers such a window."""
+    return min(max(round(window_bytes / WINDOW_SHARE), 1), 1 << 30)
+
+
+def _receive_buffers(connection: ObservedConnection) -> tuple[int | None, int | None]:
+    """The first one, and the largest; None: as Linux has it.
+
+    A window that grew would have grown further for an algorithm that sends more: how far is not in the capture. A first
+    window of what the handshake can say at most (RFC 7323 2.2) does not tell the buffer, either.
+    """
+    first = connection.subflows[0].window_first_bytes
+    most = max(s.window_most_bytes for s in connection.subflows)
+    told = 0 < first <= _FIRST_TELLS
+    if most <= _GREW * first:
+        return (_buffer(first) if told else None), (_buffer(most) if most else None)
+    return (_buffer(first) if told else None), max(_buffer(most), RECEIVE_BUFFER_BYTES)
 
 
 def _direction(link: str, forward: bool, delay_s: float = 0.0, bottleneck: Bottleneck | None = None) -> Direction:
@@ -156,6 +174,7 @@ def scenario(
             for side in range(2)
         ]
         source = network.sources[c]
+        buffer_first, buffer_most = _receive_buffers(connection)
         transfers.append(
             Transfer(
                 name=str(connection.id), protocol="mptcp" if connection.facts.kind == "mptcp" else "tcp",
@@ -163,9 +182,9 @@ def scenario(
                 duration_ns=None if source.stop_s is None else _ns(source.stop_s),
                 start_ns=connection.facts.first_ns - first_ns, write_bytes=_WRITE_BYTES, pause_ns=0,
                 congestion_control=None, send_buffer_bytes=round(network.send_buffer_bytes),
-                receive_buffer_bytes=_buffer(max(s.window_most_bytes for s in connection.subflows)),
+                receive_buffer_bytes=buffer_most,
                 port=connection.subflows[0].facts.dport,
-                receive_buffer_first_bytes=_buffer(connection.subflows[0].window_first_bytes),
+                receive_buffer_first_bytes=buffer_first,
                 writes=source.writes,
             )
         )  # fmt: skip
