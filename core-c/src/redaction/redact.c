@@ -256,7 +256,7 @@ static rw_status redact_all(struct redaction *r, struct rw_capture *capture, int
 	struct rw_record record;
 	int got;
 	while ((got = rw_capture_next(capture, &record, error)) > 0) {
-		if (record.captured_bytes > r->room) {
+		if (!r->bytes || record.captured_bytes > r->room) {
 			size_t room = record.captured_bytes < RECORD_MAX / 64 ? RECORD_MAX / 64 : record.captured_bytes;
 			uint8_t *grown = realloc(r->bytes, room);
 			if (!grown) {
