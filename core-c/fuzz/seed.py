@@ -558,9 +558,9 @@ def simulator_seeds() -> Iterator[bytes]:
 def main() -> None:
     folder = Path(sys.argv[1])
     whole_captures(folder / "captures")
-    seeds = {"capture": capture_seeds, "packet": packet_seeds, "redaction": redaction_seeds, "flow": flow_seeds, "events": events_seeds,
+    seeds = {"capture": capture_seeds, "packet": packet_seeds, "flow": flow_seeds, "events": events_seeds,
              "bottleneck": bottleneck_seeds, "shadow": shadow_seeds, "replay": replay_seeds,
-             "network": network_seeds, "simulator": simulator_seeds}  # fmt: skip
+             "network": network_seeds, "simulator": simulator_seeds, "redaction": redaction_seeds}  # fmt: skip
     for target, make in seeds.items():
         place = folder / target
         place.mkdir(parents=True, exist_ok=True)
