@@ -91,7 +91,8 @@ struct rw_writer;
 /* Null: out of memory, or the descriptor cannot be written. The caller still owns fd. */
 struct rw_writer *rw_writer_open(const struct rw_capture *from, int fd);
 /* The last record, with these bytes in place of its own. */
-void rw_writer_put(struct rw_writer *writer, const struct rw_record *record, const uint8_t *bytes, uint32_t captured_bytes);
+void rw_writer_put(struct rw_writer *writer, const struct rw_record *record, const uint8_t *bytes,
+		   uint32_t captured_bytes);
 /* Whether the last record must keep the length that it has: its format has no other field for it. */
 int rw_writer_needs_length(const struct rw_writer *writer);
 /* After the last record. 0, or the errno of a write that failed; the writer is gone. */

@@ -17,7 +17,8 @@ struct rw_writer {
 	int failed; /* an errno */
 	int is_pcapng, begun;
 	uint64_t seen[RW_ODDITY_COUNT]; /* of the reader's counts, what is written already */
-	uint32_t sections_before, interfaces; /* of pcapng: interfaces before the section, and of it, that are written */
+	uint32_t sections_before,
+	    interfaces; /* of pcapng: interfaces before the section, and of it, that are written */
 	uint64_t dropped; /* told by the first interface of the section */
 };
 

@@ -45,7 +45,8 @@ static void rounds(uint64_t v[4], int count)
 uint64_t rw_siphash(const uint8_t key[RW_KEY_BYTES], const uint8_t *bytes, uint32_t n)
 {
 	uint64_t k0 = little_u64(key), k1 = little_u64(key + 8);
-	uint64_t v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573};
+	uint64_t v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
+			 k1 ^ 0x7465646279746573};
 	uint32_t whole = n & ~7u;
 	uint64_t last = (uint64_t)n << 56;
 	for (uint32_t i = 0; i <= whole; i += 8) {

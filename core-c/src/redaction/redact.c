@@ -63,7 +63,8 @@ static void rename_v4(struct redaction *r, uint8_t *h, uint32_t length)
 	adjust(h + SUM, before, sum_of(h + SOURCE, length - SOURCE));
 }
 
-static void rename_pair(struct redaction *r, unsigned family, const struct rw_layer *l, uint64_t *before, uint64_t *after)
+static void rename_pair(struct redaction *r, unsigned family, const struct rw_layer *l, uint64_t *before,
+			uint64_t *after)
 {
 	uint32_t n = family == 4 ? 4 : 16;
 	uint8_t to[16];
@@ -197,9 +198,11 @@ static int is_alike(struct redaction *r, const struct rw_record *record, uint32_
 }
 
 /* How many bytes a record without TCP needs to be read as before: not monotone for hostile records, so the result is tried. */
-static uint32_t bytes_that_matter(struct redaction *r, const struct rw_record *record, const struct rw_oddity_counts *all)
+static uint32_t bytes_that_matter(struct redaction *r, const struct rw_record *record,
+				  const struct rw_oddity_counts *all)
 {
-	uint32_t low = r->layers.headers_end, high = record->captured_bytes < HEADERS_MAX ? record->captured_bytes : HEADERS_MAX;
+	uint32_t low = r->layers.headers_end,
+		 high = record->captured_bytes < HEADERS_MAX ? record->captured_bytes : HEADERS_MAX;
 	if (low >= high || is_alike(r, record, low, all) || !is_alike(r, record, high, all))
 		return low;
 	while (high - low > 1) {
@@ -276,7 +279,8 @@ static rw_status redact_all(struct redaction *r, struct rw_capture *capture, int
 	if (got < 0)
 		return (rw_status)-got;
 	if (failed) {
-		rw_error_set(error, RW_ERROR_READ, 0, r->row->records, 0, "its records cannot be written: %s", strerror(failed));
+		rw_error_set(error, RW_ERROR_READ, 0, r->row->records, 0, "its records cannot be written: %s",
+			     strerror(failed));
 		return RW_ERROR_READ;
 	}
 	return RW_OK;
