@@ -80,12 +80,14 @@ def _missing(runs: int, stored: Sequence[Simulated]) -> list[tuple[int, int]]:
     return [*gaps, (at, runs)] if at < runs else gaps
 
 
-def cut(batch: int, gaps: Sequence[tuple[int, int]], seconds_per_run: float) -> list[Runs]:
-    """Parts of about PART_S."""
-    each = max(1, int(PART_S / max(seconds_per_run, 1e-9)))
-    return [
-        Runs(batch, first, min(each, end - first)) for begin, end in gaps for first in range(begin, end, each)
-    ]  # fmt: skip
+def runs_of_a_part(seconds_per_run: float) -> int:
+    """As many as take about PART_S, at least one."""
+    return max(1, int(PART_S / max(seconds_per_run, 1e-9)))
+
+
+def cut(batch: int, gaps: Sequence[tuple[int, int]], each: int) -> list[Runs]:
+    """Parts of at most `each` runs."""
+    return [Runs(batch, first, min(each, end - first)) for begin, end in gaps for first in range(begin, end, each)]
 
 
 @dataclass
@@ -158,7 +160,7 @@ def _run(taken: Claim, open_capture: OpenCapture, report: Report) -> None:
         each = sum(part.seconds for part in speeds) / runs if runs else 0.0
         now = time.monotonic()
         if now >= ends or (runs and left * each > ends - now):
-            _hand_out(taken, cut(stepped.made, gaps, each))
+            _hand_out(taken, cut(stepped.made, gaps, runs_of_a_part(each)))
             return
         begin, end = gaps[0]
         part = _simulated(batch, stepped.made, begin, end, ends, report)
