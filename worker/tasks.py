@@ -204,6 +204,12 @@ def _run(taken: Claim) -> None:
         with Reporter(taken), _memory_budget():
             _run_check(taken)
         return
+    if taken.kind in (JobKind.fit, JobKind.whatif):
+        # Most parts follow one of the same capture, and need no file.
+        with Reporter(taken) as report, _memory_budget():
+            what_if.run(taken, lambda: _capture_file(taken, report), report)
+        return
+    what_if.forget()
     # The thread of the lease begins before memory is short: Python waits for ever for a thread that cannot begin.
     with Reporter(taken) as report, _memory_budget(), _capture_file(taken, report) as (file, capture_name):
         match taken.kind:
@@ -211,8 +217,6 @@ def _run(taken: Claim) -> None:
                 analysis.run(taken, file, capture_name, report)
             case JobKind.replay:
                 single_replay.run(taken, file, capture_name, report)
-            case JobKind.whatif:
-                what_if.run(taken, file, capture_name, report)
 
 
 def _run_check(taken: Claim) -> None:

@@ -20,6 +20,7 @@ from api.connections.search import uploader
 from api.errors import Conflict, NotFound, TooLarge
 from api.events import Progress
 from api.filters import Filters
+from api.jobs import lock_jobs
 from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
 from api.privacy import Privacy
@@ -375,7 +376,7 @@ async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -
     if (await session.execute(owned)).one_or_none() is None:
         raise NotFound("no such capture")
     # Lock the jobs first, as a worker does.
-    await session.execute(select(Job.id).where(Job.capture_id == capture_id).with_for_update())
+    await lock_jobs(session, Job.capture_id == capture_id)
     await end_those_of_capture(session, capture_id)
     gone = await session.execute(
         delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id).returning(Capture.id)

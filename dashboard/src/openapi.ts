@@ -2169,6 +2169,37 @@ export interface components {
             time_ns: number;
         };
         /**
+         * FlightsOut
+         * @description Bytes that were sent and not acknowledged, over all subflows, at up to 200 times.
+         */
+        FlightsOut: {
+            /**
+             * Times S
+             * @description Seconds since the connection's first packet: ends of even intervals.
+             */
+            times_s: number[];
+            /**
+             * Recorded Bytes
+             * @description What the capture shows: the mean over the ACKs of the interval.
+             */
+            recorded_bytes: number[];
+            /**
+             * Median Bytes
+             * @description Half of the simulated runs have less.
+             */
+            median_bytes: number[];
+            /**
+             * Low Bytes
+             * @description 5 % of the simulated runs have less.
+             */
+            low_bytes: number[];
+            /**
+             * High Bytes
+             * @description 5 % of the simulated runs have more.
+             */
+            high_bytes: number[];
+        };
+        /**
          * LastOut
          * @description The team's last check of the configuration that has ended.
          */
@@ -2912,6 +2943,8 @@ export interface components {
              * @description What its application was taken to send, as in the setting of that name; two where both may be.
              */
             source: ("bytes" | "time" | "clock" | "requests")[];
+            /** @description Null without a prediction. */
+            flights: components["schemas"]["FlightsOut"] | null;
         };
         /**
          * QualityOut
@@ -3812,7 +3845,7 @@ export interface components {
             stage: string;
             /**
              * Progress
-             * @description From 0 to 1.
+             * @description From 0 to 1, of the fit and of the simulation.
              */
             progress: number;
             /** @description Null until it is done. */
@@ -3976,6 +4009,7 @@ export type FairnessOut = components['schemas']['FairnessOut'];
 export type FieldValues = components['schemas']['FieldValues'];
 export type FindingOut = components['schemas']['FindingOut'];
 export type FirstViolation = components['schemas']['FirstViolation'];
+export type FlightsOut = components['schemas']['FlightsOut'];
 export type LastOut = components['schemas']['LastOut'];
 export type LineOut = components['schemas']['LineOut'];
 export type MarksOut = components['schemas']['MarksOut'];
