@@ -6,8 +6,8 @@ import hmac
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0019"
-down_revision = "0018"
+revision = "0020"
+down_revision = "0019"
 
 _BATCH = 1000
 
