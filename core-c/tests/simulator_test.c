@@ -31,10 +31,8 @@ static struct rw_receive_window window;
 
 static void open_receiver(struct rw_receiver *r, int timestamps)
 {
-	struct rw_receiver_settings settings = {.mss = MSS,
-						.blocks_max = timestamps ? 3 : 4,
-						.sack = 1,
-						.timestamps = (uint8_t)timestamps};
+	struct rw_receiver_settings settings = {
+	    .mss = MSS, .blocks_max = timestamps ? 3 : 4, .sack = 1, .timestamps = (uint8_t)timestamps};
 	rw_receive_window_open(&window, 131072, 1 << 22, MSS);
 	rw_receiver_open(r, &settings, &kernel, &window);
 	r->next = r->acked = FIRST;

@@ -27,7 +27,7 @@ from rewindow.whatif.sources import Source
 WINDOW_SHARE = 37 / 64
 """Of its buffer a simulated receiver offers so much as a window (core-c/src/simulator/receiver.c)."""
 _FIRST_TELLS = 60_000
-"""A first window up to so many bytes is its buffer's; beyond, that of the 16 bits of the handshake, in whole segments."""
+"""A first window up to so many bytes is its buffer's; beyond, it is what the 16 bits of the handshake can say."""
 _GREW = 1.5
 """A window that was so many times the first one is tuned by the kernel; a smaller one is of a fixed buffer."""
 _SECOND_NS = 1_000_000_000

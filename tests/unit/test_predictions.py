@@ -39,7 +39,7 @@ def test_networks_of_pairs_can_be_run_and_are_told_apart() -> None:
 
 
 def test_a_rivals_transfer_may_end_early() -> None:
-    network = next(p.network for p in ALL if p.network.name == "judge-neighbours")
+    network = next(p.network for p in ALL if p.network.name == "tune-neighbours-14m")
     rival, late = parse(text_of(network), "x").transfers[1:]
     assert (rival.start_ns, rival.duration_ns) == (1_500_000_000, 2_500_000_000)
     assert (late.name, late.start_ns, late.duration_ns) == ("late", 5_500_000_000, 2_000_000_000)

@@ -208,7 +208,8 @@ static void enlarge(struct rw_receive_window *w, uint64_t position, uint32_t mss
 	w->space_from = position;
 }
 
-void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss, int64_t now_ns)
+void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss,
+			    int64_t now_ns)
 {
 	if (!w->space_since_ns) {
 		w->space_since_ns = now_ns;

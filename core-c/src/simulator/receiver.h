@@ -33,7 +33,8 @@ struct rw_receive_window {
 /* buffer_first, buffer_most: bytes; the kernel's tuning enlarges it from the one to the other. */
 void rw_receive_window_open(struct rw_receive_window *w, uint64_t buffer_first, uint64_t buffer_most, uint32_t mss);
 /* All before `position` was read by the application. rtt_ns: the longest of its subflows; 0: not known. */
-void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss, int64_t now_ns);
+void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss,
+			    int64_t now_ns);
 /* Has the window grown since the last ACK? Then one leaves at once. */
 int rw_receive_window_grew(const struct rw_receive_window *w);
 /* How many bytes an ACK offers beyond `position`. */
