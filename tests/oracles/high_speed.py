@@ -1,4 +1,4 @@
-"""Rules for one path with a step or a decrease of their own: Scalable, H-TCP, Illinois; and Vegas, which listens to delay."""
+"""Rules for one path with steps of their own: Scalable, H-TCP, Illinois; and Vegas, which listens to delay."""
 
 from __future__ import annotations
 

@@ -14,14 +14,13 @@
 
 enum { SSTHRESH = COMMON_OPTIONS };
 
-static const struct rw_option newreno_options[] = {
-    RW_OPTION_MODE_INTEGER,
-    RW_OPTION_FLOOR_LINUX,
-    {"ssthresh", "none|static|hoe|hystart|hystart++", "none",
-     "what ends the first slow start beside a loss: nothing, as Linux's "
-     "reno; 65535 bytes; or an estimate",
-     RW_OPTION_CHOICE, 0, 0},
-    {0}};
+static const struct rw_option newreno_options[] = {RW_OPTION_MODE_INTEGER,
+						   RW_OPTION_FLOOR_LINUX,
+						   {"ssthresh", "none|static|hoe|hystart|hystart++", "none",
+						    "what ends the first slow start beside a loss: nothing, as Linux's "
+						    "reno; 65535 bytes; or an estimate",
+						    RW_OPTION_CHOICE, 0, 0},
+						   {0}};
 
 static const struct rw_word_name newreno_words[] = {RW_ESTIMATOR_PATH_WORDS, {0}};
 
