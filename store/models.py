@@ -32,6 +32,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 Verdict = Literal["good", "limited", "poor"]
 """How far the results of a capture, connection or subflow can be relied on."""
 ConnectionKind = Literal["tcp", "mptcp"]
+Payload = Literal["kept", "cut"]
+Addresses = Literal["kept", "replaced"]
 
 
 class Base(DeclarativeBase):
@@ -52,6 +54,8 @@ class Base(DeclarativeBase):
         int: BigInteger,
         Verdict: String,
         ConnectionKind: String,
+        Payload: String,
+        Addresses: String,
     }
 
 
@@ -97,12 +101,26 @@ def _created() -> Mapped[datetime]:
     return mapped_column(server_default=func.clock_timestamp())
 
 
+_RANDOM = text("uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())")
+"""244 random bits."""
+
+
 class Team(Base):
     __tablename__ = "teams"
+    __table_args__ = (
+        CheckConstraint("octet_length(secret) = 32", name="secret"),
+        CheckConstraint("payload IN ('kept', 'cut')", name="payload"),
+        CheckConstraint("addresses = 'kept' OR (addresses = 'replaced' AND payload = 'cut')", name="addresses"),
+    )
 
     id: Mapped[uuid.UUID] = _id()
     name: Mapped[str] = mapped_column(unique=True)
     created_at: Mapped[datetime] = _created()
+    secret: Mapped[bytes] = mapped_column(LargeBinary, server_default=_RANDOM, deferred=True)
+    """What recognises captures and replaces addresses follows from it (api/privacy.py). Nothing tells it."""
+    payload: Mapped[Payload] = mapped_column(server_default="cut")
+    """Of what is uploaded from now on."""
+    addresses: Mapped[Addresses] = mapped_column(server_default="kept")
 
 
 class Token(Base):
@@ -158,18 +176,29 @@ class BrowserSession(Base):
 class Capture(Base):
     __tablename__ = "captures"
     __table_args__ = (
-        UniqueConstraint("team_id", "sha256"),
+        UniqueConstraint("team_id", "received"),
         UniqueConstraint("attempt_id"),
         Index("ix_captures_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
         Index("ix_captures_stored", "team_id", postgresql_include=["bytes"]),
         Index("ix_captures_tags", "tags", postgresql_using="gin"),
         CheckConstraint("octet_length(sha256) = 32", name="sha256"),
+        CheckConstraint("octet_length(received) = 32", name="received"),
+        CheckConstraint("payload IN ('kept', 'cut')", name="payload"),
+        CheckConstraint("addresses IN ('kept', 'replaced')", name="addresses"),
     )
 
     id: Mapped[uuid.UUID] = _id()
     team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
     sha256: Mapped[bytes] = mapped_column(LargeBinary)
+    """Of what is stored."""
+    received: Mapped[bytes] = mapped_column(LargeBinary, server_default=_RANDOM)
+    """What the same bytes, uploaded again, are recognised by: keyed with the team's secret. A random one is never."""
     bytes: Mapped[int]
+    """Of what is stored."""
+    payload: Mapped[Payload] = mapped_column(server_default="kept")
+    addresses: Mapped[Addresses] = mapped_column(server_default="kept")
+    not_kept: Mapped[str | None]
+    """Why nothing is stored: payload was to be cut, and this is no capture from which it can be."""
     filename: Mapped[str]
     tags: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     object_key: Mapped[str]

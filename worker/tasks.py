@@ -40,7 +40,12 @@ class BudgetExceeded(Exception):
     """A job needs more memory than it has."""
 
 
+class NothingStored(Exception):
+    """Nothing of what was uploaded could be kept, or it is not kept any more; the reason is the team's to read."""
+
+
 INPUT_AT_FAULT = (
+    NothingStored,
     CaptureUnreadable,
     UnknownAlgorithm,
     BadOption,
@@ -232,10 +237,14 @@ def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterato
     """
     with engine().connect() as connection:
         row = connection.execute(
-            select(Capture.object_key, Capture.filename, Capture.bytes).where(Capture.id == taken.capture_id)
+            select(Capture.object_key, Capture.filename, Capture.bytes, Capture.not_kept).where(
+                Capture.id == taken.capture_id
+            )
         ).one_or_none()
     if row is None:
         raise JobLost
+    if row.not_kept is not None:
+        raise NothingStored(row.not_kept)
     report("fetching", 0.0)
     with outages.starting():
         objects.probe("worker")

@@ -76,6 +76,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/captures/{capture_id}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download
+         * @description The capture as it is stored: the file that was uploaded, or what the team keeps of it.
+         */
+        get: operations["download_v1_captures__capture_id__file_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/captures/{capture_id}/connections": {
         parameters: {
             query?: never;
@@ -656,6 +676,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/teams/{team_id}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Settings Of
+         * @description What is kept of captures that are uploaded.
+         */
+        get: operations["settings_of_v1_teams__team_id__settings_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change Settings
+         * @description Changes what is kept of captures that are uploaded from now on. Those that are stored stay as they are.
+         */
+        patch: operations["change_settings_v1_teams__team_id__settings_patch"];
+        trace?: never;
+    };
     "/v1/teams/{team_id}/tokens": {
         parameters: {
             query?: never;
@@ -1076,9 +1120,21 @@ export interface components {
             bytes: number;
             /**
              * Sha256
-             * @description SHA-256 of the capture's bytes, hexadecimal.
+             * @description SHA-256 of the capture's bytes as they are stored, hexadecimal.
              */
             sha256: string;
+            /**
+             * Payload
+             * @description Of what is stored: kept: the file as it was uploaded; cut: its headers only.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
             /**
              * Tags
              * @description What uploads said about it, by key.
@@ -1154,9 +1210,21 @@ export interface components {
             bytes: number;
             /**
              * Sha256
-             * @description SHA-256 of the capture's bytes, hexadecimal.
+             * @description SHA-256 of the capture's bytes as they are stored, hexadecimal.
              */
             sha256: string;
+            /**
+             * Payload
+             * @description Of what is stored: kept: the file as it was uploaded; cut: its headers only.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
             /**
              * Tags
              * @description What uploads said about it, by key.
@@ -1227,9 +1295,21 @@ export interface components {
             bytes: number;
             /**
              * Sha256
-             * @description SHA-256 of the capture's bytes, hexadecimal.
+             * @description SHA-256 of the capture's bytes as they are stored, hexadecimal.
              */
             sha256: string;
+            /**
+             * Payload
+             * @description Of what is stored: kept: the file as it was uploaded; cut: its headers only.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
             /**
              * Tags
              * @description What uploads said about it, by key.
@@ -3407,6 +3487,40 @@ export interface components {
              */
             expires_at: string;
         };
+        /**
+         * SettingsChange
+         * @description What is to be changed; what is left out stays.
+         */
+        SettingsChange: {
+            /**
+             * Payload
+             * @description cut: headers only; kept: the file as it is uploaded. Of later uploads.
+             */
+            payload?: ("kept" | "cut") | null;
+            /**
+             * Addresses
+             * @description replaced: only together with payload that is cut. Of later uploads.
+             */
+            addresses?: ("kept" | "replaced") | null;
+        };
+        /**
+         * SettingsOut
+         * @description What the team keeps of the captures that it uploads from now on.
+         */
+        SettingsOut: {
+            /**
+             * Payload
+             * @description cut: headers only; kept: the file as it is uploaded.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
+        };
         /** SpecOut */
         SpecOut: {
             /**
@@ -4653,6 +4767,8 @@ export type SelectionIn = components['schemas']['SelectionIn'];
 export type SeriesOut = components['schemas']['SeriesOut'];
 export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
+export type SettingsChange = components['schemas']['SettingsChange'];
+export type SettingsOut = components['schemas']['SettingsOut'];
 export type SpecOut = components['schemas']['SpecOut'];
 export type Specs = components['schemas']['Specs'];
 export type SpreadOut = components['schemas']['SpreadOut'];
@@ -5302,6 +5418,96 @@ export interface operations {
                 };
             };
             /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    download_v1_captures__capture_id__file_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the capture. */
+                capture_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The capture as it is stored; its name says what it contains. */
+            200: {
+                headers: {
+                    /** @description kept or cut */
+                    "Rewindow-Payload"?: string;
+                    /** @description kept or replaced */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.tcpdump.pcap": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8445,6 +8651,209 @@ export interface operations {
             };
             /** @description The token lacks the scope that this needs. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    settings_of_v1_teams__team_id__settings_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingsOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_settings_v1_teams__team_id__settings_patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SettingsChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingsOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
