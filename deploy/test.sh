@@ -56,7 +56,7 @@ done
 
 # The fuzz targets without a fuzzer: what it once found, and what it begins with.
 step "fuzz seeds are made" python core-c/fuzz/seed.py build/seeds
-for target in capture packet flow events bottleneck shadow replay network simulator; do
+for target in capture packet redaction flow events bottleneck shadow replay network simulator; do
 	inputs=build/seeds/$target
 	[ ! -d core-c/fuzz/regressions/$target ] || inputs="$inputs core-c/fuzz/regressions/$target"
 	[ $target != replay ] || inputs="$inputs core-c/tests/regressions build/seeds/captures"
