@@ -2850,6 +2850,35 @@ export interface components {
              */
             findings: components["schemas"]["FindingOut"][];
         };
+        /**
+         * RecordedOut
+         * @description What the sender of one subflow had, before each ACK. Times: nanoseconds since `first_ns` of the series.
+         */
+        RecordedOut: {
+            /**
+             * Subflow
+             * @description Number of the subflow.
+             */
+            subflow: number;
+            /**
+             * What
+             * @description Data in flight and the receiver's window in segments, samples of the round-trip time in milliseconds.
+             * @enum {string}
+             */
+            what: "flight" | "window" | "rtt";
+            /**
+             * Rows
+             * @description ACKs of the subflow in the period, before the reduction to what the width shows.
+             */
+            rows: number;
+            /**
+             * Time Ns
+             * @description Nanoseconds since 1970.
+             */
+            time_ns: number[];
+            /** Values */
+            values: number[];
+        };
         /** ReplayIn */
         ReplayIn: {
             /**
@@ -2912,6 +2941,9 @@ export interface components {
         /**
          * SeriesOut
          * @description Nanoseconds since 1970 are text: they do not fit a double.
+         *
+         *     Where a line has more ACKs than the width shows, it has the first, least, greatest and last value of each column of
+         *     pixels.
          */
         SeriesOut: {
             /**
@@ -2925,6 +2957,11 @@ export interface components {
              */
             last_ns: string;
             /**
+             * Is Reduced
+             * @description Read from an overview: the times of extremes are those of blocks of at most 256 ACKs.
+             */
+            is_reduced: boolean;
+            /**
              * Lines
              * @description One for each algorithm and subflow.
              */
@@ -2934,6 +2971,8 @@ export interface components {
              * @description One for each kind of event and subflow.
              */
             marks: components["schemas"]["MarksOut"][];
+            /** Recorded */
+            recorded: components["schemas"]["RecordedOut"][];
         };
         /** SessionIn */
         SessionIn: {
@@ -3879,6 +3918,7 @@ export type PercentilesOut = components['schemas']['PercentilesOut'];
 export type PinnedOut = components['schemas']['PinnedOut'];
 export type PredictionOut = components['schemas']['PredictionOut'];
 export type QualityOut = components['schemas']['QualityOut'];
+export type RecordedOut = components['schemas']['RecordedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
 export type SeriesOut = components['schemas']['SeriesOut'];
@@ -5137,6 +5177,8 @@ export interface operations {
                 to?: number | null;
                 /** @description pixels */
                 width?: number;
+                /** @description What the sender had: data in flight, the receiver's window, RTT samples. Only in JSON. */
+                recorded?: ("flight" | "window" | "rtt")[];
             };
             header?: never;
             path: {

@@ -73,7 +73,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     expect(page.get_by_test_id("connection")).to_have_count(2)
     page.screenshot(path=SCREENSHOTS / "capture.png")
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
-    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
     expect(page.locator(".crumbs")).to_have_text("captures / mptcp-two-subflows.pcap / connection 1")
     assert lines(page) == 4, "one line for each algorithm and subflow"
     assert {(127, 6, 249), (31, 140, 249)} <= drawn_colours(page), "uncoupled and tccc are drawn"
@@ -92,7 +92,7 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
 
 
 def test_zoom_asks_again_and_the_address_keeps_the_view(page: Page) -> None:
-    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
     box = page.get_by_test_id("chart").bounding_box()
     assert box is not None
     with page.expect_response(lambda r: "/series?" in r.url and "from=" in r.url) as asked:
@@ -105,7 +105,7 @@ def test_zoom_asks_again_and_the_address_keeps_the_view(page: Page) -> None:
     assert 0 < float(query["from"][0]) < float(query["to"][0]) < 13
     address, before = page.url, page.get_by_test_id("chart").get_attribute("data-lines")
     page.reload()
-    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
     assert page.url == address
     expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", before or "")
     page.get_by_test_id("whole").click()
