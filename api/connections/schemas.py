@@ -204,7 +204,9 @@ class RecordedOut(Schema):
     rows: int
     """ACKs of the subflow in the period, before the reduction to what the width shows."""
     time_ns: list[int]
+    """Nanoseconds since `first_ns` of the series."""
     values: list[float]
+    """Before the ACKs at `time_ns`; the receiver's window is that of the ACK."""
 
 
 class SeriesOut(Schema):
@@ -221,6 +223,7 @@ class SeriesOut(Schema):
     lines: list[LineOut]
     marks: list[MarksOut]
     recorded: list[RecordedOut]
+    """One for each subflow and each of what the parameter `recorded` names."""
 
 
 class ReplayIn(Wanted):

@@ -2873,10 +2873,13 @@ export interface components {
             rows: number;
             /**
              * Time Ns
-             * @description Nanoseconds since 1970.
+             * @description Nanoseconds since `first_ns` of the series.
              */
             time_ns: number[];
-            /** Values */
+            /**
+             * Values
+             * @description Before the ACKs at `time_ns`; the receiver's window is that of the ACK.
+             */
             values: number[];
         };
         /** ReplayIn */
@@ -2971,7 +2974,10 @@ export interface components {
              * @description One for each kind of event and subflow.
              */
             marks: components["schemas"]["MarksOut"][];
-            /** Recorded */
+            /**
+             * Recorded
+             * @description One for each subflow and each of what the parameter `recorded` names.
+             */
             recorded: components["schemas"]["RecordedOut"][];
         };
         /** SessionIn */
