@@ -24,6 +24,7 @@ from api.health import endpoints as health
 from api.limits import Requests
 from api.model_checks import endpoints as model_checks
 from api.parameters import refuse_unknown
+from api.redaction import Redactor
 from api.sessions import endpoints as sessions
 from api.specs import endpoints as specs
 from api.teams import endpoints as teams
@@ -61,7 +62,8 @@ _PAGES = ("", "captures", "connections", "specifications", "model-checks")
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    app.state.poller, app.state.requests = Poller(), Requests()
+    app.state.poller, app.state.requests, app.state.redactor = Poller(), Requests(), Redactor()
+    app.state.redactor.start()
     polls = asyncio.create_task(app.state.poller.run())
     yield
     polls.cancel()
@@ -69,6 +71,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         with suppress(asyncio.CancelledError):
             await polls
     finally:
+        app.state.redactor.stop()
         await async_engine().dispose()
 
 

@@ -97,7 +97,7 @@ MEANINGS = {
     "sender_candidates": "The algorithms whose window explains its flights, the best one first; the named one alone.",
     "set": "Number of the set.",
     "sets": "Sets of subflows that share a bottleneck.",
-    "sha256": "SHA-256 of the capture's bytes, hexadecimal.",
+    "sha256": "SHA-256 of the capture's bytes as they are stored, hexadecimal.",
     "spec": "Name of the specification.",
     "sport": "Port of `src`.",
     "spurious_retransmissions": "Packets sent again whose original had arrived.",

@@ -28,7 +28,7 @@ class Upload:
     """An upload's body. Computes its SHA-256 and size, and refuses more than `bytes_max` bytes."""
 
     def __init__(self, request: Request, bytes_max: int) -> None:
-        self._request, self._max = request, bytes_max
+        self._request, self.bytes_max = request, bytes_max
         self._hash = hashlib.sha256()
         self.size = 0
         self.filename: str | None = None
@@ -49,8 +49,8 @@ class Upload:
         source = self._multipart(options.get(b"boundary")) if kind == b"multipart/form-data" else self._body()
         async for chunk in source:
             self.size += len(chunk)
-            if self.size > self._max:
-                raise TooLarge(f"a capture may have at most {self._max} bytes")
+            if self.size > self.bytes_max:
+                raise TooLarge(f"a capture may have at most {self.bytes_max} bytes")
             self._hash.update(chunk)
             yield chunk
         if self.size == 0:

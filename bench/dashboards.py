@@ -8,9 +8,7 @@ Markdown; `--write` puts it into docs/performance.md.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +17,8 @@ from urllib.parse import urlencode
 
 import psycopg
 
+from bench.services import own_services, use_database
 from bench.speed import Others, machine, table, write
-from deploy.run import Services
 
 MARKER = "<!-- dashboards -->"
 PAGES_MS, AD_HOC_MS = 200, 1000
@@ -154,36 +152,26 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--write", action="store_true", help="also put the result into docs/performance.md")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="rewindow-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # another user runs PostgreSQL when this is root
-        services = Services(folder)
-        try:
-            services.start_dependencies()
-            services.migrate()
-            if services.owner_address is None:
-                raise SystemExit("REWINDOW_DATABASE_URL is set: this needs a PostgreSQL of its own")
-            os.environ.update({k: v for k, v in services.environment.items() if k.startswith("REWINDOW_")})
-            from store.database import engine
-            from store.teams import ensure_team
+    with own_services() as services:
+        owner_address = use_database(services)
+        from store.database import engine
+        from store.teams import ensure_team
 
-            with engine().begin() as database:
-                ensure_team(database, "bench"), ensure_team(database, "other")
-            others = Others()
-            generate(services.owner_address, arguments.captures, arguments.each)
-            lines = list(measured(arguments.runs))
-            count = arguments.captures * arguments.each
-            head = [
-                f"On {machine()}, of which other processes, PostgreSQL among them, took"
-                f" {others.cores():.2f}; {count} connections in"
-                f" {arguments.captures} captures of two teams, {arguments.runs} requests each after one.\n"
-            ]
-            text = "\n".join(head + lines)
-            print(text)
-            if arguments.write:
-                write(text, MARKER)
-        finally:
-            services.stop()
+        with engine().begin() as database:
+            ensure_team(database, "bench"), ensure_team(database, "other")
+        others = Others()
+        generate(owner_address, arguments.captures, arguments.each)
+        lines = list(measured(arguments.runs))
+        count = arguments.captures * arguments.each
+        head = [
+            f"On {machine()}, of which other processes, PostgreSQL among them, took"
+            f" {others.cores():.2f}; {count} connections in"
+            f" {arguments.captures} captures of two teams, {arguments.runs} requests each after one.\n"
+        ]
+        text = "\n".join(head + lines)
+        print(text)
+        if arguments.write:
+            write(text, MARKER)
 
 
 if __name__ == "__main__":

@@ -14,15 +14,14 @@ import json
 import selectors
 import socket
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from bench.services import own_services
 from bench.speed import machine, table
 from deploy.run import SAMPLE, Services, stop_process, token_for, wait_for
 
@@ -158,18 +157,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="rewindow-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # another user runs PostgreSQL when this is root
-        services = Services(folder)
-        try:
-            services.environment["REWINDOW_TEAM_REQUESTS_PER_S"] = "1000000"  # not the limits are measured
-            services.start_dependencies()
-            services.migrate()
-            services.start_api()
-            print("\n".join(measured(services, options)))
-        finally:
-            services.stop()
+    # the limits are not what is measured
+    with own_services(REWINDOW_TEAM_REQUESTS_PER_S="1000000") as services:
+        services.start_api()
+        print("\n".join(measured(services, options)))
 
 
 if __name__ == "__main__":

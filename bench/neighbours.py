@@ -11,7 +11,6 @@ import argparse
 import http.client
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.load import Client
+from bench.services import own_services
 from bench.speed import build, machine, table
 from bench.storing import generate
 from deploy.run import CHECKOUT, SAMPLE, Services, token_for, wait_for
@@ -138,19 +138,11 @@ def main() -> None:
     options = parser.parse_args()
     build()
     path = generate(options.connections)
-    with tempfile.TemporaryDirectory(prefix="rewindow-bench-", dir=CHECKOUT / "build") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # another user runs PostgreSQL when this is root
-        services = Services(folder)
-        try:
-            services.environment["REWINDOW_TEAM_REQUESTS_PER_S"] = "1000000"  # not the limits are measured
-            services.start_dependencies()
-            services.migrate()
-            services.start_worker()
-            services.start_api()
-            print("\n".join(measured(services, path, options.connections)))
-        finally:
-            services.stop()
+    # the limits are not what is measured
+    with own_services(CHECKOUT / "build", REWINDOW_TEAM_REQUESTS_PER_S="1000000") as services:
+        services.start_worker()
+        services.start_api()
+        print("\n".join(measured(services, path, options.connections)))
 
 
 if __name__ == "__main__":

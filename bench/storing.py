@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -20,8 +18,8 @@ from pathlib import Path
 
 import psycopg
 
+from bench.services import own_services, use_database
 from bench.speed import FOLDER, PROGRAMS, REWINDOW, Others, Process, Run, build, machine, table, write
-from deploy.run import Services
 
 MARKER = "<!-- storing -->"
 ALGORITHMS = ("newreno", "cubic")
@@ -164,23 +162,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="also put the result into docs/performance.md")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="rewindow-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # another user runs PostgreSQL when this is root
-        services = Services(folder)
-        services.environment["REWINDOW_INGEST_ALGORITHMS"] = ",".join(ALGORITHMS)
-        try:
-            services.start_dependencies()
-            services.migrate()
-            if services.owner_address is None:
-                raise SystemExit("REWINDOW_DATABASE_URL is set: this needs a PostgreSQL of its own")
-            os.environ.update({k: v for k, v in services.environment.items() if k.startswith("REWINDOW_")})
-            text = "\n".join(measured(arguments.connections, arguments.runs, services.owner_address))
-            print(text)
-            if arguments.write:
-                write(text, MARKER)
-        finally:
-            services.stop()
+    with own_services(REWINDOW_INGEST_ALGORITHMS=",".join(ALGORITHMS)) as services:
+        owner_address = use_database(services)
+        text = "\n".join(measured(arguments.connections, arguments.runs, owner_address))
+        print(text)
+        if arguments.write:
+            write(text, MARKER)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 seconds=${SECONDS_EACH:-60}
 jobs=${JOBS:-1}
-targets=${TARGET:-capture packet flow events bottleneck shadow replay network simulator}
+targets=${TARGET:-capture packet redaction flow events bottleneck shadow replay network simulator}
 build=build/Fuzz
 mkdir -p $build
 
@@ -32,7 +32,7 @@ longest() { # longest TARGET: inputs above add time and no new paths
 
 fuzz() { # fuzz TARGET
 	dictionary=core-c/fuzz/$1.dict
-	[ "$1" != replay ] || dictionary=$build/replay.dict
+	[ "$1" != replay ] && [ "$1" != redaction ] || dictionary=$build/replay.dict
 	mkdir -p "$build/corpus/$1" "$build/artifacts"
 	rm -f "$build/artifacts/$1-"*
 	set -- "$1" "$build/corpus/$1" "$build/seeds/$1"

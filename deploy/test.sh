@@ -16,7 +16,7 @@ if [ "$(id -u)" != 0 ]; then
 	real_kernels="--ignore=tests/lab --ignore=tests/kernel"
 fi
 # shellcheck disable=SC2086 # two words or none
-python -m pytest --ignore=tests/unit $real_kernels "$@" >build/pytest-services.log 2>&1 &
+python -m pytest --durations=20 --ignore=tests/unit $real_kernels "$@" >build/pytest-services.log 2>&1 &
 services=$!
 trap 'kill $services; exit 130' INT # in the background it is not heard
 renice -n 10 -p $$ >/dev/null
@@ -56,7 +56,7 @@ done
 
 # The fuzz targets without a fuzzer: what it once found, and what it begins with.
 step "fuzz seeds are made" python core-c/fuzz/seed.py build/seeds
-for target in capture packet flow events bottleneck shadow replay network simulator; do
+for target in capture packet redaction flow events bottleneck shadow replay network simulator; do
 	inputs=build/seeds/$target
 	[ ! -d core-c/fuzz/regressions/$target ] || inputs="$inputs core-c/fuzz/regressions/$target"
 	[ $target != replay ] || inputs="$inputs core-c/tests/regressions build/seeds/captures"
@@ -78,7 +78,7 @@ wait $replay_test
 step "replay_test, under sanitizers" sh -c "[ $? = 0 ] || { cat build/replay_test.log; exit 1; }"
 
 # A file's tests stay in one process, so that what they share is made once; the longest files begin first.
-python -m pytest -o cache_dir=build/pytest-unit -n 2 --dist loadfile tests/unit "$@" 2>&1 | tee build/pytest-unit.log
+python -m pytest -o cache_dir=build/pytest-unit -n 2 --dist loadfile --durations=20 tests/unit "$@" 2>&1 | tee build/pytest-unit.log
 
 # Every configuration of every specification, and every mutant, is a test.
 python rewindow/specs.py check --junit build/specs.xml >build/specs.log 2>&1

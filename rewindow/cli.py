@@ -19,6 +19,7 @@ import rewindow
 from rewindow.core import Choice, folded
 from rewindow.errors import (
     BadOption,
+    CaptureNotOpened,
     CaptureUnreadable,
     DependencyFailed,
     NetworkUnreadable,
@@ -174,6 +175,38 @@ def _analyze(args: argparse.Namespace) -> int:
         violations_text = analysis.violations_text(replay.violations())
         if violations_text:
             print("\n" + violations_text)
+    return DONE
+
+
+def _key(path: str) -> bytes:
+    from rewindow.captures.redaction import KEY_BYTES
+
+    try:
+        key = bytes.fromhex(Path(path).read_text())
+    except (OSError, ValueError) as e:
+        raise _Usage(f"--key {path}: {e}") from e
+    if len(key) != KEY_BYTES:
+        raise _Usage(f"--key {path}: {KEY_BYTES} bytes in hexadecimal are needed, not {len(key)}")
+    return key
+
+
+def _redact(args: argparse.Namespace) -> int:
+    from rewindow.captures.redaction import redacted
+
+    key = None if args.key is None else _key(args.key)
+    with contextlib.ExitStack() as files:
+        try:
+            source = sys.stdin.buffer if args.capture == "-" else files.enter_context(Path(args.capture).open("rb"))
+        except OSError as e:
+            raise CaptureNotOpened(args.capture, e) from e
+        place = files.enter_context(_output(args.output))
+        target = files.enter_context(Path(place).open("wb")) if isinstance(place, str) else place
+        did = redacted(args.capture, source, target, key)
+    print(
+        f"rewindow: {did.kept_bytes} of {did.captured_bytes} bytes of {did.records} packets are kept", file=sys.stderr
+    )
+    if did.unrecognised:
+        print(f"rewindow: {did.unrecognised} packets have no header that is known", file=sys.stderr)
     return DONE
 
 
@@ -667,6 +700,16 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("--plot", metavar="OUT.{svg,png}", help="also draw the result")
     p.add_argument("--json", action="store_true", help="print one JSON document")
     p.set_defaults(run=_fluid)
+
+    p = commands.add_parser("redact", help="copy a capture without payload, and with other addresses")
+    p.add_argument("capture", metavar="CAPTURE", help="pcap or pcapng, which may be compressed; - is standard input")
+    p.add_argument("--output", required=True, metavar="FILE", help="- writes to standard output")
+    p.add_argument(
+        "--key",
+        metavar="FILE",
+        help="replace addresses, prefixes stay common; a file with 16 bytes in hexadecimal (openssl rand -hex 16)",
+    )
+    p.set_defaults(run=_redact)
 
     p = commands.add_parser("upload", help="send captures to a server")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="each is uploaded by itself; - is standard input")

@@ -1,6 +1,7 @@
 """The C core, with its errors translated in one place."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rewindow._core import ffi, lib
@@ -13,7 +14,18 @@ from rewindow.errors import (
     UnknownScheduler,
 )
 
-__all__ = ["Choice", "check", "choices_for", "extract", "ffi", "folded", "lib", "name_of"]
+__all__ = [
+    "Choice",
+    "Redaction",
+    "check",
+    "choices_for",
+    "extract",
+    "ffi",
+    "folded",
+    "lib",
+    "name_of",
+    "redact",
+]
 
 
 def folded(name: str) -> str:
@@ -94,3 +106,23 @@ def extract(fd: int, link_type: int, out_fd: int, name: str) -> int:
     records, error = ffi.new("uint64_t *"), ffi.new("rw_error *")
     check(lib.rw_extract(fd, link_type, out_fd, records, error), error, [name])
     return int(records[0])
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """What a redaction did. unrecognised: records of which no header was recognised, so that nothing was kept."""
+
+    records: int
+    captured_bytes: int
+    kept_bytes: int
+    unrecognised: int
+
+
+def redact(fd: int, out_fd: int, key: bytes | None, name: str) -> Redaction:
+    """Copies a capture without payload, and with other addresses where there is a key of 16 bytes.
+
+    fd is read once, from where it stands. Raises CaptureUnreadable.
+    """
+    row, error = ffi.new("rw_redaction_row *"), ffi.new("rw_error *")
+    check(lib.rw_redact(fd, out_fd, ffi.NULL if key is None else key, row, error), error, [name])
+    return Redaction(row.records, row.captured_bytes, row.kept_bytes, row.unrecognised)

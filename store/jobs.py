@@ -25,6 +25,7 @@ from sqlalchemy import (
     Update,
     and_,
     case,
+    delete,
     exists,
     false,
     func,
@@ -38,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import aliased
 
-from store.models import ALONE_FROM, Capture, CheckState, Job, JobKind, ModelCheck, Replay, State, Turn, WhatIf
+from store.models import ALONE_FROM, Capture, CheckState, Fit, Job, JobKind, ModelCheck, Replay, State, Turn, WhatIf
 from store.outages import Dependency, Outage, for_teams
 from store.settings import settings
 
@@ -113,13 +114,27 @@ class Claim:
     job_id: uuid.UUID
     kind: JobKind
     subject_id: uuid.UUID
-    """Id of the capture, replay, what-if or model check that the job is about."""
+    """Id of the capture, replay, fit, what-if or model check that the job is about."""
     capture_id: uuid.UUID | None
     fence: int
+    part: Runs | None = None
+    """Of a fit or what-if: what is to be simulated. None: that is to be found out."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Simulations of a batch (rewindow/whatif/batches.py): `runs` of them from the number `first_run` on."""
+
+    batch: int
+    first_run: int
+    runs: int
+
+
+_SUBJECTS = (Job.capture_id, Job.replay_id, Job.whatif_id, Job.fit_id, Job.check_id)
 
 
 def _subject_id(row: Any) -> uuid.UUID:
-    return uuid.UUID(str(row.check_id or row.replay_id or row.whatif_id or row.capture_id))
+    return uuid.UUID(str(row.check_id or row.replay_id or row.whatif_id or row.fit_id or row.capture_id))
 
 
 def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: State, **values: Any) -> None:
@@ -130,10 +145,13 @@ def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: S
             change = update(Capture).where(Capture.id == subject_id).values(state=state, **values)
         case JobKind.replay:
             change = update(Replay).where(Replay.id == subject_id).values(state=state, **values)
-        case JobKind.whatif:
-            change = update(WhatIf).where(WhatIf.id == subject_id).values(state=state, **values)
+        case JobKind.whatif | JobKind.fit:
+            table = WhatIf if kind is JobKind.whatif else Fit
+            change = update(table).where(table.id == subject_id).values(state=state, **values)
             if state is State.failed:
                 change = change.values(finished_at=func.clock_timestamp())
+            else:  # another of its jobs may have failed meanwhile
+                change = change.where(table.state.in_((State.queued, State.running)))
         case JobKind.check:
             change = update(ModelCheck).where(ModelCheck.id == subject_id).values(state=CheckState(state), **values)
             if state is State.failed:
@@ -294,11 +312,12 @@ def claim(connection: Connection, job_id: uuid.UUID) -> Claim | None:
             lease_until=_lease(),
             not_before=None,
         )
-        .returning(Job.kind, Job.capture_id, Job.replay_id, Job.whatif_id, Job.check_id, Job.fence)
+        .returning(Job.kind, *_SUBJECTS, Job.fence, Job.batch, Job.first_run, Job.runs)
     ).one_or_none()
     if row is None:
         return None
-    return Claim(job_id, row.kind, _subject_id(row), row.capture_id, row.fence)
+    part = None if row.batch is None else Runs(row.batch, row.first_run, row.runs)
+    return Claim(job_id, row.kind, _subject_id(row), row.capture_id, row.fence, part)
 
 
 def begin(connection: Connection, taken: Claim) -> None:
@@ -376,6 +395,28 @@ def _mark_failed(connection: Connection, job_id: uuid.UUID, kind: JobKind, subje
         )
     )
     _mark(connection, kind, subject_id, State.failed, error=reason)
+    if kind in (JobKind.fit, JobKind.whatif):
+        _fail_with(connection, kind, subject_id, reason)
+
+
+def _fail_with(connection: Connection, kind: JobKind, subject_id: uuid.UUID, reason: str) -> None:
+    """What fails with one of the jobs of a fit or what-if: its other jobs, and the what-ifs that wait for the fit.
+
+    A job that is just claimed is left to its worker, which holds its row and may wait for the row of the fit.
+    """
+    of = Job.fit_id if kind is JobKind.fit else Job.whatif_id
+    waiting = select(Job.id).where(of == subject_id, Job.state == State.queued).with_for_update(skip_locked=True)
+    connection.execute(delete(Job).where(Job.id.in_(waiting)))
+    if kind is JobKind.fit:
+        connection.execute(
+            update(WhatIf)
+            .where(
+                WhatIf.connection_id == select(Fit.connection_id).where(Fit.id == subject_id).scalar_subquery(),
+                WhatIf.state.in_((State.queued, State.running)),
+                ~exists().where(Job.whatif_id == WhatIf.id),
+            )
+            .values(state=State.failed, error=reason, finished_at=func.clock_timestamp())
+        )
 
 
 def release(connection: Connection, taken: Claim, reason: str) -> None:
@@ -464,17 +505,17 @@ def _paused_by(dependency: Dependency) -> tuple[Any, ...]:
     return Job.state == State.queued, Job.not_before > func.clock_timestamp(), Job.stage == waiting_for(dependency)
 
 
-def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None = None, *, whatif_id: uuid.UUID | None = None) -> Update:
+def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None = None) -> Update:
     """The statement that queues a failed job again, with all its attempts, because a request asks for it.
 
-    Without the id of a replay or what-if it is the job that analyses the capture.
+    Without the id of a replay it is the job that analyses the capture.
     """
     return (
         update(Job)
         .where(
             Job.capture_id == capture_id,
+            Job.kind == (JobKind.analyze if replay_id is None else JobKind.replay),
             Job.replay_id.is_not_distinct_from(replay_id),
-            Job.whatif_id.is_not_distinct_from(whatif_id),
             Job.state == State.failed,
         )
         .values(
@@ -504,7 +545,8 @@ def sweep(connection: Connection, *, judge_leases: bool = True) -> dict[uuid.UUI
     expired = and_(Job.state == State.running, Job.lease_until < now) if judge_leases else false()
     paused = and_(Job.state == State.queued, Job.not_before <= now)
     # The patience doubles with each wake-up: a job that only waits for a free worker has its message in the queue.
-    patience = func.greatest(RESEND_AFTER, Job.sent_at - Job.queued_at)
+    # A job that follows another one stands in that one's place in the queue, but waits only since it was made.
+    patience = func.greatest(RESEND_AFTER, Job.sent_at - func.greatest(Job.queued_at, Job.created_at))
     unheard = and_(
         Job.state == State.queued, Job.not_before.is_(None), or_(Job.sent_at.is_(None), Job.sent_at + patience < now)
     )
@@ -513,10 +555,7 @@ def sweep(connection: Connection, *, judge_leases: bool = True) -> dict[uuid.UUI
         select(
             Job.id,
             Job.kind,
-            Job.capture_id,
-            Job.replay_id,
-            Job.whatif_id,
-            Job.check_id,
+            *_SUBJECTS,
             Job.attempts,
             Job.state,
             Job.error,

@@ -32,6 +32,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 Verdict = Literal["good", "limited", "poor"]
 """How far the results of a capture, connection or subflow can be relied on."""
 ConnectionKind = Literal["tcp", "mptcp"]
+Payload = Literal["kept", "cut"]
+Addresses = Literal["kept", "replaced"]
 
 
 class Base(DeclarativeBase):
@@ -52,6 +54,8 @@ class Base(DeclarativeBase):
         int: BigInteger,
         Verdict: String,
         ConnectionKind: String,
+        Payload: String,
+        Addresses: String,
     }
 
 
@@ -67,6 +71,7 @@ class JobKind(enum.StrEnum):
     replay = "replay"
     check = "check"
     whatif = "whatif"
+    fit = "fit"
 
 
 class CheckState(enum.StrEnum):
@@ -96,12 +101,26 @@ def _created() -> Mapped[datetime]:
     return mapped_column(server_default=func.clock_timestamp())
 
 
+_RANDOM = text("uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())")
+"""244 random bits."""
+
+
 class Team(Base):
     __tablename__ = "teams"
+    __table_args__ = (
+        CheckConstraint("octet_length(secret) = 32", name="secret"),
+        CheckConstraint("payload IN ('kept', 'cut')", name="payload"),
+        CheckConstraint("addresses = 'kept' OR (addresses = 'replaced' AND payload = 'cut')", name="addresses"),
+    )
 
     id: Mapped[uuid.UUID] = _id()
     name: Mapped[str] = mapped_column(unique=True)
     created_at: Mapped[datetime] = _created()
+    secret: Mapped[bytes] = mapped_column(LargeBinary, server_default=_RANDOM, deferred=True)
+    """What recognises captures and replaces addresses follows from it (api/privacy.py). Nothing tells it."""
+    payload: Mapped[Payload] = mapped_column(server_default="cut")
+    """Of what is uploaded from now on."""
+    addresses: Mapped[Addresses] = mapped_column(server_default="kept")
 
 
 class Token(Base):
@@ -157,18 +176,29 @@ class BrowserSession(Base):
 class Capture(Base):
     __tablename__ = "captures"
     __table_args__ = (
-        UniqueConstraint("team_id", "sha256"),
+        UniqueConstraint("team_id", "received"),
         UniqueConstraint("attempt_id"),
         Index("ix_captures_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
         Index("ix_captures_stored", "team_id", postgresql_include=["bytes"]),
         Index("ix_captures_tags", "tags", postgresql_using="gin"),
         CheckConstraint("octet_length(sha256) = 32", name="sha256"),
+        CheckConstraint("octet_length(received) = 32", name="received"),
+        CheckConstraint("payload IN ('kept', 'cut')", name="payload"),
+        CheckConstraint("addresses IN ('kept', 'replaced')", name="addresses"),
     )
 
     id: Mapped[uuid.UUID] = _id()
     team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
     sha256: Mapped[bytes] = mapped_column(LargeBinary)
+    """Of what is stored."""
+    received: Mapped[bytes] = mapped_column(LargeBinary, server_default=_RANDOM)
+    """What the same bytes, uploaded again, are recognised by: keyed with the team's secret. A random one is never."""
     bytes: Mapped[int]
+    """Of what is stored."""
+    payload: Mapped[Payload] = mapped_column(server_default="kept")
+    addresses: Mapped[Addresses] = mapped_column(server_default="kept")
+    not_kept: Mapped[str | None]
+    """Why nothing is stored: payload was to be cut, and this is no capture from which it can be."""
     filename: Mapped[str]
     tags: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     object_key: Mapped[str]
@@ -380,6 +410,7 @@ class WhatIf(Base):
         Index("ix_whatifs_capture_id", "capture_id"),
         Index("ix_whatifs_newest", "connection_id", text("created_at DESC"), text("id DESC")),
         CheckConstraint("(result IS NOT NULL) = (state = 'done')", name="done"),
+        CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -402,6 +433,85 @@ class WhatIf(Base):
     finished_at: Mapped[datetime | None]
     result: Mapped[dict[str, Any] | None]
     """An element of `connections` in the JSON document of `rewindow whatif`."""
+    progress: Mapped[float] = mapped_column(server_default="0")
+    """Of its own simulations: the fit's are not counted."""
+
+
+class Fit(Base):
+    """The fit of a connection's paths, which its what-ifs share. What it found follows from its parts."""
+
+    __tablename__ = "fits"
+    __table_args__ = (
+        UniqueConstraint("connection_id"),
+        Index("ix_fits_capture_id", "capture_id"),
+        CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    connection_id: Mapped[uuid.UUID]
+    connection_number: Mapped[int] = mapped_column(Integer)
+    state: Mapped[State] = mapped_column(_state, server_default="queued")
+    error: Mapped[str | None]
+    progress: Mapped[float] = mapped_column(server_default="0")
+    created_at: Mapped[datetime] = _created()
+    finished_at: Mapped[datetime | None]
+
+
+class Part(Base):
+    """Simulated runs of one batch of a fit or of a what-if (rewindow/whatif/batches.py), which one job has made."""
+
+    __tablename__ = "parts"
+    __table_args__ = (
+        UniqueConstraint("fit_id", "batch", "first_run"),
+        UniqueConstraint("whatif_id", "batch", "first_run"),
+        CheckConstraint("num_nonnulls(fit_id, whatif_id) = 1", name="of"),
+        CheckConstraint("batch >= 0 AND first_run >= 0 AND runs > 0", name="runs"),
+    )
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    seconds: Mapped[float]
+    """What its runs took."""
+    finished_at: Mapped[datetime] = _created()
+    fit_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("fits.id", ondelete="CASCADE"))
+    whatif_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("whatifs.id", ondelete="CASCADE"))
+    batch: Mapped[int] = mapped_column(Integer)
+    first_run: Mapped[int] = mapped_column(Integer)
+    runs: Mapped[int] = mapped_column(Integer)
+    rows: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """What came of each run, as doubles. None: the what-if is done, and its result has what was made of them."""
+
+
+class Sweep(Base):
+    """What-ifs of several connections, algorithms and settings that a team asked for at once."""
+
+    __tablename__ = "sweeps"
+    __table_args__ = (
+        UniqueConstraint("team_id", "digest"),
+        Index("ix_sweeps_newest", "team_id", text("created_at DESC"), text("id DESC")),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    digest: Mapped[str]
+    """SHA-256 of the request: the same request twice is one sweep."""
+    request: Mapped[dict[str, Any]]
+    refused: Mapped[list[Any]] = mapped_column(JSONB)
+    """Reasons for which connections were not asked about, with how many."""
+    connections: Mapped[int] = mapped_column(Integer)
+    """That were selected, refused ones included."""
+    captures: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[datetime] = _created()
+
+
+class SweepWhatIf(Base):
+    """A what-if of a sweep. Another sweep, or a request for one connection, may have asked for it, too."""
+
+    __tablename__ = "sweep_whatifs"
+    __table_args__ = (Index("ix_sweep_whatifs_whatif_id", "whatif_id"),)
+
+    sweep_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True)
+    whatif_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("whatifs.id", ondelete="CASCADE"), primary_key=True)
 
 
 class FairnessGroup(Base):
@@ -453,6 +563,12 @@ class Job(Base):
             "(capture_id IS NULL) = (kind::text = 'check') AND (check_id IS NULL) = (kind::text <> 'check')", name="of"
         ),
         CheckConstraint("(whatif_id IS NULL) = (kind::text <> 'whatif')", name="of_whatif"),
+        Index("ix_jobs_fit_id", "fit_id", postgresql_where=text("fit_id IS NOT NULL")),
+        CheckConstraint("(fit_id IS NULL) = (kind::text <> 'fit')", name="of_fit"),
+        CheckConstraint(
+            "num_nonnulls(batch, first_run, runs) IN (0, 3) AND (batch IS NULL OR kind::text IN ('fit', 'whatif'))",
+            name="part",
+        ),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -462,7 +578,13 @@ class Job(Base):
     capture_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
     replay_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("replays.id", ondelete="CASCADE"))
     whatif_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("whatifs.id", ondelete="CASCADE"))
+    fit_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("fits.id", ondelete="CASCADE"))
     check_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("model_checks.id", ondelete="CASCADE"))
+    batch: Mapped[int | None] = mapped_column(Integer)
+    """With first_run and runs: which simulations of the fit or what-if are to be run. None: what is to be run next is
+    to be found out."""
+    first_run: Mapped[int | None] = mapped_column(Integer)
+    runs: Mapped[int | None] = mapped_column(Integer)
     state: Mapped[State] = mapped_column(_state, server_default="queued")
     stage: Mapped[str] = mapped_column(server_default="queued")
     progress: Mapped[float] = mapped_column(server_default="0")

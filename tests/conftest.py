@@ -77,10 +77,15 @@ def token(services: Services) -> str:
     return make_token(["read", "write", "admin"])
 
 
-def make_token(scopes: list[str]) -> str:
+def make_token(scopes: list[str], *, payload: str = "kept") -> str:
+    """Of a new team. It keeps what it uploads as it is, because most tests compare with the file that they sent."""
+    from sqlalchemy import update
+
     from store.database import engine
+    from store.models import Team
     from store.teams import create_token, ensure_team
 
     with engine().begin() as connection:
         team = ensure_team(connection, f"team-{uuid.uuid4()}")
+        connection.execute(update(Team).where(Team.id == team).values(payload=payload))
         return create_token(connection, team, "test", scopes)

@@ -40,7 +40,12 @@ class BudgetExceeded(Exception):
     """A job needs more memory than it has."""
 
 
+class NothingStored(Exception):
+    """Nothing of what was uploaded could be kept, or it is not kept any more; the reason is the team's to read."""
+
+
 INPUT_AT_FAULT = (
+    NothingStored,
     CaptureUnreadable,
     UnknownAlgorithm,
     BadOption,
@@ -199,6 +204,12 @@ def _run(taken: Claim) -> None:
         with Reporter(taken), _memory_budget():
             _run_check(taken)
         return
+    if taken.kind in (JobKind.fit, JobKind.whatif):
+        # Most parts follow one of the same capture, and need no file.
+        with Reporter(taken) as report, _memory_budget():
+            what_if.run(taken, lambda: _capture_file(taken, report), report)
+        return
+    what_if.forget()
     # The thread of the lease begins before memory is short: Python waits for ever for a thread that cannot begin.
     with Reporter(taken) as report, _memory_budget(), _capture_file(taken, report) as (file, capture_name):
         match taken.kind:
@@ -206,8 +217,6 @@ def _run(taken: Claim) -> None:
                 analysis.run(taken, file, capture_name, report)
             case JobKind.replay:
                 single_replay.run(taken, file, capture_name, report)
-            case JobKind.whatif:
-                what_if.run(taken, file, capture_name, report)
 
 
 def _run_check(taken: Claim) -> None:
@@ -228,10 +237,14 @@ def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterato
     """
     with engine().connect() as connection:
         row = connection.execute(
-            select(Capture.object_key, Capture.filename, Capture.bytes).where(Capture.id == taken.capture_id)
+            select(Capture.object_key, Capture.filename, Capture.bytes, Capture.not_kept).where(
+                Capture.id == taken.capture_id
+            )
         ).one_or_none()
     if row is None:
         raise JobLost
+    if row.not_kept is not None:
+        raise NothingStored(row.not_kept)
     report("fetching", 0.0)
     with outages.starting():
         objects.probe("worker")

@@ -68,7 +68,9 @@ async def upload(
 ) -> CaptureReceived:
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
     received = Upload(request, settings().upload_bytes_max)
-    capture_id, job_id, already_here = await service.receive(session, caller, received, filename, tags_of(tag))
+    capture_id, job_id, already_here = await service.receive(
+        session, caller, received, request.app.state.redactor, filename, tags_of(tag)
+    )
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
     response.headers["Location"] = f"/v1/captures/{capture_id}"
@@ -126,6 +128,26 @@ async def retry(
         background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
     response.headers["Retry-After"] = "1"
     return await service.get(session, caller, capture_id)
+
+
+@router.get(
+    "/{capture_id}/file",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "content": {"application/vnd.tcpdump.pcap": {"schema": {"type": "string", "format": "binary"}}},
+            "description": "The capture as it is stored; its name says what it contains.",
+            "headers": {
+                "Rewindow-Payload": {"description": "kept or cut", "schema": {"type": "string"}},
+                "Rewindow-Addresses": {"description": "kept or replaced", "schema": {"type": "string"}},
+            },
+        }
+    },
+)
+async def download(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:
+    """The capture as it is stored: the file that was uploaded, or what the team keeps of it."""
+    stored = await service.file_of(session, caller, capture_id)
+    return StreamingResponse(stored.chunks, media_type="application/vnd.tcpdump.pcap", headers=stored.headers)
 
 
 @router.get("/{capture_id}/connections")

@@ -103,6 +103,10 @@ class CaptureOut(Schema):
     filename: str
     bytes: int
     sha256: str
+    payload: Literal["kept", "cut"]
+    """Of what is stored: kept: the file as it was uploaded; cut: its headers only."""
+    addresses: Literal["kept", "replaced"]
+    """replaced: by others, which have common prefixes where the addresses had them."""
     tags: dict[str, str]
     notes: str
     """What the team has written about it."""

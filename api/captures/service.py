@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import uuid
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import obstore
 import structlog
@@ -11,14 +14,17 @@ from sqlalchemy import Select, delete, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import filters, limits
+from api import filters, limits, privacy
 from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, FairnessOut, SummaryOut
 from api.connections.search import uploader
-from api.errors import Conflict, NotFound
+from api.errors import Conflict, NotFound, TooLarge
 from api.events import Progress
 from api.filters import Filters
+from api.jobs import lock_jobs
 from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
+from api.privacy import Privacy
+from api.redaction import NothingKept, Redactor
 from api.security import Caller
 from api.uploads import Upload
 from store import jobs, objects
@@ -26,18 +32,29 @@ from store.models import Capture, ConnectionFact, Deletion, FairnessGroup, Job, 
 
 log = structlog.get_logger()
 
+_DOWNLOAD_BYTES = 1 << 20
 _PATIENTLY = text("SET LOCAL lock_timeout = '10s'")
 """An upload may have taken hours: it is not given up because another one of the team is being stored."""
+_ONLY_FROM = (
+    "payload is cut from this team's captures, which is possible for pcap and pcapng only: convert it"
+    " (editcap -F pcapng), or have an owner of the team turn the cut off"
+)
 _NEWEST_FIRST = Keyset((Capture.created_at, Capture.id), descending=True)
 
 
 async def receive(
-    session: AsyncSession, caller: Caller, upload: Upload, filename: str | None, tags: dict[str, str]
+    session: AsyncSession,
+    caller: Caller,
+    upload: Upload,
+    redactor: Redactor,
+    filename: str | None,
+    tags: dict[str, str],
 ) -> tuple[uuid.UUID, uuid.UUID | None, bool]:
     """Streams an upload into the object store. Returns the capture, the job to wake if there is one, and whether the
     capture was there before.
 
-    The same bytes twice are one capture: the second upload adds its tags, and begins a failed analysis anew.
+    What the team does not keep (store/privacy.py) is cut before. The same bytes twice are one capture, as they were
+    received: the second upload adds its tags, and begins a failed analysis anew.
     Raises TooMany, and what `Upload.chunks` raises.
     """
     capture_id = uuid.uuid4()
@@ -45,12 +62,22 @@ async def receive(
     kept = False
     try:
         async with limits.room(caller.team_id, upload.size_max) as upload_id:
-            await obstore.put_async(objects.object_store(), key, upload.chunks(), chunk_size=objects.CHUNK_BYTES)
+            keeps = await privacy.of_team(caller.team_id)
+            stream = _Counted(_kept(upload, redactor, keeps, filename), upload)
+            not_kept = None
+            try:
+                await obstore.put_async(objects.object_store(), key, stream.chunks(), chunk_size=objects.CHUNK_BYTES)
+            except NothingKept as e:
+                not_kept = f"{e}; {_ONLY_FROM}"
             values = {
                 "id": capture_id,
                 "team_id": caller.team_id,
-                "sha256": upload.sha256,
-                "bytes": upload.size,
+                "received": keeps.recognition_of(upload.sha256),
+                "sha256": stream.sha256,
+                "bytes": stream.size,
+                "payload": keeps.payload,
+                "addresses": keeps.addresses,
+                "not_kept": not_kept,
                 "filename": _clean_name(filename or upload.filename),
                 "tags": tags,
                 "object_key": key,
@@ -65,6 +92,34 @@ async def receive(
             await _forget(key)
 
 
+class _Counted:
+    """What is stored of an upload, its size and SHA-256; at most as much as an upload may have."""
+
+    def __init__(self, source: AsyncIterator[bytes], upload: Upload) -> None:
+        self._source, self._most = source, upload.bytes_max
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> bytes:
+        return self._hash.digest()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Raises TooLarge, and what the source raises."""
+        async for chunk in self._source:
+            self.size += len(chunk)
+            if self.size > self._most:
+                raise TooLarge(f"a capture may have at most {self._most} bytes, also when it is no longer compressed")
+            self._hash.update(chunk)
+            yield chunk
+
+
+def _kept(upload: Upload, redactor: Redactor, keeps: Privacy, filename: str | None) -> AsyncIterator[bytes]:
+    if keeps.payload == "kept":
+        return upload.chunks()
+    return redactor.copy(upload.chunks(), _clean_name(filename), keeps.addresses_key)
+
+
 async def _store(session: AsyncSession, caller: Caller, values: dict[str, Any]) -> tuple[uuid.UUID, uuid.UUID | None]:
     """The capture with these bytes, which may be an earlier one, and the job to wake. Raises TooMany."""
     await session.execute(_PATIENTLY)
@@ -73,16 +128,18 @@ async def _store(session: AsyncSession, caller: Caller, values: dict[str, Any]) 
         inserted = await session.execute(
             insert(Capture)
             .values(values)
-            .on_conflict_do_nothing(index_elements=["team_id", "sha256"])
+            .on_conflict_do_nothing(index_elements=["team_id", "received"])
             .returning(Capture.id)
         )
         if inserted.one_or_none() is not None:
             return values["id"], await _insert_job(session, caller, values["id"])
-        found = await _lock_and_tag(session, caller, values["sha256"], values["tags"])
-        if found is not None:
+        found = await _lock_and_tag(session, caller, values["received"], values["tags"])
+        if found is not None and found.not_kept is not None and values["not_kept"] is None:
+            await remove(session, caller, found.id)  # nothing was kept of it, and now it may be
+        elif found is not None:
             has_failed = found.state is State.failed
             return found.id, await _begin_anew(session, caller, found.id) if has_failed else None
-        # The capture was deleted since the INSERT: try again to insert this one.
+        # The capture was deleted since the INSERT, or just now: try again to insert this one.
 
 
 async def _insert_job(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> uuid.UUID:
@@ -94,15 +151,18 @@ async def _insert_job(session: AsyncSession, caller: Caller, capture_id: uuid.UU
     return job_id
 
 
-async def _lock_and_tag(session: AsyncSession, caller: Caller, sha256: bytes, tags: dict[str, str]) -> Any:
-    """The capture with these bytes; None when it was deleted. Its job is locked first, as in `remove`."""
-    same = (Capture.team_id == caller.team_id, Capture.sha256 == sha256)
+async def _lock_and_tag(session: AsyncSession, caller: Caller, received: bytes, tags: dict[str, str]) -> Any:
+    """The capture that these bytes were; None when it was deleted. Its job is locked first, as in `remove`."""
+    same = (Capture.team_id == caller.team_id, Capture.received == received)
     await session.execute(
         select(Job.id).join(Capture).where(*same, Job.kind == JobKind.analyze).with_for_update(of=Job)
     )
     return (
         await session.execute(
-            update(Capture).where(*same).values(tags=Capture.tags.op("||")(tags)).returning(Capture.id, Capture.state)
+            update(Capture)
+            .where(*same)
+            .values(tags=Capture.tags.op("||")(tags))
+            .returning(Capture.id, Capture.state, Capture.not_kept)
         )
     ).one_or_none()
 
@@ -170,6 +230,8 @@ def _out(row: Any) -> CaptureOut:
         filename=c.filename,
         bytes=c.bytes,
         sha256=c.sha256.hex(),
+        payload=c.payload,
+        addresses=c.addresses,
         tags=c.tags,
         notes=c.notes,
         uploader=uploader(c.uploader_id, row.name),
@@ -264,6 +326,47 @@ async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, w
         raise NotFound("no such capture")
 
 
+@dataclass(frozen=True)
+class StoredFile:
+    chunks: AsyncIterator[bytes]
+    headers: dict[str, str]
+
+
+async def file_of(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> StoredFile:
+    """Raises NotFound."""
+    owned = select(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
+    capture = (await session.execute(owned)).scalar_one_or_none()
+    if capture is None:
+        raise NotFound("no such capture")
+    if capture.not_kept is not None:
+        raise NotFound(f"nothing of this capture is stored: {capture.not_kept}")
+    found = await obstore.get_async(objects.object_store(), capture.object_key)
+    headers = {
+        "Content-Length": str(capture.bytes),
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(_told_name(capture), safe='')}",
+        "Rewindow-Payload": capture.payload,
+        "Rewindow-Addresses": capture.addresses,
+    }
+    return StoredFile(aiter(found.stream(min_chunk_size=_DOWNLOAD_BYTES)), headers)
+
+
+def _told_name(capture: Capture) -> str:
+    """What is not the file that was uploaded does not have its name."""
+    if capture.payload == "kept":
+        return capture.filename
+    word = "headers" if capture.addresses == "kept" else "headers.other-addresses"
+    stem, suffix = _split_suffix(capture.filename)
+    return f"{stem}.{word}{suffix}"
+
+
+def _split_suffix(name: str) -> tuple[str, str]:
+    """The copy of a compressed capture is not compressed."""
+    for compression in (".gz", ".zst", ".xz", ".bz2", ".lz4"):
+        name = name.removesuffix(compression)
+    stem, dot, suffix = name.rpartition(".")
+    return (stem, dot + suffix) if suffix in ("pcap", "pcapng", "cap") else (name, ".pcap")
+
+
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:
     """Deletes a capture: from the commit on, all that was derived from it is gone for readers. Raises NotFound.
 
@@ -273,7 +376,7 @@ async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -
     if (await session.execute(owned)).one_or_none() is None:
         raise NotFound("no such capture")
     # Lock the jobs first, as a worker does.
-    await session.execute(select(Job.id).where(Job.capture_id == capture_id).with_for_update())
+    await lock_jobs(session, Job.capture_id == capture_id)
     await end_those_of_capture(session, capture_id)
     gone = await session.execute(
         delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id).returning(Capture.id)

@@ -12,7 +12,7 @@ from api.bodies import Route
 from api.errors import NotFound, Unprocessable
 from api.schemas import Schema, Wanted
 from api.security import Admin, Caller, Reader, Session
-from store.models import Team, Token
+from store.models import Addresses, Payload, Team, Token
 from store.tokens import new_token, token_hash
 
 router = APIRouter(prefix="/v1/teams", tags=["teams"], route_class=Route)
@@ -60,6 +60,45 @@ async def mine(session: Session, caller: Reader) -> TeamOut:
     """The caller's own team."""
     team = await session.get_one(Team, caller.team_id)
     return TeamOut(id=team.id, name=team.name)
+
+
+class SettingsOut(Schema):
+    """What the team keeps of the captures that it uploads from now on."""
+
+    payload: Payload
+    """cut: headers only; kept: the file as it is uploaded."""
+    addresses: Addresses
+    """replaced: by others, which have common prefixes where the addresses had them."""
+
+
+class SettingsChange(Wanted):
+    """What is to be changed; what is left out stays."""
+
+    payload: Payload | None = None
+    """cut: headers only; kept: the file as it is uploaded. Of later uploads."""
+    addresses: Addresses | None = None
+    """replaced: only together with payload that is cut. Of later uploads."""
+
+
+@router.get("/{team_id}/settings")
+async def settings_of(session: Session, caller: Reader, team_id: uuid.UUID) -> SettingsOut:
+    """What is kept of captures that are uploaded."""
+    _own(caller, team_id)
+    team = await session.get_one(Team, team_id)
+    return SettingsOut(**{n: getattr(team, n) for n in SettingsOut.model_fields})
+
+
+@router.patch("/{team_id}/settings")
+async def change_settings(session: Session, caller: Admin, team_id: uuid.UUID, wanted: SettingsChange) -> SettingsOut:
+    """Changes what is kept of captures that are uploaded from now on. Those that are stored stay as they are."""
+    _own(caller, team_id)
+    team = await session.get_one(Team, team_id, with_for_update={"key_share": True})
+    for name, value in wanted.model_dump(exclude_none=True).items():
+        setattr(team, name, value)
+    if (team.payload, team.addresses) == ("kept", "replaced"):
+        raise Unprocessable("addresses can be replaced only where payload is cut: it may hold addresses, too")
+    await session.flush()
+    return SettingsOut(**{n: getattr(team, n) for n in SettingsOut.model_fields})
 
 
 @router.get("/{team_id}/tokens")

@@ -60,6 +60,21 @@ class NeighbourOut(Schema):
     """The share of its goodput that it loses; below 0: it gains."""
 
 
+class FlightsOut(Schema):
+    """Bytes that were sent and not acknowledged, over all subflows, at up to 200 times."""
+
+    times_s: list[float]
+    """Seconds since the connection's first packet: ends of even intervals."""
+    recorded_bytes: list[float]
+    """What the capture shows: the mean over the ACKs of the interval."""
+    median_bytes: list[float]
+    """Half of the simulated runs have less."""
+    low_bytes: list[float]
+    """5 % of the simulated runs have less."""
+    high_bytes: list[float]
+    """5 % of the simulated runs have more."""
+
+
 class PredictionOut(Schema):
     """An element of `connections` in the JSON document of `rewindow whatif`."""
 
@@ -96,6 +111,8 @@ class PredictionOut(Schema):
     """How many runs of each world were simulated."""
     source: list[Literal["bytes", "time", "clock", "requests"]] = Field(default_factory=list)
     """What its application was taken to send, as in the setting of that name; two where both may be."""
+    flights: FlightsOut | None = None
+    """Null without a prediction."""
 
 
 @with_columns(WhatIf)
@@ -115,6 +132,6 @@ class WhatIfOut(Schema):
     """How many runs of each world were asked for."""
     stage: str
     progress: float
-    """From 0 to 1."""
+    """From 0 to 1, of the fit and of the simulation."""
     result: PredictionOut | None
     """Null until it is done."""

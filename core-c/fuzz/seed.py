@@ -529,6 +529,15 @@ def without_mptcp(record: Record) -> Record:
     return time_ns, ip + tcp + options + data[20 + header :], wire - less
 
 
+def redaction_seeds() -> Iterator[bytes]:
+    """Captures as files, and each packet seed as the only record of one."""
+    yield from capture_seeds()
+    for seed in packet_seeds():
+        link_type, bytes_ = int.from_bytes(seed[:2], "big"), seed[4:]
+        head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, link_type)
+        yield head + struct.pack("<IIII", 1, 0, len(bytes_), len(bytes_)) + bytes_
+
+
 def whole_captures(folder: Path) -> None:
     """The committed captures as they are, and as plain TCP in Ethernet with microseconds."""
     ethernet = bytes(12) + b"\x08\x00"
@@ -551,7 +560,7 @@ def main() -> None:
     whole_captures(folder / "captures")
     seeds = {"capture": capture_seeds, "packet": packet_seeds, "flow": flow_seeds, "events": events_seeds,
              "bottleneck": bottleneck_seeds, "shadow": shadow_seeds, "replay": replay_seeds,
-             "network": network_seeds, "simulator": simulator_seeds}  # fmt: skip
+             "network": network_seeds, "simulator": simulator_seeds, "redaction": redaction_seeds}  # fmt: skip
     for target, make in seeds.items():
         place = folder / target
         place.mkdir(parents=True, exist_ok=True)

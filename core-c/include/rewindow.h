@@ -419,6 +419,25 @@ void rw_replay_close(rw_replay *replay);
  */
 rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, rw_error *error);
 
+/* What a redaction did. */
+typedef struct rw_redaction_row {
+	uint64_t records;
+	uint64_t captured_bytes, kept_bytes; /* of all records */
+	uint64_t unrecognised; /* records of which no header was recognised: what they carry is cut, whatever it was */
+} rw_redaction_row;
+
+/*
+ * Copies a capture without payload: of each record the headers that the core recognises, at its time and with its length on the wire. Of
+ * the file itself only format, link types and clocks are kept. An analysis of the copy finds what it would have found in the capture;
+ * segments whose TCP header is itself fragmented are lost.
+ *
+ * key: 16 bytes, or null. With a key addresses are replaced, so that prefixes stay common (redaction/pseudonyms.c), and addresses
+ * of links are blanked. IPv4's checksum, and TCP's where there is no payload, are as valid as before; the others are 0.
+ *
+ * fd is read once, from where it stands, and may be a pipe.
+ */
+rw_status rw_redact(int fd, int out_fd, const uint8_t *key, rw_redaction_row *row, rw_error *error);
+
 /*
  * Rows of columns as text, in the forms of JSON: a report of a million connections is written at the speed of the core.
  * A row is, for each column, the text `before` and the value; then `before_parts` and the row's parts, which are rows of

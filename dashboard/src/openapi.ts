@@ -76,6 +76,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/captures/{capture_id}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download
+         * @description The capture as it is stored: the file that was uploaded, or what the team keeps of it.
+         */
+        get: operations["download_v1_captures__capture_id__file_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/captures/{capture_id}/connections": {
         parameters: {
             query?: never;
@@ -547,6 +567,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/teams/{team_id}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Settings Of
+         * @description What is kept of captures that are uploaded.
+         */
+        get: operations["settings_of_v1_teams__team_id__settings_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change Settings
+         * @description Changes what is kept of captures that are uploaded from now on. Those that are stored stay as they are.
+         */
+        patch: operations["change_settings_v1_teams__team_id__settings_patch"];
+        trace?: never;
+    };
     "/v1/teams/{team_id}/tokens": {
         parameters: {
             query?: never;
@@ -911,9 +955,21 @@ export interface components {
             bytes: number;
             /**
              * Sha256
-             * @description SHA-256 of the capture's bytes, hexadecimal.
+             * @description SHA-256 of the capture's bytes as they are stored, hexadecimal.
              */
             sha256: string;
+            /**
+             * Payload
+             * @description Of what is stored: kept: the file as it was uploaded; cut: its headers only.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
             /**
              * Tags
              * @description What uploads said about it, by key.
@@ -989,9 +1045,21 @@ export interface components {
             bytes: number;
             /**
              * Sha256
-             * @description SHA-256 of the capture's bytes, hexadecimal.
+             * @description SHA-256 of the capture's bytes as they are stored, hexadecimal.
              */
             sha256: string;
+            /**
+             * Payload
+             * @description Of what is stored: kept: the file as it was uploaded; cut: its headers only.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
             /**
              * Tags
              * @description What uploads said about it, by key.
@@ -1062,9 +1130,21 @@ export interface components {
             bytes: number;
             /**
              * Sha256
-             * @description SHA-256 of the capture's bytes, hexadecimal.
+             * @description SHA-256 of the capture's bytes as they are stored, hexadecimal.
              */
             sha256: string;
+            /**
+             * Payload
+             * @description Of what is stored: kept: the file as it was uploaded; cut: its headers only.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
             /**
              * Tags
              * @description What uploads said about it, by key.
@@ -2089,6 +2169,37 @@ export interface components {
             time_ns: number;
         };
         /**
+         * FlightsOut
+         * @description Bytes that were sent and not acknowledged, over all subflows, at up to 200 times.
+         */
+        FlightsOut: {
+            /**
+             * Times S
+             * @description Seconds since the connection's first packet: ends of even intervals.
+             */
+            times_s: number[];
+            /**
+             * Recorded Bytes
+             * @description What the capture shows: the mean over the ACKs of the interval.
+             */
+            recorded_bytes: number[];
+            /**
+             * Median Bytes
+             * @description Half of the simulated runs have less.
+             */
+            median_bytes: number[];
+            /**
+             * Low Bytes
+             * @description 5 % of the simulated runs have less.
+             */
+            low_bytes: number[];
+            /**
+             * High Bytes
+             * @description 5 % of the simulated runs have more.
+             */
+            high_bytes: number[];
+        };
+        /**
          * LastOut
          * @description The team's last check of the configuration that has ended.
          */
@@ -2832,6 +2943,8 @@ export interface components {
              * @description What its application was taken to send, as in the setting of that name; two where both may be.
              */
             source: ("bytes" | "time" | "clock" | "requests")[];
+            /** @description Null without a prediction. */
+            flights: components["schemas"]["FlightsOut"] | null;
         };
         /**
          * QualityOut
@@ -3012,6 +3125,40 @@ export interface components {
              * @description When the session ends; it ends sooner when its token expires or is revoked.
              */
             expires_at: string;
+        };
+        /**
+         * SettingsChange
+         * @description What is to be changed; what is left out stays.
+         */
+        SettingsChange: {
+            /**
+             * Payload
+             * @description cut: headers only; kept: the file as it is uploaded. Of later uploads.
+             */
+            payload?: ("kept" | "cut") | null;
+            /**
+             * Addresses
+             * @description replaced: only together with payload that is cut. Of later uploads.
+             */
+            addresses?: ("kept" | "replaced") | null;
+        };
+        /**
+         * SettingsOut
+         * @description What the team keeps of the captures that it uploads from now on.
+         */
+        SettingsOut: {
+            /**
+             * Payload
+             * @description cut: headers only; kept: the file as it is uploaded.
+             * @enum {string}
+             */
+            payload: "kept" | "cut";
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
         };
         /** SpecOut */
         SpecOut: {
@@ -3743,7 +3890,7 @@ export interface components {
             stage: string;
             /**
              * Progress
-             * @description From 0 to 1.
+             * @description From 0 to 1, of the fit and of the simulation.
              */
             progress: number;
             /** @description Null until it is done. */
@@ -3907,6 +4054,7 @@ export type FairnessOut = components['schemas']['FairnessOut'];
 export type FieldValues = components['schemas']['FieldValues'];
 export type FindingOut = components['schemas']['FindingOut'];
 export type FirstViolation = components['schemas']['FirstViolation'];
+export type FlightsOut = components['schemas']['FlightsOut'];
 export type LastOut = components['schemas']['LastOut'];
 export type LineOut = components['schemas']['LineOut'];
 export type MarksOut = components['schemas']['MarksOut'];
@@ -3930,6 +4078,8 @@ export type ReplayOut = components['schemas']['ReplayOut'];
 export type SeriesOut = components['schemas']['SeriesOut'];
 export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
+export type SettingsChange = components['schemas']['SettingsChange'];
+export type SettingsOut = components['schemas']['SettingsOut'];
 export type SpecOut = components['schemas']['SpecOut'];
 export type Specs = components['schemas']['Specs'];
 export type SpreadOut = components['schemas']['SpreadOut'];
@@ -4574,6 +4724,96 @@ export interface operations {
                 };
             };
             /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    download_v1_captures__capture_id__file_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the capture. */
+                capture_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The capture as it is stored; its name says what it contains. */
+            200: {
+                headers: {
+                    /** @description kept or cut */
+                    "Rewindow-Payload"?: string;
+                    /** @description kept or replaced */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.tcpdump.pcap": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7168,6 +7408,209 @@ export interface operations {
             };
             /** @description The token lacks the scope that this needs. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    settings_of_v1_teams__team_id__settings_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingsOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_settings_v1_teams__team_id__settings_patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SettingsChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingsOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -155,23 +155,28 @@ def _read(stream: IO[bytes], size: int) -> bytes:
     return found
 
 
-def spooled(name: str, stream: IO[bytes]) -> IO[bytes]:
-    """Writes a stream, decompressed, to a temporary file, which is removed when it is closed."""
+def expanded(name: str, stream: IO[bytes]) -> Iterator[bytes]:
+    """A stream in parts, decompressed, within limits. Raises CaptureUnreadable."""
     head = _read(stream, HEAD_BYTES)
     while _skippable(head):
         length = int.from_bytes((head + _read(stream, 8 - len(head)))[4:8], "little")
         while length and (part := stream.read(min(length, _CHUNK))):
             length -= len(part)
         head = _read(stream, HEAD_BYTES)
-    counted = _Peeked(head, stream)
+    size = most = 0
+    for chunk in _expanded(name, head, _Peeked(head, stream)):
+        most = most or (EXPANDED_BYTES_MAX if chunk.startswith(_PCAP_MAGICS) else UNKNOWN_BYTES_MAX)
+        size += len(chunk)
+        if size > most:
+            raise CaptureUnreadable(name, f"more than {most} bytes", offset=most)
+        yield chunk
+
+
+def spooled(name: str, stream: IO[bytes]) -> IO[bytes]:
+    """Writes a stream, decompressed, to a temporary file, which is removed when it is closed."""
     out = tempfile.TemporaryFile(prefix="rewindow-")  # noqa: SIM115  # closed by Capture
     try:
-        size = most = 0
-        for chunk in _expanded(name, head, counted):
-            most = most or (EXPANDED_BYTES_MAX if chunk.startswith(_PCAP_MAGICS) else UNKNOWN_BYTES_MAX)
-            size += len(chunk)
-            if size > most:
-                raise CaptureUnreadable(name, f"more than {most} bytes", offset=most)
+        for chunk in expanded(name, stream):
             out.write(chunk)
         out.flush()
         out.seek(0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from rewindow.reports.tables import si, table
 from rewindow.whatif import Fit, Neighbour, Prediction, Spread
+from rewindow.whatif.flights import Flights
 from rewindow.whatif.sources import WORDS
 
 _SHOWN: dict[str, Callable[[float], str]] = {
@@ -51,6 +52,12 @@ def _calibration(found: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
+def _flights(f: Flights) -> dict[str, list[float]]:
+    """A fraction of a byte tells nothing."""
+    rounded = {name: [float(round(v)) for v in values] for name, values in asdict(f).items() if name != "times_s"}
+    return {"times_s": [float(f"{t:.6g}") for t in f.times_s], **rounded}
+
+
 def _neighbour(n: Neighbour) -> dict[str, Any]:
     return {
         "id": n.id, "kind": n.kind, "algorithm": n.algorithm, "recorded": _numbers(n.recorded),
@@ -67,7 +74,7 @@ def prediction(p: Prediction) -> dict[str, Any]:
         "recorded": _numbers(p.recorded), "predicted": _spreads(p.predicted), "change": _spreads(p.change),
         "better": _number(p.better), "subflow_shares": [_spread(s) for s in p.subflows],
         "jain": None if p.jain is None else _spread(p.jain), "neighbours": [_neighbour(n) for n in p.neighbours],
-        "runs": p.runs, "source": list(p.source),
+        "runs": p.runs, "source": list(p.source), "flights": None if p.flights is None else _flights(p.flights),
     }  # fmt: skip
 
 

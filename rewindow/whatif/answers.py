@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rewindow.core import Choice
 from rewindow.errors import BadOption
 from rewindow.simulator import check_choice
-from rewindow.whatif.fitting import Fit, TooManyConnections, fit, recorded_algorithm
+from rewindow.whatif.batches import Report, Work, completed
+from rewindow.whatif.fitting import Fit, TooManyConnections, fitting, recorded_algorithm
 from rewindow.whatif.observation import Observation, ObservedConnection
-from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predict, read_settings, refused
-
-Report = Callable[[float], None]
+from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predicting, read_settings, refused
 
 CONNECTIONS_MOST = 32
 """Answered where no connection is named: those with the most data."""
@@ -48,6 +47,10 @@ class WhatIf:
 
     def fits(self, number: int, report: Report = lambda done: None) -> list[Fit] | str:
         """The fits of a connection's paths, the best one first; or why there is none."""
+        return completed(self.fitting(number), report)
+
+    def fitting(self, number: int) -> Work[list[Fit] | str]:
+        """As fits does, in batches."""
         connection = self.connection(number)
         if number not in self._fits:
             reason = cannot_be_fitted(connection, self.observation.first_ns)
@@ -57,7 +60,7 @@ class WhatIf:
                 self._fits[number] = reason
                 return reason
             try:
-                found = fit(self.observation, number, assumed=dict(self.assumed), seed=self.seed, report=report)
+                found = yield from fitting(self.observation, number, assumed=dict(self.assumed), seed=self.seed)
             except TooManyConnections as e:
                 self._fits[number] = str(e)
                 return str(e)
@@ -83,15 +86,31 @@ class WhatIf:
 
         Raises BadOption, UnknownAlgorithm.
         """
-        connection = self.connection(number)
-        recorded = self._recorded(connection)
-        found = self.fits(number, lambda done: report(FIT_SHARE * done))
-        if isinstance(found, str):
-            return refused(connection, algorithm, found, recorded)
-        return predict(
-            found, number, algorithm, everyone=everyone, runs=runs, settings=settings, seed=self.seed,
-            report=lambda done: report(FIT_SHARE + (1 - FIT_SHARE) * done),
+        fits = self.fits(number, lambda done: report(FIT_SHARE * done))
+        work = self.asking(
+            fits, number, algorithm, everyone=everyone, runs=runs, settings=settings
         )  # fmt: skip
+        return completed(work, lambda done: report(FIT_SHARE + (1 - FIT_SHARE) * done))
+
+    def asking(
+        self,
+        fits: list[Fit] | str,
+        number: int,
+        algorithm: Choice,
+        *,
+        everyone: bool = False,
+        runs: int = 48,
+        settings: Mapping[str, str] | None = None,
+    ) -> Work[Prediction]:
+        """As ask does, in batches. fits: of this connection."""
+        if isinstance(fits, str):
+            connection = self.connection(number)
+            return refused(connection, algorithm, fits, self._recorded(connection))
+        return (
+            yield from predicting(
+                fits, number, algorithm, everyone=everyone, runs=runs, settings=settings, seed=self.seed
+            )
+        )
 
 
 def answers(

@@ -8,8 +8,7 @@ from the next one, and what the simulator differs from a kernel, is a part of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rewindow.core import Choice
-from rewindow.simulator import simulate
+from rewindow.simulator import Simulation, simulate
+from rewindow.whatif.batches import Batch, Report, Work, completed
 from rewindow.whatif.estimates import Estimate, estimate
 from rewindow.whatif.groups import Grouping, base_rtt_s, components, groupings
 from rewindow.whatif.network import Network, mtu_bytes, scenario
@@ -26,12 +26,10 @@ from rewindow.whatif.outcomes import Outcome, of_transfer
 from rewindow.whatif.sources import sources, stopped_in_time
 
 Array = npt.NDArray[Any]
-Report = Callable[[float], None]
 
 ROUNDS = 3
 RUNS = 240
 """Simulated for one hypothesis about who shares a bottleneck, in all rounds together."""
-THREADS = 2
 _WIDENED = 1.5
 """How much wider than its posterior the next round draws: a regression should not leave its range."""
 _FAR = 3.0
@@ -114,13 +112,17 @@ def run(
     duration_s: float,
 ) -> list[Outcome]:
     """The outcome of each connection, in their order."""
-    made = simulate(scenario(connections, network, first_ns, duration_s), seed, choices, rows=True)
+    return outcomes(simulate(scenario(connections, network, first_ns, duration_s), seed, choices, rows=True))
+
+
+def outcomes(made: Simulation) -> list[Outcome]:
+    """Of each transfer of a run that kept its rows."""
     assert made.rows is not None
-    outcomes, first = [], 0
+    found, first = [], 0
     for transfer in made.transfers:
-        outcomes.append(of_transfer(transfer, made.rows, first))
+        found.append(of_transfer(transfer, made.rows, first))
         first += len(transfer.subflows)
-    return outcomes
+    return found
 
 
 def _statistics(outcomes: Sequence[Outcome], seen: Sequence[Sequence[bool]]) -> Array:
@@ -233,8 +235,10 @@ def _fit_component(
     runs: int,
     draws: int,
     seed: int,
-    report: Report,
-) -> Fit:
+    begins: float,
+    ends: float,
+) -> Work[Fit]:
+    """begins, ends: its part of the whole work."""
     if len(members) > CONNECTIONS_MOST:
         raise TooManyConnections(f"{len(members)} connections share bottlenecks: a fit runs {CONNECTIONS_MOST} at most")
     connections = tuple(observation.connections[c] for c in members)
@@ -275,16 +279,16 @@ def _fit_component(
 
         starts = [replace(start, sources=own) for own in applications]
 
-        def simulated(i: int, x: Array = x, turn: int = turn, starts: list[Network] = starts) -> list[Outcome]:
+        def simulated(i: int, x: Array = x, turn: int = turn, starts: list[Network] = starts) -> Array:
+            """Statistics, then how long each connection took."""
             network = _network(starts[i % len(starts)], prior, x[i])
-            return run(connections, network, choices, seed + turn * each + i, first_ns, duration_s)
+            made = run(connections, network, choices, seed + turn * each + i, first_ns, duration_s)
+            lasted = [np.nan if o.completion_s is None else o.completion_s for o in made]
+            return np.concatenate([_statistics(made, seen), lasted])
 
-        y, lasted = np.empty((each, len(observed))), np.full((each, len(connections)), np.nan)
-        with ThreadPoolExecutor(THREADS) as threads:
-            for i, outcomes in enumerate(threads.map(simulated, range(each))):
-                y[i] = _statistics(outcomes, seen)
-                lasted[i] = [np.nan if o.completion_s is None else o.completion_s for o in outcomes]
-                report((turn * each + i + 1) / (ROUNDS * each))
+        done = [begins + (ends - begins) * part / ROUNDS for part in (turn, turn + 1)]
+        rows = yield Batch(each, simulated, *done)
+        y, lasted = rows[:, : len(observed)], rows[:, len(observed) :]
         applications = [stopped_in_time(connections, own, lasted) for own in applications]
         posterior = _regressed(x, y, observed, errors, prior)
         reach = _FAR * np.sqrt(np.diag(covariance))
@@ -318,6 +322,19 @@ def fit(
     connection: its id. assumed: the algorithm of connections, by id, where the capture does not name it. Returns the
     fits, the best one first.
     """
+    return completed(fitting(observation, connection, assumed=assumed, runs=runs, draws=draws, seed=seed), report)
+
+
+def fitting(
+    observation: Observation,
+    connection: int,
+    *,
+    assumed: dict[int, Choice] | None = None,
+    runs: int = RUNS,
+    draws: int = 48,
+    seed: int = 1,
+) -> Work[list[Fit]]:
+    """As fit does, in batches."""
     place = next(i for i, c in enumerate(observation.connections) if c.id == connection)
     hypotheses = [components(grouping) for grouping in groupings(observation)]
     # Hypotheses are compared by what they say of the same connections.
@@ -334,11 +351,10 @@ def fit(
         for members in parts:
             key = tuple(g for g in grouping if g[0][0] in members)
             if key not in made:
-
-                def told(done: float, before: int = len(made)) -> None:
-                    report(min((before + done) / total, 1.0))
-
-                made[key] = _fit_component(observation, grouping, members, assumed or {}, runs, draws, seed, told)
+                part = [(len(made) + k) / total for k in (0, 1)]
+                made[key] = yield from _fit_component(
+                    observation, grouping, members, assumed or {}, runs, draws, seed, *part
+                )
             evidence += made[key].log_evidence
             if place in members:
                 own = key
@@ -346,5 +362,4 @@ def fit(
             known = found.get(own)
             if known is None or known.log_evidence < evidence:
                 found[own] = replace(made[own], log_evidence=evidence)
-    report(1.0)
     return sorted(found.values(), key=lambda f: -f.log_evidence)

@@ -38,6 +38,8 @@ class Series:
     losses_s: Array
     lost: Array
     marks_s: Array
+    flight_bytes: Array
+    """Sent and not acknowledged, before each ACK."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class _Columns:
         for name in ("time_ns", "connection", "subflow", "acked_segments", "acked_bytes"):
             self._add(self._acks, name, batch.acks.column(name).to_numpy())
         flight, acked = (batch.acks.column(name).to_numpy() for name in ("in_flight_bytes", "acked_bytes"))
+        self._add(self._acks, "flight_bytes", flight)
         self._add(self._acks, "left_bytes", np.where(acked > 0, np.maximum(flight, acked) - acked, 1))
         self._add(self._acks, "rtt_us", pc.fill_null(batch.acks.column("rtt_us"), 0).to_numpy())
         flags = batch.acks.column("flags")
@@ -170,6 +173,7 @@ class _Columns:
                 losses_s=losses_s,
                 lost=_lost(losses_s, repairs_s, retransmitted.get((connection, subflow), 0)),
                 marks_s=at_s[own & (marks["kind"] == "ece")],
+                flight_bytes=acks["flight_bytes"][rows].astype(float),
             )
         return found
 
@@ -187,7 +191,7 @@ def _lost(losses_s: Array, repairs_s: Array, retransmitted: int) -> Array:
 
 _EMPTY = np.empty(0)
 _NEVER = np.empty(0, bool)
-_NOTHING = Series(_EMPTY, _EMPTY, np.empty(0, np.int64), _NEVER, _EMPTY, _NEVER, _EMPTY, _EMPTY, _EMPTY)
+_NOTHING = Series(_EMPTY, _EMPTY, np.empty(0, np.int64), _NEVER, _EMPTY, _NEVER, _EMPTY, _EMPTY, _EMPTY, _EMPTY)
 
 
 def _sees_queues(s: Subflow) -> bool:

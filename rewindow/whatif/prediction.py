@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,16 +11,18 @@ import numpy.typing as npt
 
 from rewindow.core import Choice
 from rewindow.errors import BadOption
-from rewindow.whatif import errors
+from rewindow.simulator import simulate
+from rewindow.whatif import errors, flights
+from rewindow.whatif.batches import Batch, Report, Work, completed
 from rewindow.whatif.errors import HIGH, LOW, METRICS
-from rewindow.whatif.fitting import THREADS, Fit, run
-from rewindow.whatif.network import Network
+from rewindow.whatif.fitting import Fit, outcomes
+from rewindow.whatif.flights import Flights
+from rewindow.whatif.network import Network, scenario
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.outcomes import Outcome
 from rewindow.whatif.sources import KINDS, taken_as, written
 
 Array = npt.NDArray[Any]
-Report = Callable[[float], None]
 
 _OFF_SD, _OFF_LEAST = 4.0, 0.35
 """Calibration is off where the recorded goodput lies so many standard deviations, and so much in its logarithm, from
@@ -99,6 +100,7 @@ class Prediction:
     runs: int = 0
     source: tuple[str, ...] = ()
     """What its application was taken to write: one of rewindow.whatif.sources.KINDS, or two where both may be."""
+    flights: Flights | None = None
 
 
 def refused(connection: ObservedConnection, algorithm: Choice, reason: str, recorded: str | None) -> Prediction:
@@ -136,50 +138,84 @@ def cannot_be_fitted(connection: ObservedConnection, first_ns: int) -> str | Non
     return None
 
 
-def _logs(outcomes: Sequence[Outcome], name: str) -> Array:
-    """NaN where a run has no value."""
-    values = [o.metrics()[name] for o in outcomes]
-    return np.array([np.nan if v is None else errors.log(name, v) for v in values])
+@dataclass(frozen=True)
+class Ran:
+    """What came of a connection in each run of a world. metrics: by name, NaN where a run has no value. bytes: of each
+    subflow (runs x subflows).
+    """
+
+    metrics: dict[str, Array]
+    bytes: Array
+
+    @property
+    def goodput_bps(self) -> Array:
+        """0 where a connection sent nothing."""
+        return np.nan_to_num(self.metrics["goodput_bps"], nan=0.0)
+
+    def logs(self, name: str) -> Array:
+        """Of a metric; NaN where a run has no value."""
+        return np.array([np.nan if np.isnan(v) else errors.log(name, v) for v in self.metrics[name]])
 
 
 @dataclass(frozen=True)
 class Worlds:
-    """Outcomes on draws of the fit's networks: of each run, of each connection. The same run has the same network and
-    seed in both.
+    """Runs on draws of the fit's networks, of each connection. The same run has the same network and seed in both.
+    flights: of the connection that is asked about, in the changed world (runs x flights.POINTS), bytes.
     """
 
-    recorded: list[list[Outcome]]
-    changed: list[list[Outcome]]
+    recorded: tuple[Ran, ...]
+    changed: tuple[Ran, ...]
+    flights: Array
 
 
-def simulate_worlds(
-    fits: Sequence[Fit],
+def _row(made: Sequence[Outcome]) -> list[float]:
+    """For each connection its metrics, then the bytes of its subflows; _ran is the inverse."""
+    row: list[float] = []
+    for o in made:
+        metrics = o.metrics()
+        row += [np.nan if (v := metrics[name]) is None else v for name in METRICS]
+        row += [float(s.bytes) for s in o.subflows]
+    return row
+
+
+def _ran(rows: Array, subflows: Sequence[int]) -> tuple[Ran, ...]:
+    """subflows: how many each connection has."""
+    found, at = [], 0
+    for count in subflows:
+        metrics = {name: rows[:, at + k] for k, name in enumerate(METRICS)}
+        at += len(METRICS)
+        found.append(Ran(metrics, rows[:, at : at + count]))
+        at += count
+    return tuple(found)
+
+
+def simulated_worlds(
+    best: Fit,
+    place: int,
     changes: Mapping[int, Choice],
     runs: int,
     changed_network: Callable[[Network], Network],
     seed: int,
-    report: Report,
-) -> tuple[Fit, Worlds]:
-    """changes: algorithms by the connection's id; others keep theirs. The best fit counts."""
-    best = fits[0]
+) -> Work[Worlds]:
+    """place: of the connection that is asked about. changes: algorithms by the connection's id; others keep theirs."""
     base = {str(c.id): a or Choice("cubic") for c, a in zip(best.connections, best.algorithms, strict=True)}
     other = base | {str(c): choice for c, choice in changes.items()}
 
-    def one(i: int) -> tuple[list[Outcome], list[Outcome]]:
+    def both(i: int) -> Array:
         network = best.networks[i % len(best.networks)]
-        common = (seed + i, best.first_ns, best.duration_s)
-        return (
-            run(best.connections, network, base, *common),
-            run(best.connections, changed_network(network), other, *common),
+        before, after = (
+            simulate(scenario(best.connections, n, best.first_ns, best.duration_s), seed + i, choices, rows=True)
+            for n, choices in ((network, base), (changed_network(network), other))
         )
+        over_time = flights.simulated(after, best.connections, place, best.first_ns)
+        return np.array([*_row(outcomes(before)), *_row(outcomes(after)), *over_time])
 
-    recorded, changed = [], []
-    with ThreadPoolExecutor(THREADS) as threads:
-        for i, (a, b) in enumerate(threads.map(one, range(runs))):
-            recorded.append(a)
-            changed.append(b)
-            report((i + 1) / runs)
-    return best, Worlds(recorded, changed)
+    rows = yield Batch(runs, both, 0.0, 1.0)
+    subflows = [len(c.subflows) for c in best.connections]
+    width = sum(subflows) + len(subflows) * len(METRICS)
+    return Worlds(
+        _ran(rows[:, :width], subflows), _ran(rows[:, width : 2 * width], subflows), rows[:, 2 * width :]
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -192,13 +228,13 @@ class _Metrics:
     change: dict[str, Spread]
 
 
-def _metrics(recorded: Mapping[str, float | None], base: Sequence[Outcome], other: Sequence[Outcome]) -> _Metrics:
+def _metrics(recorded: Mapping[str, float | None], base: Ran, other: Ran) -> _Metrics:
     """Metrics that half of the simulated runs have."""
     simulated: dict[str, Simulated] = {}
     calibration: dict[str, Any] = {}
     change: dict[str, Spread] = {}
     for name in METRICS:
-        before, after = _logs(base, name), _logs(other, name)
+        before, after = base.logs(name), other.logs(name)
         known = ~np.isnan(before) & ~np.isnan(after)
         if np.count_nonzero(known) < len(known) / 2:
             continue
@@ -220,9 +256,9 @@ def _metrics(recorded: Mapping[str, float | None], base: Sequence[Outcome], othe
     return _Metrics(calibration, simulated, {name: Spread(*spread) for name, spread in said.items()}, change)
 
 
-def _jain(outcomes: Sequence[Sequence[Outcome]]) -> Spread | None:
+def _jain(world: Sequence[Ran]) -> Spread | None:
     """Of all connections' goodput, in each run."""
-    goodput = np.array([[o.goodput_bps or 0.0 for o in run_] for run_ in outcomes])
+    goodput = np.stack([ran.goodput_bps for ran in world], axis=1)
     if goodput.shape[1] < 2:
         return None
     squares = (goodput**2).sum(axis=1) * goodput.shape[1]
@@ -266,6 +302,21 @@ def predict(
 
     settings: changes of the network, see SETTINGS. Raises BadOption for a setting that there is not.
     """
+    work = predicting(fits, connection, algorithm, everyone=everyone, runs=runs, settings=settings, seed=seed)
+    return completed(work, report)
+
+
+def predicting(
+    fits: Sequence[Fit],
+    connection: int,
+    algorithm: Choice,
+    *,
+    everyone: bool = False,
+    runs: int = 48,
+    settings: Mapping[str, str] | None = None,
+    seed: int = 1,
+) -> Work[Prediction]:
+    """As predict does, in batches."""
     best = fits[0]
     place = next(i for i, c in enumerate(best.connections) if c.id == connection)
     observed = best.connections[place]
@@ -283,14 +334,12 @@ def predict(
         named = taken_as(source, observed, best.first_ns)
         if named is None:
             return refused(observed, algorithm, f"source={source}: no pauses of its application were seen", name)
-        fits = [replace(best, networks=tuple(n.with_source(place, named) for n in best.networks))]
-    best, worlds = simulate_worlds(fits, changes, runs, lambda network: changed(network, place, wanted), seed, report)
-
-    def of(i: int, world: list[list[Outcome]]) -> list[Outcome]:
-        return [run_[i] for run_ in world]
-
+        best = replace(best, networks=tuple(n.with_source(place, named) for n in best.networks))
+    worlds = yield from simulated_worlds(
+        best, place, changes, runs, lambda network: changed(network, place, wanted), seed
+    )
     recorded = observed.outcome().metrics()
-    base, other = of(place, worlds.recorded), of(place, worlds.changed)
+    base, other = worlds.recorded[place], worlds.changed[place]
     own = _metrics(recorded, base, other)
     calibration = own.calibration | {"misfit": best.misfit}
     reason = _unclear(best, calibration, own.predicted)
@@ -301,7 +350,7 @@ def predict(
         if i == place:
             continue
         metrics = c.outcome().metrics()
-        theirs = _metrics(metrics, of(i, worlds.recorded), of(i, worlds.changed))
+        theirs = _metrics(metrics, worlds.recorded[i], worlds.changed[i])
         goodput = theirs.change.get("goodput_bps")
         neighbours.append(
             Neighbour(
@@ -310,9 +359,8 @@ def predict(
                 Spread(-goodput.median, -goodput.high, -goodput.low) if goodput else None,
             )
         )  # fmt: skip
-    shares = np.array([[s.bytes for s in o.subflows] for o in other], float)
-    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1)
-    better = np.array([b.goodput_bps or 0.0 for b in other]) > np.array([a.goodput_bps or 0.0 for a in base])
+    shares = other.bytes / np.maximum(other.bytes.sum(axis=1, keepdims=True), 1)
+    better = other.goodput_bps > base.goodput_bps
     return Prediction(
         connection=connection, kind=observed.facts.kind, recorded_algorithm=name, algorithm=algorithm.label,
         verdict="ok", reason=None, recorded=recorded, calibration=calibration, predicted=own.predicted,
@@ -320,6 +368,7 @@ def predict(
         subflows=tuple(Spread.of(column) for column in shares.T), jain=_jain(worlds.changed),
         neighbours=tuple(neighbours), runs=runs,
         source=tuple(dict.fromkeys(n.sources[place].kind for n in best.networks)),
+        flights=flights.over_time(observed, best.first_ns, worlds.flights),
     )  # fmt: skip
 
 

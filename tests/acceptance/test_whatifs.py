@@ -14,10 +14,15 @@ from typing import Any
 from playwright.sync_api import Page, Route, expect
 from sqlalchemy import create_engine, text
 
+import rewindow
 from deploy.run import Services, stop_process, wait_for
+from rewindow.core import Choice
+from rewindow.reports import whatifs
+from rewindow.whatif import WhatIf, observe
 from tests.acceptance.test_stack import get
 from tests.conftest import CAPTURES
 
+SAMPLE = CAPTURES / "mptcp-ecn.pcap"
 FEW_RUNS = 6
 SIMULATED_MS = 240_000
 """A fit takes seconds of two cores, which others may use, too."""
@@ -44,20 +49,23 @@ def last_event(stack: Services, token: str, path: str) -> Any:
 
 def analysed(stack: Services, token: str) -> str:
     """The id of the sample's connection of MPTCP."""
-    sample = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
-    capture = post(stack, token, "/v1/captures", sample, "application/vnd.tcpdump.pcap")["id"]
+    capture = post(stack, token, "/v1/captures", SAMPLE.read_bytes(), "application/vnd.tcpdump.pcap")["id"]
     wait_for("the analysis", lambda: get(stack, token, f"/v1/captures/{capture}")["state"] == "done")
     items = get(stack, token, f"/v1/captures/{capture}/connections")["items"]
     return str(next(c["id"] for c in items if c["kind"] == "mptcp"))
 
 
 def test_a_killed_worker_loses_no_what_if(stack: Services, token: str) -> None:
-    """kill -9 in the middle of the simulation: a new worker answers, once."""
+    """kill -9 when one part is stored and others are not: new workers go on from there, to the same answer."""
     connection = analysed(stack, token)
     stop_process(stack.processes.pop("worker"))
     wanted = json.dumps({"algorithm": "cubic", "repeat": FEW_RUNS}).encode()
     asked = post(stack, token, f"/v1/connections/{connection}/whatifs", wanted)
     url = f"/v1/whatifs/{asked['id']}"
+    of_it = text(
+        "SELECT fit_id, batch, first_run, runs FROM parts WHERE whatif_id = CAST(:id AS uuid)"
+        " OR fit_id IN (SELECT id FROM fits WHERE connection_id = CAST(:connection AS uuid)) ORDER BY 1, 2, 3"
+    ).bindparams(id=asked["id"], connection=connection)
     database = create_engine(
         stack.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
     )
@@ -67,28 +75,39 @@ def test_a_killed_worker_loses_no_what_if(stack: Services, token: str) -> None:
             return int(own.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")) or 0)
 
     with database.connect() as start, database.connect() as end:
-        # The worker may say that it has begun, and may not write the answer: the table's lock is granted in between.
-        start.execute(text("SELECT FROM whatifs WHERE id = :id FOR UPDATE"), {"id": asked["id"]})
-        stack.start_worker(concurrency=1)
-        wait_for("the worker to begin", lambda: blocked() == 1)
-        locking = threading.Thread(target=end.execute, args=(text("LOCK TABLE whatifs IN SHARE MODE"),))
+        # One part may be stored, no second one: the table's lock is granted in between.
+        start.execute(text("LOCK TABLE parts IN SHARE MODE"))
+        stack.start_worker(concurrency=2)
+        wait_for("the first part", lambda: blocked() == 1)
+        locking = threading.Thread(target=end.execute, args=(text("LOCK TABLE parts IN SHARE MODE"),))
         locking.start()
         wait_for("the lock to be next", lambda: blocked() == 2)
         start.rollback()
         locking.join()
-        wait_for("the simulation", lambda: get(stack, token, url)["stage"] == "simulating")
+        wait_for("the second part", lambda: blocked() >= 1)
         worker = stack.processes.pop("worker")
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
-        assert (get(stack, token, url)["state"], get(stack, token, url)["result"]) == ("running", None)
+        killed = get(stack, token, url)
+        assert (killed["state"], killed["stage"], killed["result"]) == ("running", "fitting", None)
+        assert 0 < killed["progress"] < 1
+        assert len(end.execute(of_it).all()) == 1
         end.rollback()
-    stack.start_worker(concurrency=1)
+    stack.start_worker(concurrency=2)
     assert last_event(stack, token, url)["state"] == "done"
     found = get(stack, token, url)["result"]
     assert (found["verdict"], found["algorithm"], found["runs"]) == ("ok", "cubic", FEW_RUNS)
+    with rewindow.open(SAMPLE) as capture:
+        truth = WhatIf(observe(capture)).ask(found["id"], Choice("cubic"), runs=FEW_RUNS)
+    assert found == json.loads(json.dumps(whatifs.prediction(truth))), "as if nobody had been killed"
     with database.connect() as own:
-        jobs = own.execute(text("SELECT attempts, fence, state FROM jobs WHERE whatif_id = :id"), {"id": asked["id"]})
-        assert [tuple(row) for row in jobs] == [(2, 2, "done")]
+        left = text("SELECT count(*) FROM jobs WHERE whatif_id = CAST(:id AS uuid)").bindparams(id=asked["id"])
+        assert own.scalar(left) == 0
+        parts = own.execute(of_it).all()
+    ends: dict[tuple[Any, int], int] = {}
+    for of, batch, first, runs in parts:
+        assert first == ends.get((of, batch), 0), "each run once"
+        ends[of, batch] = first + runs
     database.dispose()
     assert len(get(stack, token, f"/v1/connections/{connection}/whatifs")["items"]) == 1
 

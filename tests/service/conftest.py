@@ -67,11 +67,16 @@ def run_jobs(services: Services) -> Callable[[], None]:
     from worker.tasks import run_job
 
     def run() -> None:
-        with engine().connect() as connection:
-            waiting: list[uuid.UUID] = list(
-                connection.scalars(select(Job.id).where(Job.state == State.queued).order_by(Job.created_at))
-            )
-        for job in waiting:
-            run_job(job)
+        """Jobs that follow others are run, too; each once."""
+        ran: set[uuid.UUID] = set()
+        while True:
+            with engine().connect() as connection:
+                queued = select(Job.id).where(Job.state == State.queued).order_by(Job.created_at)
+                waiting = [job for job in connection.scalars(queued) if job not in ran]
+            if not waiting:
+                return
+            for job in waiting:
+                run_job(job)
+            ran.update(waiting)
 
     return run

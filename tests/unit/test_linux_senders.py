@@ -202,17 +202,24 @@ def test_a_window_that_an_application_does_not_use_stays(tmp_path: Path) -> None
     assert windows(replayed(trace, tmp_path))[-20:] == [40.0] * 20
 
 
-def grown_to_80(window: int = 65535) -> Trace:
-    """70 segments were sent and acknowledged at 1.52 s, with this receiver's window; the timeout is 300 ms."""
+def grown_to_80(window: int = 65535, gap: float = 1e-5) -> Trace:
+    """70 segments were sent and acknowledged at 1.52 s, with this receiver's window; the timeout is 300 ms. gap:
+    between the last 40 of them, seconds."""
     trace = ten_in_flight()
     ack(trace, 1.3, 10)
     for i in range(10, 30):
         segment(trace, 1.31 + i * 1e-5, i)
     ack(trace, 1.41, 30)
     for i in range(30, 70):
-        segment(trace, 1.42 + i * 1e-5, i)
+        segment(trace, 1.42 + (i - 30) * gap, i)
     trace.packet(1.52, False, 1001, 1 + 70 * MSS, window=window)
     return trace
+
+
+def mapping(first: int, segments: int, more: int = 0) -> bytes:
+    """The option that maps the data of `segments` full segments, and `more` bytes, from this segment on."""
+    start = 1 + first * MSS
+    return struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, start, start, segments * (MSS - 16) + more)
 
 
 @pytest.mark.parametrize(
@@ -223,12 +230,43 @@ def test_mptcp_fills_an_idle_subflow_before_it_sends(mapped: int, sent: int, win
     flight that ends within one shows the window itself."""
     trace, size = grown_to_80(), MSS - 16
     start = 1 + 70 * MSS
-    mapping = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, 1, start, mapped * MSS)
+    options = mapping(70, mapped, 16 * mapped)
     for i in range(sent):
         last = i == sent - 1 and sent == mapped
-        trace.packet(1.9 + i * 1e-6, True, start + i * size, 1001, payload=size + last * 16 * mapped, options=mapping)
+        trace.packet(1.9 + i * 1e-6, True, start + i * size, 1001, payload=size + last * 16 * mapped, options=options)
     trace.packet(2.0, False, 1001, start + size)
     assert windows(replayed(trace, tmp_path), "cwnd_before") == [10.0, 20.0, 40.0, window]
+
+
+@pytest.mark.parametrize(("gap", "window"), [(1e-6, 20.0), (0.0045, 40.0)])
+def test_data_that_other_subflows_ack_releases_is_not_paced(gap: float, window: float, tmp_path: Path) -> None:
+    """Much of the data followed no ACK of this subflow. A flight after which the sender is quiet for most of the round
+    trip filled its window all the same; one that goes on until the ACK may be paced."""
+    trace, size, start = grown_to_80(gap=2.5e-4), MSS - 16, 1 + 70 * MSS
+    for i in range(20):
+        trace.packet(1.9 + i * gap, True, start + i * size, 1001, payload=size, options=mapping(70, 44))
+    trace.packet(2.0, False, 1001, start + size)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[-1] == window
+
+
+@pytest.mark.parametrize(
+    ("sent", "mapped", "window"), [(18, 40, 20.0), (17, 40, 20.0), (16, 40, 40.0), (18, 18, 40.0)]
+)  # fmt: skip
+def test_a_later_flight_shows_that_mptcp_halved_an_idle_window_twice(
+    sent: int, mapped: int, window: float, tmp_path: Path
+) -> None:
+    """Two segments and 28 bytes are all that there is to send after the idle time. The next flight has more
+    behind it."""
+    trace, size, start = grown_to_80(), MSS - 16, 1 + 70 * MSS
+    for i, payload in enumerate((size, size, 28)):
+        trace.packet(1.9 + i * 1e-6, True, start + i * size, 1001, payload=payload, options=mapping(70, 2, 28))
+    trace.packet(2.0, False, 1001, start + size)
+    more = struct.pack("!BBBBIIH", 30, 14, 0x20, 0x04, start + 2 * size + 28, start, mapped * size)
+    for i in range(sent):
+        end = start + 2 * size + 28 + i * size
+        trace.packet(2.002 + i * 1e-6, True, end, 1001, payload=size, options=more)
+    trace.packet(2.004, False, 1001, start + 2 * size)
+    assert windows(replayed(trace, tmp_path), "cwnd_before")[-2:] == [40.0, window]
 
 
 def test_a_window_that_outlasts_idle_times(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from rewindow.scenarios import Write, parse
 from rewindow.simulator import simulate
 from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
+from rewindow.whatif.flights import sampled
 from rewindow.whatif.groups import base_rtt_s, components, groupings, likeness
 from rewindow.whatif.network import Network
 from rewindow.whatif.prediction import cannot_be_fitted, changed, predict, read_settings
@@ -242,6 +243,31 @@ def test_a_prediction_holds_what_really_comes_of_it(whatif: WhatIf) -> None:
 def test_the_same_seed_gives_the_same_answer(whatif: WhatIf, observed: Callable[..., Observation]) -> None:
     first, second = (w.ask(0, Choice("newreno"), runs=6) for w in (whatif, WhatIf(observed())))
     assert first == second
+
+
+def test_an_answer_does_not_depend_on_how_its_runs_were_cut_and_ordered(whatif: WhatIf) -> None:
+    """As the service runs them: some rows now, others later, each stored as doubles."""
+    whole = whatif.ask(0, Choice("cubic"), runs=6)
+    fits = whatif.fits(0)
+    work = whatif.asking(fits, 0, Choice("cubic"), runs=6)
+    batch = next(work)
+    stored = {i: batch.row(i).tobytes() for i in (5, 0, 3, 4, 2, 1)}
+    with pytest.raises(StopIteration) as ended:
+        work.send(np.array([np.frombuffer(stored[i]) for i in range(batch.runs)]))
+    assert ended.value.value == whole
+    flights = whole.flights
+    assert flights is not None
+    assert 0 < len(flights.times_s) == len(flights.recorded_bytes) <= 200
+    most = max(flights.recorded_bytes)
+    assert 0.5 * most < max(flights.median_bytes) < 2 * most
+    assert all(a <= b <= c for a, b, c in zip(flights.low_bytes, flights.median_bytes, flights.high_bytes, strict=True))
+
+
+def test_a_flight_over_time_is_that_of_its_acks() -> None:
+    """Two ACKs in the first interval, none in the second, one in the last; then nothing is left."""
+    at, before, after = np.array([0.2, 0.6, 2.5]), np.array([10.0, 20.0, 7.0]), np.array([9.0, 4.0, 0.0])
+    assert sampled(at, before, after, np.array([1.0, 2.0, 3.0, 4.0])).tolist() == [15.0, 4.0, 7.0, 0.0]
+    assert sampled(at[:0], before[:0], after[:0], np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
 
 
 def test_a_setting_changes_the_network(whatif: WhatIf) -> None:

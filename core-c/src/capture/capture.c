@@ -31,8 +31,8 @@ static const char *foreign_format(const uint8_t *p, size_t n)
 	return "neither pcap nor pcapng";
 }
 
-enum rw_status rw_capture_open(struct rw_capture **out, int fd, uint32_t file, struct rw_oddity_counts *oddities,
-			       rw_error *error)
+static enum rw_status open_by(int (*open_input)(struct rw_input *in, int fd), struct rw_capture **out, int fd,
+			      uint32_t file, struct rw_oddity_counts *oddities, rw_error *error)
 {
 	struct rw_capture *c = calloc(1, sizeof *c);
 	if (!c) {
@@ -41,7 +41,7 @@ enum rw_status rw_capture_open(struct rw_capture **out, int fd, uint32_t file, s
 	}
 	c->file = file;
 	c->oddities = oddities;
-	int failed = rw_input_open(&c->in, fd);
+	int failed = open_input(&c->in, fd);
 	enum rw_status status = RW_OK;
 	if (failed) {
 		status = failed == ENOMEM ? RW_ERROR_MEMORY : RW_ERROR_READ;
@@ -72,6 +72,18 @@ enum rw_status rw_capture_open(struct rw_capture **out, int fd, uint32_t file, s
 	}
 	*out = c;
 	return RW_OK;
+}
+
+enum rw_status rw_capture_open(struct rw_capture **out, int fd, uint32_t file, struct rw_oddity_counts *oddities,
+			       rw_error *error)
+{
+	return open_by(rw_input_open, out, fd, file, oddities, error);
+}
+
+enum rw_status rw_capture_open_stream(struct rw_capture **out, int fd, struct rw_oddity_counts *oddities,
+				      rw_error *error)
+{
+	return open_by(rw_input_open_stream, out, fd, 0, oddities, error);
 }
 
 void rw_capture_close(struct rw_capture *c)

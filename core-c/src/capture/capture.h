@@ -24,6 +24,9 @@ struct rw_capture;
 /* Reads fd from the start; the caller still owns it. RW_OK or the error. */
 enum rw_status rw_capture_open(struct rw_capture **capture, int fd, uint32_t file, struct rw_oddity_counts *oddities,
 			       rw_error *error);
+/* Reads fd once, from where it stands: it may be a pipe. */
+enum rw_status rw_capture_open_stream(struct rw_capture **capture, int fd, struct rw_oddity_counts *oddities,
+				      rw_error *error);
 void rw_capture_close(struct rw_capture *capture);
 
 /* 1: a record; 0: the end (a file cut in the middle ends there, with an oddity); negative: an rw_status. */
@@ -78,5 +81,21 @@ struct rw_moved {
 struct rw_moved rw_observation_moved(const struct rw_observation *observation, uint32_t file);
 /* Bytes of all files read so far. */
 uint64_t rw_observation_offset(const struct rw_observation *observation);
+
+/*
+ * Writes the records of an open capture anew, in its format (pcap, or pcapng with its sections and interfaces), without anything else of
+ * the file: no comments, names, secrets or addresses of interfaces. What was odd about the file is odd about the new one. Times
+ * are in nanoseconds. Call rw_writer_put for each record, in the order in which rw_capture_next returns them.
+ */
+struct rw_writer;
+/* Null: out of memory, or the descriptor cannot be written. The caller still owns fd. */
+struct rw_writer *rw_writer_open(const struct rw_capture *from, int fd);
+/* The last record, with these bytes in place of its own. */
+void rw_writer_put(struct rw_writer *writer, const struct rw_record *record, const uint8_t *bytes,
+		   uint32_t captured_bytes);
+/* Whether the last record must keep the length that it has: its format has no other field for it. */
+int rw_writer_needs_length(const struct rw_writer *writer);
+/* After the last record. 0, or the errno of a write that failed; the writer is gone. */
+int rw_writer_close(struct rw_writer *writer);
 
 #endif

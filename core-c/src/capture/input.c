@@ -14,17 +14,25 @@
 /* Mapped at a time; mapped bytes count as this process's memory. */
 #define WINDOW_BYTES ((size_t)1 << 20)
 
-int rw_input_open(struct rw_input *in, int fd)
+int rw_input_open_stream(struct rw_input *in, int fd)
 {
 	memset(in, 0, sizeof *in);
 	in->fd = fd;
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return errno; /* a pipe */
+	in->is_stream = 1;
 	in->buffer = in->copied = malloc(FIRST_CAPACITY);
 	if (!in->copied)
 		return ENOMEM;
 	in->capacity = FIRST_CAPACITY;
 	return 0;
+}
+
+int rw_input_open(struct rw_input *in, int fd)
+{
+	int failed = rw_input_open_stream(in, fd);
+	in->is_stream = 0;
+	if (!failed && lseek(fd, 0, SEEK_SET) < 0)
+		return errno; /* a pipe */
+	return failed;
 }
 
 void rw_mapped_release(struct rw_mapped *w)
@@ -136,7 +144,9 @@ size_t rw_input_fill(struct rw_input *in, size_t n)
 	while (in->filled < n) {
 		/* Several readers share the descriptor, so each keeps its own offset. */
 		off_t place = (off_t)(in->offset + (in->filled - in->start));
-		ssize_t got = pread(in->fd, in->copied + in->filled, in->capacity - in->filled, place);
+		uint8_t *to = in->copied + in->filled;
+		size_t room = in->capacity - in->filled;
+		ssize_t got = in->is_stream ? read(in->fd, to, room) : pread(in->fd, to, room, place);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)

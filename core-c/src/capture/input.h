@@ -15,6 +15,7 @@ struct rw_input {
 	size_t capacity;
 	int fd;
 	int error; /* errno of a failed read */
+	int is_stream; /* it cannot seek, and is read once from where it stands */
 	struct rw_mapped *lease; /* a descriptor with a lease on the file while it is mapped; else null */
 	struct rw_mapped *mapping; /* null: the buffer is a copy */
 	uint64_t size;
@@ -23,6 +24,7 @@ struct rw_input {
 };
 
 int rw_input_open(struct rw_input *in, int fd); /* 0, or an errno */
+int rw_input_open_stream(struct rw_input *in, int fd);
 void rw_input_close(struct rw_input *in);
 
 /*

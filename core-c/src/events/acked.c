@@ -101,8 +101,10 @@ static RW_ASIDE void see_flight(struct rw_reconstruction *r, struct rw_event *e,
 		e->first_flight = r->initial;
 		e->first_flight_full = 1;
 	} else if (flight == RW_FLIGHT_RESTARTED && beside) {
+		/* A pace would have gone on: the sender was quiet for longer than its flight took. */
+		int64_t took_ns = r->tcp.last_send_ns - r->flight_ns;
 		e->first_flight = e->in_flight_before;
-		e->first_flight_full = r->mapped && more && !rw_reconstruction_paced(r);
+		e->first_flight_full = r->mapped && more && e->time_ns - r->tcp.last_send_ns > took_ns;
 	}
 }
 

@@ -154,6 +154,7 @@ struct rw_reconstruction {
 	/* The sender's position in its data */
 	uint32_t first_sequence; /* where the flight that shows the window began */
 	int64_t last_ack_ns, burst_ns;
+	int64_t flight_ns; /* when the flight after an idle time began */
 	int64_t recovery_ns; /* when an ACK began recovery, while nothing was retransmitted yet; 0: not so */
 	uint32_t
 	    waited_for; /* segments that were SACKed when the last recovery retransmitted late; 0: it was not late */

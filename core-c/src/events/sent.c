@@ -289,6 +289,7 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 	see_mapping(r, p, start);
 	if (idle) {
 		r->flight = RW_FLIGHT_RESTARTED;
+		r->flight_ns = p->time_ns;
 		r->first_sequence = s->una;
 	} else if (s->una == r->first_sequence) {
 		see_flight(r, p, segments);

@@ -144,6 +144,7 @@ enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t
 	struct rw_packet *packet = p->packet;
 	struct rw_fragments *f = p->fragments;
 	rw_parse_odd(p, RW_ODDITY_IP_FRAGMENT);
+	rw_layer_ends(p, b.at);
 	if (wire > DATAGRAM_MAX || offset + wire > DATAGRAM_MAX) /* a jumbogram is never fragmented (RFC 2675) */
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	if (!f->place && !(f->place = calloc(PLACES, sizeof *f->place)))

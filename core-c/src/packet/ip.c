@@ -90,6 +90,7 @@ static enum rw_parse parse_ipv4(struct rw_parser *p, struct rw_bytes b, uint32_t
 		total = wire; /* segmentation offload leaves the length 0 above 64 KiB */
 	if (header < 20 || total < header)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+	rw_layer_seen(p, RW_LAYER_IPV4, h, header);
 	rw_bytes_skip(&b, header - 20);
 	if (fragment & 0x3fff && protocol == PROTOCOL_TCP)
 		return rw_parse_fragment(p, b, total - header, packet->identification, (fragment & 0x1fffu) * 8,
@@ -119,11 +120,14 @@ static uint32_t jumbo_length(struct rw_bytes options)
  * The final destination: source routes (type 0, RFC 2460: the last address), mobile nodes (2, RFC 6275: the only one),
  * segment routing (4, RFC 8754: the first). b: the bytes after the header's length.
  */
-static void see_route(struct rw_bytes b, struct rw_packet *packet)
+static void see_route(struct rw_parser *p, struct rw_bytes b)
 {
+	struct rw_packet *packet = p->packet;
 	uint32_t addresses = (uint32_t)rw_bytes_left(&b) / 16;
 	uint8_t type = rw_bytes_u8(&b), segments_left = rw_bytes_u8(&b);
 	rw_bytes_skip(&b, 4);
+	for (struct rw_bytes rest = b; p->layers && rw_bytes_left(&rest) >= 16; rw_bytes_skip(&rest, 16))
+		rw_layer_add(p, RW_LAYER_ADDRESS_V6, rest.at, 16);
 	if (!segments_left || !addresses || (type != 0 && type != 2 && type != 4))
 		return;
 	if (type == 0)
@@ -134,8 +138,9 @@ static void see_route(struct rw_bytes b, struct rw_packet *packet)
 }
 
 /* RFC 6275 6.3: the home address of the mobile node that sent the packet. */
-static void see_home(struct rw_bytes options, struct rw_packet *packet)
+static void see_home(struct rw_parser *p, struct rw_bytes options)
 {
+	struct rw_packet *packet = p->packet;
 	enum { PAD1 = 0, HOME_ADDRESS = 0xc9 };
 	while (rw_bytes_left(&options) > 1) {
 		uint8_t type = rw_bytes_u8(&options);
@@ -143,8 +148,11 @@ static void see_home(struct rw_bytes options, struct rw_packet *packet)
 			continue;
 		struct rw_bytes value = rw_bytes_take(&options, rw_bytes_u8(&options));
 		const uint8_t *home = type == HOME_ADDRESS ? rw_bytes_view(&value, 16) : NULL;
-		if (home)
+		if (home) {
 			memcpy(packet->source, home, 16);
+			rw_layer_seen(p, RW_LAYER_ADDRESS_V6, home, 16);
+		}
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, value.at, rw_bytes_left(&value));
 	}
 }
 
@@ -154,6 +162,7 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 	const uint8_t *h = rw_bytes_view(&b, 40);
 	if (!h)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
+	rw_layer_seen(p, RW_LAYER_IPV6, h, 40);
 	packet->ecn = h[1] >> 4 & 3;
 	uint32_t payload = rw_load_u16(h + 4);
 	uint8_t next = h[6];
@@ -181,9 +190,11 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 			if (jumbogram && jumbo)
 				payload = jumbogram;
 			if (kind == PROTOCOL_ROUTING)
-				see_route(options, packet);
+				see_route(p, options);
 			else if (kind == PROTOCOL_DESTINATION)
-				see_home(options, packet);
+				see_home(p, options);
+			else if (!jumbogram)
+				rw_layer_seen(p, RW_LAYER_NAMES_HOST, options.at, rw_bytes_left(&options));
 			break;
 		}
 		case PROTOCOL_AH:
@@ -207,6 +218,7 @@ static enum rw_parse parse_ipv6(struct rw_parser *p, struct rw_bytes b, uint32_t
 		default:
 			return parse_protocol(p, b, payload, next);
 		}
+		rw_layer_ends(p, b.at);
 		if (b.short_read)
 			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 		if (length > payload)

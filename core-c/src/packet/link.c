@@ -128,11 +128,13 @@ static enum rw_parse parse_mpls(struct rw_parser *p, struct rw_bytes b, uint32_t
 }
 
 /* IEEE 802.1AE (MACsec) without encryption. Returns the Ethernet type that follows; 0: none. */
-static uint16_t parse_macsec(struct rw_bytes *b, uint32_t *wire)
+static uint16_t parse_macsec(struct rw_parser *p, struct rw_bytes *b, uint32_t *wire)
 {
 	enum { ENCRYPTED = 0x08, CHANGED = 0x04, CHANNEL = 0x20 };
 	uint8_t control = rw_bytes_u8(b);
 	size_t rest = control & CHANNEL ? 13 : 5;
+	if (control & CHANNEL)
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b->at + 5, 8);
 	rw_bytes_skip(b, rest);
 	*wire = less(*wire, (uint32_t)rest + 3);
 	uint16_t type = rw_bytes_u16(b);
@@ -161,6 +163,7 @@ static enum rw_parse parse_nsh(struct rw_parser *p, struct rw_bytes b, uint32_t 
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 	if (length < 8)
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
+	rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 4, length > 8 ? length - 8 : 0);
 	rw_bytes_skip(&b, length - 4);
 	wire = less(wire, length);
 	switch (next) {
@@ -182,7 +185,7 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 {
 	if (b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
-	if (p->layers++ == LAYERS_MAX)
+	if (p->ether_types++ == LAYERS_MAX)
 		return RW_PARSE_OTHER;
 	for (int depth = 0; depth < TAGS_MAX; depth++) {
 		switch (type) {
@@ -206,7 +209,7 @@ enum rw_parse rw_parse_ether_type(struct rw_parser *p, struct rw_bytes b, uint32
 			break;
 		}
 		case ETHER_MACSEC:
-			type = parse_macsec(&b, &wire);
+			type = parse_macsec(p, &b, &wire);
 			break;
 		case ETHER_ARISTA:
 			type = parse_arista(&b, &wire);
@@ -254,6 +257,8 @@ static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
 	enum { HEADER = 4, PAYLOAD = 9 };
 	rw_bytes_skip(&b, HEADER);
 	b.swapped = 1; /* little-endian where that gives a possible length */
+	if (p->layers)
+		p->layers->fixed_length = 1;
 	while (rw_bytes_left(&b) >= 4) {
 		struct rw_bytes start = b;
 		uint16_t length = rw_bytes_u16(&b), type = rw_bytes_u16(&b);
@@ -269,6 +274,7 @@ static enum rw_parse parse_nflog(struct rw_parser *p, struct rw_bytes b)
 			b.swapped = 0;
 			return rw_parse_ip(p, rw_bytes_take(&b, length - 4u), length - 4u);
 		}
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at, length - 4u);
 		size_t padded = ((length + 3u) & ~3u) - 4u;
 		rw_bytes_skip(&b, padded < rw_bytes_left(&b) ? padded : rw_bytes_left(&b));
 	}
@@ -310,6 +316,7 @@ static enum rw_parse parse_receiver(struct rw_parser *p, struct rw_bytes b, uint
 	uint32_t version = rw_bytes_u32(&head), length = rw_bytes_u32(&head);
 	if (version != AVS_VERSION_1 && version != AVS_VERSION_2 && length > HEADER_MAX)
 		length = __builtin_bswap32(length);
+	rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 8, length > 8 ? length - 8 : 0);
 	rw_bytes_skip(&b, length);
 	if (head.short_read || b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
@@ -324,6 +331,7 @@ static enum rw_parse parse_ppi(struct rw_parser *p, struct rw_bytes b, uint32_t 
 	head.swapped = 1;
 	rw_bytes_skip(&head, 2);
 	uint32_t length = rw_bytes_u16(&head), link_type = rw_bytes_u32(&head);
+	rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + HEADER, length > HEADER ? length - HEADER : 0);
 	rw_bytes_skip(&b, length > HEADER ? length : HEADER);
 	if (b.short_read)
 		return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
@@ -339,6 +347,7 @@ static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct 
 	case LINK_PPP_HDLC:
 		return rw_parse_ppp(p, b, wire);
 	case LINK_FDDI:
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 1, 12);
 		rw_bytes_skip(&b, 13);
 		return rw_parse_llc(p, b, less(wire, 13));
 	case LINK_WIRELESS:
@@ -355,6 +364,7 @@ static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct 
 	case LINK_NFLOG:
 		return parse_nflog(p, b);
 	case LINK_IPOIB: {
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 8, 32);
 		rw_bytes_skip(&b, 40); /* global route header */
 		uint16_t type = rw_bytes_u16(&b);
 		rw_bytes_skip(&b, 2);
@@ -367,11 +377,13 @@ static enum rw_parse parse_link(struct rw_parser *p, uint32_t link_type, struct 
 	case LINK_IPV6:
 		return rw_parse_ip(p, b, wire);
 	case LINK_LINUX_SLL: {
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 6, 8);
 		rw_bytes_skip(&b, 14);
 		uint16_t type = rw_bytes_u16(&b);
 		return rw_parse_ether_type(p, b, less(wire, 16), type);
 	}
 	case LINK_LINUX_SLL2: {
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 12, 8);
 		uint16_t type = rw_bytes_u16(&b);
 		rw_bytes_skip(&b, 18);
 		return rw_parse_ether_type(p, b, less(wire, 20), type);
@@ -551,4 +563,66 @@ RW_ASIDE enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_
 	begin(record, packet);
 	without_options(packet);
 	return rw_parse_aggregate(&p);
+}
+
+/* A fragmented header is put together elsewhere: only what lies in the record is one of its layers. */
+static int is_inside(const struct rw_parser *p, const uint8_t *at)
+{
+	uintptr_t first = (uintptr_t)p->record->bytes, place = (uintptr_t)at;
+	return place >= first && place - first <= p->record->captured_bytes;
+}
+
+void rw_layer_end(struct rw_parser *p, const uint8_t *end)
+{
+	if (!is_inside(p, end))
+		return;
+	uint32_t at = (uint32_t)(end - p->record->bytes);
+	if (at > p->layers->headers_end)
+		p->layers->headers_end = at;
+}
+
+void rw_layer_add(struct rw_parser *p, enum rw_layer_kind kind, const uint8_t *start, size_t bytes)
+{
+	struct rw_layers *all = p->layers;
+	if (!is_inside(p, start) || bytes == 0)
+		return;
+	if (all->count == RW_LAYERS_MAX) {
+		all->too_many = 1;
+		return;
+	}
+	struct rw_layer *l = &all->layer[all->count++];
+	uint32_t at = (uint32_t)(start - p->record->bytes), left = p->record->captured_bytes - at;
+	l->kind = kind;
+	l->at = at;
+	l->bytes = bytes < left ? (uint32_t)bytes : left;
+	l->payload_bytes = 0;
+	if (kind == RW_LAYER_TCP) {
+		l->payload_bytes = p->packet->payload_bytes;
+		memcpy(l->source, p->packet->source, sizeof l->source);
+		memcpy(l->destination, p->packet->destination, sizeof l->destination);
+	}
+	if (kind != RW_LAYER_CARRIED && kind != RW_LAYER_NAMES_HOST && kind != RW_LAYER_ADDRESS_V6)
+		rw_layer_end(p, start + l->bytes);
+}
+
+enum rw_parse rw_packet_layers(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+			       struct rw_oddity_counts *oddities, struct rw_layers *layers)
+{
+	struct rw_parser p = {record, packet, fragments, oddities, 0, 0, layers};
+	layers->count = layers->headers_end = 0;
+	layers->too_many = layers->fixed_length = 0;
+	begin(record, packet);
+	without_options(packet);
+	memset(packet->source, 0, sizeof packet->source);
+	memset(packet->destination, 0, sizeof packet->destination);
+	enum rw_parse got =
+	    parse_link(&p, record->link_type, rw_bytes_of(record->bytes, record->captured_bytes), record->wire_bytes);
+	if (got != RW_PARSE_SEVERAL)
+		return got;
+	do {
+		p = (struct rw_parser){record, packet, fragments, oddities, 0, 0, layers};
+		begin(record, packet);
+		without_options(packet);
+	} while (rw_parse_aggregate(&p) == RW_PARSE_TCP);
+	return RW_PARSE_SEVERAL;
 }

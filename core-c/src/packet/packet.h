@@ -116,6 +116,37 @@ int rw_record_share(const struct rw_record *record, uint32_t *share);
 enum rw_parse rw_packet_next(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
 			     struct rw_oddity_counts *oddities);
 
+/*
+ * Where a record's headers and addresses are, for who keeps nothing else of it (redaction/). What is not in the list was not
+ * recognised.
+ */
+enum rw_layer_kind {
+	RW_LAYER_IPV4, /* a header with its options */
+	RW_LAYER_IPV6, /* a header of 40 bytes, without extension headers */
+	RW_LAYER_ADDRESS_V6, /* an address in an extension header */
+	RW_LAYER_UDP, /* a header of 8 bytes */
+	RW_LAYER_TCP, /* a header with its options */
+	RW_LAYER_CARRIED, /* content between headers, or a sum over content: never kept */
+	RW_LAYER_NAMES_HOST /* may name hosts: addresses of a link, fields that no later header needs */
+};
+enum { RW_LAYERS_MAX = 256 };
+struct rw_layer {
+	enum rw_layer_kind kind;
+	uint32_t at, bytes; /* within the record */
+	uint32_t payload_bytes; /* of TCP, on the wire */
+	uint8_t source[16], destination[16]; /* of TCP's pseudo-header */
+};
+struct rw_layers {
+	uint32_t count;
+	uint32_t headers_end; /* of the last header that was recognised */
+	uint8_t too_many; /* the list is not complete */
+	uint8_t fixed_length; /* a header says how many captured bytes follow it: to cut them would contradict it */
+	struct rw_layer layer[RW_LAYERS_MAX];
+};
+/* As rw_packet_parse, and to the end of an aggregate; fills in the layers. The packet is the last one. */
+enum rw_parse rw_packet_layers(const struct rw_record *record, struct rw_packet *packet, struct rw_fragments *fragments,
+			       struct rw_oddity_counts *oddities, struct rw_layers *layers);
+
 /* Inside this folder. `wire`: bytes that were on the wire from here on. */
 struct rw_parser {
 	const struct rw_record *record;
@@ -123,8 +154,26 @@ struct rw_parser {
 	struct rw_fragments *fragments;
 	struct rw_oddity_counts *oddities;
 	uint8_t depth; /* IP headers so far; bounds tunnels in tunnels */
-	uint8_t layers; /* Ethernet types so far; bounds Ethernet in Ethernet */
+	uint8_t ether_types; /* so far; bounds Ethernet in Ethernet */
+	struct rw_layers *layers; /* null: nobody asks for them */
 };
+
+/* Adds a layer that begins at `start`; what the record does not have of it is left out. For rw_layer_seen. */
+void rw_layer_add(struct rw_parser *p, enum rw_layer_kind kind, const uint8_t *start, size_t bytes);
+/* A header ended here. */
+void rw_layer_end(struct rw_parser *p, const uint8_t *end);
+
+static inline void rw_layer_seen(struct rw_parser *p, enum rw_layer_kind kind, const uint8_t *start, size_t bytes)
+{
+	if (__builtin_expect(p->layers != NULL, 0))
+		rw_layer_add(p, kind, start, bytes);
+}
+
+static inline void rw_layer_ends(struct rw_parser *p, const uint8_t *end)
+{
+	if (__builtin_expect(p->layers != NULL, 0))
+		rw_layer_end(p, end);
+}
 
 static inline enum rw_parse rw_parse_odd(struct rw_parser *p, enum rw_oddity which)
 {

@@ -94,6 +94,7 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 		return rw_parse_odd(p, RW_ODDITY_BAD_LENGTH);
 	rw_parse_tcp_fixed(packet, h, wire - header);
 	packet->tcp_header_bytes = header;
+	rw_layer_seen(p, RW_LAYER_TCP, h, header);
 	uint32_t length = header - 20u;
 	struct rw_bytes options = rw_bytes_take(&b, length);
 	/* Most stacks put timestamps first, in this form (RFC 7323, appendix A). */

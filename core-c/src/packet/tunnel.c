@@ -48,6 +48,7 @@ static uint32_t less(uint32_t wire, size_t n) { return wire > n ? wire - (uint32
 
 enum rw_parse rw_parse_ethernet(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
+	rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at, 12);
 	rw_bytes_skip(&b, 12);
 	uint16_t type = rw_bytes_u16(&b);
 	if (b.short_read)
@@ -97,6 +98,9 @@ enum rw_parse rw_parse_wireless(struct rw_parser *p, struct rw_bytes b, uint32_t
 	if (!data || without_payload || second & 0x40) /* encrypted */
 		return RW_PARSE_OTHER;
 	size_t header = 24 + ((second & 3) == 3 ? 6 : 0);
+	rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 2, 18);
+	if (header > 24)
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 22, 6);
 	rw_bytes_skip(&b, header - 2);
 	uint8_t control = 0;
 	if (quality) {
@@ -131,12 +135,21 @@ enum rw_parse rw_parse_aggregate(struct rw_parser *p)
 			return rw_parse_odd(p, RW_ODDITY_TRUNCATED_HEADER);
 		}
 		uint32_t length = rw_load_u16(h + 12);
+		enum { SNAP_BYTES = 8 };
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, h, 12);
 		struct rw_bytes frame = rw_bytes_take(&a->rest, length);
+		const uint8_t *frame_end = frame.at + rw_bytes_left(&frame);
+		rw_layer_ends(p, rw_bytes_left(&frame) < SNAP_BYTES ? frame_end : frame.at + SNAP_BYTES);
 		int cut = frame.short_read;
 		frame.short_read = 0;
 		rw_bytes_skip(&a->rest, -(SUBFRAME_BYTES + length) & 3u);
 		a->wire = less(a->wire, (SUBFRAME_BYTES + length + 3) & ~3u);
 		enum rw_parse got = rw_parse_llc(p, frame, length);
+		if (p->layers) {
+			const uint8_t *headers_end = p->record->bytes + p->layers->headers_end;
+			rw_layer_seen(p, RW_LAYER_CARRIED, headers_end, (size_t)(frame_end - headers_end));
+			rw_layer_ends(p, frame_end);
+		}
 		if (got == RW_PARSE_TCP)
 			return RW_PARSE_TCP;
 		if (got == RW_PARSE_OTHER && cut)
@@ -228,8 +241,10 @@ enum rw_parse rw_parse_gre(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 {
 	uint16_t flags = rw_bytes_u16(&b), protocol = rw_bytes_u16(&b);
 	size_t header = 4;
-	if (flags & 0xc000)
-		header += 4; /* checksum and offset */
+	if (flags & 0xc000) { /* checksum and offset */
+		rw_layer_seen(p, RW_LAYER_CARRIED, b.at, 2);
+		header += 4;
+	}
 	if (flags & 0x2000)
 		header += 4; /* key */
 	if (flags & 0x1000)
@@ -293,6 +308,7 @@ static enum rw_parse parse_geneve(struct rw_parser *p, struct rw_bytes b, uint32
 	size_t header = 8 + (size_t)(first & 63) * 4;
 	rw_bytes_skip(&b, 1);
 	uint16_t protocol = rw_bytes_u16(&b);
+	rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 4, header - 8);
 	rw_bytes_skip(&b, header - 4);
 	if (first >> 6 || b.short_read)
 		return RW_PARSE_OTHER;
@@ -371,6 +387,7 @@ static enum rw_parse parse_teredo(struct rw_parser *p, struct rw_bytes b, uint32
 {
 	enum { ORIGIN_BYTES = 8 };
 	if (rw_bytes_left(&b) > 1 && b.at[0] == 0 && b.at[1] == 0) {
+		rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 2, ORIGIN_BYTES - 2);
 		rw_bytes_skip(&b, ORIGIN_BYTES);
 		wire = less(wire, ORIGIN_BYTES);
 	}
@@ -385,6 +402,7 @@ static enum rw_parse parse_capwap(struct rw_parser *p, struct rw_bytes b, uint32
 	size_t header = (size_t)(length >> 3) * 4;
 	if (preamble || header < 8 || bits & FRAGMENT)
 		return RW_PARSE_OTHER;
+	rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at + 4, header - 8);
 	rw_bytes_skip(&b, header - 4);
 	wire = less(wire, header);
 	if (!(bits & WIRELESS))
@@ -413,8 +431,11 @@ static enum rw_parse parse_tzsp(struct rw_parser *p, struct rw_bytes b, uint32_t
 	size_t before = rw_bytes_left(&b) + 4;
 	for (uint8_t tag = TAG_PADDING; tag != TAG_END && !b.short_read;) {
 		tag = rw_bytes_u8(&b);
-		if (tag != TAG_PADDING && tag != TAG_END)
-			rw_bytes_skip(&b, rw_bytes_u8(&b));
+		if (tag != TAG_PADDING && tag != TAG_END) {
+			uint8_t length = rw_bytes_u8(&b);
+			rw_layer_seen(p, RW_LAYER_NAMES_HOST, b.at, length);
+			rw_bytes_skip(&b, length);
+		}
 	}
 	wire = less(wire, before - rw_bytes_left(&b));
 	if (frame == FRAME_WIRELESS)
@@ -424,6 +445,7 @@ static enum rw_parse parse_tzsp(struct rw_parser *p, struct rw_bytes b, uint32_t
 
 enum rw_parse rw_parse_udp(struct rw_parser *p, struct rw_bytes b, uint32_t wire)
 {
+	rw_layer_seen(p, RW_LAYER_UDP, b.at, 8);
 	uint16_t source = rw_bytes_u16(&b), destination = rw_bytes_u16(&b);
 	rw_bytes_skip(&b, 4);
 	wire = less(wire, 8);

@@ -249,6 +249,7 @@ static void restart_after_idle(struct rw_shadow *s, uint32_t path, uint32_t time
 		p->ssthresh_q16 = rw_window_kept_ssthresh(p->cwnd_q16, p->ssthresh_q16);
 		p->cwnd_q16 = rw_window_after_idle(p->cwnd_q16, h->initial_window, timeouts);
 	}
+	h->restarted_q16 = p->cwnd_q16;
 	rw_shadow_stepped(s, RW_TRANSITION_IDLE, path);
 }
 
@@ -280,6 +281,8 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	uint64_t next = p->cwnd_q16;
 	if (!before)
 		return;
+	if (e->waiting == RW_WAITING_MORE && e->room)
+		h->restarted_q16 = 0;
 	/* Whether the flight belongs to another window, or did not fill the window. */
 	if (!kernel_mode(s) ||
 	    (!h->use.limited && h->restart_ssthresh_q16 == RW_SSTHRESH_UNSET && flight > before + 1)) {
@@ -298,17 +301,6 @@ static void check_restart(struct rw_shadow *s, uint32_t path, const struct rw_ev
 	if (flight == rw_window_segments(p->cwnd_q16))
 		h->kept = 0;
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
-}
-
-/* A later flight may show it too, until slow start has restored the window. Returns the window in segments. */
-static RW_ASIDE uint64_t check_later_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
-{
-	const struct rw_path *p = &s->connection->path[path];
-	if (p->cwnd_q16 >= p->ssthresh_q16)
-		s->path[path].restart_q16 = 0;
-	else if (e->state == RW_SENDER_OPEN && e->in_flight_before > rw_window_segments(p->cwnd_q16) + 1)
-		outlast(s, path, e->in_flight_before);
-	return rw_window_segments(p->cwnd_q16);
 }
 
 /* Whether the path is in its first slow start: it has no threshold, or still the initial one. */
@@ -417,6 +409,43 @@ static uint64_t held_back(const struct rw_shadow_path *h, const struct rw_event 
 		return 0;
 	/* A sender with two segments to send waits until the window allows both. */
 	return e->waiting == RW_WAITING_UNKNOWN ? h->use.limited : e->waiting == RW_WAITING_MORE;
+}
+
+/*
+ * The first flight behind which more data waited, where the one after the idle time was all that there was to send: a window that has
+ * not grown since, and that was halved once more, would have ended it.
+ */
+static void see_smaller(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	uint64_t next = h->restarted_q16;
+	uint32_t flight = e->in_flight_before;
+	h->restarted_q16 = 0;
+	if (p->cwnd_q16 != next)
+		return;
+	uint64_t most = flight + held_back(h, e, rw_window_segments(next));
+	while (rw_window_segments(next) > most && rw_window_after_idle(next, h->initial_window, 1) < next)
+		next = rw_window_after_idle(next, h->initial_window, 1);
+	if (next == p->cwnd_q16 || rw_window_segments(next) < flight || rw_window_segments(next) > most)
+		return;
+	p->cwnd_q16 = next;
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, path);
+}
+
+/* Later flights may show it too, until slow start has restored the window. Returns the window in segments. */
+static RW_ASIDE uint64_t check_later_flight(struct rw_shadow *s, uint32_t path, const struct rw_event *e)
+{
+	const struct rw_path *p = &s->connection->path[path];
+	struct rw_shadow_path *h = &s->path[path];
+	if (p->cwnd_q16 >= p->ssthresh_q16)
+		h->restart_q16 = 0;
+	else if (e->state == RW_SENDER_OPEN && e->in_flight_before > rw_window_segments(p->cwnd_q16) + 1)
+		outlast(s, path, e->in_flight_before);
+	else if (h->restarted_q16 && e->state == RW_SENDER_OPEN && e->sent_before >= 2 && e->whole_before && e->room &&
+		 e->waiting == RW_WAITING_MORE && !e->amid_burst && !e->bursts)
+		see_smaller(s, path, e);
+	return rw_window_segments(p->cwnd_q16);
 }
 
 /* Whether the flight filled the window. A window that fell below the flight does not limit a sender without data to send. */

@@ -38,6 +38,8 @@ struct rw_shadow_path {
 	/* the window before an idle time reduced it, while flights may still show that the sender kept it */
 	uint64_t restart_q16;
 	uint64_t restart_ssthresh_q16;
+	/* the window as that idle time left it; 0: a flight behind which more data waited has been seen since */
+	uint64_t restarted_q16;
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* of the ACK before: its number, the segments it delivered, and the flight before it */
 	uint64_t limited_from,

@@ -1,0 +1,195 @@
+"""What a team does not keep never reaches the store, and the analysis finds the same."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import signal
+import struct
+import uuid
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from rewindow.core import redact
+from store import objects
+from store.database import engine
+from store.models import Capture, Team
+from tests.conftest import CAPTURES, make_token
+from tests.service.conftest import Client
+from tests.service.test_api import PCAP, SAMPLE, Run, assert_problem, upload
+
+SECRET = b"correct horse battery staple"
+
+
+def pcap(*payloads: bytes) -> bytes:
+    """Raw IP, UDP."""
+    packets = []
+    for payload in payloads:
+        head = struct.pack("!BBHHHBBH", 0x45, 0, 28 + len(payload), 7, 0, 64, 17, 0) + bytes(
+            [192, 0, 2, 1, 192, 0, 2, 2]
+        )
+        packets.append(head + struct.pack("!HHHH", 9, 53, 8 + len(payload), 0) + payload)
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 101)
+    return head + b"".join(struct.pack("<IIII", 1, 0, len(p), len(p)) + p for p in packets)
+
+
+def settings_url(client: TestClient) -> str:
+    return f"/v1/teams/{client.get('/v1/teams/me').json()['id']}/settings"
+
+
+def set_to(client: TestClient, **values: str) -> None:
+    assert client.patch(settings_url(client), json=values).status_code == 200
+
+
+@pytest.fixture
+def cutting(client_for: Client) -> TestClient:
+    """Of a new team, which has changed nothing."""
+    return client_for(make_token(["read", "write", "admin"], payload="cut"))
+
+
+def stored(capture: dict[str, Any]) -> bytes:
+    with engine().connect() as connection:
+        key = connection.scalar(select(Capture.object_key).where(Capture.id == uuid.UUID(capture["id"])))
+    return bytes(obstore.get(objects.object_store(), str(key)).bytes())
+
+
+def test_payload_is_cut_before_anything_is_stored(cutting: TestClient) -> None:
+    content = pcap(SECRET, SECRET * 40)
+    for body in (content, gzip.compress(content)):
+        capture = cutting.post("/v1/captures?filename=a.pcapng.gz", content=body, headers=PCAP).json()
+        copy = stored(capture)
+        assert b"horse" not in copy
+        assert (capture["bytes"], capture["sha256"]) == (len(copy), hashlib.sha256(copy).hexdigest())
+        assert (capture["payload"], capture["addresses"]) == ("cut", "kept")
+        file = cutting.get(f"/v1/captures/{capture['id']}/file")
+        assert file.content == copy
+        assert (file.headers["Rewindow-Payload"], file.headers["Rewindow-Addresses"]) == ("cut", "kept")
+        assert "a.headers.pcapng" in file.headers["Content-Disposition"]
+
+
+def told_of(who: TestClient, run_jobs: Run, path: Path) -> tuple[Any, Any, set[str]]:
+    """What is found in a capture, and the addresses."""
+    capture = upload(who, path)
+    run_jobs()
+    capture = who.get(f"/v1/captures/{capture['id']}").json()
+    items = who.get(f"/v1/captures/{capture['id']}/connections").json()["items"]
+    details = [who.get(f"/v1/connections/{c['id']}").json() for c in items]
+    addresses = {s.pop(end) for d in details for s in d["subflows"] for end in ("src", "dst")}
+    found = [
+        {n: d[n] for n in ("number", "bytes", "goodput_bps", "verdict", "subflows", "completion_s")} for d in details
+    ]
+    for oddity in capture["summary"]["oddities"].values():
+        del oddity["first_offset"]
+    return (capture["summary"], capture["fairness"]), found, addresses
+
+
+def test_the_analysis_is_that_of_the_file(cutting: TestClient, client: TestClient, run_jobs: Run) -> None:
+    for path in (SAMPLE, CAPTURES / "mptcp-two-subflows.pcap"):
+        whole = told_of(client, run_jobs, path)
+        cut = told_of(cutting, run_jobs, path)
+        assert cut[:2] == whole[:2]
+        assert (cut[2] == whole[2]) is (path == SAMPLE)
+        assert len(cut[2]) == len(whole[2])
+        assert bool(cut[2] & whole[2]) is (path == SAMPLE)
+        set_to(cutting, addresses="replaced")
+
+
+def test_a_key_of_the_team_replaces_addresses(cutting: TestClient, client_for: Client) -> None:
+    other = client_for(make_token(["read", "write", "admin"], payload="cut"))
+    copies = []
+    for who in (cutting, other):
+        set_to(who, addresses="replaced")
+        capture = who.post("/v1/captures?filename=a.pcap", content=SAMPLE.read_bytes(), headers=PCAP).json()
+        assert capture["addresses"] == "replaced"
+        file = who.get(f"/v1/captures/{capture['id']}/file")
+        assert "a.headers.other-addresses.pcap" in file.headers["Content-Disposition"]
+        copies.append(file.content)
+    assert len(copies[0]) == len(copies[1])
+    assert copies[0] != copies[1]
+
+
+def test_the_same_bytes_are_one_capture_whatever_is_kept(cutting: TestClient, client: TestClient) -> None:
+    first = upload(cutting)
+    set_to(cutting, addresses="replaced")
+    again = upload(cutting)
+    set_to(cutting, addresses="kept", payload="kept")
+    third = upload(cutting)
+    assert [c["already_here"] for c in (first, again, third)] == [False, True, True]
+    assert {c["id"] for c in (again, third)} == {first["id"]}
+    upload(client)
+    with engine().connect() as connection:
+        received = connection.execute(
+            select(Capture.received, Capture.sha256).where(Capture.filename == SAMPLE.name)
+        ).all()
+    assert len({row.received for row in received}) == len(received), "each team's hash is its own"
+    assert not {row.received for row in received} & {hashlib.sha256(SAMPLE.read_bytes()).digest()}
+
+
+def test_of_what_is_no_capture_nothing_is_kept(cutting: TestClient, run_jobs: Run) -> None:
+    snoop = b"snoop\0\0\0" + SECRET * 100_000
+    answer = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP)
+    assert answer.status_code == 202
+    run_jobs()
+    capture = cutting.get(f"/v1/captures/{answer.json()['id']}").json()
+    assert (capture["state"], capture["bytes"]) == ("failed", 0)
+    assert "x.snoop: not a capture: a snoop capture; payload is cut from this team's captures" in capture["error"]
+    assert_problem(cutting.get(f"/v1/captures/{capture['id']}/file"), 404, "nothing of this capture is stored")
+    again = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP).json()
+    assert again["id"] == capture["id"]
+    set_to(cutting, payload="kept")
+    kept = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP).json()
+    assert (kept["already_here"], kept["bytes"]) == (False, len(snoop))
+    assert stored(kept) == snoop
+    assert cutting.get(f"/v1/captures/{capture['id']}").status_code == 404
+
+
+def test_an_upload_that_stops_leaves_nothing(cutting: TestClient) -> None:
+    body = b"--b\r\nContent-Disposition: form-data; name=file; filename=a.pcap\r\n\r\n" + SAMPLE.read_bytes()[:300_000]
+    form = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert_problem(cutting.post("/v1/captures", content=body, headers=form), 422, "stopped halfway")
+    assert_problem(cutting.post("/v1/captures", content=b"", headers=PCAP), 422, "empty")
+    assert cutting.get("/v1/captures").json()["items"] == []
+
+
+def test_the_service_that_cuts_is_started_again(cutting: TestClient, application: TestClient) -> None:
+    redactor = application.app.state.redactor  # type: ignore[attr-defined]
+    os.kill(redactor._process.pid, signal.SIGKILL)
+    redactor._process.wait()
+    capture = upload(cutting)
+    assert capture["payload"] == "cut"
+    assert capture["sha256"] == hashlib.sha256(stored(capture)).hexdigest()
+
+
+def test_originals_are_what_was_uploaded(client: TestClient) -> None:
+    capture = upload(client)
+    file = client.get(f"/v1/captures/{capture['id']}/file")
+    assert file.content == SAMPLE.read_bytes()
+    assert f"''{SAMPLE.name}" in file.headers["Content-Disposition"]
+
+
+def test_settings_are_the_owners(cutting: TestClient, other: TestClient, client_for: Client) -> None:
+    url = settings_url(cutting)
+    assert cutting.get(url).json() == {"payload": "cut", "addresses": "kept"}
+    assert cutting.patch(url, json={"addresses": "replaced"}).json() == {"payload": "cut", "addresses": "replaced"}
+    assert_problem(cutting.patch(url, json={"payload": "kept"}), 422, "only where payload is cut")
+    assert cutting.get(url).json() == {"payload": "cut", "addresses": "replaced"}
+    assert other.get(url).status_code == other.patch(url, json={}).status_code == 404
+    with engine().connect() as connection:
+        secret = connection.scalar(select(Team.secret).where(Team.id == uuid.UUID(url.split("/")[3])))
+    assert secret is not None
+    assert len(secret) == 32
+    for path in (url, "/v1/teams/me"):
+        assert secret.hex() not in cutting.get(path).text
+
+
+def test_the_copy_is_the_cores(cutting: TestClient, tmp_path: Any) -> None:
+    with SAMPLE.open("rb") as source, (tmp_path / "copy").open("w+b") as target:
+        redact(source.fileno(), target.fileno(), None, "sample")
+        target.seek(0)
+        assert stored(upload(cutting)) == target.read()
