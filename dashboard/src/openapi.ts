@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * Find
-         * @description The team's captures, newest first. Filters of connections select those that have such a connection.
+         * @description The team's captures. Filters of connections select those that have such a connection.
          */
         get: operations["find_v1_captures_get"];
         put?: never;
@@ -1204,6 +1204,32 @@ export interface components {
              * @description Were the same bytes uploaded before? The capture is then the earlier one.
              */
             already_here: boolean;
+        };
+        /**
+         * CapturesFound
+         * @description A page of captures, and how many the filters select in all.
+         */
+        CapturesFound: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["CaptureOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+            /**
+             * Total
+             * @description Captures that the filters select, on all pages.
+             */
+            total: number;
+            /**
+             * Total Is Exact
+             * @description False: there are more than 10,000, and `total` is an estimate.
+             */
+            total_is_exact: boolean;
         };
         /**
          * ChangeOut
@@ -2735,19 +2761,6 @@ export interface components {
              */
             most: number | null;
         };
-        /** Page[CaptureOut] */
-        Page_CaptureOut_: {
-            /**
-             * Items
-             * @description The page's items.
-             */
-            items: components["schemas"]["CaptureOut"][];
-            /**
-             * Next Cursor
-             * @description For the next page; None on the last one.
-             */
-            next_cursor: string | null;
-        };
         /** Page[ConnectionOut] */
         Page_ConnectionOut_: {
             /**
@@ -4028,6 +4041,7 @@ export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CaptureReceived = components['schemas']['CaptureReceived'];
+export type CapturesFound = components['schemas']['CapturesFound'];
 export type ChangeOut = components['schemas']['ChangeOut'];
 export type ChangesOut = components['schemas']['ChangesOut'];
 export type CheckState = components['schemas']['CheckState'];
@@ -4064,7 +4078,6 @@ export type ModelCheckOut = components['schemas']['ModelCheckOut'];
 export type NeighbourOut = components['schemas']['NeighbourOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
-export type Page_CaptureOut_ = components['schemas']['Page_CaptureOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
 export type Page_WhatIfOut_ = components['schemas']['Page_WhatIfOut_'];
@@ -4115,6 +4128,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
+                /** @description The column to sort by; - before it: descending. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes";
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
@@ -4188,7 +4203,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_CaptureOut_"];
+                    "application/json": components["schemas"]["CapturesFound"];
                 };
             };
             /** @description The cursor was not made by this list. */

@@ -21,9 +21,8 @@ export function onCanvas(ctx: CanvasRenderingContext2D): Surface {
     bars(xywh, colour, opacity = 1) {
       ctx.globalAlpha = opacity;
       ctx.fillStyle = colour;
-      ctx.beginPath();
-      for (let i = 0; i < xywh.length; i += 4) ctx.rect(xywh[i] ?? 0, xywh[i + 1] ?? 0, xywh[i + 2] ?? 0, xywh[i + 3] ?? 0);
-      ctx.fill();
+      // One path of all bars would take several times as long.
+      for (let i = 0; i < xywh.length; i += 4) ctx.fillRect(xywh[i] ?? 0, xywh[i + 1] ?? 0, xywh[i + 2] ?? 0, xywh[i + 3] ?? 0);
       ctx.globalAlpha = 1;
     },
     path(xy, colour, width, dash = []) {
