@@ -140,7 +140,7 @@ export const api = {
   signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
   signOut: () => ask("delete", "/v1/session"),
   team: () => ask("get", "/v1/teams/me"),
-  captures: (cursor?: string, filters: Query = {}, sort = "-created_at") =>
+  captures: (cursor?: string, filters: Query = {}, sort?: string) =>
     ask("get", "/v1/captures", { query: { ...filters, cursor, sort } as InQuery<"/v1/captures", "get"> }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
   remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
