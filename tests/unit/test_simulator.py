@@ -413,7 +413,7 @@ def test_a_scenario_that_cannot_be_read(tmp_path: Path) -> None:
 def test_runs_of_the_lab_that_cannot_be_simulated_are_left_out_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, algorithm in (("one-path", "reno"), ("unknown", "vegas")):
+    for name, algorithm in (("one-path", "reno"), ("unknown", "yeah")):
         folder = tmp_path / f"{name}-1"
         folder.mkdir()
         text = ONE_PATH.format(
@@ -425,4 +425,4 @@ def test_runs_of_the_lab_that_cannot_be_simulated_are_left_out_by_name(
     assert beside_the_kernel.main([str(tmp_path), "--runs", "2"]) == 0
     told = capsys.readouterr().out
     assert "| one-path | client | 4.00 |" in told
-    assert "Not simulated: unknown (unknown algorithm 'vegas'" in told
+    assert "Not simulated: unknown (unknown algorithm 'yeah'" in told
