@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab kernel-queues queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -65,6 +65,10 @@ prediction-errors: ## fit the widths of what-ifs' intervals to the real runs in 
 pairs: ## run the networks of what-ifs under several algorithms on real kernels, as root, for `make predictions`; OPTIONS="--runs 5"
 	@deploy/setup.sh lab
 	@.venv/bin/rewindow-lab pairs $(OPTIONS)
+
+kernel-queues: ## compare the emulator's drop-tail links with the kernel's token buckets, as root; OPTIONS="--runs 10"
+	@deploy/setup.sh lab
+	@$(PYTHON) -m bench.kernel_queues $(OPTIONS)
 
 corpus: ## compare rewindow's findings in captures with tshark's; CAPTURES= names their folder, OPTIONS="--write FILE"
 	@deploy/setup.sh corpus

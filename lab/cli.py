@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, get_args
 
-from lab import machine, namespaces, pairs, runs
+from lab import kernel_queues, machine, namespaces, pairs, runs
 from lab.errors import LabError
 from lab.runs import Described, Run
 from lab.suite import NETWORKS, Network, text_of
@@ -40,19 +40,23 @@ def _told(run: Run) -> str:
     return f"{run.name}: {', '.join(ended)}; {run.result['truth_rows']} ACKs, p99 lateness {lateness:.0f} us{repeated}"
 
 
-def _run_all(wanted: Sequence[tuple[Described, int]], output: Path, attempts: int) -> int:
+def _run_all(
+    wanted: Sequence[tuple[Described, int]], output: Path, attempts: int, queues: runs.Queues = "emulator"
+) -> int:
     """Runs each scenario with its seed, unless its folder exists; returns NEGATIVE when no attempt of one was valid."""
     for described in dict.fromkeys(d for d, _ in wanted):
         machine.check(described.scenario)
         namespaces.announcements(described.scenario)
+        if queues == "kernel":
+            kernel_queues.queues(described.scenario)
     refused = invalid = kept = 0
     for described, seed in wanted:
         target = output / runs.folder_name(described.scenario, seed)
-        if runs.is_there(described, target):
+        if runs.is_there(described, target, queues):
             print(f"{target.name}: is there already", flush=True)
             kept += 1
             continue
-        run = runs.run(described, seed, output, attempts)
+        run = runs.run(described, seed, output, attempts, queues)
         print(_told(run), flush=True)
         refused += run.folder is None
         invalid += len(run.invalid)
@@ -65,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     text = load(args.scenario)
     described = Described(text, Path(args.scenario).read_text(), Path(args.scenario).parent)
     first = described.scenario.seed if args.seed is None else args.seed
-    return _run_all([(described, first + k) for k in range(args.runs)], Path(args.output), args.attempts)
+    return _run_all([(described, first + k) for k in range(args.runs)], Path(args.output), args.attempts, args.queues)
 
 
 def _named(networks: Sequence[Network], args: argparse.Namespace, seeds: Sequence[int] | None) -> int:
@@ -83,7 +87,7 @@ def _named(networks: Sequence[Network], args: argparse.Namespace, seeds: Sequenc
         wanted = [(d, n.seed) for n, d in described]
     else:
         wanted = [(d, seed) for seed in seeds for _, d in described]
-    return _run_all(wanted, Path(args.output), args.attempts)
+    return _run_all(wanted, Path(args.output), args.attempts, args.queues)
 
 
 def _suite(args: argparse.Namespace) -> int:
@@ -112,6 +116,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_count,
         default=runs.ATTEMPTS,
         help="how often a run is tried until it is valid (default %(default)s)",
+    )
+    attempts.add_argument(
+        "--queues",
+        choices=get_args(runs.Queues),
+        default="emulator",
+        help="whose are rates and queues of links: the emulator's, or the kernel's token buckets (default %(default)s)",
     )
     one = commands.add_parser("run", parents=[attempts], help="run a scenario")
     one.add_argument("scenario", metavar="SCENARIO.toml")

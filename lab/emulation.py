@@ -6,7 +6,7 @@ import json
 import select
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,8 +72,10 @@ def _link(link: Direction) -> str:
     return " ".join(filter(None, ("link", queue, _discipline(link), loss, reordering)))
 
 
-def configuration(scenario: Scenario, seed: int, names: dict[Interface, str]) -> Iterator[str]:
-    """The emulator's lines, up to `go`."""
+def configuration(
+    scenario: Scenario, seed: int, names: dict[Interface, str], entrances: Iterable[tuple[str, str]] = ()
+) -> Iterator[str]:
+    """The emulator's lines, up to `go`. entrances: names and addresses of further devices that packets come from."""
     yield f"seed value={seed}"
     for link in scenario.links:
         yield _link(link)
@@ -94,6 +96,8 @@ def configuration(scenario: Scenario, seed: int, names: dict[Interface, str]) ->
         yield f"traffic {words}"
     for interface, name in names.items():
         yield f"interface {_words(name=name, address=str(interface.address))}"
+    for name, address in entrances:
+        yield f"interface {_words(name=name, address=address)}"
     for path in scenario.paths:
         for start, end, links in ((path.start, path.end, path.links), (path.end, path.start, path.links_back)):
             way = ",".join(link.name for link in links)

@@ -38,7 +38,7 @@ def check(scenario: Scenario | None = None) -> None:
     """Raises LabUnavailable with all missing requirements, in one line."""
     if os.geteuid() != 0:
         raise LabUnavailable("the lab needs root: it makes network namespaces and reads the kernel's trace points")
-    missing = [name for name in ("ip", "ss", "tcpdump", "mergecap") if shutil.which(name) is None]
+    missing = [name for name in ("ip", "ss", "tcpdump", "mergecap", "tc") if shutil.which(name) is None]
     if not os.access(emulator_program(), os.X_OK):
         missing.append(f"{emulator_program()} (deploy/setup.sh lab builds it)")
     if not Path("/dev/net/tun").exists():

@@ -6,7 +6,7 @@ so that the host's TCP hands super-segments to the veth, and the router cuts the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.errors import LabFailed, LabUnavailable
@@ -156,7 +156,7 @@ def _peers(scenario: Scenario, interface: Interface) -> list[Interface]:
     return [p.end if p.start == interface else p.start for p in scenario.paths if interface in (p.start, p.end)]
 
 
-def _routes(scenario: Scenario, host: Host) -> Iterator[tuple[str, str]]:
+def _routes(scenario: Scenario, host: Host, by_veth: bool) -> Iterator[tuple[str, str]]:
     """Pairs of address family and command. The source address of a packet selects the interface; a packet without one
     takes the first path to the peer."""
     known: set[Interface] = set()
@@ -164,7 +164,7 @@ def _routes(scenario: Scenario, host: Host) -> Iterator[tuple[str, str]]:
         family, table = _family(interface), FIRST_TABLE + number
         yield family, f"rule add from {interface.address} lookup {table}"
         for peer in _peers(scenario, interface):
-            if host.offload:
+            if by_veth:
                 yield family, f"neigh add {peer.address} lladdr {ROUTER_MAC} dev {interface.name} nud permanent"
             route = f"route add {peer.address}/{_bits(peer)} dev {interface.name} src {interface.address}"
             yield family, f"{route} table {table}"
@@ -173,21 +173,35 @@ def _routes(scenario: Scenario, host: Host) -> Iterator[tuple[str, str]]:
             known.add(peer)
 
 
-def build(scenario: Scenario, devices: Mapping[Interface, str]) -> list[tuple[str, Interface]]:
-    """Makes all hosts; returns the namespace and interface of each TUN device."""
-    announced = announcements(scenario)
+Join = Callable[[], list[tuple[str, str]]]
+"""Gives the hosts their interfaces; returns the namespace and name of each TUN device."""
+
+
+def joined_by_the_emulator(scenario: Scenario, devices: Mapping[Interface, str]) -> list[tuple[str, str]]:
+    """Join: each interface is a TUN device, or a veth to a router with one where the host has offload."""
     places = []
+    for host in scenario.hosts:
+        name = host_namespace(host.name)
+        for interface in host.interfaces:
+            if host.offload:
+                places.append((_router(interface, devices[interface], name), interface.name))
+            else:
+                ip([f"link set {devices[interface]} netns {name} name {interface.name}"])
+                places.append((name, interface.name))
+    return places
+
+
+def build(scenario: Scenario, join: Join, by_veth: bool = False) -> list[tuple[str, str]]:
+    """Makes all hosts; returns the namespace and name of each TUN device. by_veth: every interface is a veth."""
+    announced = announcements(scenario)
     for host in scenario.hosts:
         name = host_namespace(host.name)
         ip([f"netns add {name}"])
         set_options(name, host_options(scenario, host))
         ip(["link set lo up"], name)
-        for interface in host.interfaces:
-            if host.offload:
-                places.append((_router(interface, devices[interface], name), interface))
-            else:
-                ip([f"link set {devices[interface]} netns {name} name {interface.name}"])
-                places.append((name, interface))
+    places = join()
+    for host in scenario.hosts:
+        name = host_namespace(host.name)
         ip(
             [
                 command
@@ -201,7 +215,7 @@ def build(scenario: Scenario, devices: Mapping[Interface, str]) -> list[tuple[st
             name,
         )
         for family in ("-4", "-6"):
-            commands = [command for of, command in _routes(scenario, host) if of == family]
+            commands = [command for of, command in _routes(scenario, host, by_veth or host.offload) if of == family]
             run(["ip", "-n", name, family, "-batch", "-"], "".join(f"{c}\n" for c in commands))
         if any(t.protocol == "mptcp" for t in scenario.transfers):
             ip(
@@ -233,15 +247,13 @@ def counted(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, in
     return {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
 
 
-def dropped_before_the_emulator(places: Sequence[tuple[str, Interface]]) -> int:
+def dropped_before_the_emulator(places: Sequence[tuple[str, str]]) -> int:
     """Packets that the kernel dropped because the emulator did not read them in time."""
     total = 0
-    for namespace, interface in places:
+    for namespace, device in places:
         lines = run(inside(namespace, "cat", "/proc/net/dev")).splitlines()
-        fields = next(
-            (line.partition(":")[2].split() for line in lines if line.strip().startswith(f"{interface.name}:")), None
-        )
+        fields = next((line.partition(":")[2].split() for line in lines if line.strip().startswith(f"{device}:")), None)
         if fields is None:
-            raise LabFailed(f"the device of {interface} is gone")
+            raise LabFailed(f"the device {device} of {namespace} is gone")
         total += int(fields[11])
     return total

@@ -8,9 +8,9 @@ import platform
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from lab import bbr_states, controllers, machine, namespaces
+from lab import bbr_states, controllers, kernel_queues, machine, namespaces
 from lab.bbr_states import BbrStates
 from lab.capturing import Capturing
 from lab.emulation import Emulator, configuration, devices, lateness_bound_ns
@@ -23,6 +23,8 @@ from rewindow.scenarios import Scenario
 FORMAT = 1
 """Version of a run's folder; it counts up when older readers would misread a new folder."""
 ATTEMPTS = 3
+Queues = Literal["emulator", "kernel"]
+"""Whose are the rates and queues of links."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def folder_name(scenario: Scenario, seed: int) -> str:
     return f"{scenario.name}-{seed}"
 
 
-def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS) -> Run:
+def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS, queues: Queues = "emulator") -> Run:
     """Repeats a run that the machine disturbed, up to `attempts` times. The folder appears when it is complete."""
     name = folder_name(described.scenario, seed)
     target = output / name
@@ -64,7 +66,7 @@ def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS)
                 for chosen in controllers.of_scenario(described.scenario):
                     left.controller(chosen.kernel_name)
                 with controllers.in_the_kernel(described.scenario):
-                    result = _measure(described.scenario, seed, partial, left)
+                    result = _measure(described.scenario, seed, partial, left, queues)
                 result["invalid_attempts"] = invalid
                 _finish(described, partial, target, result)
                 return Run(name, seed, target, tuple(invalid), result)
@@ -75,15 +77,18 @@ def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS)
     return Run(name, seed, None, tuple(invalid), {})
 
 
-def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[str, Any]:
+def _measure(scenario: Scenario, seed: int, folder: Path, left: Left, queues: Queues) -> dict[str, Any]:
     """One attempt: writes captures, truth and counts into the folder. Raises RunInvalid if the machine disturbed it."""
     names = devices(scenario, machine.DEVICE)
+    in_the_kernel = kernel_queues.queues(scenario) if queues == "kernel" else []
+    emulated = kernel_queues.delays_only(scenario) if in_the_kernel else scenario
     emulator = Emulator(machine.emulator_program(), folder / "emulator.err")
     left.process(emulator.pid)
     probe = states = steps = capturing = transfers = None
     try:
-        emulator.configure(configuration(scenario, seed, names))
-        places = namespaces.build(scenario, names)
+        emulator.configure(configuration(emulated, seed, names, [(q.device, q.address) for q in in_the_kernel]))
+        join = kernel_queues.build if in_the_kernel else namespaces.joined_by_the_emulator
+        places = namespaces.build(scenario, lambda: join(scenario, names), bool(in_the_kernel))
         before = {host.name: namespaces.counters(host.name) for host in scenario.hosts}
         probe = Probe(scenario.transfers, folder / "trace")
         if bbr_states.is_wanted(scenario):
@@ -103,6 +108,7 @@ def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[st
         capturing.stop()
         after = {host.name: namespaces.counters(host.name) for host in scenario.hosts}
         dropped = namespaces.dropped_before_the_emulator(places)
+        queued = kernel_queues.counted(scenario) if in_the_kernel else []
         counted = emulator.stop()
     finally:
         for started in (probe, states, steps, capturing, transfers, emulator):
@@ -125,6 +131,7 @@ def _measure(scenario: Scenario, seed: int, folder: Path, left: Left) -> dict[st
         "scenario": scenario.name,
         "seed": seed,
         "kernel": platform.release(),
+        **({"queues": queued} if in_the_kernel else {}),
         "transfers": done,
         "truth_rows": rows,
         "lateness_ns": counted["lateness_ns"],
@@ -142,13 +149,15 @@ def _finish(described: Described, partial: Path, target: Path, result: dict[str,
     partial.rename(target)
 
 
-def is_there(described: Described, target: Path) -> bool:
-    """Whether the folder holds a run of this scenario. Raises FileExistsError if it holds anything else."""
+def is_there(described: Described, target: Path, queues: Queues = "emulator") -> bool:
+    """Whether the folder holds a run of this scenario with these queues. Raises FileExistsError if it holds anything
+    else."""
     if not target.exists():
         return False
     try:
-        same = (target / "scenario.toml").read_text() == described.text
-    except OSError:
+        in_the_kernel = "queues" in json.loads((target / "result.json").read_text())
+        same = (target / "scenario.toml").read_text() == described.text and in_the_kernel == (queues == "kernel")
+    except (OSError, ValueError):
         same = False
     if not same:
         raise FileExistsError(f"{target} holds something else than a run of this scenario")

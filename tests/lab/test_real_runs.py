@@ -200,6 +200,34 @@ def test_a_run_loads_our_controller_and_takes_it_away(tmp_path: Path) -> None:
         assert left_on_the_machine() == []
 
 
+def test_the_kernels_queues_carry_what_the_emulator_only_delays(tmp_path: Path) -> None:
+    """IPv4 and IPv6, MPTCP, and a link that two paths of different hosts cross."""
+    small = {'"90kB"': '"24kB"', '"30kB"': '"6kB"', "offload = true": "", '"bbr"': '"reno"', "60": "30"}
+    text = SCENARIO
+    for old, new in small.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    scenario, out = tmp_path / "small.toml", tmp_path / "out"
+    scenario.write_text(text)
+    words = [*PROGRAM, "run", str(scenario), "--output", str(out), "--attempts", "10", "--queues", "kernel"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 0, done.stderr + done.stdout
+    result = json.loads((out / "small-3" / "result.json").read_text())
+    assert [(t["name"], t["received_bytes"], t["complete"]) for t in result["transfers"]] == [
+        ("mptcp", 24_000, True), ("tcp", 6_000, True),
+    ]  # fmt: skip
+    found = {q["link"]: q for q in result["queues"]}
+    assert set(found) == {"bottleneck.forward", "bottleneck.backward", "second.forward", "second.backward"}
+    assert sum(q["bytes"] for name, q in found.items() if name.endswith("forward")) > 30_000
+    assert found["second.forward"]["bytes"] > 6_000
+    # No faster than the rates: what crossed a queue took its time. A bucket lets the first packet go at once.
+    (mptcp, tcp) = (t["seconds"] for t in result["transfers"])
+    assert tcp >= (6_000 - 1400) * 8 / 100e3
+    assert mptcp >= (24_000 - 2 * 1400) * 8 / 400e3
+    with machine.locked():
+        assert left_on_the_machine() == []
+
+
 def test_a_controller_that_there_is_not_is_told(tmp_path: Path) -> None:
     scenario = tmp_path / "small.toml"
     scenario.write_text(SCENARIO.replace('"reno"', '"rw_nothing"'))

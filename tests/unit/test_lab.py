@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from bench.bottlenecks import shares_of
-from lab import bbr_states, cli, machine, runs, transfers
+from bench.kernel_queues import row
+from lab import bbr_states, cli, kernel_queues, machine, runs, transfers
 from lab.emulation import Emulator, configuration, devices, lateness_bound_ns
 from lab.errors import LabFailed, LabUnavailable, RunInvalid
 from lab.namespaces import Announcement, announcements, counted, host_options
@@ -315,6 +316,76 @@ def test_networks_know_which_flows_meet() -> None:
     assert (meet(first, rival), meet(first, second), meet(second, rival)) == (True, False, False)
 
 
+# Links whose rates are the kernel's
+
+
+def test_the_emulator_only_delays_what_the_kernel_queues() -> None:
+    """Data leaves a bucket when its time begins: a packet of 1400 bytes takes 2.24 ms at 5 Mbit/s."""
+    scenario = SUITE["shared-5m-30ms"]
+    found = kernel_queues.queues(scenario)
+    assert [(q.link.name, q.link.limit_packets) for q in found] == [
+        ("bottleneck1.forward", 31), ("bottleneck1.backward", 31),
+    ]  # fmt: skip
+    rest = kernel_queues.delays_only(scenario)
+    lines = list(configuration(rest, 1, {}, [(q.device, q.address) for q in found]))
+    for link, delay_ns in (("bottleneck1.forward", 32_240_000), ("bottleneck1.backward", 30_000_000)):
+        assert f"link name={link} rate_bps=0 delay_ns={delay_ns} jitter_ns=0 limit_packets=0 limit_bytes=0 " in "".join(
+            f"{line} " for line in lines
+        )
+    assert [line for line in lines if line.startswith("interface ")] == [
+        "interface name=rwlabq0 address=192.0.2.1", "interface name=rwlabq1 address=192.0.2.2",
+    ]  # fmt: skip
+    assert {link.name for path in rest.paths for link in path.links if link.rate_bps} == set()
+
+
+def test_a_delay_that_changes_keeps_the_time_of_a_packet() -> None:
+    rest = kernel_queues.delays_only(SUITE["delay-rises"])
+    changes = {link.name: [c.delay_ns for c in link.changes] for link in rest.links if link.changes}
+    assert changes["bottleneck1.forward"] == [61_400_000]
+    assert changes["bottleneck1.backward"] == [60_000_000]
+
+
+@pytest.mark.parametrize(
+    ("network", "lacks"),
+    [
+        ("red", "link bottleneck1: the kernel's queues here do not have a queue discipline that is not drop-tail"),
+        ("queue-in-bytes", "a queue that is not limited in packets"),
+        ("loss-2-percent", "loss or reordering"),
+        ("reordering", "loss or reordering"),
+        ("path-fails", "a change of anything but the delay"),
+        ("cross-traffic", "cross traffic is the emulator's"),
+        ("offload", "host client: the kernel's queues count packets"),
+    ],
+)
+def test_what_the_kernels_queues_cannot_do_is_told(network: str, lacks: str) -> None:
+    with pytest.raises(LabUnavailable, match=re.escape(lacks)):
+        kernel_queues.queues(SUITE[network])
+
+
+def test_a_path_has_one_queue_of_the_kernel() -> None:
+    scenario = changed("tcp-reno-5m", "[links.access]", '[links.access]\nrate = "9M"\nlimit = 20')
+    with pytest.raises(LabUnavailable, match="path path1: at most one link"):
+        kernel_queues.queues(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "difference", "agree"),
+    [
+        ((4.7, 4.8, 4.9), "+0.0% ± 0.0%", True),
+        ((4.6, 4.7, 4.8), "+2.1% ± 0.1%", True),  # within the tolerance of 3 %
+        ((4.5, 4.6, 4.7), "+4.3% ± 0.2%", False),
+        ((4.5, 4.9, 4.5), "+3.8% ± 13.7%", True),  # within its bound
+    ],
+)
+def test_two_ways_agree_within_a_tolerance_or_their_bound(
+    kernel: tuple[float, ...], difference: str, agree: bool
+) -> None:
+    line, found = row("n", "goodput_mbps", (4.7, 4.8, 4.9), kernel)
+    assert line.split(" | ")[:4] == ["| n", "goodput", "3", "4.80 (4.70–4.90)"]
+    assert line.removesuffix(" **too far**").removesuffix(" |").endswith(f"| {difference}")
+    assert (found, line.endswith("too far**")) == (agree, not agree)
+
+
 # Commands and folders
 
 
@@ -336,7 +407,7 @@ def test_what_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tm
     with pytest.raises(LabUnavailable) as caught:
         machine.check(scenario)
     for missing in (
-        "ip; ss; tcpdump; mergecap",
+        "ip; ss; tcpdump; mergecap; tc",
         "none (deploy/setup.sh lab builds it)",
         "the congestion control nosuch",
     ):
@@ -372,7 +443,13 @@ def test_a_run_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="something else"):
         runs.is_there(described, target)
     (target / "scenario.toml").write_text("text")
+    (target / "result.json").write_text("{}")
     assert runs.is_there(described, target)
+    with pytest.raises(FileExistsError, match="something else"):
+        runs.is_there(described, target, "kernel")
+    (target / "result.json").write_text('{"queues": []}')
+    assert runs.is_there(described, target, "kernel")
+    (target / "result.json").write_text("{}")
     (target / "scenario.toml").write_text("other")
     with pytest.raises(FileExistsError, match="something else"):
         runs.is_there(described, target)
@@ -423,7 +500,7 @@ def test_invalid_attempts_are_repeated_and_counted(
     """The machine disturbs the first attempt, or all of them."""
     attempts = []
 
-    def measure(scenario: Scenario, seed: int, folder: Path, left: machine.Left) -> dict[str, Any]:
+    def measure(scenario: Scenario, seed: int, folder: Path, left: machine.Left, queues: str) -> dict[str, Any]:
         attempts.append(folder)
         (folder / "truth.csv.gz").write_bytes(gzip.compress(b""))
         if len(attempts) in disturbed:
