@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from api.audit import Action
 from api.bodies import Route
@@ -122,7 +122,7 @@ async def audit_events(
     cursor: Cursor = None,
     limit: Limit = 50,
     action: Action | None = None,
-    member: str | None = None,
+    member: Annotated[str | None, Query(description="events of members with this name")] = None,
 ) -> Page[AuditEventOut]:
     """What members did, the latest first. Who looks at the same thing within an hour is noted once."""
     _own(caller, team_id)

@@ -20,6 +20,7 @@ class TeamOut(Schema):
     member: str
     """Who asks: the name of the token's member."""
     role: Role
+    """Of this member."""
     scopes: list[Scope]
     """What the token may do, as far as the member's role has it."""
 
@@ -28,6 +29,7 @@ class UsageOut(Schema):
     """What the team stores and does, beside what it may (docs/decisions/limits.md)."""
 
     captures: int
+    """How many are stored."""
     bytes: int
     """Of all captures, as they are stored."""
     bytes_max: int
@@ -35,6 +37,7 @@ class UsageOut(Schema):
     jobs: int
     """That wait or run."""
     jobs_max: int
+    """How many of its jobs may wait or run."""
 
 
 class SettingsOut(Schema):
@@ -113,6 +116,7 @@ class TokenMade(TokenOut):
 class AuditEventOut(Schema):
     id: int
     at: datetime
+    """When it was done."""
     member: str
     """Who did it: the member's name then."""
     token_id: uuid.UUID | None

@@ -966,6 +966,7 @@ export interface components {
             /**
              * At
              * Format: date-time
+             * @description When it was done.
              */
             at: string;
             /**
@@ -3795,6 +3796,7 @@ export interface components {
             member: string;
             /**
              * Role
+             * @description Of this member.
              * @enum {string}
              */
             role: "viewer" | "analyst" | "owner";
@@ -3946,7 +3948,10 @@ export interface components {
          * @description What the team stores and does, beside what it may (docs/decisions/limits.md).
          */
         UsageOut: {
-            /** Captures */
+            /**
+             * Captures
+             * @description How many are stored.
+             */
             captures: number;
             /**
              * Bytes
@@ -3963,7 +3968,10 @@ export interface components {
              * @description That wait or run.
              */
             jobs: number;
-            /** Jobs Max */
+            /**
+             * Jobs Max
+             * @description How many of its jobs may wait or run.
+             */
             jobs_max: number;
         };
         /** ValueCount */
@@ -8199,6 +8207,7 @@ export interface operations {
             path: {
                 /** @description Id of the team. */
                 team_id: string;
+                /** @description Id of the member. */
                 member_id: string;
             };
             cookie?: never;
@@ -8293,6 +8302,7 @@ export interface operations {
             path: {
                 /** @description Id of the team. */
                 team_id: string;
+                /** @description Id of the member. */
                 member_id: string;
             };
             cookie?: never;
@@ -8711,6 +8721,7 @@ export interface operations {
                 limit?: number;
                 /** @description The action's name in the specification. */
                 action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                /** @description events of members with this name */
                 member?: string | null;
             };
             header?: never;

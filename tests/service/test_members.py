@@ -174,7 +174,7 @@ def test_the_log_tells_who_did_what(client: TestClient, client_for: Client, run_
         (mine, "export", f"connection 0 of {name}"), (mine, "replay", "lia"), (mine, "change", name),
         (mine, "delete", name), ("test", "change_settings", None), ("test", "revoke_token", "laptop"),
     ]  # fmt: skip
-    newest = {e["action"]: e for e in events(client)}
+    newest = {e["action"]: e for e in reversed(events(client))}
     assert newest["upload"]["detail"] == {"bytes": SAMPLE.stat().st_size, "again": True}
     assert newest["change_settings"]["detail"] == {"before": {"payload": "kept"}, "after": {"payload": "cut"}}
     assert (newest["delete"]["object_id"], newest["delete"]["token_id"]) == (capture["id"], made["id"])
