@@ -27,6 +27,7 @@ from api.parameters import refuse_unknown
 from api.redaction import Redactor
 from api.sessions import endpoints as sessions
 from api.specs import endpoints as specs
+from api.sweeps import endpoints as sweeps
 from api.teams import endpoints as teams
 from api.whatifs import endpoints as whatifs
 from store import logs
@@ -93,6 +94,7 @@ def routes() -> FastAPI:
         connections,
         aggregates,
         whatifs,
+        sweeps,
         algorithms,
         specs,
         model_checks,

@@ -113,6 +113,7 @@ MEANINGS = {
     "subflow_count": "How many subflows it has.",
     "subflows": "By number.",
     "suite": "quick or full.",
+    "sweep_id": "Id of the sweep.",
     "tags": "What uploads said about it, by key.",
     "team_id": "Id of the team.",
     "time_ns": "Nanoseconds since 1970.",

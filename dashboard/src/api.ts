@@ -32,6 +32,11 @@ export type ModelCheckDetail = schemas.ModelCheckDetail;
 export type WhatIf = schemas.WhatIfOut;
 export type Prediction = schemas.PredictionOut;
 export type Spread = schemas.SpreadOut;
+export type Flights = schemas.FlightsOut;
+export type Sweep = schemas.SweepOut;
+export type SweepDetail = schemas.SweepDetail;
+export type SweepAnswer = schemas.AnswerOut;
+export type Swept = schemas.SweptOut;
 export type Step = schemas.Step;
 export type StepRefused = schemas.StepRefused;
 export type ControllerState = schemas.ControllerState;
@@ -194,6 +199,12 @@ export const api = {
   askWhatIf: (connection_id: string, wanted: schemas.WhatIfIn) =>
     ask("post", "/v1/connections/{connection_id}/whatifs", { path: { connection_id }, body: wanted }),
   removeWhatIf: (whatif_id: string) => ask("delete", "/v1/whatifs/{whatif_id}", { path: { whatif_id } }),
+  sweep: (wanted: schemas.SweepIn) => ask("post", "/v1/whatifs", { body: wanted }),
+  sweeps: () => ask("get", "/v1/sweeps", { query: { limit: 5 } }),
+  sweepDetail: (sweep_id: string) => ask("get", "/v1/sweeps/{sweep_id}", { path: { sweep_id } }),
+  swept: (sweep_id: string, label: string, cursor?: string) =>
+    ask("get", "/v1/sweeps/{sweep_id}/whatifs", { path: { sweep_id }, query: { label, cursor, limit: 50 } }),
+  removeSweep: (sweep_id: string) => ask("delete", "/v1/sweeps/{sweep_id}", { path: { sweep_id } }),
   specs: () => ask("get", "/v1/specs"),
   modelChecks: (cursor?: string) => ask("get", "/v1/model-checks", { query: { limit: 20, cursor } }),
   checksOf: (connection: string) => ask("get", "/v1/model-checks", { query: { limit: 50, connection } }),

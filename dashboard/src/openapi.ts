@@ -411,6 +411,115 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/whatifs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post
+         * @description A sweep: asks for a what-if of each algorithm and settings, of each connection that is selected.
+         *
+         *     The same request twice is one sweep: the second one adds connections that are new in the selection, and begins anew
+         *     what has failed. What-ifs that are there already are not made again. All of it is asked for, or nothing.
+         */
+        post: operations["post_v1_whatifs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description The team's sweeps, newest first.
+         */
+        get: operations["find_v1_sweeps_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get
+         * @description Progress, and what would have been over all connections whose what-ifs are done.
+         */
+        get: operations["get_v1_sweeps__sweep_id__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete
+         * @description Cancels what waits or runs, unless another sweep asked for it, too, and deletes the sweep.
+         *
+         *     What-ifs that are done stay with their connections.
+         */
+        delete: operations["delete_v1_sweeps__sweep_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}/whatifs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Members
+         * @description The sweep's what-ifs, one for each connection, algorithm and settings.
+         */
+        get: operations["members_v1_sweeps__sweep_id__whatifs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Events
+         * @description Server-sent events: one for each change of the progress, until no what-if of the sweep waits or runs.
+         */
+        get: operations["events_v1_sweeps__sweep_id__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/algorithms": {
         parameters: {
             query?: never;
@@ -956,6 +1065,62 @@ export interface components {
              */
             subflows: components["schemas"]["SubflowAllowed"][];
         };
+        /**
+         * AnswerOut
+         * @description What would have been, had the selected connections run an algorithm.
+         */
+        AnswerOut: {
+            /**
+             * Label
+             * @description The algorithm's name, and its options where they are not the defaults.
+             */
+            label: string;
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            };
+            /**
+             * Asked
+             * @description What-ifs, one for each connection.
+             */
+            asked: number;
+            /**
+             * Predicted
+             * @description That have a prediction.
+             */
+            predicted: number;
+            /**
+             * Failed
+             * @description That ended with an error.
+             */
+            failed: number;
+            /**
+             * Cannot Say
+             * @description Those that are done without a prediction, by reason.
+             */
+            cannot_say: components["schemas"]["RefusedOut"][];
+            /**
+             * More
+             * @description Connections that have more goodput with a probability of at least 90 %.
+             */
+            more: number;
+            /**
+             * Less
+             * @description Connections that have more goodput with a probability of at most 10 %.
+             */
+            less: number;
+            /**
+             * Measures
+             * @description goodput_bps, completion_s, retransmitted_packets, queueing_delay_ms, queueing_delay_p95_ms, where there is a
+             *     prediction.
+             */
+            measures: {
+                [key: string]: components["schemas"]["MeasureOut"];
+            };
+        };
         /** AuditEventOut */
         AuditEventOut: {
             /**
@@ -1339,6 +1504,28 @@ export interface components {
              * @description Were the same bytes uploaded before? The capture is then the earlier one.
              */
             already_here: boolean;
+        };
+        /**
+         * ChangeOfMeanOut
+         * @description Of the paired differences to the recorded algorithm on the same networks: their mean over the connections, with
+         *     its 95 % interval. The captures are the sample, because the connections of one are alike.
+         */
+        ChangeOfMeanOut: {
+            /**
+             * Mean
+             * @description A ratio less 1 (of the geometric mean); of retransmitted packets a difference.
+             */
+            mean: number;
+            /**
+             * Low
+             * @description Low end of the interval; null with a single capture.
+             */
+            low: number | null;
+            /**
+             * High
+             * @description High end of the interval; null with a single capture.
+             */
+            high: number | null;
         };
         /**
          * ChangeOut
@@ -2437,6 +2624,25 @@ export interface components {
              */
             time_ns: number[];
         };
+        /** MeasureOut */
+        MeasureOut: {
+            /**
+             * Connections
+             * @description How many have a recorded and a predicted value.
+             */
+            connections: number;
+            /**
+             * Captures
+             * @description How many captures these are of.
+             */
+            captures: number;
+            /** @description What the captures show. */
+            recorded: components["schemas"]["TotalOut"];
+            /** @description The medians of the predictions. */
+            predicted: components["schemas"]["TotalOut"];
+            /** @description Of the predictions against the recorded algorithm on the same networks. */
+            change: components["schemas"]["ChangeOfMeanOut"];
+        };
         /** MemberChange */
         MemberChange: {
             /**
@@ -2972,6 +3178,32 @@ export interface components {
              */
             next_cursor: string | null;
         };
+        /** Page[SweepOut] */
+        Page_SweepOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["SweepOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
+        /** Page[SweptOut] */
+        Page_SweptOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["SweptOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
         /** Page[WhatIfOut] */
         Page_WhatIfOut_: {
             /**
@@ -3161,6 +3393,19 @@ export interface components {
              */
             findings: components["schemas"]["FindingOut"][];
         };
+        /** RefusedOut */
+        RefusedOut: {
+            /**
+             * Reason
+             * @description Why nothing is said; of several reasons that differ in their numbers, one.
+             */
+            reason: string;
+            /**
+             * Connections
+             * @description How many connections.
+             */
+            connections: number;
+        };
         /** ReplayIn */
         ReplayIn: {
             /**
@@ -3219,6 +3464,167 @@ export interface components {
              * @description None until the replay is done.
              */
             windows: components["schemas"]["WindowOut"][] | null;
+        };
+        /**
+         * SelectionIn
+         * @description The filters of GET /v1/connections, and ids of connections. All hold together.
+         */
+        SelectionIn: {
+            /**
+             * Address
+             * @description Addresses or prefixes: either end of a subflow is in one of them.
+             */
+            address?: string[];
+            /**
+             * Port
+             * @description Either end of a subflow has one of these ports.
+             */
+            port?: number[];
+            /**
+             * Kind
+             * @description tcp or mptcp.
+             */
+            kind?: ("tcp" | "mptcp") | null;
+            /**
+             * Sender Algorithm
+             * @description The main subflow's sender most likely ran one of these.
+             */
+            sender_algorithm?: string[];
+            /**
+             * Verdict
+             * @description The connection has one of these verdicts.
+             */
+            verdict?: ("good" | "limited" | "poor")[];
+            /**
+             * Mark
+             * @description Names of findings (`quality`): the connection has one of them.
+             */
+            mark?: string[];
+            /**
+             * Bytes Min
+             * @description Least bytes of data.
+             */
+            bytes_min?: number | null;
+            /**
+             * Bytes Max
+             * @description Most bytes of data.
+             */
+            bytes_max?: number | null;
+            /**
+             * Duration S Min
+             * @description Least seconds from the first packet to the last.
+             */
+            duration_s_min?: number | null;
+            /**
+             * Duration S Max
+             * @description Most seconds from the first packet to the last.
+             */
+            duration_s_max?: number | null;
+            /**
+             * Completion S Min
+             * @description Least seconds from the first packet to the last acknowledgment of data.
+             */
+            completion_s_min?: number | null;
+            /**
+             * Completion S Max
+             * @description Most seconds from the first packet to the last acknowledgment of data.
+             */
+            completion_s_max?: number | null;
+            /**
+             * Rtt Us Min
+             * @description Least median RTT of the main subflow, microseconds.
+             */
+            rtt_us_min?: number | null;
+            /**
+             * Rtt Us Max
+             * @description Most median RTT of the main subflow, microseconds.
+             */
+            rtt_us_max?: number | null;
+            /**
+             * Rtt Inflation Min
+             * @description Least ratio of the main subflow's median RTT to its smallest.
+             */
+            rtt_inflation_min?: number | null;
+            /**
+             * Rtt Inflation Max
+             * @description Most ratio of the main subflow's median RTT to its smallest.
+             */
+            rtt_inflation_max?: number | null;
+            /**
+             * Retransmission Rate Min
+             * @description Least part of the packets that sent data again, 0 to 1.
+             */
+            retransmission_rate_min?: number | null;
+            /**
+             * Retransmission Rate Max
+             * @description Most part of the packets that sent data again, 0 to 1.
+             */
+            retransmission_rate_max?: number | null;
+            /**
+             * Goodput Bps Min
+             * @description Least goodput, bits per second.
+             */
+            goodput_bps_min?: number | null;
+            /**
+             * Goodput Bps Max
+             * @description Most goodput, bits per second.
+             */
+            goodput_bps_max?: number | null;
+            /**
+             * Subflow Count Min
+             * @description Least number of subflows.
+             */
+            subflow_count_min?: number | null;
+            /**
+             * Subflow Count Max
+             * @description Largest number of subflows.
+             */
+            subflow_count_max?: number | null;
+            /**
+             * From
+             * @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone).
+             */
+            from?: string | null;
+            /**
+             * To
+             * @description Only connections whose first packet was captured before this time (RFC 3339, with a zone).
+             */
+            to?: string | null;
+            /**
+             * Capture Id
+             * @description Only this capture.
+             */
+            capture_id?: string | null;
+            /**
+             * Tag
+             * @description key=value; may be given several times, and then all must be there.
+             */
+            tag?: string[];
+            /**
+             * Uploader
+             * @description Ids of tokens: the capture was uploaded first with one of them.
+             */
+            uploader?: string[];
+            /**
+             * Since
+             * @description Only captures that were uploaded at this time or later.
+             */
+            since?: string | null;
+            /**
+             * Until
+             * @description Only captures that were uploaded before this time.
+             */
+            until?: string | null;
+            /**
+             * Q
+             * @description A part of the capture's file name or of its notes; small and capital letters are the same.
+             */
+            q?: string | null;
+            /**
+             * Connection Ids
+             * @description Only these connections; none: all that the filters select.
+             */
+            connection_ids?: string[];
         };
         /**
          * SeriesOut
@@ -3776,6 +4182,315 @@ export interface components {
             /** @description How shared bottlenecks were found; null: analysed before that was kept. */
             bottlenecks: components["schemas"]["BottlenecksOut"] | null;
         };
+        /** SweepDetail */
+        SweepDetail: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Algorithms
+             * @description Labels: names, with the options that are not the defaults.
+             */
+            algorithms: string[];
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            }[];
+            /**
+             * Everyone
+             * @description Do all connections that share a bottleneck with one that is asked about run the algorithm, too?
+             */
+            everyone: boolean;
+            /**
+             * Repeat
+             * @description How many runs of each world were asked for.
+             */
+            repeat: number;
+            /**
+             * Selection
+             * @description The filters and ids, as they were given.
+             */
+            selection: {
+                [key: string]: string | number | (string | number)[];
+            };
+            /**
+             * Connections
+             * @description How many were selected, those that were refused included.
+             */
+            connections: number;
+            /**
+             * Captures
+             * @description Of how many captures.
+             */
+            captures: number;
+            /**
+             * Refused
+             * @description Connections that were selected and not asked about.
+             */
+            refused: components["schemas"]["RefusedOut"][];
+            /**
+             * Whatifs
+             * @description How many what-ifs it has now; those of deleted captures are gone.
+             */
+            whatifs: number;
+            /**
+             * Waiting
+             * @description Of them, how many wait.
+             */
+            waiting: number;
+            /**
+             * Running
+             * @description Of them, how many run.
+             */
+            running: number;
+            /**
+             * Done
+             * @description Of them, how many are done.
+             */
+            done: number;
+            /**
+             * Failed
+             * @description Of them, how many have failed.
+             */
+            failed: number;
+            /**
+             * State
+             * @description running: while one of its what-ifs waits or runs.
+             * @enum {string}
+             */
+            state: "running" | "done";
+            /**
+             * Progress
+             * @description From 0 to 1, the mean of all its what-ifs; of failed ones 1.
+             */
+            progress: number;
+            /**
+             * Answers
+             * @description One for each algorithm and settings, of the what-ifs that are done.
+             */
+            answers: components["schemas"]["AnswerOut"][];
+        };
+        /** SweepIn */
+        SweepIn: {
+            /** @description The connections to ask about. At least one filter or id is needed. */
+            selection: components["schemas"]["SelectionIn"];
+            /**
+             * Algorithms
+             * @description Names, or names with options of their own.
+             */
+            algorithms: (string | components["schemas"]["ReplayIn"])[];
+            /**
+             * Options
+             * @description For the algorithms that are given by their names only.
+             */
+            options?: {
+                [key: string]: string | number | boolean;
+            };
+            /**
+             * Settings
+             * @description Changes of the network, as of a single what-if. With several of them each is asked with each algorithm.
+             * @default [
+             *       {}
+             *     ]
+             */
+            settings?: {
+                [key: string]: string | number;
+            }[];
+            /**
+             * Everyone
+             * @description All connections that share a bottleneck with one that is asked about run the algorithm, too.
+             * @default false
+             */
+            everyone?: boolean;
+            /**
+             * Repeat
+             * @description How many runs of each world are simulated.
+             * @default 48
+             */
+            repeat?: number;
+        };
+        /** SweepOut */
+        SweepOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Algorithms
+             * @description Labels: names, with the options that are not the defaults.
+             */
+            algorithms: string[];
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            }[];
+            /**
+             * Everyone
+             * @description Do all connections that share a bottleneck with one that is asked about run the algorithm, too?
+             */
+            everyone: boolean;
+            /**
+             * Repeat
+             * @description How many runs of each world were asked for.
+             */
+            repeat: number;
+            /**
+             * Selection
+             * @description The filters and ids, as they were given.
+             */
+            selection: {
+                [key: string]: string | number | (string | number)[];
+            };
+            /**
+             * Connections
+             * @description How many were selected, those that were refused included.
+             */
+            connections: number;
+            /**
+             * Captures
+             * @description Of how many captures.
+             */
+            captures: number;
+            /**
+             * Refused
+             * @description Connections that were selected and not asked about.
+             */
+            refused: components["schemas"]["RefusedOut"][];
+            /**
+             * Whatifs
+             * @description How many what-ifs it has now; those of deleted captures are gone.
+             */
+            whatifs: number;
+            /**
+             * Waiting
+             * @description Of them, how many wait.
+             */
+            waiting: number;
+            /**
+             * Running
+             * @description Of them, how many run.
+             */
+            running: number;
+            /**
+             * Done
+             * @description Of them, how many are done.
+             */
+            done: number;
+            /**
+             * Failed
+             * @description Of them, how many have failed.
+             */
+            failed: number;
+            /**
+             * State
+             * @description running: while one of its what-ifs waits or runs.
+             * @enum {string}
+             */
+            state: "running" | "done";
+            /**
+             * Progress
+             * @description From 0 to 1, the mean of all its what-ifs; of failed ones 1.
+             */
+            progress: number;
+        };
+        /**
+         * SweptOut
+         * @description A what-if of a sweep.
+         */
+        SweptOut: {
+            /**
+             * Whatif Id
+             * Format: uuid
+             * @description GET /v1/whatifs/ID has all of it.
+             */
+            whatif_id: string;
+            /**
+             * Connection Id
+             * Format: uuid
+             * @description Id of the connection.
+             */
+            connection_id: string;
+            /**
+             * Connection Number
+             * @description Its number in the capture.
+             */
+            connection_number: number;
+            /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
+            /**
+             * Filename
+             * @description Name of the capture's file.
+             */
+            filename: string;
+            /**
+             * Label
+             * @description The algorithm's name, and its options where they are not the defaults.
+             */
+            label: string;
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            };
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
+            error: string | null;
+            /**
+             * Verdict
+             * @description Null until it is done.
+             */
+            verdict: ("ok" | "cannot_say") | null;
+            /**
+             * Reason
+             * @description Why nothing can be said; null with a prediction.
+             */
+            reason: string | null;
+            /**
+             * Recorded Bps
+             * @description The goodput that the capture shows, bits per second.
+             */
+            recorded_bps: number | null;
+            /** @description The goodput that it would have had, bits per second; null without a prediction. */
+            predicted_bps: components["schemas"]["SpreadOut"] | null;
+            /**
+             * Better
+             * @description The probability of a higher goodput.
+             */
+            better: number | null;
+        };
         /** TeamOut */
         TeamOut: {
             /**
@@ -3925,6 +4640,19 @@ export interface components {
              * @description When it was revoked; null: it was not.
              */
             revoked_at: string | null;
+        };
+        /** TotalOut */
+        TotalOut: {
+            /**
+             * Sum
+             * @description Over the connections.
+             */
+            sum: number;
+            /**
+             * Median
+             * @description Half of the connections have less.
+             */
+            median: number;
         };
         /**
          * UploaderOut
@@ -4264,6 +4992,7 @@ export type AggregatesOut = components['schemas']['AggregatesOut'];
 export type AlgorithmOut = components['schemas']['AlgorithmOut'];
 export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
+export type AnswerOut = components['schemas']['AnswerOut'];
 export type AuditEventOut = components['schemas']['AuditEventOut'];
 export type BottlenecksOut = components['schemas']['BottlenecksOut'];
 export type BucketOut = components['schemas']['BucketOut'];
@@ -4272,6 +5001,7 @@ export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CaptureReceived = components['schemas']['CaptureReceived'];
+export type ChangeOfMeanOut = components['schemas']['ChangeOfMeanOut'];
 export type ChangeOut = components['schemas']['ChangeOut'];
 export type ChangesOut = components['schemas']['ChangesOut'];
 export type CheckState = components['schemas']['CheckState'];
@@ -4302,6 +5032,7 @@ export type FlightsOut = components['schemas']['FlightsOut'];
 export type LastOut = components['schemas']['LastOut'];
 export type LineOut = components['schemas']['LineOut'];
 export type MarksOut = components['schemas']['MarksOut'];
+export type MeasureOut = components['schemas']['MeasureOut'];
 export type MemberChange = components['schemas']['MemberChange'];
 export type MemberIn = components['schemas']['MemberIn'];
 export type MemberOut = components['schemas']['MemberOut'];
@@ -4315,13 +5046,17 @@ export type Page_AuditEventOut_ = components['schemas']['Page_AuditEventOut_'];
 export type Page_CaptureOut_ = components['schemas']['Page_CaptureOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
+export type Page_SweepOut_ = components['schemas']['Page_SweepOut_'];
+export type Page_SweptOut_ = components['schemas']['Page_SweptOut_'];
 export type Page_WhatIfOut_ = components['schemas']['Page_WhatIfOut_'];
 export type PercentilesOut = components['schemas']['PercentilesOut'];
 export type PinnedOut = components['schemas']['PinnedOut'];
 export type PredictionOut = components['schemas']['PredictionOut'];
 export type QualityOut = components['schemas']['QualityOut'];
+export type RefusedOut = components['schemas']['RefusedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
+export type SelectionIn = components['schemas']['SelectionIn'];
 export type SeriesOut = components['schemas']['SeriesOut'];
 export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
@@ -4337,10 +5072,15 @@ export type SubflowAllowed = components['schemas']['SubflowAllowed'];
 export type SubflowOut = components['schemas']['SubflowOut'];
 export type SubflowState = components['schemas']['SubflowState'];
 export type SummaryOut = components['schemas']['SummaryOut'];
+export type SweepDetail = components['schemas']['SweepDetail'];
+export type SweepIn = components['schemas']['SweepIn'];
+export type SweepOut = components['schemas']['SweepOut'];
+export type SweptOut = components['schemas']['SweptOut'];
 export type TeamOut = components['schemas']['TeamOut'];
 export type TokenIn = components['schemas']['TokenIn'];
 export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
+export type TotalOut = components['schemas']['TotalOut'];
 export type UploaderOut = components['schemas']['UploaderOut'];
 export type UsageOut = components['schemas']['UsageOut'];
 export type ValueCount = components['schemas']['ValueCount'];
@@ -6848,6 +7588,557 @@ export interface operations {
             path: {
                 /** @description Id of the what-if. */
                 whatif_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    post_v1_whatifs_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description An unknown algorithm, option, filter or setting, nothing selected, or too many what-ifs. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_v1_sweeps_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SweepOut_"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_v1_sweeps__sweep_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepDetail"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    delete_v1_sweeps__sweep_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    members_v1_sweeps__sweep_id__whatifs_get: {
+        parameters: {
+            query?: {
+                /** @description Only what-ifs of the algorithm with this label. */
+                label?: string | null;
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SweptOut_"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    events_v1_sweeps__sweep_id__events_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
             };
             cookie?: never;
         };
