@@ -71,7 +71,7 @@ def connection(stack: Services, token: str, page: Page) -> str:
     expect(page.get_by_test_id("capture")).to_have_attribute("data-state", "done")
     page.get_by_test_id("capture").get_by_role("link", name="mptcp-two-subflows.pcap").click()
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
-    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
     return "/v1" + page.evaluate("location.pathname")
 
 
