@@ -171,7 +171,7 @@ def test_the_chart_by_keys_and_as_a_file(page: Page) -> None:
 
 
 def test_a_replay_with_other_options(page: Page) -> None:
-    page.locator("[data-testid=option][data-name=aca_md]").select_option("half")
+    page.get_by_test_id("replay-form").locator("[data-name=aca_md]").select_option("half")
     page.get_by_role("button", name="replay", exact=True).click()
     chip = page.locator("[data-label='tccc(aca_md=half)']")
     expect(chip).to_be_enabled()

@@ -82,7 +82,7 @@ def test_options_of_a_replay(stack: Services, token: str, signed_in: Page) -> No
     replay = signed_in.get_by_role("button", name="replay", exact=True)
 
     def option(name: str) -> Locator:
-        return signed_in.locator(f"[data-testid=option][data-name='{name}']")
+        return signed_in.get_by_test_id("replay-form").locator(f"[data-name='{name}']")
 
     option("L").fill("0")
     replay.click()
@@ -105,7 +105,7 @@ def test_a_failed_replay_says_why_and_can_be_deleted(stack: Services, token: str
     from store.models import Job, Replay
 
     url = connection(stack, token, signed_in)
-    signed_in.locator("[data-testid=option][data-name=L]").fill("3")
+    signed_in.get_by_test_id("replay-form").locator("[data-name=L]").fill("3")
     signed_in.get_by_role("button", name="replay", exact=True).click()
     chip = signed_in.locator("[data-label='tccc(L=3)']")
     expect(chip).to_be_enabled()
