@@ -88,6 +88,17 @@ def _controllers() -> Iterator[Network]:
             hosts="ecn = true",
             link='discipline = { kind = "ecn_threshold", threshold = 20 }',
         )
+    for shared in (True, False):
+        yield N(
+            f"kernel-sbcc-{'shared' if shared else 'disjoint'}-ecn",
+            (6,),
+            (25,),
+            shared=shared,
+            limit_packets=100,
+            congestion_control="rw_sbcc",
+            hosts="ecn = true",
+            link='discipline = { kind = "ecn_threshold", threshold = 20 }',
+        )
 
 
 NETWORKS: tuple[Network, ...] = (
