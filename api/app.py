@@ -27,6 +27,7 @@ from api.parameters import refuse_unknown
 from api.redaction import Redactor
 from api.sessions import endpoints as sessions
 from api.specs import endpoints as specs
+from api.sweeps import endpoints as sweeps
 from api.teams import endpoints as teams
 from api.whatifs import endpoints as whatifs
 from store import logs
@@ -56,7 +57,7 @@ class _Headers:
         await self._app(scope, receive, with_headers)
 
 
-_PAGES = ("", "captures", "connections", "specifications", "model-checks")
+_PAGES = ("", "captures", "connections", "specifications", "model-checks", "settings")
 """First parts of the addresses that the dashboard knows (App.svelte)."""
 
 
@@ -93,6 +94,7 @@ def routes() -> FastAPI:
         connections,
         aggregates,
         whatifs,
+        sweeps,
         algorithms,
         specs,
         model_checks,

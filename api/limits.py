@@ -121,12 +121,18 @@ async def hold_team(session: AsyncSession, team_id: uuid.UUID) -> None:
 
 async def admit_job(session: AsyncSession, team_id: uuid.UUID) -> None:
     """May the team have one more job? The caller holds the team, and then inserts the job. Raises TooMany."""
+    await admit_jobs(session, team_id, 1)
+
+
+async def admit_jobs(session: AsyncSession, team_id: uuid.UUID, more: int) -> None:
+    """As admit_job, for several of them: all or none."""
     most = settings().team_jobs_max
     waiting = select(Job.id).where(Job.team_id == team_id, Job.state.in_((State.queued, State.running))).limit(most)
     count = (await session.execute(select(func.count()).select_from(waiting.subquery()))).scalar_one()
-    if count >= most:
+    if more and count + more > most:
+        asked = "this one has as many" if count >= most else f"this one has {count} and asks for {more} more"
         raise TooMany(
-            f"a team may have {most} jobs that wait or run, and this one has as many",
+            f"a team may have {most} jobs that wait or run, and {asked}",
             headers={"Retry-After": str(_JOBS_RETRY_S)},
         )
 

@@ -26,3 +26,16 @@ async def wake(job_id: uuid.UUID, kind: JobKind) -> None:
         await run_in_threadpool(jobs.send, _app(), kind)
     except (OperationalError, OSError) as e:
         log.warning("job.not_sent", job=str(job_id), reason=str(e))
+
+
+async def wake_all(count: int, kind: JobKind) -> None:
+    """Wakes as many workers, one for each job."""
+
+    def send() -> None:
+        for _ in range(count):
+            jobs.send(_app(), kind)
+
+    try:
+        await run_in_threadpool(send)
+    except (OperationalError, OSError) as e:
+        log.warning("jobs.not_sent", jobs=count, reason=str(e))

@@ -14,6 +14,9 @@ from store.models import Capture, Deletion, Incoming, Job, Replay, State
 from store.settings import settings
 from store.unfinished import remove_unfinished
 
+_EVENTS_AT_ONCE = 1000
+"""In one transaction."""
+
 
 def collect_once() -> int:
     """Deletes the objects that no row names, and what unfinished uploads left. Returns how many there were.
@@ -48,6 +51,12 @@ def forget_dead_uploads() -> None:
         connection.execute(delete(Incoming).where(Incoming.alive_until < long_ago))
 
 
+def forget_audit_events() -> int:
+    """Deletes what logs of teams have kept for long enough. Returns how many events."""
+    with engine().begin() as connection:
+        return int(connection.execute(select(func.forget_audit_events(_EVENTS_AT_ONCE))).scalar_one())
+
+
 def _without_a_row(paths: list[str]) -> list[str]:
     by_capture: dict[uuid.UUID, list[str]] = {}
     for path in paths:
@@ -70,4 +79,5 @@ def _without_a_row(paths: list[str]) -> list[str]:
             )
         )
     named = {key for row in captures for key in row[1:]} | set(replays)
+    named |= {objects.overview_key(key) for key in {row.acks_key for row in captures} | set(replays) if key}
     return [p for capture, of_one in by_capture.items() if capture not in at_work for p in of_one if p not in named]

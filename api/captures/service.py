@@ -14,15 +14,15 @@ from sqlalchemy import Select, delete, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import filters, limits, privacy
-from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, FairnessOut, SummaryOut
+from api import audit, filters, limits, privacy, totals
+from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CapturesFound, FairnessOut, SummaryOut
 from api.connections.search import uploader
 from api.errors import Conflict, NotFound, TooLarge
 from api.events import Progress
 from api.filters import Filters
 from api.jobs import lock_jobs
 from api.model_checks.service import end_those_of_capture
-from api.pages import Keyset, Page
+from api.pages import Keyset
 from api.privacy import Privacy
 from api.redaction import NothingKept, Redactor
 from api.security import Caller
@@ -39,7 +39,16 @@ _ONLY_FROM = (
     "payload is cut from this team's captures, which is possible for pcap and pcapng only: convert it"
     " (editcap -F pcapng), or have an owner of the team turn the cut off"
 )
-_NEWEST_FIRST = Keyset((Capture.created_at, Capture.id), descending=True)
+NEWEST_FIRST = "-created_at"
+_COLUMNS = {"created_at": Capture.created_at, "filename": Capture.filename, "bytes": Capture.bytes}
+_ORDERS = {
+    sign + name: Keyset(
+        (column, Capture.id), descending=sign == "-", name="" if sign + name == NEWEST_FIRST else sign + name
+    )
+    for name, column in _COLUMNS.items()
+    for sign in ("", "-")
+}
+SORTS = tuple(_ORDERS)
 
 
 async def receive(
@@ -305,16 +314,25 @@ async def progress_of_own(session: AsyncSession, caller: Caller, capture_id: uui
 
 
 async def find(
-    session: AsyncSession, caller: Caller, wanted: Filters, *, state: State | None, cursor: str | None, limit: int
-) -> Page[CaptureOut]:
-    """Newest first. Raises BadRequest."""
+    session: AsyncSession,
+    caller: Caller,
+    wanted: Filters,
+    *,
+    state: State | None,
+    sort: str,
+    cursor: str | None,
+    limit: int,
+) -> CapturesFound:
+    """sort: one of SORTS. Raises BadRequest."""
     query = _query(caller).where(*filters.of_captures(wanted))
     if state:
         query = query.where(Capture.state == state)
     if wanted.concern_connections:
         of_capture = (ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.team_id == caller.team_id)
         query = query.where(exists().where(*of_capture, *filters.of_connections(wanted)).correlate(Capture))
-    return await _NEWEST_FIRST.page(session, query, cursor, limit, _out)
+    total, is_exact = await totals.total(session, query)
+    page = await _ORDERS[sort].page(session, query, cursor, limit, _out)
+    return CapturesFound(items=page.items, next_cursor=page.next_cursor, total=total, total_is_exact=is_exact)
 
 
 async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, wanted: CaptureChange) -> None:
@@ -328,6 +346,8 @@ async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, w
 
 @dataclass(frozen=True)
 class StoredFile:
+    capture: str
+    """The capture's name."""
     chunks: AsyncIterator[bytes]
     headers: dict[str, str]
 
@@ -347,7 +367,7 @@ async def file_of(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) 
         "Rewindow-Payload": capture.payload,
         "Rewindow-Addresses": capture.addresses,
     }
-    return StoredFile(aiter(found.stream(min_chunk_size=_DOWNLOAD_BYTES)), headers)
+    return StoredFile(capture.filename, aiter(found.stream(min_chunk_size=_DOWNLOAD_BYTES)), headers)
 
 
 def _told_name(capture: Capture) -> str:
@@ -378,9 +398,9 @@ async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -
     # Lock the jobs first, as a worker does.
     await lock_jobs(session, Job.capture_id == capture_id)
     await end_those_of_capture(session, capture_id)
-    gone = await session.execute(
-        delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id).returning(Capture.id)
-    )
-    if gone.one_or_none() is None:
+    owned_still = delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
+    name = (await session.execute(owned_still.returning(Capture.filename))).scalar_one_or_none()
+    if name is None:
         raise NotFound("no such capture")
+    await audit.note(session, caller, "delete", capture_id, name)
     await session.execute(insert(Deletion).values(capture_id=capture_id))

@@ -7,7 +7,7 @@ from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Respons
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from api import wakeups
+from api import audit, wakeups
 from api.bodies import Route
 from api.connections import replays, search, series, service
 from api.connections.schemas import ConnectionDetail, ConnectionsFound, ReplayIn, ReplayOut, SeriesOut
@@ -43,7 +43,9 @@ async def find(
 @router.get("/{connection_id}")
 async def get(session: Session, caller: Reader, connection_id: uuid.UUID) -> ConnectionDetail:
     """Subflows, metrics and replays."""
-    return await service.get(session, caller, connection_id)
+    connection = await service.get(session, caller, connection_id)
+    await audit.note_seen(session, caller, connection_id, f"connection {connection.number}")
+    return connection
 
 
 @router.get(
@@ -59,13 +61,17 @@ async def get_series(
     from_: Annotated[int | None, Query(alias="from", ge=-(2**62), le=2**62, description="ns since 1970")] = None,
     to: Annotated[int | None, Query(ge=-(2**62), le=2**62, description="ns since 1970")] = None,
     width: Annotated[int, Query(ge=16, le=10000, description="pixels")] = 1000,
+    recorded: Annotated[
+        list[Literal[series.RECORDED]],  # type: ignore[valid-type]
+        Query(description="What the sender had: data in flight, the receiver's window, RTT samples. Only in JSON."),
+    ] = [],  # noqa: B006
 ) -> Response:
     """Windows over time, reduced to what `width` pixels can show; beside them marks: losses, timeouts, ECN echoes."""
     labels = None if algorithms is None else _labels(algorithms)
     async with transaction() as session:  # it ends before Parquet is read, which may take long
         connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
     if capture.acks_key is None or connection.rows == 0:
-        found = series.Series(connection.first_ns, connection.last_ns, [], [])
+        found = series.Series(connection.first_ns, connection.last_ns, [], [], [], False)
     else:
         try:
             found = await run_in_threadpool(
@@ -77,12 +83,13 @@ async def get_series(
                 from_ns=from_,
                 to_ns=to,
                 width=width,
+                recorded=list(dict.fromkeys(recorded)),
             )
         except FileNotFoundError as e:
             raise NotFound(_GONE) from e
     if ARROW in request.headers.get("accept", ""):
         return Response(await run_in_threadpool(series.as_arrow, found), media_type=ARROW)
-    return JSONResponse(await run_in_threadpool(series.as_json, found))
+    return Response(await run_in_threadpool(series.as_json, found), media_type="application/json")
 
 
 def _labels(text: str) -> list[str]:
@@ -109,6 +116,9 @@ async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
         connection, capture, replays = await service.series_sources(session, caller, connection_id, None)
     if capture.acks_key is None or not replays:
         raise NotFound("this connection has no series")
+    async with transaction() as session:
+        name = f"connection {connection.number} of {capture.filename}"
+        await audit.note(session, caller, "export", connection_id, name, what="acks.parquet")
     try:
         body = await run_in_threadpool(series.parquet, capture.acks_key, connection.number, replays)
     except FileNotFoundError as e:
@@ -137,6 +147,7 @@ async def post_replay(
     await service.load(session, caller, connection_id)
     chosen = await replays.chosen(session, wanted)
     replay, job_id = await service.request_replay(session, caller, connection_id, chosen)
+    await audit.note(session, caller, "replay", connection_id, replay.label)
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.replay)
     response.headers["Location"] = f"/v1/connections/{connection_id}"

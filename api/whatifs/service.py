@@ -104,6 +104,12 @@ async def progress_of_own(session: AsyncSession, caller: Caller, whatif_id: uuid
     return _told(await get(session, caller, whatif_id))
 
 
+def refuse_other_modes(chosen: connections.Chosen) -> None:
+    """Raises Unprocessable."""
+    if chosen.options.get("mode", "kernel") != "kernel":
+        raise Unprocessable(f"mode={chosen.options['mode']}: a what-if simulates mode=kernel")
+
+
 async def request(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: WhatIfIn
 ) -> tuple[WhatIfOut, uuid.UUID | None]:
@@ -114,8 +120,7 @@ async def request(
     await limits.hold_team(session, caller.team_id)  # requests of one team come here one after the other
     found = await connections.load(session, caller, connection_id)
     chosen = await replays.chosen(session, wanted)
-    if chosen.options.get("mode", "kernel") != "kernel":
-        raise Unprocessable(f"mode={chosen.options['mode']}: a what-if simulates mode=kernel")
+    refuse_other_modes(chosen)
     asked = {
         "connection_id": connection_id,
         "label": chosen.label,

@@ -12,6 +12,8 @@ from decimal import Decimal
 from api.errors import Unprocessable
 
 _TEXT_MAX = 16
+SUBFLOWS_MAX = 999
+"""The largest number of a subflow that a setting can name."""
 _SCALES = {"": Decimal(1), "k": Decimal(1000), "M": Decimal(10**6), "G": Decimal(10**9)}
 
 

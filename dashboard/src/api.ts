@@ -4,7 +4,13 @@ import type { paths } from "./openapi";
 import type * as schemas from "./openapi";
 import type { Query } from "./filters";
 
-export type BrowserSession = schemas.SessionOut;
+export type Team = schemas.TeamOut;
+export type Settings = schemas.SettingsOut;
+export type Usage = schemas.UsageOut;
+export type Member = schemas.MemberOut;
+export type Token = schemas.TokenOut;
+export type TokenMade = schemas.TokenMade;
+export type AuditEvent = schemas.AuditEventOut;
 export type Capture = schemas.CaptureOut;
 export type CaptureReceived = schemas.CaptureReceived;
 export type CaptureDetail = schemas.CaptureDetail;
@@ -26,6 +32,11 @@ export type ModelCheckDetail = schemas.ModelCheckDetail;
 export type WhatIf = schemas.WhatIfOut;
 export type Prediction = schemas.PredictionOut;
 export type Spread = schemas.SpreadOut;
+export type Flights = schemas.FlightsOut;
+export type Sweep = schemas.SweepOut;
+export type SweepDetail = schemas.SweepDetail;
+export type SweepAnswer = schemas.AnswerOut;
+export type Swept = schemas.SweptOut;
 export type Step = schemas.Step;
 export type StepRefused = schemas.StepRefused;
 export type ControllerState = schemas.ControllerState;
@@ -140,8 +151,24 @@ export const api = {
   signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
   signOut: () => ask("delete", "/v1/session"),
   team: () => ask("get", "/v1/teams/me"),
-  captures: (cursor?: string, filters: Query = {}) =>
-    ask("get", "/v1/captures", { query: { ...filters, cursor } as InQuery<"/v1/captures", "get"> }),
+  settings: (team_id: string) => ask("get", "/v1/teams/{team_id}/settings", { path: { team_id } }),
+  changeSettings: (team_id: string, to: schemas.SettingsChange) =>
+    ask("patch", "/v1/teams/{team_id}/settings", { path: { team_id }, body: to }),
+  usage: (team_id: string) => ask("get", "/v1/teams/{team_id}/usage", { path: { team_id } }),
+  members: (team_id: string) => ask("get", "/v1/teams/{team_id}/members", { path: { team_id } }),
+  addMember: (team_id: string, member: schemas.MemberIn) => ask("post", "/v1/teams/{team_id}/members", { path: { team_id }, body: member }),
+  changeMember: (team_id: string, member_id: string, to: schemas.MemberChange) =>
+    ask("patch", "/v1/teams/{team_id}/members/{member_id}", { path: { team_id, member_id }, body: to }),
+  removeMember: (team_id: string, member_id: string) =>
+    ask("delete", "/v1/teams/{team_id}/members/{member_id}", { path: { team_id, member_id } }),
+  tokens: (team_id: string) => ask("get", "/v1/teams/{team_id}/tokens", { path: { team_id } }),
+  makeToken: (team_id: string, token: schemas.TokenIn) => ask("post", "/v1/teams/{team_id}/tokens", { path: { team_id }, body: token }),
+  revokeToken: (team_id: string, token_id: string) =>
+    ask("delete", "/v1/teams/{team_id}/tokens/{token_id}", { path: { team_id, token_id } }),
+  audit: (team_id: string, action?: schemas.AuditEventOut["action"], cursor?: string) =>
+    ask("get", "/v1/teams/{team_id}/audit", { path: { team_id }, query: { action, cursor } }),
+  captures: (cursor?: string, filters: Query = {}, sort?: string) =>
+    ask("get", "/v1/captures", { query: { ...filters, cursor, sort } as InQuery<"/v1/captures", "get"> }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
   remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
   change: (capture_id: string, to: schemas.CaptureChange) =>
@@ -157,8 +184,6 @@ export const api = {
       query: { ...filters, split, measure, group_by, include_unreliable } as unknown as InQuery<"/v1/aggregates/changes", "get">,
     }),
   retry: (capture_id: string) => ask("post", "/v1/captures/{capture_id}/retry", { path: { capture_id } }),
-  connections: (capture_id: string, cursor?: string) =>
-    ask("get", "/v1/captures/{capture_id}/connections", { path: { capture_id }, query: { limit: 100, cursor } }),
   connection: (connection_id: string) => ask("get", "/v1/connections/{connection_id}", { path: { connection_id } }),
   series: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/series", "get">) =>
     ask("get", "/v1/connections/{connection_id}/series", { path: { connection_id }, query }),
@@ -172,6 +197,12 @@ export const api = {
   askWhatIf: (connection_id: string, wanted: schemas.WhatIfIn) =>
     ask("post", "/v1/connections/{connection_id}/whatifs", { path: { connection_id }, body: wanted }),
   removeWhatIf: (whatif_id: string) => ask("delete", "/v1/whatifs/{whatif_id}", { path: { whatif_id } }),
+  sweep: (wanted: schemas.SweepIn) => ask("post", "/v1/whatifs", { body: wanted }),
+  sweeps: () => ask("get", "/v1/sweeps", { query: { limit: 5 } }),
+  sweepDetail: (sweep_id: string) => ask("get", "/v1/sweeps/{sweep_id}", { path: { sweep_id } }),
+  swept: (sweep_id: string, label: string, cursor?: string) =>
+    ask("get", "/v1/sweeps/{sweep_id}/whatifs", { path: { sweep_id }, query: { label, cursor, limit: 50 } }),
+  removeSweep: (sweep_id: string) => ask("delete", "/v1/sweeps/{sweep_id}", { path: { sweep_id } }),
   specs: () => ask("get", "/v1/specs"),
   modelChecks: (cursor?: string) => ask("get", "/v1/model-checks", { query: { limit: 20, cursor } }),
   checksOf: (connection: string) => ask("get", "/v1/model-checks", { query: { limit: 50, connection } }),

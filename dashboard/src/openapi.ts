@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * Find
-         * @description The team's captures, newest first. Filters of connections select those that have such a connection.
+         * @description The team's captures. Filters of connections select those that have such a connection.
          */
         get: operations["find_v1_captures_get"];
         put?: never;
@@ -411,6 +411,115 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/whatifs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post
+         * @description A sweep: asks for a what-if of each algorithm and settings, of each connection that is selected.
+         *
+         *     The same request twice is one sweep: the second one adds connections that are new in the selection, and begins anew
+         *     what has failed. What-ifs that are there already are not made again. All of it is asked for, or nothing.
+         */
+        post: operations["post_v1_whatifs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description The team's sweeps, newest first.
+         */
+        get: operations["find_v1_sweeps_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get
+         * @description Progress, and what would have been over all connections whose what-ifs are done.
+         */
+        get: operations["get_v1_sweeps__sweep_id__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete
+         * @description Cancels what waits or runs, unless another sweep asked for it, too, and deletes the sweep.
+         *
+         *     What-ifs that are done stay with their connections.
+         */
+        delete: operations["delete_v1_sweeps__sweep_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}/whatifs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Members
+         * @description The sweep's what-ifs, one for each connection, algorithm and settings.
+         */
+        get: operations["members_v1_sweeps__sweep_id__whatifs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Events
+         * @description Server-sent events: one for each change of the progress, until no what-if of the sweep waits or runs.
+         */
+        get: operations["events_v1_sweeps__sweep_id__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/algorithms": {
         parameters: {
             query?: never;
@@ -556,9 +665,29 @@ export interface paths {
         };
         /**
          * Mine
-         * @description The caller's own team.
+         * @description The caller's own team, and what the caller may do in it.
          */
         get: operations["mine_v1_teams_me_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Usage
+         * @description What the team stores, beside what it may.
+         */
+        get: operations["usage_v1_teams__team_id__usage_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -576,7 +705,7 @@ export interface paths {
         };
         /**
          * Settings Of
-         * @description What is kept of captures that are uploaded.
+         * @description What is kept of captures that are uploaded, and how long the log is kept.
          */
         get: operations["settings_of_v1_teams__team_id__settings_get"];
         put?: never;
@@ -589,6 +718,54 @@ export interface paths {
          * @description Changes what is kept of captures that are uploaded from now on. Those that are stored stay as they are.
          */
         patch: operations["change_settings_v1_teams__team_id__settings_patch"];
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Members
+         * @description The team's members, by name.
+         */
+        get: operations["list_members_v1_teams__team_id__members_get"];
+        put?: never;
+        /**
+         * Add Member
+         * @description Adds a member, who can do nothing before there is a token for them.
+         */
+        post: operations["add_member_v1_teams__team_id__members_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/members/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove Member
+         * @description Removes a member: all their tokens and sessions are refused from now on.
+         */
+        delete: operations["remove_member_v1_teams__team_id__members__member_id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Member
+         * @description Gives a member another role, at once also for the tokens that there are.
+         */
+        patch: operations["change_member_v1_teams__team_id__members__member_id__patch"];
         trace?: never;
     };
     "/v1/teams/{team_id}/tokens": {
@@ -630,6 +807,26 @@ export interface paths {
          * @description Revokes a token: it is refused from now on.
          */
         delete: operations["revoke_token_v1_teams__team_id__tokens__token_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Audit Events
+         * @description What members did, the latest first. Who looks at the same thing within an hour is noted once.
+         */
+        get: operations["audit_events_v1_teams__team_id__audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -867,6 +1064,109 @@ export interface components {
              * @description By number.
              */
             subflows: components["schemas"]["SubflowAllowed"][];
+        };
+        /**
+         * AnswerOut
+         * @description What would have been, had the selected connections run an algorithm.
+         */
+        AnswerOut: {
+            /**
+             * Label
+             * @description The algorithm's name, and its options where they are not the defaults.
+             */
+            label: string;
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            };
+            /**
+             * Asked
+             * @description What-ifs, one for each connection.
+             */
+            asked: number;
+            /**
+             * Predicted
+             * @description That have a prediction.
+             */
+            predicted: number;
+            /**
+             * Failed
+             * @description That ended with an error.
+             */
+            failed: number;
+            /**
+             * Cannot Say
+             * @description Those that are done without a prediction, by reason.
+             */
+            cannot_say: components["schemas"]["RefusedOut"][];
+            /**
+             * More
+             * @description Connections that have more goodput with a probability of at least 90 %.
+             */
+            more: number;
+            /**
+             * Less
+             * @description Connections that have more goodput with a probability of at most 10 %.
+             */
+            less: number;
+            /**
+             * Measures
+             * @description goodput_bps, completion_s, retransmitted_packets, queueing_delay_ms, queueing_delay_p95_ms, where there is a
+             *     prediction.
+             */
+            measures: {
+                [key: string]: components["schemas"]["MeasureOut"];
+            };
+        };
+        /** AuditEventOut */
+        AuditEventOut: {
+            /**
+             * Id
+             * @description Id, which never changes.
+             */
+            id: number;
+            /**
+             * At
+             * Format: date-time
+             * @description When it was done.
+             */
+            at: string;
+            /**
+             * Member
+             * @description Who did it: the member's name then.
+             */
+            member: string;
+            /**
+             * Token Id
+             * @description With which token.
+             */
+            token_id: string | null;
+            /**
+             * Action
+             * @description The action's name in the specification.
+             * @enum {string}
+             */
+            action: "upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token";
+            /**
+             * Object Id
+             * @description With what: a capture, a connection, a token, a member.
+             */
+            object_id: string | null;
+            /**
+             * Object Name
+             * @description Its name then.
+             */
+            object_name: string | null;
+            /**
+             * Detail
+             * @description More about the action, such as what was exported or which settings were changed.
+             */
+            detail: {
+                [key: string]: unknown;
+            };
         };
         /**
          * BottlenecksOut
@@ -1204,6 +1504,54 @@ export interface components {
              * @description Were the same bytes uploaded before? The capture is then the earlier one.
              */
             already_here: boolean;
+        };
+        /**
+         * CapturesFound
+         * @description A page of captures, and how many the filters select in all.
+         */
+        CapturesFound: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["CaptureOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+            /**
+             * Total
+             * @description Captures that the filters select, on all pages.
+             */
+            total: number;
+            /**
+             * Total Is Exact
+             * @description False: there are more than 10,000, and `total` is an estimate.
+             */
+            total_is_exact: boolean;
+        };
+        /**
+         * ChangeOfMeanOut
+         * @description Of the paired differences to the recorded algorithm on the same networks: their mean over the connections, with
+         *     its 95 % interval. The captures are the sample, because the connections of one are alike.
+         */
+        ChangeOfMeanOut: {
+            /**
+             * Mean
+             * @description A ratio less 1 (of the geometric mean); of retransmitted packets a difference.
+             */
+            mean: number;
+            /**
+             * Low
+             * @description Low end of the interval; null with a single capture.
+             */
+            low: number | null;
+            /**
+             * High
+             * @description High end of the interval; null with a single capture.
+             */
+            high: number | null;
         };
         /**
          * ChangeOut
@@ -2302,6 +2650,75 @@ export interface components {
              */
             time_ns: number[];
         };
+        /** MeasureOut */
+        MeasureOut: {
+            /**
+             * Connections
+             * @description How many have a recorded and a predicted value.
+             */
+            connections: number;
+            /**
+             * Captures
+             * @description How many captures these are of.
+             */
+            captures: number;
+            /** @description What the captures show. */
+            recorded: components["schemas"]["TotalOut"];
+            /** @description The medians of the predictions. */
+            predicted: components["schemas"]["TotalOut"];
+            /** @description Of the predictions against the recorded algorithm on the same networks. */
+            change: components["schemas"]["ChangeOfMeanOut"];
+        };
+        /** MemberChange */
+        MemberChange: {
+            /**
+             * Role
+             * @description From now on; tokens that have more scopes do not have them any more.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
+        };
+        /** MemberIn */
+        MemberIn: {
+            /**
+             * Name
+             * @description Of a person or a program; no other member of the team has it.
+             */
+            name: string;
+            /**
+             * Role
+             * @description viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens, settings, too.
+             * @default viewer
+             * @enum {string}
+             */
+            role?: "viewer" | "analyst" | "owner";
+        };
+        /** MemberOut */
+        MemberOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Name
+             * @description Its name.
+             */
+            name: string;
+            /**
+             * Role
+             * @description viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens, settings, too.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+        };
         /** ModelCheckDetail */
         ModelCheckDetail: {
             /**
@@ -2735,13 +3152,13 @@ export interface components {
              */
             most: number | null;
         };
-        /** Page[CaptureOut] */
-        Page_CaptureOut_: {
+        /** Page[AuditEventOut] */
+        Page_AuditEventOut_: {
             /**
              * Items
              * @description The page's items.
              */
-            items: components["schemas"]["CaptureOut"][];
+            items: components["schemas"]["AuditEventOut"][];
             /**
              * Next Cursor
              * @description For the next page; None on the last one.
@@ -2768,6 +3185,32 @@ export interface components {
              * @description The page's items.
              */
             items: components["schemas"]["ModelCheckOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
+        /** Page[SweepOut] */
+        Page_SweepOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["SweepOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
+        /** Page[SweptOut] */
+        Page_SweptOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["SweptOut"][];
             /**
              * Next Cursor
              * @description For the next page; None on the last one.
@@ -2963,6 +3406,51 @@ export interface components {
              */
             findings: components["schemas"]["FindingOut"][];
         };
+        /**
+         * RecordedOut
+         * @description What the sender of one subflow had, before each ACK. Times: nanoseconds since `first_ns` of the series.
+         */
+        RecordedOut: {
+            /**
+             * Subflow
+             * @description Number of the subflow.
+             */
+            subflow: number;
+            /**
+             * What
+             * @description Data in flight and the receiver's window in segments, samples of the round-trip time in milliseconds.
+             * @enum {string}
+             */
+            what: "flight" | "window" | "rtt";
+            /**
+             * Rows
+             * @description ACKs of the subflow in the period, before the reduction to what the width shows.
+             */
+            rows: number;
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the series.
+             */
+            time_ns: number[];
+            /**
+             * Values
+             * @description Before the ACKs at `time_ns`; the receiver's window is that of the ACK.
+             */
+            values: number[];
+        };
+        /** RefusedOut */
+        RefusedOut: {
+            /**
+             * Reason
+             * @description Why nothing is said; of several reasons that differ in their numbers, one.
+             */
+            reason: string;
+            /**
+             * Connections
+             * @description How many connections.
+             */
+            connections: number;
+        };
         /** ReplayIn */
         ReplayIn: {
             /**
@@ -3023,8 +3511,172 @@ export interface components {
             windows: components["schemas"]["WindowOut"][] | null;
         };
         /**
+         * SelectionIn
+         * @description The filters of GET /v1/connections, and ids of connections. All hold together.
+         */
+        SelectionIn: {
+            /**
+             * Address
+             * @description Addresses or prefixes: either end of a subflow is in one of them.
+             */
+            address?: string[];
+            /**
+             * Port
+             * @description Either end of a subflow has one of these ports.
+             */
+            port?: number[];
+            /**
+             * Kind
+             * @description tcp or mptcp.
+             */
+            kind?: ("tcp" | "mptcp") | null;
+            /**
+             * Sender Algorithm
+             * @description The main subflow's sender most likely ran one of these.
+             */
+            sender_algorithm?: string[];
+            /**
+             * Verdict
+             * @description The connection has one of these verdicts.
+             */
+            verdict?: ("good" | "limited" | "poor")[];
+            /**
+             * Mark
+             * @description Names of findings (`quality`): the connection has one of them.
+             */
+            mark?: string[];
+            /**
+             * Bytes Min
+             * @description Least bytes of data.
+             */
+            bytes_min?: number | null;
+            /**
+             * Bytes Max
+             * @description Most bytes of data.
+             */
+            bytes_max?: number | null;
+            /**
+             * Duration S Min
+             * @description Least seconds from the first packet to the last.
+             */
+            duration_s_min?: number | null;
+            /**
+             * Duration S Max
+             * @description Most seconds from the first packet to the last.
+             */
+            duration_s_max?: number | null;
+            /**
+             * Completion S Min
+             * @description Least seconds from the first packet to the last acknowledgment of data.
+             */
+            completion_s_min?: number | null;
+            /**
+             * Completion S Max
+             * @description Most seconds from the first packet to the last acknowledgment of data.
+             */
+            completion_s_max?: number | null;
+            /**
+             * Rtt Us Min
+             * @description Least median RTT of the main subflow, microseconds.
+             */
+            rtt_us_min?: number | null;
+            /**
+             * Rtt Us Max
+             * @description Most median RTT of the main subflow, microseconds.
+             */
+            rtt_us_max?: number | null;
+            /**
+             * Rtt Inflation Min
+             * @description Least ratio of the main subflow's median RTT to its smallest.
+             */
+            rtt_inflation_min?: number | null;
+            /**
+             * Rtt Inflation Max
+             * @description Most ratio of the main subflow's median RTT to its smallest.
+             */
+            rtt_inflation_max?: number | null;
+            /**
+             * Retransmission Rate Min
+             * @description Least part of the packets that sent data again, 0 to 1.
+             */
+            retransmission_rate_min?: number | null;
+            /**
+             * Retransmission Rate Max
+             * @description Most part of the packets that sent data again, 0 to 1.
+             */
+            retransmission_rate_max?: number | null;
+            /**
+             * Goodput Bps Min
+             * @description Least goodput, bits per second.
+             */
+            goodput_bps_min?: number | null;
+            /**
+             * Goodput Bps Max
+             * @description Most goodput, bits per second.
+             */
+            goodput_bps_max?: number | null;
+            /**
+             * Subflow Count Min
+             * @description Least number of subflows.
+             */
+            subflow_count_min?: number | null;
+            /**
+             * Subflow Count Max
+             * @description Largest number of subflows.
+             */
+            subflow_count_max?: number | null;
+            /**
+             * From
+             * @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone).
+             */
+            from?: string | null;
+            /**
+             * To
+             * @description Only connections whose first packet was captured before this time (RFC 3339, with a zone).
+             */
+            to?: string | null;
+            /**
+             * Capture Id
+             * @description Only this capture.
+             */
+            capture_id?: string | null;
+            /**
+             * Tag
+             * @description key=value; may be given several times, and then all must be there.
+             */
+            tag?: string[];
+            /**
+             * Uploader
+             * @description Ids of tokens: the capture was uploaded first with one of them.
+             */
+            uploader?: string[];
+            /**
+             * Since
+             * @description Only captures that were uploaded at this time or later.
+             */
+            since?: string | null;
+            /**
+             * Until
+             * @description Only captures that were uploaded before this time.
+             */
+            until?: string | null;
+            /**
+             * Q
+             * @description A part of the capture's file name or of its notes; small and capital letters are the same.
+             */
+            q?: string | null;
+            /**
+             * Connection Ids
+             * @description Only these connections; none: all that the filters select.
+             */
+            connection_ids?: string[];
+        };
+        /**
          * SeriesOut
          * @description Nanoseconds since 1970 are text: they do not fit a double.
+         *
+         *     Where a line has more ACKs than the width shows, it has the first, least, greatest and last value of each column of
+         *     pixels.
          */
         SeriesOut: {
             /**
@@ -3038,6 +3690,11 @@ export interface components {
              */
             last_ns: string;
             /**
+             * Is Reduced
+             * @description Read from an overview: the times of extremes are those of blocks of at most 256 ACKs.
+             */
+            is_reduced: boolean;
+            /**
              * Lines
              * @description One for each algorithm and subflow.
              */
@@ -3047,6 +3704,11 @@ export interface components {
              * @description One for each kind of event and subflow.
              */
             marks: components["schemas"]["MarksOut"][];
+            /**
+             * Recorded
+             * @description One for each subflow and each of what the parameter `recorded` names.
+             */
+            recorded: components["schemas"]["RecordedOut"][];
         };
         /** SessionIn */
         SessionIn: {
@@ -3069,6 +3731,12 @@ export interface components {
              * @description The team's name.
              */
             team: string;
+            /**
+             * Role
+             * @description Of the token's member.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
             /**
              * Scopes
              * @description What its bearer may do: read, write, and admin, which is to manage tokens.
@@ -3096,10 +3764,15 @@ export interface components {
              * @description replaced: only together with payload that is cut. Of later uploads.
              */
             addresses?: ("kept" | "replaced") | null;
+            /**
+             * Audit Days
+             * @description Days for which the log of actions is kept.
+             */
+            audit_days?: number | null;
         };
         /**
          * SettingsOut
-         * @description What the team keeps of the captures that it uploads from now on.
+         * @description What the team keeps of the captures that it uploads from now on, and for how long of its log.
          */
         SettingsOut: {
             /**
@@ -3114,6 +3787,11 @@ export interface components {
              * @enum {string}
              */
             addresses: "kept" | "replaced";
+            /**
+             * Audit Days
+             * @description Days for which the log of actions is kept.
+             */
+            audit_days: number;
         };
         /** SpecOut */
         SpecOut: {
@@ -3562,6 +4240,315 @@ export interface components {
             /** @description How shared bottlenecks were found; null: analysed before that was kept. */
             bottlenecks: components["schemas"]["BottlenecksOut"] | null;
         };
+        /** SweepDetail */
+        SweepDetail: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Algorithms
+             * @description Labels: names, with the options that are not the defaults.
+             */
+            algorithms: string[];
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            }[];
+            /**
+             * Everyone
+             * @description Do all connections that share a bottleneck with one that is asked about run the algorithm, too?
+             */
+            everyone: boolean;
+            /**
+             * Repeat
+             * @description How many runs of each world were asked for.
+             */
+            repeat: number;
+            /**
+             * Selection
+             * @description The filters and ids, as they were given.
+             */
+            selection: {
+                [key: string]: string | number | (string | number)[];
+            };
+            /**
+             * Connections
+             * @description How many were selected, those that were refused included.
+             */
+            connections: number;
+            /**
+             * Captures
+             * @description Of how many captures.
+             */
+            captures: number;
+            /**
+             * Refused
+             * @description Connections that were selected and not asked about.
+             */
+            refused: components["schemas"]["RefusedOut"][];
+            /**
+             * Whatifs
+             * @description How many what-ifs it has now; those of deleted captures are gone.
+             */
+            whatifs: number;
+            /**
+             * Waiting
+             * @description Of them, how many wait.
+             */
+            waiting: number;
+            /**
+             * Running
+             * @description Of them, how many run.
+             */
+            running: number;
+            /**
+             * Done
+             * @description Of them, how many are done.
+             */
+            done: number;
+            /**
+             * Failed
+             * @description Of them, how many have failed.
+             */
+            failed: number;
+            /**
+             * State
+             * @description running: while one of its what-ifs waits or runs.
+             * @enum {string}
+             */
+            state: "running" | "done";
+            /**
+             * Progress
+             * @description From 0 to 1, the mean of all its what-ifs; of failed ones 1.
+             */
+            progress: number;
+            /**
+             * Answers
+             * @description One for each algorithm and settings, of the what-ifs that are done.
+             */
+            answers: components["schemas"]["AnswerOut"][];
+        };
+        /** SweepIn */
+        SweepIn: {
+            /** @description The connections to ask about. At least one filter or id is needed. */
+            selection: components["schemas"]["SelectionIn"];
+            /**
+             * Algorithms
+             * @description Names, or names with options of their own.
+             */
+            algorithms: (string | components["schemas"]["ReplayIn"])[];
+            /**
+             * Options
+             * @description For the algorithms that are given by their names only.
+             */
+            options?: {
+                [key: string]: string | number | boolean;
+            };
+            /**
+             * Settings
+             * @description Changes of the network, as of a single what-if. With several of them each is asked with each algorithm.
+             * @default [
+             *       {}
+             *     ]
+             */
+            settings?: {
+                [key: string]: string | number;
+            }[];
+            /**
+             * Everyone
+             * @description All connections that share a bottleneck with one that is asked about run the algorithm, too.
+             * @default false
+             */
+            everyone?: boolean;
+            /**
+             * Repeat
+             * @description How many runs of each world are simulated.
+             * @default 48
+             */
+            repeat?: number;
+        };
+        /** SweepOut */
+        SweepOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Algorithms
+             * @description Labels: names, with the options that are not the defaults.
+             */
+            algorithms: string[];
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            }[];
+            /**
+             * Everyone
+             * @description Do all connections that share a bottleneck with one that is asked about run the algorithm, too?
+             */
+            everyone: boolean;
+            /**
+             * Repeat
+             * @description How many runs of each world were asked for.
+             */
+            repeat: number;
+            /**
+             * Selection
+             * @description The filters and ids, as they were given.
+             */
+            selection: {
+                [key: string]: string | number | (string | number)[];
+            };
+            /**
+             * Connections
+             * @description How many were selected, those that were refused included.
+             */
+            connections: number;
+            /**
+             * Captures
+             * @description Of how many captures.
+             */
+            captures: number;
+            /**
+             * Refused
+             * @description Connections that were selected and not asked about.
+             */
+            refused: components["schemas"]["RefusedOut"][];
+            /**
+             * Whatifs
+             * @description How many what-ifs it has now; those of deleted captures are gone.
+             */
+            whatifs: number;
+            /**
+             * Waiting
+             * @description Of them, how many wait.
+             */
+            waiting: number;
+            /**
+             * Running
+             * @description Of them, how many run.
+             */
+            running: number;
+            /**
+             * Done
+             * @description Of them, how many are done.
+             */
+            done: number;
+            /**
+             * Failed
+             * @description Of them, how many have failed.
+             */
+            failed: number;
+            /**
+             * State
+             * @description running: while one of its what-ifs waits or runs.
+             * @enum {string}
+             */
+            state: "running" | "done";
+            /**
+             * Progress
+             * @description From 0 to 1, the mean of all its what-ifs; of failed ones 1.
+             */
+            progress: number;
+        };
+        /**
+         * SweptOut
+         * @description A what-if of a sweep.
+         */
+        SweptOut: {
+            /**
+             * Whatif Id
+             * Format: uuid
+             * @description GET /v1/whatifs/ID has all of it.
+             */
+            whatif_id: string;
+            /**
+             * Connection Id
+             * Format: uuid
+             * @description Id of the connection.
+             */
+            connection_id: string;
+            /**
+             * Connection Number
+             * @description Its number in the capture.
+             */
+            connection_number: number;
+            /**
+             * Capture Id
+             * Format: uuid
+             * @description Id of the capture.
+             */
+            capture_id: string;
+            /**
+             * Filename
+             * @description Name of the capture's file.
+             */
+            filename: string;
+            /**
+             * Label
+             * @description The algorithm's name, and its options where they are not the defaults.
+             */
+            label: string;
+            /**
+             * Settings
+             * @description Changes of the network.
+             */
+            settings: {
+                [key: string]: string;
+            };
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
+             * Error
+             * @description Why it failed, or why it waits to be tried again; null without an error.
+             */
+            error: string | null;
+            /**
+             * Verdict
+             * @description Null until it is done.
+             */
+            verdict: ("ok" | "cannot_say") | null;
+            /**
+             * Reason
+             * @description Why nothing can be said; null with a prediction.
+             */
+            reason: string | null;
+            /**
+             * Recorded Bps
+             * @description The goodput that the capture shows, bits per second.
+             */
+            recorded_bps: number | null;
+            /** @description The goodput that it would have had, bits per second; null without a prediction. */
+            predicted_bps: components["schemas"]["SpreadOut"] | null;
+            /**
+             * Better
+             * @description The probability of a higher goodput.
+             */
+            better: number | null;
+        };
         /** TeamOut */
         TeamOut: {
             /**
@@ -3575,6 +4562,22 @@ export interface components {
              * @description Its name.
              */
             name: string;
+            /**
+             * Member
+             * @description Who asks: the name of the token's member.
+             */
+            member: string;
+            /**
+             * Role
+             * @description Of this member.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
+            /**
+             * Scopes
+             * @description What the token may do, as far as the member's role has it.
+             */
+            scopes: ("read" | "write" | "admin")[];
         };
         /** TokenIn */
         TokenIn: {
@@ -3584,8 +4587,13 @@ export interface components {
              */
             name: string;
             /**
+             * Member Id
+             * @description Whose it is to be; left out: the caller's own.
+             */
+            member_id?: string | null;
+            /**
              * Scopes
-             * @description What its bearer may do: read, write, and admin, which is to manage tokens.
+             * @description Of those that the member's role has.
              */
             scopes?: ("read" | "write" | "admin")[];
             /**
@@ -3607,6 +4615,17 @@ export interface components {
              * @description Its name.
              */
             name: string;
+            /**
+             * Member Id
+             * Format: uuid
+             * @description Whose it is.
+             */
+            member_id: string;
+            /**
+             * Member
+             * @description The member's name.
+             */
+            member: string;
             /**
              * Scopes
              * @description What its bearer may do: read, write, and admin, which is to manage tokens.
@@ -3648,6 +4667,17 @@ export interface components {
              */
             name: string;
             /**
+             * Member Id
+             * Format: uuid
+             * @description Whose it is.
+             */
+            member_id: string;
+            /**
+             * Member
+             * @description The member's name.
+             */
+            member: string;
+            /**
              * Scopes
              * @description What its bearer may do: read, write, and admin, which is to manage tokens.
              */
@@ -3669,6 +4699,19 @@ export interface components {
              */
             revoked_at: string | null;
         };
+        /** TotalOut */
+        TotalOut: {
+            /**
+             * Sum
+             * @description Over the connections.
+             */
+            sum: number;
+            /**
+             * Median
+             * @description Half of the connections have less.
+             */
+            median: number;
+        };
         /**
          * UploaderOut
          * @description Who uploaded a capture first.
@@ -3685,6 +4728,37 @@ export interface components {
              * @description The token's name.
              */
             name: string;
+        };
+        /**
+         * UsageOut
+         * @description What the team stores and does, beside what it may (docs/decisions/limits.md).
+         */
+        UsageOut: {
+            /**
+             * Captures
+             * @description How many are stored.
+             */
+            captures: number;
+            /**
+             * Bytes
+             * @description Of all captures, as they are stored.
+             */
+            bytes: number;
+            /**
+             * Bytes Max
+             * @description What all captures of the team may have together, uploads under way included.
+             */
+            bytes_max: number;
+            /**
+             * Jobs
+             * @description That wait or run.
+             */
+            jobs: number;
+            /**
+             * Jobs Max
+             * @description How many of its jobs may wait or run.
+             */
+            jobs_max: number;
         };
         /** ValueCount */
         ValueCount: {
@@ -3976,6 +5050,8 @@ export type AggregatesOut = components['schemas']['AggregatesOut'];
 export type AlgorithmOut = components['schemas']['AlgorithmOut'];
 export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
+export type AnswerOut = components['schemas']['AnswerOut'];
+export type AuditEventOut = components['schemas']['AuditEventOut'];
 export type BottlenecksOut = components['schemas']['BottlenecksOut'];
 export type BucketOut = components['schemas']['BucketOut'];
 export type CalibratedOut = components['schemas']['CalibratedOut'];
@@ -3983,6 +5059,8 @@ export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CaptureReceived = components['schemas']['CaptureReceived'];
+export type CapturesFound = components['schemas']['CapturesFound'];
+export type ChangeOfMeanOut = components['schemas']['ChangeOfMeanOut'];
 export type ChangeOut = components['schemas']['ChangeOut'];
 export type ChangesOut = components['schemas']['ChangesOut'];
 export type CheckState = components['schemas']['CheckState'];
@@ -4013,22 +5091,31 @@ export type FlightsOut = components['schemas']['FlightsOut'];
 export type LastOut = components['schemas']['LastOut'];
 export type LineOut = components['schemas']['LineOut'];
 export type MarksOut = components['schemas']['MarksOut'];
+export type MeasureOut = components['schemas']['MeasureOut'];
+export type MemberChange = components['schemas']['MemberChange'];
+export type MemberIn = components['schemas']['MemberIn'];
+export type MemberOut = components['schemas']['MemberOut'];
 export type ModelCheckDetail = components['schemas']['ModelCheckDetail'];
 export type ModelCheckIn = components['schemas']['ModelCheckIn'];
 export type ModelCheckOut = components['schemas']['ModelCheckOut'];
 export type NeighbourOut = components['schemas']['NeighbourOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
-export type Page_CaptureOut_ = components['schemas']['Page_CaptureOut_'];
+export type Page_AuditEventOut_ = components['schemas']['Page_AuditEventOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
+export type Page_SweepOut_ = components['schemas']['Page_SweepOut_'];
+export type Page_SweptOut_ = components['schemas']['Page_SweptOut_'];
 export type Page_WhatIfOut_ = components['schemas']['Page_WhatIfOut_'];
 export type PercentilesOut = components['schemas']['PercentilesOut'];
 export type PinnedOut = components['schemas']['PinnedOut'];
 export type PredictionOut = components['schemas']['PredictionOut'];
 export type QualityOut = components['schemas']['QualityOut'];
+export type RecordedOut = components['schemas']['RecordedOut'];
+export type RefusedOut = components['schemas']['RefusedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
+export type SelectionIn = components['schemas']['SelectionIn'];
 export type SeriesOut = components['schemas']['SeriesOut'];
 export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
@@ -4044,11 +5131,17 @@ export type SubflowAllowed = components['schemas']['SubflowAllowed'];
 export type SubflowOut = components['schemas']['SubflowOut'];
 export type SubflowState = components['schemas']['SubflowState'];
 export type SummaryOut = components['schemas']['SummaryOut'];
+export type SweepDetail = components['schemas']['SweepDetail'];
+export type SweepIn = components['schemas']['SweepIn'];
+export type SweepOut = components['schemas']['SweepOut'];
+export type SweptOut = components['schemas']['SweptOut'];
 export type TeamOut = components['schemas']['TeamOut'];
 export type TokenIn = components['schemas']['TokenIn'];
 export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
+export type TotalOut = components['schemas']['TotalOut'];
 export type UploaderOut = components['schemas']['UploaderOut'];
+export type UsageOut = components['schemas']['UsageOut'];
 export type ValueCount = components['schemas']['ValueCount'];
 export type ValueShares = components['schemas']['ValueShares'];
 export type ValuesOut = components['schemas']['ValuesOut'];
@@ -4069,6 +5162,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
+                /** @description The column to sort by; - before it: descending. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes";
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
@@ -4142,7 +5237,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_CaptureOut_"];
+                    "application/json": components["schemas"]["CapturesFound"];
                 };
             };
             /** @description The cursor was not made by this list. */
@@ -5377,6 +6472,8 @@ export interface operations {
                 to?: number | null;
                 /** @description pixels */
                 width?: number;
+                /** @description What the sender had: data in flight, the receiver's window, RTT samples. Only in JSON. */
+                recorded?: ("flight" | "window" | "rtt")[];
             };
             header?: never;
             path: {
@@ -6633,6 +7730,557 @@ export interface operations {
             };
         };
     };
+    post_v1_whatifs_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description An unknown algorithm, option, filter or setting, nothing selected, or too many what-ifs. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_v1_sweeps_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SweepOut_"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_v1_sweeps__sweep_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepDetail"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    delete_v1_sweeps__sweep_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    members_v1_sweeps__sweep_id__whatifs_get: {
+        parameters: {
+            query?: {
+                /** @description Only what-ifs of the algorithm with this label. */
+                label?: string | null;
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SweptOut_"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    events_v1_sweeps__sweep_id__events_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     get_v1_algorithms_get: {
         parameters: {
             query?: never;
@@ -7405,6 +9053,92 @@ export interface operations {
             };
         };
     };
+    usage_v1_teams__team_id__usage_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     settings_of_v1_teams__team_id__settings_get: {
         parameters: {
             query?: never;
@@ -7554,6 +9288,441 @@ export interface operations {
             };
             /** @description The body did not arrive in time. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    list_members_v1_teams__team_id__members_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberOut"][];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    add_member_v1_teams__team_id__members_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A member has this name. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    remove_member_v1_teams__team_id__members__member_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description Id of the member. */
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team would have no owner any more. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_member_v1_teams__team_id__members__member_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description Id of the member. */
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team would have no owner any more. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7831,6 +10000,110 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    audit_events_v1_teams__team_id__audit_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+                /** @description The action's name in the specification. */
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                /** @description events of members with this name */
+                member?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AuditEventOut_"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {

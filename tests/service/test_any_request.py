@@ -71,6 +71,7 @@ def places(application: TestClient, run_jobs: Callable[[], None], token: str) ->
         "capture_id": capture,
         "connection_id": connection,
         "whatif_id": asked("POST", f"/v1/connections/{connection}/whatifs", json={"algorithm": "tccc"})["id"],
+        "sweep_id": asked("POST", "/v1/whatifs", json={"selection": {"kind": "tcp"}, "algorithms": ["cubic"]})["id"],
         "check_id": asked("POST", "/v1/model-checks", json={"spec": "Windows"})["id"],
     }
 

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from api.connections.schemas import ReplayIn
+from api.filters import Filters
+from api.schemas import Schema, Wanted
+from api.whatifs.schemas import RUNS, RUNS_MAX, SpreadOut
+from store.models import State
+
+IDS_MAX = 1000
+SEVERAL_MAX = 16
+"""Algorithms, and settings, of one sweep."""
+
+
+class SelectionIn(Filters):
+    """The filters of GET /v1/connections, and ids of connections. All hold together."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    connection_ids: list[uuid.UUID] = Field(default_factory=list, max_length=IDS_MAX)
+    """Only these connections; none: all that the filters select."""
+
+
+class SweepIn(Wanted):
+    selection: SelectionIn
+    """The connections to ask about. At least one filter or id is needed."""
+    algorithms: Annotated[
+        list[Annotated[str, Field(max_length=40)] | ReplayIn], Field(min_length=1, max_length=SEVERAL_MAX)
+    ]
+    """Names, or names with options of their own."""
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=32)
+    """For the algorithms that are given by their names only."""
+    settings: Annotated[
+        list[Annotated[dict[str, str | int | float], Field(max_length=48)]], Field(min_length=1, max_length=SEVERAL_MAX)
+    ] = [{}]  # noqa: RUF012
+    """Changes of the network, as of a single what-if. With several of them each is asked with each algorithm."""
+    everyone: bool = False
+    """All connections that share a bottleneck with one that is asked about run the algorithm, too."""
+    repeat: Annotated[int, Field(ge=1, le=RUNS_MAX)] = RUNS
+    """How many runs of each world are simulated."""
+
+
+class RefusedOut(Schema):
+    reason: str
+    """Why nothing is said; of several reasons that differ in their numbers, one."""
+    connections: int
+    """How many connections."""
+
+
+class TotalOut(Schema):
+    sum: float
+    """Over the connections."""
+    median: float
+    """Half of the connections have less."""
+
+
+class ChangeOfMeanOut(Schema):
+    """Of the paired differences to the recorded algorithm on the same networks: their mean over the connections, with
+    its 95 % interval. The captures are the sample, because the connections of one are alike."""
+
+    mean: float
+    """A ratio less 1 (of the geometric mean); of retransmitted packets a difference."""
+    low: float | None
+    """Low end of the interval; null with a single capture."""
+    high: float | None
+    """High end of the interval; null with a single capture."""
+
+
+class MeasureOut(Schema):
+    connections: int
+    """How many have a recorded and a predicted value."""
+    captures: int
+    """How many captures these are of."""
+    recorded: TotalOut
+    """What the captures show."""
+    predicted: TotalOut
+    """The medians of the predictions."""
+    change: ChangeOfMeanOut
+    """Of the predictions against the recorded algorithm on the same networks."""
+
+
+class AnswerOut(Schema):
+    """What would have been, had the selected connections run an algorithm."""
+
+    label: str
+    """The algorithm's name, and its options where they are not the defaults."""
+    settings: dict[str, str]
+    """Changes of the network."""
+    asked: int
+    """What-ifs, one for each connection."""
+    predicted: int
+    """That have a prediction."""
+    failed: int
+    """That ended with an error."""
+    cannot_say: list[RefusedOut]
+    """Those that are done without a prediction, by reason."""
+    more: int
+    """Connections that have more goodput with a probability of at least 90 %."""
+    less: int
+    """Connections that have more goodput with a probability of at most 10 %."""
+    measures: dict[str, MeasureOut]
+    """goodput_bps, completion_s, retransmitted_packets, queueing_delay_ms, queueing_delay_p95_ms, where there is a
+    prediction."""
+
+
+class SweepOut(Schema):
+    id: uuid.UUID
+    created_at: datetime
+    algorithms: list[str]
+    """Labels: names, with the options that are not the defaults."""
+    settings: list[dict[str, str]]
+    """Changes of the network."""
+    everyone: bool
+    """Do all connections that share a bottleneck with one that is asked about run the algorithm, too?"""
+    repeat: int
+    """How many runs of each world were asked for."""
+    selection: dict[str, str | int | float | list[str | int]]
+    """The filters and ids, as they were given."""
+    connections: int
+    """How many were selected, those that were refused included."""
+    captures: int
+    """Of how many captures."""
+    refused: list[RefusedOut]
+    """Connections that were selected and not asked about."""
+    whatifs: int
+    """How many what-ifs it has now; those of deleted captures are gone."""
+    waiting: int
+    """Of them, how many wait."""
+    running: int
+    """Of them, how many run."""
+    done: int
+    """Of them, how many are done."""
+    failed: int
+    """Of them, how many have failed."""
+    state: Literal["running", "done"]
+    """running: while one of its what-ifs waits or runs."""
+    progress: float
+    """From 0 to 1, the mean of all its what-ifs; of failed ones 1."""
+
+
+class SweepDetail(SweepOut):
+    answers: list[AnswerOut]
+    """One for each algorithm and settings, of the what-ifs that are done."""
+
+
+class SweptOut(Schema):
+    """A what-if of a sweep."""
+
+    whatif_id: uuid.UUID
+    """GET /v1/whatifs/ID has all of it."""
+    connection_id: uuid.UUID
+    connection_number: int
+    """Its number in the capture."""
+    capture_id: uuid.UUID
+    filename: str
+    """Name of the capture's file."""
+    label: str
+    """The algorithm's name, and its options where they are not the defaults."""
+    settings: dict[str, str]
+    """Changes of the network."""
+    state: State
+    error: str | None
+    verdict: Literal["ok", "cannot_say"] | None
+    """Null until it is done."""
+    reason: str | None
+    """Why nothing can be said; null with a prediction."""
+    recorded_bps: float | None
+    """The goodput that the capture shows, bits per second."""
+    predicted_bps: SpreadOut | None
+    """The goodput that it would have had, bits per second; null without a prediction."""
+    better: float | None
+    """The probability of a higher goodput."""
