@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab kernel-queues queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab kernel-queues queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-charts bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -97,6 +97,10 @@ bench-whatifs: ## measure the CPU time of what-ifs of the recorded sample and of
 bench-dashboards: ## measure the queries of the team dashboards over a million connections; OPTIONS="--captures 5000"
 	@deploy/setup.sh bench
 	@$(PYTHON) -m bench.dashboards $(OPTIONS)
+
+bench-charts: ## measure the chart of a connection with ten million ACKs, API and frames; OPTIONS="--acks 1000000"
+	@deploy/setup.sh test
+	@$(PYTHON) -m bench.charts $(OPTIONS)
 
 bench-kernel: ## what controllers cost in this machine's kernel, beside its reno and cubic, as root; OPTIONS="--seconds 10"
 	@deploy/setup.sh kernel

@@ -40,6 +40,8 @@ class Keyset:
 
     columns: tuple[InstrumentedAttribute[Any], ...]
     descending: bool = False
+    name: str = ""
+    """Of an order among several of one list: a cursor of another order is refused."""
 
     async def page(
         self, session: AsyncSession, query: Select[Any], cursor: str | None, limit: int, out: Callable[[Any], T]
@@ -57,11 +59,17 @@ class Keyset:
         more = len(rows) > limit
         return Page(
             items=[out(row) for row in shown],
-            next_cursor=_encode_texts(shown[-1][-len(self.columns) :]) if more else None,
+            next_cursor=self._cursor(shown[-1][-len(self.columns) :]) if more else None,
         )
+
+    def _cursor(self, key: Sequence[Any]) -> str:
+        texts = [v.isoformat() if isinstance(v, datetime) else str(v) for v in key]
+        return encode([self.name, *texts] if self.name else texts)
 
     def _parse(self, cursor: str) -> tuple[Any, ...]:
         parts = decode(cursor)
+        if self.name and (not parts or parts.pop(0) != self.name):
+            raise foreign()
         if len(parts) != len(self.columns) or not all(isinstance(part, str) for part in parts):
             raise foreign()
         try:
@@ -88,11 +96,7 @@ def _integer(text: str) -> int:
     return value
 
 
-_PARSE: dict[type, Callable[[str], Any]] = {datetime: _time, uuid.UUID: uuid.UUID, int: _integer}
-
-
-def _encode_texts(key: Sequence[Any]) -> str:
-    return encode([v.isoformat() if isinstance(v, datetime) else str(v) for v in key])
+_PARSE: dict[type, Callable[[str], Any]] = {datetime: _time, uuid.UUID: uuid.UUID, int: _integer, str: str}
 
 
 def encode(key: Sequence[str | int | float | None]) -> str:

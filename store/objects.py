@@ -38,6 +38,11 @@ def series_key(capture_id: object, name: str, fence: int) -> str:
     return f"captures/{capture_id}/{name}-{fence}.parquet"
 
 
+def overview_key(series: str) -> str:
+    """Of the object beside a series of ACKs that has its overview, where one of its connections is long."""
+    return f"{series.removesuffix('.parquet')}.overview"
+
+
 def put_file(key: str, file: IO[bytes]) -> None:
     """Stores a seekable file from its beginning."""
     file.seek(0)
@@ -94,7 +99,7 @@ def delete_older_series(capture_id: object, fence: int) -> None:
     """Deletes the capture's series of earlier attempts, which no row names any more."""
 
     def older(path: str) -> bool:
-        found = re.fullmatch(r".*/(?:acks|marks)-(\d+)\.parquet", path)
+        found = re.fullmatch(r".*/(?:acks|marks)-(\d+)\.(?:parquet|overview)", path)
         return found is not None and int(found[1]) < fence
 
     _delete(f"captures/{capture_id}", older)

@@ -85,14 +85,16 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
             acks_key = objects.series_key(taken.subject_id, "acks", taken.fence)
             marks_key = objects.series_key(taken.subject_id, "marks", taken.fence)
             report("storing", 0.9)
-            with spooled.clustered() as acks, spooled.marks() as marks:
+            with spooled.clustered(replay.connection_count(), labels) as (acks, overview), spooled.marks() as marks:
                 try:
                     objects.put_file(acks_key, acks)
                     objects.put_file(marks_key, marks)
+                    if overview:
+                        objects.put_file(objects.overview_key(acks_key), overview)
                     rows = spooled.rows_of_connections(replay.connection_count())
                     store_and_publish(taken, summary, replay, rows, labels, report)
                 except BaseException:
-                    results.discard(taken, acks_key, marks_key)
+                    results.discard(taken, acks_key, marks_key, objects.overview_key(acks_key))
                     raise
     objects.delete_older_series(taken.subject_id, taken.fence)
 

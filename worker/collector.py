@@ -70,4 +70,5 @@ def _without_a_row(paths: list[str]) -> list[str]:
             )
         )
     named = {key for row in captures for key in row[1:]} | set(replays)
+    named |= {objects.overview_key(key) for key in {row.acks_key for row in captures} | set(replays) if key}
     return [p for capture, of_one in by_capture.items() if capture not in at_work for p in of_one if p not in named]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from rewindow.replays.columns import MARKS_SCHEMA
 from rewindow.replays.replay import Batch
 from rewindow.reports.exports import parquet_writer
+from worker import overview
 
 ROW_GROUP_ROWS = 65536
 
@@ -88,13 +89,23 @@ class Spool:
         return self._acks.of_connections(connections)
 
     @contextlib.contextmanager
-    def clustered(self, only: int | None = None) -> Iterator[IO[bytes]]:
-        """A Parquet file sorted by connection, in capture order within each; `only` keeps one connection."""
-        with tempfile.TemporaryFile(prefix="rewindow-acks-") as out:
+    def clustered(
+        self, connections: int, labels: Sequence[str], only: int | None = None
+    ) -> Iterator[tuple[IO[bytes], IO[bytes] | None]]:
+        """A Parquet file sorted by connection, in capture order within each, and the overview of its long connections;
+        None: there are none. connections: how many there are. `only` keeps one of them."""
+        rows = self.rows_of_connections(connections)
+        is_long = (rows if only is None else rows[only : only + 1]).max(initial=0) >= overview.CONNECTION_ROWS_MIN
+        with tempfile.TemporaryFile(prefix="rewindow-acks-") as out, overview.file() as beside:
+            shorter = overview.Overview(beside, labels, rows) if is_long else None
             with parquet_writer(out, self._schema) as writer:
                 for table in self._acks.clustered(only):
                     writer.write_table(table)
-            yield out
+                    if shorter:
+                        shorter.add(table)
+            if shorter:
+                shorter.close()
+            yield out, beside if shorter else None
 
     @contextlib.contextmanager
     def marks(self) -> Iterator[IO[bytes]]:

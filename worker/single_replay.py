@@ -36,12 +36,15 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
             windows = of_connections(replay.windows([asked.label]))
             key = objects.series_key(taken.capture_id, f"replay-{taken.subject_id}", taken.fence)
             report("storing", 0.9)
-            with spooled.clustered(only=asked.connection_number) as acks:
+            connections = replay.connection_count()
+            with spooled.clustered(connections, [asked.label], asked.connection_number) as (acks, overview):
                 try:
                     objects.put_file(key, acks)
+                    if overview:
+                        objects.put_file(objects.overview_key(key), overview)
                     _finish(taken, key, windows.get(asked.connection_number, {}).get(asked.label, []))
                 except BaseException:
-                    results.discard(taken, key)
+                    results.discard(taken, key, objects.overview_key(key))
                     raise
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from api import connections, wakeups
 from api.bodies import Route
 from api.captures import service
-from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CaptureReceived
+from api.captures.schemas import CaptureChange, CaptureDetail, CaptureReceived, CapturesFound
 from api.connections.schemas import ConnectionOut
 from api.errors import problem
 from api.events import STREAM, Events, streamed
@@ -87,9 +87,13 @@ async def find(
     cursor: Cursor = None,
     limit: Limit = 50,
     state: State | None = None,
-) -> Page[CaptureOut]:
-    """The team's captures, newest first. Filters of connections select those that have such a connection."""
-    return await service.find(session, caller, wanted, state=state, cursor=cursor, limit=limit)
+    sort: Annotated[
+        Literal[service.SORTS],  # type: ignore[valid-type]
+        Query(description="The column to sort by; - before it: descending."),
+    ] = service.NEWEST_FIRST,
+) -> CapturesFound:
+    """The team's captures. Filters of connections select those that have such a connection."""
+    return await service.find(session, caller, wanted, state=state, sort=sort, cursor=cursor, limit=limit)
 
 
 @router.get("/{capture_id}")

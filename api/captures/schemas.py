@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from api.connections.schemas import UploaderOut
+from api.pages import Page
 from api.schemas import Schema, Wanted
 from store.models import ConnectionKind, State, Verdict
 
@@ -184,6 +185,15 @@ class FairnessOut(Schema):
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
     """Groups of connections that share a bottleneck."""
+
+
+class CapturesFound(Page[CaptureOut]):
+    """A page of captures, and how many the filters select in all."""
+
+    total: int
+    """Captures that the filters select, on all pages."""
+    total_is_exact: bool
+    """False: there are more than 10,000, and `total` is an estimate."""
 
 
 class CaptureReceived(CaptureDetail):

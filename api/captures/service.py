@@ -14,15 +14,15 @@ from sqlalchemy import Select, delete, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import filters, limits, privacy
-from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, FairnessOut, SummaryOut
+from api import filters, limits, privacy, totals
+from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CapturesFound, FairnessOut, SummaryOut
 from api.connections.search import uploader
 from api.errors import Conflict, NotFound, TooLarge
 from api.events import Progress
 from api.filters import Filters
 from api.jobs import lock_jobs
 from api.model_checks.service import end_those_of_capture
-from api.pages import Keyset, Page
+from api.pages import Keyset
 from api.privacy import Privacy
 from api.redaction import NothingKept, Redactor
 from api.security import Caller
@@ -39,7 +39,16 @@ _ONLY_FROM = (
     "payload is cut from this team's captures, which is possible for pcap and pcapng only: convert it"
     " (editcap -F pcapng), or have an owner of the team turn the cut off"
 )
-_NEWEST_FIRST = Keyset((Capture.created_at, Capture.id), descending=True)
+NEWEST_FIRST = "-created_at"
+_COLUMNS = {"created_at": Capture.created_at, "filename": Capture.filename, "bytes": Capture.bytes}
+_ORDERS = {
+    sign + name: Keyset(
+        (column, Capture.id), descending=sign == "-", name="" if sign + name == NEWEST_FIRST else sign + name
+    )
+    for name, column in _COLUMNS.items()
+    for sign in ("", "-")
+}
+SORTS = tuple(_ORDERS)
 
 
 async def receive(
@@ -305,16 +314,25 @@ async def progress_of_own(session: AsyncSession, caller: Caller, capture_id: uui
 
 
 async def find(
-    session: AsyncSession, caller: Caller, wanted: Filters, *, state: State | None, cursor: str | None, limit: int
-) -> Page[CaptureOut]:
-    """Newest first. Raises BadRequest."""
+    session: AsyncSession,
+    caller: Caller,
+    wanted: Filters,
+    *,
+    state: State | None,
+    sort: str,
+    cursor: str | None,
+    limit: int,
+) -> CapturesFound:
+    """sort: one of SORTS. Raises BadRequest."""
     query = _query(caller).where(*filters.of_captures(wanted))
     if state:
         query = query.where(Capture.state == state)
     if wanted.concern_connections:
         of_capture = (ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.team_id == caller.team_id)
         query = query.where(exists().where(*of_capture, *filters.of_connections(wanted)).correlate(Capture))
-    return await _NEWEST_FIRST.page(session, query, cursor, limit, _out)
+    total, is_exact = await totals.total(session, query)
+    page = await _ORDERS[sort].page(session, query, cursor, limit, _out)
+    return CapturesFound(items=page.items, next_cursor=page.next_cursor, total=total, total_is_exact=is_exact)
 
 
 async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, wanted: CaptureChange) -> None:

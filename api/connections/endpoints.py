@@ -59,13 +59,17 @@ async def get_series(
     from_: Annotated[int | None, Query(alias="from", ge=-(2**62), le=2**62, description="ns since 1970")] = None,
     to: Annotated[int | None, Query(ge=-(2**62), le=2**62, description="ns since 1970")] = None,
     width: Annotated[int, Query(ge=16, le=10000, description="pixels")] = 1000,
+    recorded: Annotated[
+        list[Literal[series.RECORDED]],  # type: ignore[valid-type]
+        Query(description="What the sender had: data in flight, the receiver's window, RTT samples. Only in JSON."),
+    ] = [],  # noqa: B006
 ) -> Response:
     """Windows over time, reduced to what `width` pixels can show; beside them marks: losses, timeouts, ECN echoes."""
     labels = None if algorithms is None else _labels(algorithms)
     async with transaction() as session:  # it ends before Parquet is read, which may take long
         connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
     if capture.acks_key is None or connection.rows == 0:
-        found = series.Series(connection.first_ns, connection.last_ns, [], [])
+        found = series.Series(connection.first_ns, connection.last_ns, [], [], [], False)
     else:
         try:
             found = await run_in_threadpool(
@@ -77,12 +81,13 @@ async def get_series(
                 from_ns=from_,
                 to_ns=to,
                 width=width,
+                recorded=list(dict.fromkeys(recorded)),
             )
         except FileNotFoundError as e:
             raise NotFound(_GONE) from e
     if ARROW in request.headers.get("accept", ""):
         return Response(await run_in_threadpool(series.as_arrow, found), media_type=ARROW)
-    return JSONResponse(await run_in_threadpool(series.as_json, found))
+    return Response(await run_in_threadpool(series.as_json, found), media_type="application/json")
 
 
 def _labels(text: str) -> list[str]:

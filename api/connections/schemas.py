@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -195,13 +195,35 @@ class MarksOut(Schema):
     time_ns: list[int]
 
 
+class RecordedOut(Schema):
+    """What the sender of one subflow had, before each ACK. Times: nanoseconds since `first_ns` of the series."""
+
+    subflow: int
+    what: Literal["flight", "window", "rtt"]
+    """Data in flight and the receiver's window in segments, samples of the round-trip time in milliseconds."""
+    rows: int
+    """ACKs of the subflow in the period, before the reduction to what the width shows."""
+    time_ns: list[int]
+    """Nanoseconds since `first_ns` of the series."""
+    values: list[float]
+    """Before the ACKs at `time_ns`; the receiver's window is that of the ACK."""
+
+
 class SeriesOut(Schema):
-    """Nanoseconds since 1970 are text: they do not fit a double."""
+    """Nanoseconds since 1970 are text: they do not fit a double.
+
+    Where a line has more ACKs than the width shows, it has the first, least, greatest and last value of each column of
+    pixels.
+    """
 
     first_ns: str
     last_ns: str
+    is_reduced: bool
+    """Read from an overview: the times of extremes are those of blocks of at most 256 ACKs."""
     lines: list[LineOut]
     marks: list[MarksOut]
+    recorded: list[RecordedOut]
+    """One for each subflow and each of what the parameter `recorded` names."""
 
 
 class ReplayIn(Wanted):

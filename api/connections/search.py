@@ -12,18 +12,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy import BigInteger, ColumnElement, Integer, Select, and_, cast, func, literal, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.expression import ClauseElement, Executable
 
-from api import filters
+from api import filters, totals
 from api.connections.schemas import ConnectionFound, ConnectionsFound, UploaderOut
 from api.filters import Filters
 from api.pages import decode, encode, foreign
 from api.security import Caller
 from store.models import Capture, Connection, ConnectionFact, QualityRecord, Token
-
-COUNTED_MAX = 10_000
-"""As many are counted; of more connections PostgreSQL's planner estimates how many there are."""
 
 Column = Literal[
     "first_ns", "bytes", "duration_s", "completion_s", "goodput_bps", "rtt_us", "rtt_inflation",
@@ -125,20 +120,6 @@ _KINDS: dict[str, type] = {
 """Of the columns that are no texts."""
 
 
-class _Explained(Executable, ClauseElement):
-    """The planner's plan of a query, as JSON."""
-
-    inherit_cache = False
-
-    def __init__(self, query: Select[Any]) -> None:
-        self.query = query
-
-
-@compiles(_Explained)
-def _explained(element: _Explained, compiler: Any, **kw: Any) -> str:
-    return f"EXPLAIN (FORMAT JSON) {compiler.process(element.query, **kw)}"
-
-
 def selected(caller: Caller, wanted: Filters, *columns: Any) -> Select[Any]:
     """Of the facts of the connections that the filters select. Raises BadRequest."""
     return filters.facts(caller, *columns).where(*filters.of_captures(wanted), *filters.of_connections(wanted))
@@ -175,13 +156,7 @@ async def _total(session: AsyncSession, caller: Caller, wanted: Filters) -> tupl
             Capture.team_id == caller.team_id, Capture.attempt_id.is_not(None), *filters.of_captures(wanted)
         )
         return int((await session.execute(counts)).scalar_one() or 0), True
-    some = selected(caller, wanted, literal(1)).limit(COUNTED_MAX + 1).subquery()
-    counted = int((await session.execute(select(func.count()).select_from(some))).scalar_one())
-    if counted <= COUNTED_MAX:
-        return counted, True
-    explained: Executable = _Explained(selected(caller, wanted, literal(1)))
-    plan = (await session.execute(explained)).scalar_one()
-    return max(int(plan[0]["Plan"]["Plan Rows"]), counted), False
+    return await totals.total(session, selected(caller, wanted, literal(1)))
 
 
 async def _items(session: AsyncSession, caller: Caller, keys: list[tuple[int, int]]) -> list[ConnectionFound]:

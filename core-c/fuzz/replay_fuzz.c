@@ -35,6 +35,8 @@ static uint64_t fold_row(uint64_t sum, const rw_batch *b, uint64_t i)
 	sum = fuzz_fold(sum, (uint64_t)b->acked_bytes[i] << 32 | b->acked_segments[i]);
 	sum = fuzz_fold(sum, (uint64_t)b->rtt_us[i] << 32 | b->srtt_us[i]);
 	sum = fuzz_fold(sum, (uint64_t)b->in_flight_bytes[i] << 32 | b->flags[i]);
+	sum = fuzz_fold(sum, (uint64_t)b->window_bytes[i] << 32 | b->segment_bytes[i]);
+	sum = fuzz_fold(sum, (uint64_t)b->position[i] ^ (uint64_t)b->next[i] << 32);
 	for (int k = 0; k < CHOICE_COUNT; k++) {
 		sum = fuzz_fold(sum, b->cwnd_before_q16[k][i]);
 		sum = fuzz_fold(sum, b->cwnd_q16[k][i]);

@@ -256,6 +256,10 @@ typedef struct rw_batch {
 	const uint32_t *rtt_us; /* 0: no sample */
 	const uint32_t *srtt_us; /* before this packet; 0: none yet */
 	const uint32_t *in_flight_bytes; /* before this packet */
+	const uint32_t *window_bytes; /* the receiver's, after this packet; all ones: not known */
+	const uint32_t *segment_bytes; /* payload of a full segment */
+	const uint32_t *next; /* the sender's next sequence number, before this packet */
+	const int64_t *position; /* bytes from the subflow's first una to `ack`; unlike `ack` it does not wrap */
 	const uint16_t *flags;
 	/* For each controller, in the order chosen. ssthresh: all ones when it is not set. */
 	const uint64_t *const *cwnd_before_q16;

@@ -253,6 +253,10 @@ static uint64_t told(const int *fds, uint32_t files, struct way way, uint64_t *r
 		FOLD(rtt_us, b.rows);
 		FOLD(srtt_us, b.rows);
 		FOLD(in_flight_bytes, b.rows);
+		FOLD(window_bytes, b.rows);
+		FOLD(segment_bytes, b.rows);
+		FOLD(next, b.rows);
+		FOLD(position, b.rows);
 		FOLD(flags, b.rows);
 		for (int k = 0; k < 5; k++) {
 			FOLD(cwnd_before_q16[k], b.rows);

@@ -145,8 +145,8 @@ export const api = {
   signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
   signOut: () => ask("delete", "/v1/session"),
   team: () => ask("get", "/v1/teams/me"),
-  captures: (cursor?: string, filters: Query = {}) =>
-    ask("get", "/v1/captures", { query: { ...filters, cursor } as InQuery<"/v1/captures", "get"> }),
+  captures: (cursor?: string, filters: Query = {}, sort?: string) =>
+    ask("get", "/v1/captures", { query: { ...filters, cursor, sort } as InQuery<"/v1/captures", "get"> }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
   remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
   change: (capture_id: string, to: schemas.CaptureChange) =>
@@ -162,8 +162,6 @@ export const api = {
       query: { ...filters, split, measure, group_by, include_unreliable } as unknown as InQuery<"/v1/aggregates/changes", "get">,
     }),
   retry: (capture_id: string) => ask("post", "/v1/captures/{capture_id}/retry", { path: { capture_id } }),
-  connections: (capture_id: string, cursor?: string) =>
-    ask("get", "/v1/captures/{capture_id}/connections", { path: { capture_id }, query: { limit: 100, cursor } }),
   connection: (connection_id: string) => ask("get", "/v1/connections/{connection_id}", { path: { connection_id } }),
   series: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/series", "get">) =>
     ask("get", "/v1/connections/{connection_id}/series", { path: { connection_id }, query }),

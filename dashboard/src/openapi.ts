@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * Find
-         * @description The team's captures, newest first. Filters of connections select those that have such a connection.
+         * @description The team's captures. Filters of connections select those that have such a connection.
          */
         get: operations["find_v1_captures_get"];
         put?: never;
@@ -1369,6 +1369,32 @@ export interface components {
              * @description Were the same bytes uploaded before? The capture is then the earlier one.
              */
             already_here: boolean;
+        };
+        /**
+         * CapturesFound
+         * @description A page of captures, and how many the filters select in all.
+         */
+        CapturesFound: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["CaptureOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+            /**
+             * Total
+             * @description Captures that the filters select, on all pages.
+             */
+            total: number;
+            /**
+             * Total Is Exact
+             * @description False: there are more than 10,000, and `total` is an estimate.
+             */
+            total_is_exact: boolean;
         };
         /**
          * ChangeOfMeanOut
@@ -2941,19 +2967,6 @@ export interface components {
              */
             most: number | null;
         };
-        /** Page[CaptureOut] */
-        Page_CaptureOut_: {
-            /**
-             * Items
-             * @description The page's items.
-             */
-            items: components["schemas"]["CaptureOut"][];
-            /**
-             * Next Cursor
-             * @description For the next page; None on the last one.
-             */
-            next_cursor: string | null;
-        };
         /** Page[ConnectionOut] */
         Page_ConnectionOut_: {
             /**
@@ -3195,6 +3208,38 @@ export interface components {
              */
             findings: components["schemas"]["FindingOut"][];
         };
+        /**
+         * RecordedOut
+         * @description What the sender of one subflow had, before each ACK. Times: nanoseconds since `first_ns` of the series.
+         */
+        RecordedOut: {
+            /**
+             * Subflow
+             * @description Number of the subflow.
+             */
+            subflow: number;
+            /**
+             * What
+             * @description Data in flight and the receiver's window in segments, samples of the round-trip time in milliseconds.
+             * @enum {string}
+             */
+            what: "flight" | "window" | "rtt";
+            /**
+             * Rows
+             * @description ACKs of the subflow in the period, before the reduction to what the width shows.
+             */
+            rows: number;
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the series.
+             */
+            time_ns: number[];
+            /**
+             * Values
+             * @description Before the ACKs at `time_ns`; the receiver's window is that of the ACK.
+             */
+            values: number[];
+        };
         /** RefusedOut */
         RefusedOut: {
             /**
@@ -3431,6 +3476,9 @@ export interface components {
         /**
          * SeriesOut
          * @description Nanoseconds since 1970 are text: they do not fit a double.
+         *
+         *     Where a line has more ACKs than the width shows, it has the first, least, greatest and last value of each column of
+         *     pixels.
          */
         SeriesOut: {
             /**
@@ -3444,6 +3492,11 @@ export interface components {
              */
             last_ns: string;
             /**
+             * Is Reduced
+             * @description Read from an overview: the times of extremes are those of blocks of at most 256 ACKs.
+             */
+            is_reduced: boolean;
+            /**
              * Lines
              * @description One for each algorithm and subflow.
              */
@@ -3453,6 +3506,11 @@ export interface components {
              * @description One for each kind of event and subflow.
              */
             marks: components["schemas"]["MarksOut"][];
+            /**
+             * Recorded
+             * @description One for each subflow and each of what the parameter `recorded` names.
+             */
+            recorded: components["schemas"]["RecordedOut"][];
         };
         /** SessionIn */
         SessionIn: {
@@ -4712,6 +4770,7 @@ export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CaptureReceived = components['schemas']['CaptureReceived'];
+export type CapturesFound = components['schemas']['CapturesFound'];
 export type ChangeOfMeanOut = components['schemas']['ChangeOfMeanOut'];
 export type ChangeOut = components['schemas']['ChangeOut'];
 export type ChangesOut = components['schemas']['ChangesOut'];
@@ -4750,7 +4809,6 @@ export type ModelCheckOut = components['schemas']['ModelCheckOut'];
 export type NeighbourOut = components['schemas']['NeighbourOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
-export type Page_CaptureOut_ = components['schemas']['Page_CaptureOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
 export type Page_SweepOut_ = components['schemas']['Page_SweepOut_'];
@@ -4760,6 +4818,7 @@ export type PercentilesOut = components['schemas']['PercentilesOut'];
 export type PinnedOut = components['schemas']['PinnedOut'];
 export type PredictionOut = components['schemas']['PredictionOut'];
 export type QualityOut = components['schemas']['QualityOut'];
+export type RecordedOut = components['schemas']['RecordedOut'];
 export type RefusedOut = components['schemas']['RefusedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
@@ -4809,6 +4868,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
+                /** @description The column to sort by; - before it: descending. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes";
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
@@ -4882,7 +4943,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_CaptureOut_"];
+                    "application/json": components["schemas"]["CapturesFound"];
                 };
             };
             /** @description The cursor was not made by this list. */
@@ -6117,6 +6178,8 @@ export interface operations {
                 to?: number | null;
                 /** @description pixels */
                 width?: number;
+                /** @description What the sender had: data in flight, the receiver's window, RTT samples. Only in JSON. */
+                recorded?: ("flight" | "window" | "rtt")[];
             };
             header?: never;
             path: {

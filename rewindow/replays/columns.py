@@ -15,6 +15,7 @@ from rewindow.core import ffi, lib, name_of
 FLAG_NAMES = ("dup", "sack", "ece", "retransmit", "app_limited", "rwnd_limited")
 """By bit, from the lowest."""
 _RAISES = 64
+_NO_WINDOW = np.uint32(0xFFFFFFFF)
 _UNSET = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 PHASES = [p for i in range(16) if (p := name_of(lib.rw_phase_name, i))]
@@ -31,6 +32,10 @@ EVENT_COLUMNS = (
     ("rtt_us", "uint32_t", np.uint32),
     ("srtt_us", "uint32_t", np.uint32),
     ("in_flight_bytes", "uint32_t", np.uint32),
+    ("window_bytes", "uint32_t", np.uint32),
+    ("segment_bytes", "uint32_t", np.uint32),
+    ("next", "uint32_t", np.uint32),
+    ("position", "int64_t", np.int64),
     ("flags", "uint16_t", np.uint16),
 )
 
@@ -124,6 +129,8 @@ def acks(batch: Any, schema: pa.Schema, places: Sequence[int]) -> pa.RecordBatch
             columns += [flags_column(values), pa.array((values & _RAISES) != 0)]
         elif name in ("rtt_us", "srtt_us"):
             columns.append(pa.array(values, mask=values == 0))
+        elif name == "window_bytes":
+            columns.append(pa.array(values, mask=values == _NO_WINDOW))
         else:
             columns.append(pa.array(values))
     for k in places:

@@ -35,7 +35,9 @@ REPLAY_COLUMNS = (
     "ssthresh",
 )
 
-REPEATED_COLUMNS = frozenset({"connection", "subflow", "acked_bytes", "acked_segments", "sport", "dport", "set"})
+REPEATED_COLUMNS = frozenset(
+    {"connection", "subflow", "acked_bytes", "acked_segments", "segment_bytes", "sport", "dport", "set"}
+)
 """Columns of numbers with few distinct values."""
 
 

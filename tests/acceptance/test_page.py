@@ -71,7 +71,7 @@ def connection(stack: Services, token: str, page: Page) -> str:
     expect(page.get_by_test_id("capture")).to_have_attribute("data-state", "done")
     page.get_by_test_id("capture").get_by_role("link", name="mptcp-two-subflows.pcap").click()
     page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
-    expect(page.get_by_test_id("chart").locator("canvas")).to_be_visible()
+    expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
     return "/v1" + page.evaluate("location.pathname")
 
 
@@ -82,7 +82,7 @@ def test_options_of_a_replay(stack: Services, token: str, signed_in: Page) -> No
     replay = signed_in.get_by_role("button", name="replay", exact=True)
 
     def option(name: str) -> Locator:
-        return signed_in.locator(f"[data-testid=option][data-name='{name}']")
+        return signed_in.get_by_test_id("replay-form").locator(f"[data-name='{name}']")
 
     option("L").fill("0")
     replay.click()
@@ -105,7 +105,7 @@ def test_a_failed_replay_says_why_and_can_be_deleted(stack: Services, token: str
     from store.models import Job, Replay
 
     url = connection(stack, token, signed_in)
-    signed_in.locator("[data-testid=option][data-name=L]").fill("3")
+    signed_in.get_by_test_id("replay-form").locator("[data-name=L]").fill("3")
     signed_in.get_by_role("button", name="replay", exact=True).click()
     chip = signed_in.locator("[data-label='tccc(L=3)']")
     expect(chip).to_be_enabled()

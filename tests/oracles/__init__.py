@@ -13,12 +13,15 @@ watch(__name__)  # the modules below note what they decide
 from tests.oracles.bbr import Bbr, KernelBbr
 from tests.oracles.coupled import Balia, Coupled, CoupledFull, Lia, Olia
 from tests.oracles.cubic import LinuxCubic, Rfc9438
+from tests.oracles.dctcp import Dctcp, KernelDctcp
+from tests.oracles.high_speed import Htcp, Illinois, Scalable, Vegas
 from tests.oracles.linux import KernelBalia, KernelLia, KernelOlia, KernelReno, KernelWvegas
 from tests.oracles.normalised import Enmcc, EnmccPlus, Nmcc
 from tests.oracles.paths import Oracle, Path
 from tests.oracles.reno import Ewtcp, NewReno
 from tests.oracles.sets import Dwc, MptcpSbd, Sbcc
 from tests.oracles.slow_starts import Css, Lisa, Tccc, TcccPlus
+from tests.oracles.westwood import KernelWestwood, Westwood
 
 PAPER: dict[str, type[Oracle]] = {
     "newreno": NewReno,
@@ -39,6 +42,12 @@ PAPER: dict[str, type[Oracle]] = {
     "sbcc": Sbcc,
     "dwc": Dwc,
     "mptcp-sbd": MptcpSbd,
+    "dctcp": Dctcp,
+    "westwood": Westwood,
+    "htcp": Htcp,
+    "illinois": Illinois,
+    "scalable": Scalable,
+    "vegas": Vegas,
 }
 """Fractional windows: steps within the bound that the tests state."""
 
@@ -49,6 +58,8 @@ KERNEL: dict[str, type[KernelReno]] = {
     "olia": KernelOlia,
     "balia": KernelBalia,
     "wvegas": KernelWvegas,
+    "dctcp": KernelDctcp,
+    "westwood": KernelWestwood,
 }
 """Whole windows: equal to the last bit."""
 

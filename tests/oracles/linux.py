@@ -78,6 +78,7 @@ class KernelReno:
     floor: int = 2
     static: bool = False
     undecided: bool = field(default=False, init=False)
+    now: Fraction = field(default=Fraction(0), init=False)
     prior: dict[int, tuple[int, int | None]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class KernelReno:
         if p.rtt is not None:
             self.sampled(r, p.rtt, None)
 
-    def delivered(self, r: int, acked: int) -> None: ...
+    def delivered(self, r: int, acked: int, marked: int) -> None: ...
 
     def sampled(self, r: int, rtt: Fraction | None, newest: Fraction | None) -> None: ...
 
@@ -103,8 +104,9 @@ class KernelReno:
     ) -> None:  # fmt: skip
         p = self.paths[r]
         p.acked += acked
+        self.now = now
         if acked:
-            self.delivered(r, acked)
+            self.delivered(r, acked, marked)
         if rtt is not None:
             p.rtt = smoothed(p.rtt, rtt)
             p.rtt_us = int(p.rtt * NS) // 1000
@@ -128,13 +130,16 @@ class KernelReno:
         p = self.paths[r]
         self.prior[r] = p.cwnd, None if p.ssthresh is None else max(p.ssthresh, (p.cwnd >> 1) + (p.cwnd >> 2))
 
-    def loss(self, r: int) -> None:
+    def reduce(self, r: int, ssthresh: int) -> None:
         self.begin_reduction(r)
         p = self.paths[r]
-        p.ssthresh = p.cwnd = self.ssthresh(r)
+        p.ssthresh = p.cwnd = ssthresh
         p.cnt = 0
         self.changed(r)
         p.recovering = False
+
+    def loss(self, r: int) -> None:
+        self.reduce(r, self.ssthresh(r))
 
     def ece(self, r: int) -> None:
         self.loss(r)
@@ -270,7 +275,7 @@ class KernelOlia(KernelReno):
         size = (abs(gain) << 10) // (denominator * p.cwnd * rate)
         return size if gain >= 0 else -size
 
-    def delivered(self, r: int, acked: int) -> None:
+    def delivered(self, r: int, acked: int, marked: int) -> None:
         self.paths[r].since_bytes += acked * self.mss
 
     def grow(self, r: int, acked: int) -> None:
@@ -397,7 +402,7 @@ class KernelWvegas(KernelReno):
         p.sum_us += us + 1
         p.samples += 1
 
-    def delivered(self, r: int, acked: int) -> None:
+    def delivered(self, r: int, acked: int, marked: int) -> None:
         p = self.paths[r]
         p.next = p.acked + p.cwnd
 

@@ -159,6 +159,8 @@ class Oracle:
     """ssthresh=static: a subflow begins with 65535 bytes."""
     undecided: bool = field(default=False, init=False)
     """A decision was so close that rounding could change it."""
+    now: Fraction = field(default=Fraction(0), init=False)
+    """When the last ACK came, seconds."""
     prior: dict[int, tuple[Fraction, Fraction | None]] = field(default_factory=dict, init=False)
     """Window and ssthresh before the last reduction of a path, which may be undone."""
 
@@ -257,6 +259,7 @@ class Oracle:
         self.tell_given_sets()
         p = self.paths[r]
         p.una += acked
+        self.now = now
         if acked:
             self.delivered(r, acked, marked)
         if rtt is not None:

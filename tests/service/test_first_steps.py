@@ -95,7 +95,7 @@ def test_unknown_query_parameters_are_refused(client: TestClient, replays: str) 
     assert_problem(client.get("/v1/captures?lmit=2"), 422, "unknown query parameter 'lmit'; there are: address, ")
     assert_problem(client.get("/v1/algorithms?x"), 422, "unknown query parameter 'x'; this address takes none")
     series = replays.removesuffix("/replays") + "/series"
-    assert_problem(client.get(series, params={"form": "1"}), 422, "there are: algorithms, from, to, width")
+    assert_problem(client.get(series, params={"form": "1"}), 422, "there are: algorithms, from, recorded, to, width")
     assert client.get(series, params={"width": 16}).status_code == 200
     assert_problem(client.post("/v1/captures?name=x", content=b"x"), 422, "unknown query parameter 'name'")
     assert client.get("/v1/captures").json()["items"][0]["filename"] != "x"

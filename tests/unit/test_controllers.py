@@ -211,8 +211,11 @@ def test_every_callback_matters_to_what_is_driven(name: str) -> None:
             happens.append(data.draw(events_on(model, course)))
             apply(model, name, happens[-1], clock)
             clock.now += happens[-1].wait
-        whole_one = observed(name, mode, options, paths, happens, None)
-        left.difference_update([c for c in left if observed(name, mode, options, paths, happens, c) != whole_one])
+        came = {event.kind for event in happens}
+        called = [c for c in left if c not in KINDS or c in came]
+        if called:
+            whole_one = observed(name, mode, options, paths, happens, None)
+            left.difference_update([c for c in called if observed(name, mode, options, paths, happens, c) != whole_one])
         if not left:
             raise AllMatter
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 import rewindow
@@ -263,3 +264,21 @@ def test_growth_fraction_of_slow_start() -> None:
     row = next(r for r in result.acks.to_pylist() if r["connection"] == connection.id and r["raises"])
     expected = 10 + min(Fraction(1), Fraction(1, 2) * row["acked_segments"])
     assert row["tccc.cwnd"] == float(expected)
+
+
+def test_a_row_has_its_place_in_the_data_and_the_receivers_window() -> None:
+    with rewindow.open(CAPTURES / "mptcp-two-subflows.pcap") as capture:
+        acks = capture.replay(["newreno"]).acks
+    of_subflow = acks.filter(pc.and_(pc.equal(acks["connection"], 1), pc.equal(acks["subflow"], 0)))
+    column = {name: of_subflow[name].to_numpy() for name in ("position", "acked_bytes", "una", "ack", "next")}
+    assert (column["position"] == np.cumsum(column["acked_bytes"].astype(np.int64))).all()
+    assert column["position"][-1] == 2_336_840 + 1, "all bytes of the subflow, and its FIN"
+    ahead = (column["next"] - column["una"]).astype(np.int32)
+    assert ahead.min() >= 0
+    in_flight = of_subflow["in_flight_bytes"].to_numpy()
+    assert (in_flight <= ahead).all()
+    assert (in_flight == ahead).mean() > 0.8, "less only where segments are lost or SACKed"
+    assert set(of_subflow["segment_bytes"].to_pylist()) == {1324}
+    windows = of_subflow["window_bytes"].to_numpy()
+    assert (windows >= ahead).all(), "the receiver's window was never full"
+    assert len(set(windows)) > 10

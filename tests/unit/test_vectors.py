@@ -457,6 +457,18 @@ def hystartpp_ack(v: Inputs) -> None:
     assert c.paths[0].cwnd - before == pytest.approx(e["cwnd"] - i["cwnd"], abs=1e-6)
 
 
+def course(v: Inputs) -> None:
+    """Events one after the other on one path; what is expected is the path's, or a word's."""
+    i = v["inputs"]
+    c = Controller(v["alg"], paths=[i["path"]], mode=mode_of(v), **i["options"])
+    for event in i["events"]:
+        named = {name: value for name, value in event.items() if name != "event"}
+        getattr(c, event["event"])(**named)
+    for name, expected in v["expected"].items():
+        got = getattr(c.paths[0], name) if hasattr(c.paths[0], name) else c.state[name][0]
+        assert got == pytest.approx(expected, rel=1e-4), name
+
+
 STEPS: dict[tuple[str, str], Callable[[Inputs], None]] = {
     ("newreno", "ack"): newreno_ack,
     ("newreno", "loss"): newreno_loss,
@@ -492,6 +504,7 @@ STEPS: dict[tuple[str, str], Callable[[Inputs], None]] = {
     ("hoe", "estimate"): hoe,
     ("hystartpp", "exit"): hystartpp_exit,
     ("hystartpp", "ack"): hystartpp_ack,
+    **{(name, "course"): course for name in ("dctcp", "westwood", "htcp", "illinois", "scalable", "vegas")},
 }
 
 

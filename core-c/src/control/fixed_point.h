@@ -108,6 +108,12 @@ RW_CALL uint64_t rw_multiply_divide(uint64_t a, uint64_t b, uint64_t c)
 #endif
 }
 
+/* The round trip of an ACK that has a sample: of the newest segment where it is known, which no receiver held back. */
+RW_INLINE uint64_t rw_sample_ns(const struct rw_ack *ack)
+{
+	return ack->rtt_newest_ns ? ack->rtt_newest_ns : ack->rtt_ns;
+}
+
 /* The window that couples: a subflow in recovery counts with the window it will leave recovery with. */
 RW_INLINE uint64_t rw_window_q16(const struct rw_path *p)
 {
@@ -209,6 +215,15 @@ RW_INLINE void rw_additive_increase(struct rw_path *p, uint32_t divisor, uint32_
 		p->cwnd_q16 += (uint64_t)k << 16;
 	}
 	p->cwnd_q16 = rw_min64(p->cwnd_q16, RW_CWND_MAX_Q16);
+}
+
+/* NewReno's congestion avoidance: fractional, or whole segments as Linux, of which acked_q16 then has only whole ones. */
+RW_INLINE void rw_reno_avoidance(struct rw_path *p, int whole, uint64_t acked_q16)
+{
+	if (whole)
+		rw_additive_increase(p, (uint32_t)rw_max64(p->cwnd_q16 >> 16, 1), (uint32_t)(acked_q16 >> 16));
+	else
+		rw_congestion_avoidance_q40(p, rw_reno_step_q40(p->cwnd_q16), acked_q16);
 }
 
 /*

@@ -14,15 +14,13 @@
 
 enum { SSTHRESH = COMMON_OPTIONS };
 
-static const struct rw_option newreno_options[] = {
-    {"mode", "kernel|paper", "kernel", "kernel follows Linux's integer window, paper the fractional formula",
-     RW_OPTION_CHOICE, 0, 0},
-    RW_OPTION_FLOOR_LINUX,
-    {"ssthresh", "none|static|hoe|hystart|hystart++", "none",
-     "what ends the first slow start beside a loss: nothing, as Linux's "
-     "reno; 65535 bytes; or an estimate",
-     RW_OPTION_CHOICE, 0, 0},
-    {0}};
+static const struct rw_option newreno_options[] = {RW_OPTION_MODE_INTEGER,
+						   RW_OPTION_FLOOR_LINUX,
+						   {"ssthresh", "none|static|hoe|hystart|hystart++", "none",
+						    "what ends the first slow start beside a loss: nothing, as Linux's "
+						    "reno; 65535 bytes; or an estimate",
+						    RW_OPTION_CHOICE, 0, 0},
+						   {0}};
 
 static const struct rw_word_name newreno_words[] = {RW_ESTIMATOR_PATH_WORDS, {0}};
 
@@ -72,12 +70,7 @@ static void newreno_ack(struct rw_connection *c, const struct rw_ack *ack)
 		acked_q16 = rw_slow_start(p, acked_q16);
 	if (acked_q16 == 0)
 		return;
-	if (c->option[MODE] == RW_MODE_KERNEL) {
-		uint32_t divisor = (uint32_t)(p->cwnd_q16 >> 16);
-		rw_additive_increase(p, divisor ? divisor : 1, (uint32_t)(acked_q16 >> 16));
-	} else {
-		rw_congestion_avoidance_q40(p, rw_reno_step_q40(p->cwnd_q16), acked_q16);
-	}
+	rw_reno_avoidance(p, c->option[MODE] == RW_MODE_KERNEL, acked_q16);
 }
 
 static void newreno_loss(struct rw_connection *c, uint32_t path)

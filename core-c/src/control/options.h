@@ -7,6 +7,27 @@
 
 enum { MODE, MIN_SSTHRESH, COMMON_OPTIONS };
 
+/* For real senders' algorithms that keep fractions of a segment. */
+#define RW_OPTION_MODE_SENDER                                                                                          \
+	{"mode",                                                                                                       \
+	 "kernel|paper",                                                                                               \
+	 "kernel",                                                                                                     \
+	 "kernel: PRR and Linux's own growth gate; paper: ssthresh is reached at once, growth "                        \
+	 "while the recorded sender was not limited by application or receiver",                                       \
+	 RW_OPTION_CHOICE,                                                                                             \
+	 0,                                                                                                            \
+	 0}
+
+/* For those whose window Linux keeps in whole segments, grown as Reno's. */
+#define RW_OPTION_MODE_INTEGER                                                                                         \
+	{"mode",                                                                                                       \
+	 "kernel|paper",                                                                                               \
+	 "kernel",                                                                                                     \
+	 "kernel follows Linux's integer window, paper the fractional formula",                                        \
+	 RW_OPTION_CHOICE,                                                                                             \
+	 0,                                                                                                            \
+	 0}
+
 #define RW_OPTION_MODE_PAPER                                                                                           \
 	{"mode",                                                                                                       \
 	 "kernel|paper",                                                                                               \

@@ -81,7 +81,7 @@ static void reno(struct rw_path *p, const struct rw_ack *ack)
 {
 	uint64_t acked_q16 = rw_after_slow_start(p, ack);
 	if (acked_q16)
-		rw_additive_increase(p, (uint32_t)whole(p->cwnd_q16), (uint32_t)(acked_q16 >> 16));
+		rw_reno_avoidance(p, 1, acked_q16);
 }
 
 /* This subflow's share of the rates of all subflows with a sample in this round; 0: no rate is known. */

@@ -17,6 +17,10 @@ int rw_columns_allocate(struct columns *c, uint32_t rows, const struct choice *c
 	COLUMN(rtt_us, rows);
 	COLUMN(srtt_us, rows);
 	COLUMN(in_flight_bytes, rows);
+	COLUMN(window_bytes, rows);
+	COLUMN(segment_bytes, rows);
+	COLUMN(next, rows);
+	COLUMN(position, rows);
 	COLUMN(flags, rows);
 	COLUMN(cwnd_before_q16, choices + 1);
 	COLUMN(cwnd_q16, choices + 1);
@@ -58,6 +62,10 @@ void rw_columns_free(struct columns *c, uint32_t choices)
 		       c->rtt_us,
 		       c->srtt_us,
 		       c->in_flight_bytes,
+		       c->window_bytes,
+		       c->segment_bytes,
+		       c->next,
+		       c->position,
 		       c->flags,
 		       c->mark_time_ns,
 		       c->mark_row,
@@ -211,6 +219,10 @@ void rw_take_rows(rw_replay *r, const struct columns *from, const uint32_t *plac
 	TAKE(rtt_us);
 	TAKE(srtt_us);
 	TAKE(in_flight_bytes);
+	TAKE(window_bytes);
+	TAKE(segment_bytes);
+	TAKE(next);
+	TAKE(position);
 	TAKE(flags);
 	for (uint32_t k = 0; k < r->choices; k++) {
 		TAKE(cwnd_before_q16[k]);

@@ -242,6 +242,14 @@ static void add_row(rw_replay *r, struct live *l, const struct rw_event *e)
 	c->rtt_us[i] = e->rtt_ns && e->rtt_ns < 1000 ? 1 : rw_to_us(e->rtt_ns);
 	c->srtt_us[i] = rw_to_us(e->srtt_ns);
 	c->in_flight_bytes[i] = e->in_flight_bytes_before;
+	c->window_bytes[i] = l->sender.tcp.window_bytes;
+	c->segment_bytes[i] = l->sender.tcp.segment_bytes;
+	c->next[i] = e->next_before;
+	if (l->rows == 0)
+		l->sequence = e->una;
+	l->position += rw_seq_diff(e->ack, l->sequence);
+	l->sequence = e->ack;
+	c->position[i] = l->position;
 	c->flags[i] = e->flags;
 	uint32_t full = rw_event_fills_window(e);
 	struct rw_ack ack = rw_shadow_ack_of(l->slot, e);
@@ -770,6 +778,10 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			    c->rtt_us,
 			    c->srtt_us,
 			    c->in_flight_bytes,
+			    c->window_bytes,
+			    c->segment_bytes,
+			    c->next,
+			    c->position,
 			    c->flags,
 			    (const uint64_t *const *)c->cwnd_before_q16,
 			    (const uint64_t *const *)c->cwnd_q16,

@@ -60,6 +60,8 @@ struct live {
 	uint32_t shadow_bytes; /* of each of them */
 	uint32_t connection, id; /* as in `flow`, which is not read for most packets */
 	uint32_t ce_packets;
+	uint32_t sequence; /* that stands at `position` */
+	int64_t position; /* bytes after the flow's first una */
 	uint8_t slot, established, left, syns, syn_acks, fin, crowded_out;
 	uint8_t source; /* the side of the data sender */
 	uint8_t ready; /* for the short way: an ACK without steps only makes a row */
@@ -81,6 +83,8 @@ struct live_connection {
 struct columns {
 	int64_t *time_ns;
 	uint32_t *connection, *subflow, *una, *ack, *acked_bytes, *acked_segments, *rtt_us, *srtt_us, *in_flight_bytes;
+	uint32_t *window_bytes, *segment_bytes, *next;
+	int64_t *position;
 	uint16_t *flags;
 	uint64_t **cwnd_before_q16, **cwnd_q16, **ssthresh_q16;
 	uint8_t **phase;
