@@ -57,7 +57,7 @@ class _Headers:
         await self._app(scope, receive, with_headers)
 
 
-_PAGES = ("", "captures", "connections", "specifications", "model-checks")
+_PAGES = ("", "captures", "connections", "specifications", "model-checks", "settings")
 """First parts of the addresses that the dashboard knows (App.svelte)."""
 
 

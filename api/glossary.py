@@ -68,6 +68,7 @@ MEANINGS = {
     "last_ns": "Time of the last packet, nanoseconds since 1970.",
     "limit": "The most items of a page.",
     "link_types": "Link types of the packets.",
+    "member_id": "Id of the member.",
     "method": "How bottlenecks were found: sbd, declared or interface.",
     "mptcp_to_tcp_ratio": "Mean goodput of the MPTCP members over that of the TCP members; null without both.",
     "name": "Its name.",

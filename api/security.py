@@ -21,8 +21,8 @@ from starlette.requests import HTTPConnection
 
 from api.errors import Forbidden, Unauthenticated
 from store.database import async_engine
-from store.models import BrowserSession, Token
-from store.tokens import PREFIX, token_hash
+from store.models import BrowserSession, Member, Role, Token
+from store.tokens import PREFIX, SCOPES_OF, token_hash
 
 
 @asynccontextmanager
@@ -73,7 +73,12 @@ _cookie = _SessionCookie(
 class Caller:
     team_id: uuid.UUID
     token_id: uuid.UUID
+    member_id: uuid.UUID
+    member: str
+    """The name."""
+    role: Role
     scopes: frozenset[str]
+    """Of the token, as far as the role has them now."""
 
 
 async def authenticate(session: AsyncSession, token: str) -> Caller:
@@ -90,8 +95,16 @@ async def _holder(session: AsyncSession, which: ColumnElement[bool]) -> Caller |
     """Of the token for which this holds, unless it was revoked or has expired."""
     now = func.clock_timestamp()
     valid = (Token.revoked_at.is_(None), or_(Token.expires_at.is_(None), Token.expires_at > now))
-    row = (await session.execute(select(Token.id, Token.team_id, Token.scopes).where(which, *valid))).one_or_none()
-    return None if row is None else Caller(row.team_id, row.id, frozenset(row.scopes))
+    query = (
+        select(Token.id, Token.team_id, Token.scopes, Token.member_id, Member.name, Member.role)
+        .join(Member, Member.id == Token.member_id)
+        .where(which, *valid, Member.removed_at.is_(None))
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        return None
+    scopes = frozenset(row.scopes) & frozenset(SCOPES_OF[row.role])
+    return Caller(row.team_id, row.id, row.member_id, row.name, row.role, scopes)
 
 
 async def _signed_in(session: AsyncSession, secret: str) -> Caller:
@@ -113,6 +126,7 @@ def refuse_other_origins(request: Request) -> None:
         raise Forbidden("a session may change something only from the dashboard's own pages; scripts send a token")
 
 
+_ARTICLE: dict[Role, str] = {"viewer": "a viewer", "analyst": "an analyst", "owner": "an owner"}
 _READING = ("GET", "HEAD", "OPTIONS")
 
 
@@ -134,7 +148,7 @@ def _caller(scope: str) -> Callable[..., Awaitable[Caller]]:
                 raise Unauthenticated("a bearer token is required")
             await request.app.state.requests.count(session, found.team_id)
         if scope not in found.scopes:
-            raise Forbidden(f"the token lacks the scope '{scope}'")
+            raise Forbidden(f"the token lacks the scope '{scope}'; {found.member} is {_ARTICLE[found.role]}")
         return found
 
     return caller

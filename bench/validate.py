@@ -20,7 +20,7 @@ from pathlib import Path
 import rewindow
 from bench import bbr_states, bottlenecks, controllers, lockstep, names
 from rewindow import Choice
-from rewindow.findings.senders import CANDIDATE_OPTIONS
+from rewindow.findings.senders import CANDIDATE_OPTIONS, RARE_CANDIDATES
 from rewindow.replays.replay import Result
 
 DOCUMENT = Path(__file__).parent.parent / "docs/validation.md"
@@ -114,15 +114,19 @@ class Judged:
         return self.named.name
 
 
+REPLAYED = {**CANDIDATE_OPTIONS, **{name: {} for name in RARE_CANDIDATES}}
+"""Every algorithm that a sender may be named by, with the options of its replay."""
+
+
 def compare(folder: Path) -> Iterator[Judged]:
     with rewindow.open(next(folder.glob("capture.pcap*"))) as capture:
-        result = capture.replay([Choice(name, dict(options)) for name, options in CANDIDATE_OPTIONS.items()])
+        result = capture.replay([Choice(name, dict(options)) for name, options in REPLAYED.items()])
     subflows = {(s.src, s.sport): s for c in result.connections for s in c.subflows}
     truth, ran = truth_rows(folder / "truth.csv.gz"), names.ran(folder)
     scores = {label: {k: score(v, truth[k]) for k, v in our_rows(result, label).items() if k in truth}
-              for label in CANDIDATE_OPTIONS}  # fmt: skip
+              for label in REPLAYED}  # fmt: skip
     for key, s in sorted(subflows.items()):
-        found = {label: scores[label][key] for label in CANDIDATE_OPTIONS if key in scores[label]}
+        found = {label: scores[label][key] for label in REPLAYED if key in scores[label]}
         if found:
             told = s.sender_algorithm
             named = names.Named(told.name, told.candidates, s.fast_retransmits + s.timeouts, s.verdict == "good")

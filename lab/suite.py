@@ -88,6 +88,23 @@ def _controllers() -> Iterator[Network]:
             hosts="ecn = true",
             link='discipline = { kind = "ecn_threshold", threshold = 20 }',
         )
+    for name in ("westwood", "htcp", "illinois", "scalable", "vegas"):
+        kind, cc = f"kernel-{name}", f"rw_{name}"
+        yield N(f"{kind}-8m", (8,), (25,), paths=1, protocol="tcp", congestion_control=cc, rival="", seconds=14)
+        yield N(f"{kind}-20m", (20,), (10,), paths=1, protocol="tcp", congestion_control=cc, rival="")
+    for threshold in (10, 30):
+        yield N(
+            f"kernel-dctcp-{threshold}",
+            (8,),
+            (15,),
+            paths=1,
+            protocol="tcp",
+            limit_packets=100,
+            congestion_control="rw_dctcp",
+            rival="",
+            hosts="ecn = true",
+            link=f'discipline = {{ kind = "ecn_threshold", threshold = {threshold} }}',
+        )
 
 
 NETWORKS: tuple[Network, ...] = (

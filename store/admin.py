@@ -16,7 +16,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     p = commands.add_parser("token", help="print a new token of a team; the team is created if it does not exist")
     p.add_argument("team")
-    p.add_argument("--name", default="admin")
+    p.add_argument("--name", default="admin", help="of the token and of its member, who is added if there is none")
     p.add_argument("--scope", action="append", choices=SCOPES, help="default: all")
     p.add_argument(
         "--keep",

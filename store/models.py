@@ -34,6 +34,8 @@ Verdict = Literal["good", "limited", "poor"]
 ConnectionKind = Literal["tcp", "mptcp"]
 Payload = Literal["kept", "cut"]
 Addresses = Literal["kept", "replaced"]
+Role = Literal["viewer", "analyst", "owner"]
+"""viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens and settings, too."""
 
 
 class Base(DeclarativeBase):
@@ -56,6 +58,7 @@ class Base(DeclarativeBase):
         ConnectionKind: String,
         Payload: String,
         Addresses: String,
+        Role: String,
     }
 
 
@@ -111,6 +114,7 @@ class Team(Base):
         CheckConstraint("octet_length(secret) = 32", name="secret"),
         CheckConstraint("payload IN ('kept', 'cut')", name="payload"),
         CheckConstraint("addresses = 'kept' OR (addresses = 'replaced' AND payload = 'cut')", name="addresses"),
+        CheckConstraint("audit_days BETWEEN 30 AND 3650", name="audit_days"),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -121,15 +125,56 @@ class Team(Base):
     payload: Mapped[Payload] = mapped_column(server_default="cut")
     """Of what is uploaded from now on."""
     addresses: Mapped[Addresses] = mapped_column(server_default="kept")
+    audit_days: Mapped[int] = mapped_column(Integer, server_default="365")
+    """How long the log of actions is kept."""
+
+
+class Member(Base):
+    """Who works with a team's data: a person, or a program. What a member may do is that of the role."""
+
+    __tablename__ = "members"
+    __table_args__ = (
+        Index("ix_members_present", "team_id", "name", unique=True, postgresql_where=text("removed_at IS NULL")),
+        CheckConstraint("role IN ('viewer', 'analyst', 'owner')", name="role"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    name: Mapped[str]
+    role: Mapped[Role]
+    created_at: Mapped[datetime] = _created()
+    removed_at: Mapped[datetime | None]
+
+
+class AuditEvent(Base):
+    """What a member did. The services' role may only read and add rows; `forget_audit_events` deletes old ones."""
+
+    __tablename__ = "audit_events"
+    __table_args__ = (
+        Index("ix_audit_events_newest", "team_id", "id"),
+        Index("ix_audit_events_seen", "token_id", "object_id", "at", postgresql_where=text("action = 'see'")),
+    )
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    team_id: Mapped[uuid.UUID]
+    at: Mapped[datetime] = _created()
+    token_id: Mapped[uuid.UUID | None]
+    member: Mapped[str]
+    """The member's name then."""
+    action: Mapped[str]
+    object_id: Mapped[uuid.UUID | None]
+    object_name: Mapped[str | None]
+    detail: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
 
 
 class Token(Base):
-    """A bearer token; only its SHA-256 is kept. scopes: read, write, admin."""
+    """A bearer token of a member; only its SHA-256 is kept. scopes: read, write, admin, as far as the role has them."""
 
     __tablename__ = "tokens"
 
     id: Mapped[uuid.UUID] = _id()
     team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"), index=True)
+    member_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("members.id", ondelete="CASCADE"), index=True)
     name: Mapped[str]
     hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     scopes: Mapped[list[str]]

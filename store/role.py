@@ -11,7 +11,7 @@ from psycopg import Connection as Session
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from store.models import Base, Connection, ConnectionFact, Subflow
+from store.models import AuditEvent, Base, Connection, ConnectionFact, Subflow
 
 _MIGRATIONS = "alembic_version"
 """Alembic's own table; `/readyz` reads it."""
@@ -50,12 +50,15 @@ def grant(session: Session[Any], services_address: str) -> None:
         "GRANT USAGE ON SCHEMA public TO {role}",
         "GRANT SELECT ON {migrations} TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role}",
+        "REVOKE UPDATE, DELETE ON {log} FROM {role}",
+        "GRANT EXECUTE ON FUNCTION forget_audit_events(INTEGER) TO {role}",
     ):
         session.execute(
             sql.SQL(statement).format(
                 database=database,
                 role=role,
                 migrations=sql.Identifier(_MIGRATIONS),
+                log=sql.Identifier(AuditEvent.__tablename__),
                 tables=sql.SQL(", ").join(map(sql.Identifier, Base.metadata.tables)),
             )
         )

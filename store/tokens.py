@@ -2,9 +2,19 @@
 
 import hashlib
 import secrets
+from collections.abc import Iterable
+
+from store.models import Role
 
 PREFIX = "rw_"
 SCOPES = ("read", "write", "admin")
+SCOPES_OF: dict[Role, tuple[str, ...]] = {"viewer": ("read",), "analyst": ("read", "write"), "owner": SCOPES}
+"""What a role may do: the most that a token of a member can have."""
+
+
+def role_for(scopes: Iterable[str]) -> Role:
+    """The role with the fewest rights that has all of these scopes."""
+    return next(role for role, has in SCOPES_OF.items() if set(scopes) <= set(has))
 
 
 def new_token() -> str:

@@ -14,6 +14,9 @@ from store.models import Capture, Deletion, Incoming, Job, Replay, State
 from store.settings import settings
 from store.unfinished import remove_unfinished
 
+_EVENTS_AT_ONCE = 1000
+"""In one transaction."""
+
 
 def collect_once() -> int:
     """Deletes the objects that no row names, and what unfinished uploads left. Returns how many there were.
@@ -46,6 +49,12 @@ def forget_dead_uploads() -> None:
     with engine().begin() as connection:
         long_ago = func.clock_timestamp() - timedelta(seconds=settings().stray_after_s)
         connection.execute(delete(Incoming).where(Incoming.alive_until < long_ago))
+
+
+def forget_audit_events() -> int:
+    """Deletes what logs of teams have kept for long enough. Returns how many events."""
+    with engine().begin() as connection:
+        return int(connection.execute(select(func.forget_audit_events(_EVENTS_AT_ONCE))).scalar_one())
 
 
 def _without_a_row(paths: list[str]) -> list[str]:

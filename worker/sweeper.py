@@ -19,7 +19,7 @@ from store.database import engine
 from store.heartbeat import beat
 from store.outages import Dependency
 from store.settings import settings
-from worker.collector import collect_once, forget_dead_uploads, remove_deleted
+from worker.collector import collect_once, forget_audit_events, forget_dead_uploads, remove_deleted
 
 log = structlog.get_logger()
 
@@ -83,6 +83,8 @@ def remove_once(seconds: float) -> None:
     if rows := attempts.remove_closed(seconds):
         log.info("rows.removed", rows=rows)
     forget_dead_uploads()
+    if events := forget_audit_events():
+        log.info("audit.forgotten", events=events)
     if captures := remove_deleted():
         log.info("objects.removed", captures=captures)
 

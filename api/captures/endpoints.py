@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from api import connections, wakeups
+from api import audit, connections, wakeups
 from api.bodies import Route
 from api.captures import service
 from api.captures.schemas import CaptureChange, CaptureDetail, CaptureReceived, CapturesFound
@@ -76,6 +76,7 @@ async def upload(
     response.headers["Location"] = f"/v1/captures/{capture_id}"
     response.headers["Retry-After"] = "1"
     capture = await service.get(session, caller, capture_id)
+    await audit.note(session, caller, "upload", capture_id, capture.filename, bytes=received.size, again=already_here)
     return CaptureReceived(**capture.model_dump(), already_here=already_here)
 
 
@@ -99,14 +100,18 @@ async def find(
 @router.get("/{capture_id}")
 async def get(session: Session, caller: Reader, capture_id: uuid.UUID) -> CaptureDetail:
     """State and progress; when it is done, what was found in the whole capture."""
-    return await service.get(session, caller, capture_id)
+    capture = await service.get(session, caller, capture_id)
+    await audit.note_seen(session, caller, capture_id, capture.filename)
+    return capture
 
 
 @changing.patch("/{capture_id}")
 async def change(session: Session, caller: Writer, capture_id: uuid.UUID, wanted: CaptureChange) -> CaptureDetail:
     """Changes tags and notes."""
     await service.change(session, caller, capture_id, wanted)
-    return await service.get(session, caller, capture_id)
+    capture = await service.get(session, caller, capture_id)
+    await audit.note(session, caller, "change", capture_id, capture.filename, fields=sorted(wanted.model_fields_set))
+    return capture
 
 
 @router.delete("/{capture_id}", status_code=204)
@@ -131,7 +136,9 @@ async def retry(
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
     response.headers["Retry-After"] = "1"
-    return await service.get(session, caller, capture_id)
+    capture = await service.get(session, caller, capture_id)
+    await audit.note(session, caller, "retry", capture_id, capture.filename)
+    return capture
 
 
 @router.get(
@@ -151,6 +158,7 @@ async def retry(
 async def download(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:
     """The capture as it is stored: the file that was uploaded, or what the team keeps of it."""
     stored = await service.file_of(session, caller, capture_id)
+    await audit.note(session, caller, "export", capture_id, stored.capture, what="file")
     return StreamingResponse(stored.chunks, media_type="application/vnd.tcpdump.pcap", headers=stored.headers)
 
 

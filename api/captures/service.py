@@ -14,7 +14,7 @@ from sqlalchemy import Select, delete, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import filters, limits, privacy, totals
+from api import audit, filters, limits, privacy, totals
 from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CapturesFound, FairnessOut, SummaryOut
 from api.connections.search import uploader
 from api.errors import Conflict, NotFound, TooLarge
@@ -346,6 +346,8 @@ async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, w
 
 @dataclass(frozen=True)
 class StoredFile:
+    capture: str
+    """The capture's name."""
     chunks: AsyncIterator[bytes]
     headers: dict[str, str]
 
@@ -365,7 +367,7 @@ async def file_of(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) 
         "Rewindow-Payload": capture.payload,
         "Rewindow-Addresses": capture.addresses,
     }
-    return StoredFile(aiter(found.stream(min_chunk_size=_DOWNLOAD_BYTES)), headers)
+    return StoredFile(capture.filename, aiter(found.stream(min_chunk_size=_DOWNLOAD_BYTES)), headers)
 
 
 def _told_name(capture: Capture) -> str:
@@ -396,9 +398,9 @@ async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -
     # Lock the jobs first, as a worker does.
     await lock_jobs(session, Job.capture_id == capture_id)
     await end_those_of_capture(session, capture_id)
-    gone = await session.execute(
-        delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id).returning(Capture.id)
-    )
-    if gone.one_or_none() is None:
+    owned_still = delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
+    name = (await session.execute(owned_still.returning(Capture.filename))).scalar_one_or_none()
+    if name is None:
         raise NotFound("no such capture")
+    await audit.note(session, caller, "delete", capture_id, name)
     await session.execute(insert(Deletion).values(capture_id=capture_id))

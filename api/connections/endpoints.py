@@ -7,7 +7,7 @@ from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Respons
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from api import wakeups
+from api import audit, wakeups
 from api.bodies import Route
 from api.connections import replays, search, series, service
 from api.connections.schemas import ConnectionDetail, ConnectionsFound, ReplayIn, ReplayOut, SeriesOut
@@ -43,7 +43,9 @@ async def find(
 @router.get("/{connection_id}")
 async def get(session: Session, caller: Reader, connection_id: uuid.UUID) -> ConnectionDetail:
     """Subflows, metrics and replays."""
-    return await service.get(session, caller, connection_id)
+    connection = await service.get(session, caller, connection_id)
+    await audit.note_seen(session, caller, connection_id, f"connection {connection.number}")
+    return connection
 
 
 @router.get(
@@ -114,6 +116,9 @@ async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
         connection, capture, replays = await service.series_sources(session, caller, connection_id, None)
     if capture.acks_key is None or not replays:
         raise NotFound("this connection has no series")
+    async with transaction() as session:
+        name = f"connection {connection.number} of {capture.filename}"
+        await audit.note(session, caller, "export", connection_id, name, what="acks.parquet")
     try:
         body = await run_in_threadpool(series.parquet, capture.acks_key, connection.number, replays)
     except FileNotFoundError as e:
@@ -142,6 +147,7 @@ async def post_replay(
     await service.load(session, caller, connection_id)
     chosen = await replays.chosen(session, wanted)
     replay, job_id = await service.request_replay(session, caller, connection_id, chosen)
+    await audit.note(session, caller, "replay", connection_id, replay.label)
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.replay)
     response.headers["Location"] = f"/v1/connections/{connection_id}"

@@ -7,7 +7,7 @@ from fastapi import APIRouter, BackgroundTasks, Body, Query, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 
-from api import wakeups
+from api import audit, wakeups
 from api.bodies import Route
 from api.errors import problem
 from api.events import STREAM, Events, streamed
@@ -55,6 +55,7 @@ async def post(
     anew.
     """
     check, job_id = await service.request(session, caller, wanted)
+    await audit.note(session, caller, "check", check.id, check.spec)
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.check)
     response.headers["Location"] = f"/v1/model-checks/{check.id}"

@@ -11,11 +11,12 @@ from pydantic import Field
 from sqlalchemy import delete, func
 from sqlalchemy.dialects.postgresql import insert
 
+from api import audit
 from api.bodies import Route
 from api.errors import problem
 from api.schemas import Schema, Wanted
 from api.security import Session, authenticate, cookie_name, refuse_other_origins
-from store.models import BrowserSession, Team, Token
+from store.models import BrowserSession, Role, Team
 from store.tokens import new_token, token_hash
 
 router = APIRouter(prefix="/v1/session", tags=["session"], route_class=Route)
@@ -32,6 +33,8 @@ class SessionOut(Schema):
     team_id: uuid.UUID
     team: str
     """The team's name."""
+    role: Role
+    """Of the token's member."""
     scopes: list[str]
     expires_at: datetime
     """When the session ends; it ends sooner when its token expires or is revoked."""
@@ -61,9 +64,10 @@ async def begin(request: Request, response: Response, session: Session, wanted: 
         httponly=True,
         samesite="lax",
     )
+    await audit.note(session, caller, "sign_in")
     team = await session.get_one(Team, caller.team_id)
-    token = await session.get_one(Token, caller.token_id)
-    return SessionOut(team_id=team.id, team=team.name, scopes=token.scopes, expires_at=expires_at)
+    scopes = sorted(caller.scopes)
+    return SessionOut(team_id=team.id, team=team.name, role=caller.role, scopes=scopes, expires_at=expires_at)
 
 
 @router.delete("", status_code=204, responses={**_REFUSED})

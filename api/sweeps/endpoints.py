@@ -7,7 +7,7 @@ from fastapi import APIRouter, BackgroundTasks, Body, Query, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 
-from api import wakeups
+from api import audit, wakeups
 from api.bodies import Route
 from api.errors import problem
 from api.events import STREAM, Events, streamed
@@ -53,6 +53,7 @@ async def post(
     what has failed. What-ifs that are there already are not made again. All of it is asked for, or nothing.
     """
     sweep, jobs = await service.request(session, caller, wanted)
+    await audit.note(session, caller, "predict", sweep.id, "a sweep")
     if jobs:
         background.add_task(wakeups.wake_all, jobs, JobKind.whatif)
     response.headers["Location"] = f"/v1/sweeps/{sweep.id}"

@@ -1,53 +1,31 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter
-from pydantic import AwareDatetime, Field
-from sqlalchemy import func, select, update
+from fastapi import APIRouter, Query
 
+from api.audit import Action
 from api.bodies import Route
-from api.errors import NotFound, Unprocessable
-from api.schemas import Schema, Wanted
+from api.errors import NotFound, problem
+from api.pages import Cursor, Limit, Page
 from api.security import Admin, Caller, Reader, Session
-from store.models import Addresses, Payload, Team, Token
-from store.tokens import new_token, token_hash
+from api.teams import service
+from api.teams.schemas import (
+    AuditEventOut,
+    MemberChange,
+    MemberIn,
+    MemberOut,
+    SettingsChange,
+    SettingsOut,
+    TeamOut,
+    TokenIn,
+    TokenMade,
+    TokenOut,
+    UsageOut,
+)
 
 router = APIRouter(prefix="/v1/teams", tags=["teams"], route_class=Route)
-
-
-class TeamOut(Schema):
-    id: uuid.UUID
-    name: str
-
-
-class TokenOut(Schema):
-    id: uuid.UUID
-    name: str
-    scopes: list[str]
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-
-
-Scope = Literal["read", "write", "admin"]
-
-
-def _only_read() -> list[Scope]:
-    return ["read"]
-
-
-class TokenIn(Wanted):
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    scopes: list[Scope] = Field(default_factory=_only_read)
-    expires_at: AwareDatetime | None = None
-
-
-class TokenMade(TokenOut):
-    token: str
-    """The token itself, which is shown only in this answer."""
 
 
 def _own(caller: Caller, team_id: uuid.UUID) -> None:
@@ -57,88 +35,95 @@ def _own(caller: Caller, team_id: uuid.UUID) -> None:
 
 @router.get("/me")
 async def mine(session: Session, caller: Reader) -> TeamOut:
-    """The caller's own team."""
-    team = await session.get_one(Team, caller.team_id)
-    return TeamOut(id=team.id, name=team.name)
+    """The caller's own team, and what the caller may do in it."""
+    return await service.mine(session, caller)
 
 
-class SettingsOut(Schema):
-    """What the team keeps of the captures that it uploads from now on."""
-
-    payload: Payload
-    """cut: headers only; kept: the file as it is uploaded."""
-    addresses: Addresses
-    """replaced: by others, which have common prefixes where the addresses had them."""
-
-
-class SettingsChange(Wanted):
-    """What is to be changed; what is left out stays."""
-
-    payload: Payload | None = None
-    """cut: headers only; kept: the file as it is uploaded. Of later uploads."""
-    addresses: Addresses | None = None
-    """replaced: only together with payload that is cut. Of later uploads."""
+@router.get("/{team_id}/usage")
+async def usage(session: Session, caller: Reader, team_id: uuid.UUID) -> UsageOut:
+    """What the team stores, beside what it may."""
+    _own(caller, team_id)
+    return await service.usage(session, caller)
 
 
 @router.get("/{team_id}/settings")
 async def settings_of(session: Session, caller: Reader, team_id: uuid.UUID) -> SettingsOut:
-    """What is kept of captures that are uploaded."""
+    """What is kept of captures that are uploaded, and how long the log is kept."""
     _own(caller, team_id)
-    team = await session.get_one(Team, team_id)
-    return SettingsOut(**{n: getattr(team, n) for n in SettingsOut.model_fields})
+    return await service.settings_of(session, caller)
 
 
 @router.patch("/{team_id}/settings")
 async def change_settings(session: Session, caller: Admin, team_id: uuid.UUID, wanted: SettingsChange) -> SettingsOut:
     """Changes what is kept of captures that are uploaded from now on. Those that are stored stay as they are."""
     _own(caller, team_id)
-    team = await session.get_one(Team, team_id, with_for_update={"key_share": True})
-    for name, value in wanted.model_dump(exclude_none=True).items():
-        setattr(team, name, value)
-    if (team.payload, team.addresses) == ("kept", "replaced"):
-        raise Unprocessable("addresses can be replaced only where payload is cut: it may hold addresses, too")
-    await session.flush()
-    return SettingsOut(**{n: getattr(team, n) for n in SettingsOut.model_fields})
+    return await service.change_settings(session, caller, wanted)
+
+
+@router.get("/{team_id}/members")
+async def list_members(session: Session, caller: Reader, team_id: uuid.UUID) -> list[MemberOut]:
+    """The team's members, by name."""
+    _own(caller, team_id)
+    return await service.members(session, caller)
+
+
+@router.post("/{team_id}/members", status_code=201, responses={409: problem("A member has this name.")})
+async def add_member(session: Session, caller: Admin, team_id: uuid.UUID, wanted: MemberIn) -> MemberOut:
+    """Adds a member, who can do nothing before there is a token for them."""
+    _own(caller, team_id)
+    return await service.add_member(session, caller, wanted)
+
+
+_LAST: dict[int | str, dict[str, Any]] = {409: problem("The team would have no owner any more.")}
+
+
+@router.patch("/{team_id}/members/{member_id}", responses=_LAST)
+async def change_member(
+    session: Session, caller: Admin, team_id: uuid.UUID, member_id: uuid.UUID, wanted: MemberChange
+) -> MemberOut:
+    """Gives a member another role, at once also for the tokens that there are."""
+    _own(caller, team_id)
+    return await service.change_member(session, caller, member_id, wanted)
+
+
+@router.delete("/{team_id}/members/{member_id}", status_code=204, responses=_LAST)
+async def remove_member(session: Session, caller: Admin, team_id: uuid.UUID, member_id: uuid.UUID) -> None:
+    """Removes a member: all their tokens and sessions are refused from now on."""
+    _own(caller, team_id)
+    await service.remove_member(session, caller, member_id)
 
 
 @router.get("/{team_id}/tokens")
 async def list_tokens(session: Session, caller: Admin, team_id: uuid.UUID) -> list[TokenOut]:
     """The team's tokens, oldest first, without the tokens themselves."""
     _own(caller, team_id)
-    rows = await session.scalars(select(Token).where(Token.team_id == team_id).order_by(Token.created_at))
-    return [TokenOut(**{n: getattr(t, n) for n in TokenOut.model_fields}) for t in rows]
+    return await service.tokens(session, caller)
 
 
 @router.post("/{team_id}/tokens", status_code=201)
 async def create_token(session: Session, caller: Admin, team_id: uuid.UUID, wanted: TokenIn) -> TokenMade:
     """Makes a token, which only this answer shows."""
     _own(caller, team_id)
-    if wanted.expires_at and wanted.expires_at <= datetime.now(UTC):
-        raise Unprocessable("expires_at lies in the past")
-    token = new_token()
-    made = Token(
-        id=uuid.uuid4(),
-        team_id=team_id,
-        name=wanted.name,
-        hash=token_hash(token),
-        scopes=sorted(set(wanted.scopes)),
-        expires_at=wanted.expires_at,
-    )
-    session.add(made)
-    await session.flush()
-    await session.refresh(made)
-    return TokenMade(**{n: getattr(made, n) for n in TokenOut.model_fields}, token=token)
+    return await service.create_token(session, caller, wanted)
 
 
 @router.delete("/{team_id}/tokens/{token_id}", status_code=204)
 async def revoke_token(session: Session, caller: Admin, team_id: uuid.UUID, token_id: uuid.UUID) -> None:
     """Revokes a token: it is refused from now on."""
     _own(caller, team_id)
-    changed = await session.execute(
-        update(Token)
-        .where(Token.id == token_id, Token.team_id == team_id, Token.revoked_at.is_(None))
-        .values(revoked_at=func.clock_timestamp())
-        .returning(Token.id)
-    )
-    if changed.one_or_none() is None:
-        raise NotFound("no such token")
+    await service.revoke_token(session, caller, token_id)
+
+
+@router.get("/{team_id}/audit")
+async def audit_events(
+    session: Session,
+    caller: Admin,
+    team_id: uuid.UUID,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    action: Action | None = None,
+    member: Annotated[str | None, Query(description="events of members with this name")] = None,
+) -> Page[AuditEventOut]:
+    """What members did, the latest first. Who looks at the same thing within an hour is noted once."""
+    _own(caller, team_id)
+    return await service.audit_events(session, caller, cursor=cursor, limit=limit, action=action, member=member)

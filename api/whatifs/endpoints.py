@@ -7,7 +7,7 @@ from fastapi import APIRouter, BackgroundTasks, Body, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 
-from api import wakeups
+from api import audit, wakeups
 from api.bodies import Route
 from api.errors import problem
 from api.events import STREAM, Events, streamed
@@ -51,6 +51,7 @@ async def post(
     of the connection; the verdict `cannot_say` is a result, too.
     """
     whatif, job_id = await service.request(session, caller, connection_id, wanted)
+    await audit.note(session, caller, "predict", connection_id, whatif.label)
     if job_id:
         background.add_task(wakeups.wake, job_id, JobKind.whatif)
     response.headers["Location"] = f"/v1/whatifs/{whatif.id}"

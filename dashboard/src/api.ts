@@ -4,7 +4,13 @@ import type { paths } from "./openapi";
 import type * as schemas from "./openapi";
 import type { Query } from "./filters";
 
-export type BrowserSession = schemas.SessionOut;
+export type Team = schemas.TeamOut;
+export type Settings = schemas.SettingsOut;
+export type Usage = schemas.UsageOut;
+export type Member = schemas.MemberOut;
+export type Token = schemas.TokenOut;
+export type TokenMade = schemas.TokenMade;
+export type AuditEvent = schemas.AuditEventOut;
 export type Capture = schemas.CaptureOut;
 export type CaptureReceived = schemas.CaptureReceived;
 export type CaptureDetail = schemas.CaptureDetail;
@@ -145,6 +151,22 @@ export const api = {
   signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
   signOut: () => ask("delete", "/v1/session"),
   team: () => ask("get", "/v1/teams/me"),
+  settings: (team_id: string) => ask("get", "/v1/teams/{team_id}/settings", { path: { team_id } }),
+  changeSettings: (team_id: string, to: schemas.SettingsChange) =>
+    ask("patch", "/v1/teams/{team_id}/settings", { path: { team_id }, body: to }),
+  usage: (team_id: string) => ask("get", "/v1/teams/{team_id}/usage", { path: { team_id } }),
+  members: (team_id: string) => ask("get", "/v1/teams/{team_id}/members", { path: { team_id } }),
+  addMember: (team_id: string, member: schemas.MemberIn) => ask("post", "/v1/teams/{team_id}/members", { path: { team_id }, body: member }),
+  changeMember: (team_id: string, member_id: string, to: schemas.MemberChange) =>
+    ask("patch", "/v1/teams/{team_id}/members/{member_id}", { path: { team_id, member_id }, body: to }),
+  removeMember: (team_id: string, member_id: string) =>
+    ask("delete", "/v1/teams/{team_id}/members/{member_id}", { path: { team_id, member_id } }),
+  tokens: (team_id: string) => ask("get", "/v1/teams/{team_id}/tokens", { path: { team_id } }),
+  makeToken: (team_id: string, token: schemas.TokenIn) => ask("post", "/v1/teams/{team_id}/tokens", { path: { team_id }, body: token }),
+  revokeToken: (team_id: string, token_id: string) =>
+    ask("delete", "/v1/teams/{team_id}/tokens/{token_id}", { path: { team_id, token_id } }),
+  audit: (team_id: string, action?: schemas.AuditEventOut["action"], cursor?: string) =>
+    ask("get", "/v1/teams/{team_id}/audit", { path: { team_id }, query: { action, cursor } }),
   captures: (cursor?: string, filters: Query = {}, sort?: string) =>
     ask("get", "/v1/captures", { query: { ...filters, cursor, sort } as InQuery<"/v1/captures", "get"> }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),

@@ -665,9 +665,29 @@ export interface paths {
         };
         /**
          * Mine
-         * @description The caller's own team.
+         * @description The caller's own team, and what the caller may do in it.
          */
         get: operations["mine_v1_teams_me_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Usage
+         * @description What the team stores, beside what it may.
+         */
+        get: operations["usage_v1_teams__team_id__usage_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -685,7 +705,7 @@ export interface paths {
         };
         /**
          * Settings Of
-         * @description What is kept of captures that are uploaded.
+         * @description What is kept of captures that are uploaded, and how long the log is kept.
          */
         get: operations["settings_of_v1_teams__team_id__settings_get"];
         put?: never;
@@ -698,6 +718,54 @@ export interface paths {
          * @description Changes what is kept of captures that are uploaded from now on. Those that are stored stay as they are.
          */
         patch: operations["change_settings_v1_teams__team_id__settings_patch"];
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Members
+         * @description The team's members, by name.
+         */
+        get: operations["list_members_v1_teams__team_id__members_get"];
+        put?: never;
+        /**
+         * Add Member
+         * @description Adds a member, who can do nothing before there is a token for them.
+         */
+        post: operations["add_member_v1_teams__team_id__members_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/members/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove Member
+         * @description Removes a member: all their tokens and sessions are refused from now on.
+         */
+        delete: operations["remove_member_v1_teams__team_id__members__member_id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Member
+         * @description Gives a member another role, at once also for the tokens that there are.
+         */
+        patch: operations["change_member_v1_teams__team_id__members__member_id__patch"];
         trace?: never;
     };
     "/v1/teams/{team_id}/tokens": {
@@ -739,6 +807,26 @@ export interface paths {
          * @description Revokes a token: it is refused from now on.
          */
         delete: operations["revoke_token_v1_teams__team_id__tokens__token_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Audit Events
+         * @description What members did, the latest first. Who looks at the same thing within an hour is noted once.
+         */
+        get: operations["audit_events_v1_teams__team_id__audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1031,6 +1119,53 @@ export interface components {
              */
             measures: {
                 [key: string]: components["schemas"]["MeasureOut"];
+            };
+        };
+        /** AuditEventOut */
+        AuditEventOut: {
+            /**
+             * Id
+             * @description Id, which never changes.
+             */
+            id: number;
+            /**
+             * At
+             * Format: date-time
+             * @description When it was done.
+             */
+            at: string;
+            /**
+             * Member
+             * @description Who did it: the member's name then.
+             */
+            member: string;
+            /**
+             * Token Id
+             * @description With which token.
+             */
+            token_id: string | null;
+            /**
+             * Action
+             * @description The action's name in the specification.
+             * @enum {string}
+             */
+            action: "upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token";
+            /**
+             * Object Id
+             * @description With what: a capture, a connection, a token, a member.
+             */
+            object_id: string | null;
+            /**
+             * Object Name
+             * @description Its name then.
+             */
+            object_name: string | null;
+            /**
+             * Detail
+             * @description More about the action, such as what was exported or which settings were changed.
+             */
+            detail: {
+                [key: string]: unknown;
             };
         };
         /**
@@ -2534,6 +2669,56 @@ export interface components {
             /** @description Of the predictions against the recorded algorithm on the same networks. */
             change: components["schemas"]["ChangeOfMeanOut"];
         };
+        /** MemberChange */
+        MemberChange: {
+            /**
+             * Role
+             * @description From now on; tokens that have more scopes do not have them any more.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
+        };
+        /** MemberIn */
+        MemberIn: {
+            /**
+             * Name
+             * @description Of a person or a program; no other member of the team has it.
+             */
+            name: string;
+            /**
+             * Role
+             * @description viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens, settings, too.
+             * @default viewer
+             * @enum {string}
+             */
+            role?: "viewer" | "analyst" | "owner";
+        };
+        /** MemberOut */
+        MemberOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Name
+             * @description Its name.
+             */
+            name: string;
+            /**
+             * Role
+             * @description viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens, settings, too.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+        };
         /** ModelCheckDetail */
         ModelCheckDetail: {
             /**
@@ -2966,6 +3151,19 @@ export interface components {
              * @description Largest value of a number; null for a choice.
              */
             most: number | null;
+        };
+        /** Page[AuditEventOut] */
+        Page_AuditEventOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["AuditEventOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
         };
         /** Page[ConnectionOut] */
         Page_ConnectionOut_: {
@@ -3534,6 +3732,12 @@ export interface components {
              */
             team: string;
             /**
+             * Role
+             * @description Of the token's member.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
+            /**
              * Scopes
              * @description What its bearer may do: read, write, and admin, which is to manage tokens.
              */
@@ -3560,10 +3764,15 @@ export interface components {
              * @description replaced: only together with payload that is cut. Of later uploads.
              */
             addresses?: ("kept" | "replaced") | null;
+            /**
+             * Audit Days
+             * @description Days for which the log of actions is kept.
+             */
+            audit_days?: number | null;
         };
         /**
          * SettingsOut
-         * @description What the team keeps of the captures that it uploads from now on.
+         * @description What the team keeps of the captures that it uploads from now on, and for how long of its log.
          */
         SettingsOut: {
             /**
@@ -3578,6 +3787,11 @@ export interface components {
              * @enum {string}
              */
             addresses: "kept" | "replaced";
+            /**
+             * Audit Days
+             * @description Days for which the log of actions is kept.
+             */
+            audit_days: number;
         };
         /** SpecOut */
         SpecOut: {
@@ -4348,6 +4562,22 @@ export interface components {
              * @description Its name.
              */
             name: string;
+            /**
+             * Member
+             * @description Who asks: the name of the token's member.
+             */
+            member: string;
+            /**
+             * Role
+             * @description Of this member.
+             * @enum {string}
+             */
+            role: "viewer" | "analyst" | "owner";
+            /**
+             * Scopes
+             * @description What the token may do, as far as the member's role has it.
+             */
+            scopes: ("read" | "write" | "admin")[];
         };
         /** TokenIn */
         TokenIn: {
@@ -4357,8 +4587,13 @@ export interface components {
              */
             name: string;
             /**
+             * Member Id
+             * @description Whose it is to be; left out: the caller's own.
+             */
+            member_id?: string | null;
+            /**
              * Scopes
-             * @description What its bearer may do: read, write, and admin, which is to manage tokens.
+             * @description Of those that the member's role has.
              */
             scopes?: ("read" | "write" | "admin")[];
             /**
@@ -4380,6 +4615,17 @@ export interface components {
              * @description Its name.
              */
             name: string;
+            /**
+             * Member Id
+             * Format: uuid
+             * @description Whose it is.
+             */
+            member_id: string;
+            /**
+             * Member
+             * @description The member's name.
+             */
+            member: string;
             /**
              * Scopes
              * @description What its bearer may do: read, write, and admin, which is to manage tokens.
@@ -4420,6 +4666,17 @@ export interface components {
              * @description Its name.
              */
             name: string;
+            /**
+             * Member Id
+             * Format: uuid
+             * @description Whose it is.
+             */
+            member_id: string;
+            /**
+             * Member
+             * @description The member's name.
+             */
+            member: string;
             /**
              * Scopes
              * @description What its bearer may do: read, write, and admin, which is to manage tokens.
@@ -4471,6 +4728,37 @@ export interface components {
              * @description The token's name.
              */
             name: string;
+        };
+        /**
+         * UsageOut
+         * @description What the team stores and does, beside what it may (docs/decisions/limits.md).
+         */
+        UsageOut: {
+            /**
+             * Captures
+             * @description How many are stored.
+             */
+            captures: number;
+            /**
+             * Bytes
+             * @description Of all captures, as they are stored.
+             */
+            bytes: number;
+            /**
+             * Bytes Max
+             * @description What all captures of the team may have together, uploads under way included.
+             */
+            bytes_max: number;
+            /**
+             * Jobs
+             * @description That wait or run.
+             */
+            jobs: number;
+            /**
+             * Jobs Max
+             * @description How many of its jobs may wait or run.
+             */
+            jobs_max: number;
         };
         /** ValueCount */
         ValueCount: {
@@ -4763,6 +5051,7 @@ export type AlgorithmOut = components['schemas']['AlgorithmOut'];
 export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
 export type AnswerOut = components['schemas']['AnswerOut'];
+export type AuditEventOut = components['schemas']['AuditEventOut'];
 export type BottlenecksOut = components['schemas']['BottlenecksOut'];
 export type BucketOut = components['schemas']['BucketOut'];
 export type CalibratedOut = components['schemas']['CalibratedOut'];
@@ -4803,12 +5092,16 @@ export type LastOut = components['schemas']['LastOut'];
 export type LineOut = components['schemas']['LineOut'];
 export type MarksOut = components['schemas']['MarksOut'];
 export type MeasureOut = components['schemas']['MeasureOut'];
+export type MemberChange = components['schemas']['MemberChange'];
+export type MemberIn = components['schemas']['MemberIn'];
+export type MemberOut = components['schemas']['MemberOut'];
 export type ModelCheckDetail = components['schemas']['ModelCheckDetail'];
 export type ModelCheckIn = components['schemas']['ModelCheckIn'];
 export type ModelCheckOut = components['schemas']['ModelCheckOut'];
 export type NeighbourOut = components['schemas']['NeighbourOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
+export type Page_AuditEventOut_ = components['schemas']['Page_AuditEventOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
 export type Page_SweepOut_ = components['schemas']['Page_SweepOut_'];
@@ -4848,6 +5141,7 @@ export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
 export type TotalOut = components['schemas']['TotalOut'];
 export type UploaderOut = components['schemas']['UploaderOut'];
+export type UsageOut = components['schemas']['UsageOut'];
 export type ValueCount = components['schemas']['ValueCount'];
 export type ValueShares = components['schemas']['ValueShares'];
 export type ValuesOut = components['schemas']['ValuesOut'];
@@ -8759,6 +9053,92 @@ export interface operations {
             };
         };
     };
+    usage_v1_teams__team_id__usage_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     settings_of_v1_teams__team_id__settings_get: {
         parameters: {
             query?: never;
@@ -8908,6 +9288,441 @@ export interface operations {
             };
             /** @description The body did not arrive in time. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    list_members_v1_teams__team_id__members_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberOut"][];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    add_member_v1_teams__team_id__members_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A member has this name. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    remove_member_v1_teams__team_id__members__member_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description Id of the member. */
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team would have no owner any more. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_member_v1_teams__team_id__members__member_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description Id of the member. */
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team would have no owner any more. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9185,6 +10000,110 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    audit_events_v1_teams__team_id__audit_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+                /** @description The action's name in the specification. */
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                /** @description events of members with this name */
+                member?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AuditEventOut_"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {

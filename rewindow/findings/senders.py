@@ -20,6 +20,9 @@ CANDIDATE_OPTIONS: Mapping[str, Mapping[str, str]] = {
     **{name: {"mode": "kernel"} for name in COUPLED_CANDIDATES},
 }
 """Of each candidate: the options with which it is replayed. Coupled ones are the last."""
+RARE_CANDIDATES = ("dctcp", "westwood", "htcp", "illinois", "scalable", "vegas")
+"""Candidates only where their replay is asked for, with their defaults: each takes time, and few senders run them. Our
+simulator and our implementations in a kernel are what they were compared with, not Linux's."""
 FULL_ROWS_MIN = 30
 """ACKs before which the window was full. With fewer of them, no sender is named."""
 _MATCH_MIN = 0.5
@@ -39,8 +42,14 @@ PACED_ROWS_MIN = 50
 """ACKs before which data left on a timer: with fewer of them no paced sender is named."""
 _PACED_SHARE, _PACE_MIN = 0.1, 0.6
 """Of all ACKs, and of those how many at the algorithm's pace."""
+_ON_ONE_PATH = frozenset(SINGLE_PATH_CANDIDATES + RARE_CANDIDATES)
 _WHOLE_WINDOWS = ("newreno",)
 """Senders whose windows are known exactly; CUBIC's are within a segment."""
+
+
+def is_candidate(name: str, options: Mapping[str, str]) -> bool:
+    """Whether a replay with these options helps to name the senders."""
+    return (not options) if name in RARE_CANDIDATES else CANDIDATE_OPTIONS.get(name) == options
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,9 @@ def _told(windows: Windows, names: list[str]) -> SenderAlgorithm:
 def _fitting(windows: Windows, is_mptcp: bool) -> list[str]:
     """The candidates that this subflow alone does not exclude, the best one first."""
     names = _by_window({name: row for name, row in windows.items() if name not in PACED_SENDERS})
-    single_path = [name for name in names if name in SINGLE_PATH_CANDIDATES]
+    if "dctcp" in names and "newreno" in names and windows["dctcp"] == windows["newreno"]:
+        names.remove("dctcp")  # without a mark it is NewReno
+    single_path = [name for name in names if name in _ON_ONE_PATH]
     if not is_mptcp and single_path:
         names = single_path  # a TCP connection has nothing to couple: most coupled algorithms are NewReno there
     if len(names) != 1:
@@ -139,7 +150,7 @@ def _by_window(windows: Windows) -> list[str]:
 def _is_likely(name: str, row: Mapping[str, int]) -> bool:
     """Whether the window was within a segment of nearly all flights; or equalled most, for single-path algorithms."""
     within = row["near"] >= _NEAR_MIN * row["full_rows"] and row["exceeded"] <= _EXCEEDED_MOST * row["full_rows"]
-    return within or (name in SINGLE_PATH_CANDIDATES and row["matched"] >= _MATCH_MIN * row["full_rows"])
+    return within or (name in _ON_ONE_PATH and row["matched"] >= _MATCH_MIN * row["full_rows"])
 
 
 def _excludes(one: Mapping[str, int], other: Mapping[str, int]) -> bool:

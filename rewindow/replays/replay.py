@@ -13,7 +13,7 @@ from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
 from rewindow.findings.connections import Connection
 from rewindow.findings.quality import ConnectionQuality, Quality, no_connections, of_capture
-from rewindow.findings.senders import CANDIDATE_OPTIONS
+from rewindow.findings.senders import is_candidate
 from rewindow.findings.windows import Window
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ class Replay:
         """The connections as columns, some thousands at once."""
         from rewindow.findings.tables import ConnectionTable, rows_of
 
-        candidates = {c.name: k for k, c in enumerate(self.choices) if CANDIDATE_OPTIONS.get(c.name) == c.options}
+        candidates = {c.name: k for k, c in enumerate(self.choices) if is_candidate(c.name, c.options)}
         for first in range(0, lib.rw_replay_connections(self._handle), TABLE_CONNECTIONS):
             fill = functools.partial(lib.rw_replay_connection_rows, self._handle, first)
             connections = rows_of("rw_connection_row", fill, TABLE_CONNECTIONS)

@@ -156,7 +156,7 @@ def test_what_is_asked_for_again_counts(client: TestClient, run_jobs: Run, monke
 
 def test_jobs_are_counted_while_uploads_end_together(application: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings(), "team_jobs_max", 3)
-    caller = Caller(new_team(), uuid.uuid4(), frozenset())
+    caller = Caller(new_team(), uuid.uuid4(), uuid.uuid4(), "somebody", "viewer", frozenset())
 
     async def end(place: int) -> None:
         capture = uuid.uuid4()

@@ -175,10 +175,11 @@ def test_originals_are_what_was_uploaded(client: TestClient) -> None:
 
 def test_settings_are_the_owners(cutting: TestClient, other: TestClient, client_for: Client) -> None:
     url = settings_url(cutting)
-    assert cutting.get(url).json() == {"payload": "cut", "addresses": "kept"}
-    assert cutting.patch(url, json={"addresses": "replaced"}).json() == {"payload": "cut", "addresses": "replaced"}
+    asked = {"payload": "cut", "addresses": "kept", "audit_days": 365}
+    assert cutting.get(url).json() == asked
+    assert cutting.patch(url, json={"addresses": "replaced"}).json() == {**asked, "addresses": "replaced"}
     assert_problem(cutting.patch(url, json={"payload": "kept"}), 422, "only where payload is cut")
-    assert cutting.get(url).json() == {"payload": "cut", "addresses": "replaced"}
+    assert cutting.get(url).json() == {**asked, "addresses": "replaced"}
     assert other.get(url).status_code == other.patch(url, json={}).status_code == 404
     with engine().connect() as connection:
         secret = connection.scalar(select(Team.secret).where(Team.id == uuid.UUID(url.split("/")[3])))

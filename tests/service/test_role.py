@@ -34,6 +34,9 @@ FORBIDDEN = {
     "change a table": "ALTER TABLE captures ADD x int",
     "drop a table": "DROP TABLE captures",
     "empty a table": "TRUNCATE tokens CASCADE",
+    "change the log": "UPDATE audit_events SET member = 'another'",
+    "delete from the log": "DELETE FROM audit_events",
+    "lock the log": "SELECT FROM audit_events FOR UPDATE",
     "change the version": "UPDATE alembic_version SET version_num = 'x'",
 }
 
@@ -98,7 +101,7 @@ def test_a_migration_gives_it_its_rights(services: Services) -> None:
         assert migrated.returncode == 0, migrated.stderr
         with psycopg.connect(address) as session:
             assert session.execute("SELECT name FROM teams").fetchall() == [("kept",)]
-            for table in Base.metadata.tables:
+            for table in Base.metadata.tables.keys() - {"audit_events"}:
                 session.execute(f"SELECT FROM {table} FOR UPDATE")
             with pytest.raises(InsufficientPrivilege):
                 session.execute("DROP TABLE teams")

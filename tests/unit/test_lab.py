@@ -27,6 +27,7 @@ from lab.namespaces import Announcement, announcements, counted, host_options
 from lab.runs import Described
 from lab.suite import NETWORKS, text_of
 from lab.tracing import COLUMNS, lost_events, truth_row
+from rewindow.findings.senders import RARE_CANDIDATES
 from rewindow.scenarios import Interface, Scenario, load, parse, q32
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -287,7 +288,8 @@ def test_the_suite_has_the_networks_that_a_sender_meets() -> None:
     assert min(trips) <= 5_000_000
     assert max(trips) == 300_000_000
     assert {i.address.version for s in SUITE.values() for h in s.hosts for i in h.interfaces} == {4, 6}
-    ours = {f"rw_{name}" for name in ("css", "tccc", "tccc_plus", "lia", "olia", "balia", "enmcc")}
+    coupled = ("css", "tccc", "tccc_plus", "lia", "olia", "balia", "enmcc")
+    ours = {f"rw_{name}" for name in (*coupled, *RARE_CANDIDATES)}
     assert {t.congestion_control for s in SUITE.values() for t in s.transfers} == {"reno", "cubic", "bbr"} | ours
     hosts = [h for s in SUITE.values() for h in s.hosts]
     for option in ("sack", "timestamps", "ecn", "offload"):

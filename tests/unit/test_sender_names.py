@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 import rewindow
-from rewindow.findings.senders import CANDIDATE_OPTIONS, COUPLED_CANDIDATES, SenderAlgorithm, Windows, judged
+from rewindow.findings.senders import (
+    CANDIDATE_OPTIONS,
+    COUPLED_CANDIDATES,
+    RARE_CANDIDATES,
+    SenderAlgorithm,
+    Windows,
+    judged,
+)
 from rewindow.replays.capture import candidates_beside
 from tests.unit.test_simulator import captured, one_path, two_paths
 
@@ -68,6 +75,34 @@ def test_candidates_are_not_monitored(tmp_path: Path) -> None:
             replay.run()
             steps[chosen] = replay.monitored()
     assert steps[()] == 0 < steps["css",]
+
+
+MARKED = 'rate = "5M"\ndelay = "30ms"\nlimit = 60\ndiscipline = { kind = "ecn_threshold", threshold = 12 }'
+
+
+def named_of_rare(algorithm: str, line: str, path: Path) -> list[str]:
+    """The names of one simulated sender: as analyze finds it, and where the rare candidates are replayed too."""
+    captured(one_path(line, client="ecn = true", server="ecn = true"), path, algorithm)
+    found = []
+    for asked in ((), RARE_CANDIDATES):
+        with rewindow.open(str(path)) as capture:
+            [connection] = capture.replay(asked).connections
+        [subflow] = connection.subflows
+        found.append(subflow.sender_algorithm.text)
+    return found
+
+
+@pytest.mark.parametrize("algorithm", RARE_CANDIDATES)
+def test_a_rare_sender_is_named_where_its_algorithm_is_replayed(algorithm: str, tmp_path: Path) -> None:
+    line = MARKED if algorithm == "dctcp" else LINE
+    without, asked = named_of_rare(algorithm, line, tmp_path / "run.pcapng")
+    assert asked == algorithm
+    assert without in ("unknown", "newreno")
+
+
+def test_dctcp_without_a_mark_is_newreno(tmp_path: Path) -> None:
+    for ran in ("dctcp", "newreno"):
+        assert named_of_rare(ran, LINE, tmp_path / "run.pcapng") == ["newreno", "newreno"]
 
 
 def windows(**shares: tuple[float, float]) -> Windows:

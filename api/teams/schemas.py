@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, Field
+
+from api.audit import Action
+from api.schemas import Schema, Wanted
+from store.models import Addresses, Payload, Role
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+Scope = Literal["read", "write", "admin"]
+
+
+class TeamOut(Schema):
+    id: uuid.UUID
+    name: str
+    member: str
+    """Who asks: the name of the token's member."""
+    role: Role
+    """Of this member."""
+    scopes: list[Scope]
+    """What the token may do, as far as the member's role has it."""
+
+
+class UsageOut(Schema):
+    """What the team stores and does, beside what it may (docs/decisions/limits.md)."""
+
+    captures: int
+    """How many are stored."""
+    bytes: int
+    """Of all captures, as they are stored."""
+    bytes_max: int
+    """What all captures of the team may have together, uploads under way included."""
+    jobs: int
+    """That wait or run."""
+    jobs_max: int
+    """How many of its jobs may wait or run."""
+
+
+class SettingsOut(Schema):
+    """What the team keeps of the captures that it uploads from now on, and for how long of its log."""
+
+    payload: Payload
+    """cut: headers only; kept: the file as it is uploaded."""
+    addresses: Addresses
+    """replaced: by others, which have common prefixes where the addresses had them."""
+    audit_days: int
+    """Days for which the log of actions is kept."""
+
+
+class SettingsChange(Wanted):
+    """What is to be changed; what is left out stays."""
+
+    payload: Payload | None = None
+    """cut: headers only; kept: the file as it is uploaded. Of later uploads."""
+    addresses: Addresses | None = None
+    """replaced: only together with payload that is cut. Of later uploads."""
+    audit_days: Annotated[int, Field(ge=30, le=3650)] | None = None
+    """Days for which the log of actions is kept."""
+
+
+class MemberOut(Schema):
+    id: uuid.UUID
+    name: str
+    role: Role
+    """viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens, settings, too."""
+    created_at: datetime
+
+
+class MemberIn(Wanted):
+    name: Name
+    """Of a person or a program; no other member of the team has it."""
+    role: Role = "viewer"
+    """viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens, settings, too."""
+
+
+class MemberChange(Wanted):
+    role: Role
+    """From now on; tokens that have more scopes do not have them any more."""
+
+
+class TokenOut(Schema):
+    id: uuid.UUID
+    name: str
+    member_id: uuid.UUID
+    """Whose it is."""
+    member: str
+    """The member's name."""
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+def _only_read() -> list[Scope]:
+    return ["read"]
+
+
+class TokenIn(Wanted):
+    name: Name
+    member_id: uuid.UUID | None = None
+    """Whose it is to be; left out: the caller's own."""
+    scopes: list[Scope] = Field(default_factory=_only_read)
+    """Of those that the member's role has."""
+    expires_at: AwareDatetime | None = None
+
+
+class TokenMade(TokenOut):
+    token: str
+    """The token itself, which is shown only in this answer."""
+
+
+class AuditEventOut(Schema):
+    id: int
+    at: datetime
+    """When it was done."""
+    member: str
+    """Who did it: the member's name then."""
+    token_id: uuid.UUID | None
+    """With which token."""
+    action: Action
+    object_id: uuid.UUID | None
+    """With what: a capture, a connection, a token, a member."""
+    object_name: str | None
+    """Its name then."""
+    detail: dict[str, Any]
+    """More about the action, such as what was exported or which settings were changed."""

@@ -1,0 +1,71 @@
+"""The page of a team's settings: an owner decides there, and others are not offered what they cannot do."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from deploy.run import Services
+from tests.acceptance.test_every_page import hold
+from tests.acceptance.test_stack import get
+from tests.acceptance.test_whatifs import post
+from tests.conftest import CAPTURES, make_token
+
+
+@pytest.fixture(scope="module")
+def owner(stack: Services) -> str:
+    """The token of a new team's owner. There is a capture."""
+    token = make_token(["read", "write", "admin"], payload="cut")
+    body = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
+    post(stack, token, "/v1/captures?filename=a.pcap", body, "application/vnd.tcpdump.pcap")
+    return token
+
+
+def sign_in(stack: Services, page: Page, token: str, address: str = "/settings") -> None:
+    page.context.clear_cookies()
+    page.goto(stack.address + address)
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_test_id("token")).to_have_count(0)
+
+
+def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
+    sign_in(stack, page, owner)
+    expect(page.get_by_test_id("usage")).to_contain_text("1 capture, ")
+    page.get_by_test_id("addresses").select_option("replaced")
+    expect(page.locator("[data-testid=event][data-action=change_settings]")).to_contain_text(
+        "after: addresses: replaced"
+    )
+    page.get_by_test_id("payload").select_option("kept")
+    expect(page.get_by_test_id("error")).to_contain_text("only where payload is cut")
+    expect(page.get_by_test_id("payload")).to_have_value("cut")
+    page.get_by_test_id("member-name").fill("eve")
+    page.get_by_test_id("member-role").select_option("viewer")
+    page.get_by_test_id("add-member").click()
+    expect(page.get_by_test_id("member")).to_have_count(2)
+    page.get_by_test_id("token-member").select_option(label="eve")
+    expect(page.get_by_test_id("token-scope").locator("option")).to_have_count(1)
+    page.get_by_test_id("token-name").fill("laptop")
+    page.get_by_test_id("make-token").click()
+    made = page.get_by_test_id("made").inner_text()
+    assert get(stack, made, "/v1/teams/me")["role"] == "viewer"
+    hold(page, "settings-page", "Settings")
+
+    sign_in(stack, page, made)
+    expect(page.get_by_test_id("privacy")).to_contain_text("Payload is cut; addresses are replaced")
+    expect(page.get_by_test_id("member")).to_have_count(2)
+    for hidden in ("add-member", "make-token", "token-row", "event", "payload"):
+        expect(page.get_by_test_id(hidden)).to_have_count(0)
+    page.goto(stack.address + "/captures")
+    expect(page.get_by_test_id("capture")).to_have_count(1)
+    for hidden in ("file", "bulk-delete"):
+        expect(page.get_by_test_id(hidden)).to_have_count(0)
+    expect(page.get_by_role("button", name="delete a.pcap")).to_have_count(0)
+
+    sign_in(stack, page, owner)
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="remove eve").click()
+    expect(page.get_by_test_id("member")).to_have_count(1)
+    expect(page.get_by_test_id("token-row")).to_have_count(1)
+    page.goto(stack.address + "/captures")
+    expect(page.get_by_test_id("file")).to_have_count(1)
