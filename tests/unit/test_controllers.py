@@ -77,7 +77,7 @@ def test_an_oracle_has_the_words_and_options_of_its_controller(name: str, mode: 
 
 
 @pytest.mark.parametrize("name", IN_PAPER_MODE)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(data=st.data(), acked=acks)
 def test_increase(name: str, data: st.DataObject, acked: int) -> None:
     """A step of congestion avoidance, from any state."""
@@ -87,7 +87,7 @@ def test_increase(name: str, data: st.DataObject, acked: int) -> None:
 
 @pytest.mark.parametrize("kind", ["loss", "ece", "timeout"])
 @pytest.mark.parametrize("name", IN_PAPER_MODE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_decrease(name: str, kind: str, data: st.DataObject) -> None:
     """Of a loss, an ECN echo, a timeout, from any state."""
@@ -119,7 +119,7 @@ def oracle_of(name: str, mode: str) -> type[Any]:
 
 
 @pytest.mark.parametrize(("name", "mode"), IN_ITS_MODES)
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_any_order_of_events(name: str, mode: str, data: st.DataObject) -> None:
     """Slow starts, recoveries, joins, sets, samples, undone losses in between; compared at every event."""
@@ -235,7 +235,7 @@ def whole(p: Any) -> Path:
 
 @pytest.mark.parametrize("mode", ["paper", "kernel"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_windows_have_bounds(name: str, mode: str, data: st.DataObject) -> None:
     """Between 1 and 2^20 segments; ssthresh never below the floor."""
@@ -302,7 +302,7 @@ def test_one_path_is_newreno(
 
 @pytest.mark.parametrize("mode", ["paper", "kernel"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_a_place_is_used_again_from_scratch(name: str, mode: str, data: st.DataObject) -> None:
     """What a path that left has been through is not in the one that takes its place, nor in what that one does."""

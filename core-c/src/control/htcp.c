@@ -107,7 +107,7 @@ static void htcp_loss(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
 	uint64_t last = p->word[PATH_RATE_Q40];
-	/* Half of the 2^-40 of a segment and a thousandth of a microsecond: windows have 16 fractional bits, times are nanoseconds. */
+	/* The window is in Q16, the time in nanoseconds. */
 	uint64_t rate = p->srtt_ns ? rw_multiply_divide(p->cwnd_q16, (uint64_t)1000 << 24, p->srtt_ns) : 0;
 	p->word[PATH_PRIOR_SINCE_NS] = p->word[PATH_SINCE_NS];
 	p->word[PATH_PRIOR_BETA_Q32] = p->word[PATH_BETA_Q32];
