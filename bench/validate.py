@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import rewindow
-from bench import bbr_states, bottlenecks, controllers, lockstep, names
+from bench import bbr_states, bottlenecks, controllers, kernel_sets, lockstep, names
 from rewindow import Choice
 from rewindow.findings.senders import CANDIDATE_OPTIONS, RARE_CANDIDATES
 from rewindow.replays.replay import Result
@@ -220,7 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="also put the tables into docs/validation.md")
     parser.add_argument("--networks", action="store_true", help="a line for each run only; no bottlenecks")
     chosen = parser.parse_args(arguments)
-    senders = judged(chosen.corpus)
+    detecting = controllers.detecting()
+    senders = [j for j in judged(chosen.corpus) if not (j.ran and j.ran.algorithm in detecting)]
     short = [f"{j.run} {j.endpoint}" for j in senders if falls_short(j.told, j.trusted, j.score)]
     known = [(j.ran, j.named) for j in senders if j.ran]
     short += [
@@ -232,6 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folders = sorted(p.parent for p in chosen.corpus.glob("*/truth.csv.gz"))
     ours = [c for folder in folders for c in controllers.compare(folder, truth_rows(folder / "truth.csv.gz"))]
     short += [f"{c.run} {c.endpoint} ({c.algorithm} in the kernel)" for c in ours if c.falls_short]
+    sets = [s for folder in folders for s in kernel_sets.compare(folder)]
+    short += [f"{s.run} {s.endpoint} (sets in the kernel)" for s in sets if s.falls_short]
     states = [s for folder in folders if (folder / bbr_states.FILE).exists() for s in bbr_states.compare(folder)]
     short += bbr_states.short(states)
     more: list[str] = []
@@ -248,6 +251,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parts["names"] = "\n".join(names.tables(known))
     if ours:
         parts["controllers"] = "\n".join(controllers.table(ours))
+    if sets:
+        parts["kernel sets"] = "\n".join(kernel_sets.table(sets))
     if states:
         parts["bbr"] = "\n".join(bbr_states.table(states))
     print(*parts.values(), sep="\n\n")

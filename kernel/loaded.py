@@ -35,7 +35,8 @@ _SETTINGS, _COUNTS, _TRACING = ".rodata.settings", ".data.counts", ".data.tracin
 _MAPS = {_OPERATIONS: "operations", _SETTINGS: "settings", _COUNTS: "counts", _TRACING: "tracing",
          "places": "places", "steps": "steps"}  # fmt: skip
 _KEY = bytes(4)
-_SETTINGS_FORM = struct.Struct("=16qQ")
+_SETTINGS_FORM = struct.Struct("=16q16qQ")
+_OPTIONS = 16
 _COUNTS_FORM = struct.Struct("=8Q")
 
 
@@ -130,6 +131,13 @@ def numbers_for(controller: Controller, options: dict[str, str]) -> tuple[int, .
     return option_numbers(Choice(controller.name, {**options, "mode": "kernel"}))
 
 
+def _detector_numbers(controller: Controller) -> list[int]:
+    """The defaults of its detector's options, as option_numbers has a controller's."""
+    options = next((d.options for d in rewindow.detectors() if d.name == controller.detector), ())
+    numbers = [o.choices.index(o.default) if o.choices else round(float(o.default) * 65536) for o in options]
+    return [*numbers, *[0] * (_OPTIONS - len(numbers))]
+
+
 def load(controller: Controller, options: dict[str, str], connections: int = CONNECTIONS) -> None:
     """Builds and registers it: from now on sockets may choose its kernel name."""
     numbers = numbers_for(controller, options)
@@ -141,7 +149,7 @@ def load(controller: Controller, options: dict[str, str], connections: int = CON
         with libbpf.Object(build(controller)) as opened:
             for name in ("connections", "unused", "places"):
                 opened.entries(name, connections)
-            opened.content(_SETTINGS, _SETTINGS_FORM.pack(*numbers, ns_per_tick()))
+            opened.content(_SETTINGS, _SETTINGS_FORM.pack(*numbers, *_detector_numbers(controller), ns_per_tick()))
             opened.load()
             for place in range(connections):
                 opened.map("unused").write(None, place.to_bytes(4, sys.byteorder))
@@ -187,7 +195,7 @@ def unload(controller: Controller) -> int:
 def _status(controller: Controller) -> Status:
     folder = PINNED / controller.kernel_name
     with libbpf.Map.pinned(folder / _MAPS[_SETTINGS]) as found:
-        *numbers, _ = _SETTINGS_FORM.unpack(found.read(_KEY, _SETTINGS_FORM.size) or b"")
+        numbers = _SETTINGS_FORM.unpack(found.read(_KEY, _SETTINGS_FORM.size) or b"")[:_OPTIONS]
     with libbpf.Map.pinned(folder / _MAPS[_COUNTS]) as found:
         counts = read_counts(found)
     with libbpf.Map.pinned(folder / _MAPS["places"]) as found:

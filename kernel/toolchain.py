@@ -19,6 +19,8 @@ IS_CHECKOUT = (CHECKOUT / "core-c").is_dir()
 CORE = (CHECKOUT if IS_CHECKOUT else Path(__file__).parent) / "core-c"
 """A wheel has the controllers and the headers that they need in this package."""
 CONTROLLERS = CORE / "src" / "control"
+DETECTORS = frozenset({"sbcc"})
+"""Those whose facts reach a program in the kernel."""
 GLUE = Path(__file__).parent / "bpf" / "controller.bpf.c"
 
 
@@ -46,6 +48,8 @@ class Controller:
     source: Path
     symbol: str
     has_ece: bool
+    detector: str | None
+    """The detector of shared bottlenecks that runs beside it in the kernel."""
 
     @property
     def object(self) -> Path:
@@ -68,7 +72,8 @@ def controllers() -> list[Controller]:
             continue
         path, plain = defined[algorithm.name]
         symbol = f"rw_control_{plain}"
-        found.append(Controller(algorithm.name, f"rw_{plain}", path, symbol, "ece" in algorithm.callbacks))
+        detector = algorithm.detector if algorithm.detector in DETECTORS else None
+        found.append(Controller(algorithm.name, f"rw_{plain}", path, symbol, "ece" in algorithm.callbacks, detector))
     return found
 
 
@@ -119,4 +124,8 @@ def build(chosen: Controller) -> Path:
     """The object, made anew. BuildFailed with the compiler's first complaint."""
     defined = [f'RW_CONTROL_FILE="{chosen.source.name}"', f"RW_CONTROL={chosen.symbol}"]
     defined += [f'RW_KERNEL_NAME="{chosen.kernel_name}"', f"RW_HAS_ECE={int(chosen.has_ece)}"]
+    if chosen.detector:
+        name = chosen.detector
+        defined += [f'RW_DETECTOR_FILE="../bottleneck/{name}.c"', f"RW_DETECTOR=rw_detector_{name}"]
+        defined.append(f"RW_DETECTION=struct {name}")
     return compile_object(GLUE, chosen.object, defined)

@@ -7,6 +7,7 @@ import csv
 import gzip
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import rewindow
@@ -19,7 +20,7 @@ PREFIX = "rw_"
 STEPS_FILE = "steps.csv.gz"
 COLUMNS = (
     "congestion_control", "connection", "t", "sport", "kind", "path", "acked", "marked", "rtt_ns", "rtt_newest_ns",
-    "una", "next", "mss", "cwnd_q16", "ssthresh_q16", "srtt_ns", "recovering",
+    "una", "next", "mss", "cwnd_q16", "ssthresh_q16", "srtt_ns", "recovering", "set", "set_state",
 )  # fmt: skip
 _LONGEST_S = 86_400.0
 
@@ -64,10 +65,11 @@ def unload(kernel_name: str) -> None:
 
 def step_row(kernel_name: str, connection: int, r: tracing.Record) -> tuple[str | int, ...]:
     """The COLUMNS of a step: what the controller was told, and the path that it then had."""
-    cwnd, ssthresh, srtt, _, _, _, _, _, recovering = r.paths[r.path][:9]
+    cwnd, ssthresh, srtt, _, _, _, _, _, recovering, _, group, group_state = r.paths[r.path][:12]
     return (
         kernel_name, connection, f"{r.time_ns / 1e9:.6f}", r.port, r.kind, r.path, r.acked_segments,
         r.marked_segments, r.rtt_ns, r.rtt_newest_ns, r.una, r.next, r.mss_bytes, cwnd, ssthresh, srtt, recovering,
+        group, group_state,
     )  # fmt: skip
 
 
@@ -106,13 +108,20 @@ class Steps:
             table = csv.writer(f, lineterminator="\n")
             table.writerow(COLUMNS)
             connections = 0
+            ports: dict[int, dict[int, int]] = {}
             for name, found in self._found.items():
                 numbers: dict[int, int] = {}
                 for r in found:
                     if r.kind == "join" and r.key not in numbers:
                         numbers[r.key] = connections
                         connections += 1
-                    if r.key in numbers:
-                        table.writerow(step_row(name, numbers[r.key], r))
+                    if r.key not in numbers:
+                        continue
+                    ports.setdefault(r.key, {})[r.path] = r.port
+                    # A detector's decision is about all subflows: a row for each, the deciding one's as for every step.
+                    others = ports[r.key].keys() - {r.path} if r.kind == "sets" else ()
+                    for path in (r.path, *sorted(others)):
+                        row = replace(r, path=path, port=ports[r.key][path])
+                        table.writerow(step_row(name, numbers[r.key], row))
                         rows += 1
         return rows

@@ -88,6 +88,17 @@ def _controllers() -> Iterator[Network]:
             hosts="ecn = true",
             link='discipline = { kind = "ecn_threshold", threshold = 20 }',
         )
+    for shared in (True, False):
+        yield N(
+            f"kernel-sbcc-{'shared' if shared else 'disjoint'}-ecn",
+            (6,),
+            (25,),
+            shared=shared,
+            limit_packets=100,
+            congestion_control="rw_sbcc",
+            hosts="ecn = true",
+            link='discipline = { kind = "ecn_threshold", threshold = 20 }',
+        )
     for name in ("westwood", "htcp", "illinois", "scalable", "vegas"):
         kind, cc = f"kernel-{name}", f"rw_{name}"
         yield N(f"{kind}-8m", (8,), (25,), paths=1, protocol="tcp", congestion_control=cc, rival="", seconds=14)

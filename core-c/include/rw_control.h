@@ -33,6 +33,16 @@
 
 #include <stdint.h>
 
+#define RW_INLINE static inline __attribute__((always_inline, unused))
+/*
+ * What the kernel's verifier should walk once, and not at each of its places: kernel/bpf makes it a function that is called. Its
+ * pointers are RW_NEVER_NULL, its indices bounded where they are used, and it returns an integer.
+ */
+#ifndef RW_CALL
+#define RW_CALL RW_INLINE
+#define RW_NEVER_NULL
+#endif
+
 #define RW_MAX_PATHS 8
 #define RW_MAX_OPTIONS 16
 #define RW_PATH_WORDS 11

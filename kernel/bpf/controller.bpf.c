@@ -4,6 +4,10 @@
  *
  *   -DRW_CONTROL_FILE='"tccc.c"' -DRW_CONTROL=rw_control_tccc -DRW_KERNEL_NAME='"rw_tccc"' -DRW_HAS_ECE=0
  *
+ * A controller of sets brings its detector of shared bottlenecks with it, also unchanged:
+ *
+ *   -DRW_DETECTOR_FILE='"../bottleneck/sbcc.c"' -DRW_DETECTOR=rw_detector_sbcc -DRW_DETECTION='struct sbcc'
+ *
  * The subflows of an MPTCP connection share one struct shared, found by the connection's token; a plain TCP socket has one for
  * itself, found by its address. Each congestion control callback does the same five things: it holds the connection, takes over
  * what the kernel did to the window since (proportional rate reduction, idle restart), tells the controller of the event, hands
@@ -24,7 +28,11 @@
 #define RW_NEVER_NULL __attribute__((btf_decl_tag("arg:nonnull")))
 
 #include RW_CONTROL_FILE
+#ifdef RW_DETECTOR
+#include RW_DETECTOR_FILE
+#endif
 #include "rewindow.h"
+#include "rw_bottleneck.h"
 
 char _license[] SEC("license") = "GPL v2";
 
@@ -43,6 +51,7 @@ extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 /* The loader's. */
 const volatile struct {
 	__s64 option[RW_MAX_OPTIONS]; /* in the order of the controller's table */
+	__s64 detector_option[RW_MAX_OPTIONS];
 	__u64 ns_per_tick; /* of the kernel's clock; 0: not known, and the controller hears of no idle time */
 } settings SEC(".rodata.settings");
 
@@ -66,6 +75,9 @@ struct shared {
 	__u32 marked; /* that loss was a mark */
 	struct rw_connection c;
 	struct subflow subflow[RW_MAX_PATHS];
+#ifdef RW_DETECTOR
+	RW_DETECTION detection;
+#endif
 	/* The controller before the last loss: the kernel tells a timeout from a loss only after ssthresh(). */
 	struct rw_path lost_path[RW_MAX_PATHS];
 	__u64 lost_word[RW_CONNECTION_WORDS];
@@ -124,7 +136,8 @@ struct {
 struct seat {
 	__u32 place_1; /* of its connection, plus 1; 0: it has none */
 	__u32 path;
-	__u32 echo; /* the ACK under way reports a mark */
+	__u32 echo; /* the last ACK that was looked at reports a mark */
+	__u32 acked; /* segments that the ACK under way delivered */
 };
 
 static __always_inline struct tcp_sock *tcp_of(struct sock *sk) { return (struct tcp_sock *)sk; }
@@ -229,6 +242,67 @@ RW_CALL int tell_idle(struct rw_connection *c RW_NEVER_NULL, __u32 path, __s64 n
 	return 0;
 }
 
+#ifdef RW_DETECTOR
+RW_CALL int detect_join(RW_DETECTION *d RW_NEVER_NULL, __u32 path, __u64 srtt_ns)
+{
+	BOUNDED(path);
+	d->common.path[path] = (struct rw_detected_path){.srtt_ns = srtt_ns, .live = 1};
+	RW_DETECTOR.join(&d->common, path);
+	return 0;
+}
+
+RW_CALL int detect_leave(RW_DETECTION *d RW_NEVER_NULL, __u32 path)
+{
+	BOUNDED(path);
+	RW_DETECTOR.leave(&d->common, path);
+	d->common.path[path].live = d->common.path[path].set = d->common.path[path].state = 0;
+	return 0;
+}
+
+RW_CALL int detect_congestion(RW_DETECTION *d RW_NEVER_NULL, __u32 path, __u32 kind)
+{
+	BOUNDED(path);
+	RW_DETECTOR.congestion(&d->common, path, (enum rw_congestion)kind);
+	return 0;
+}
+
+RW_CALL int detect_decide(RW_DETECTION *d RW_NEVER_NULL, __s64 until_ns)
+{
+	return RW_DETECTOR.decide(&d->common, until_ns);
+}
+
+/* The decisions that were due before this time; a place among the judgements is decided once at most. */
+RW_CALL int detect_advance(RW_DETECTION *d RW_NEVER_NULL, __s64 now_ns)
+{
+	for (__u32 i = 0; i < RW_MAX_PATHS + RW_SETS_MAX; i++)
+		if (!detect_decide(d, now_ns))
+			break;
+	if (now_ns > d->common.now_ns)
+		d->common.now_ns = now_ns;
+	return 0;
+}
+
+/* Tells the controller of the sets that changed. 1: some did. */
+RW_CALL int regroup(struct rw_connection *c RW_NEVER_NULL, const RW_DETECTION *d RW_NEVER_NULL)
+{
+	int changed = 0;
+	for (__u32 i = 0; i < RW_MAX_PATHS; i++) {
+		struct rw_path *p = &c->path[i];
+		const struct rw_detected_path *found = &d->common.path[i];
+		if (p->group == found->set && p->group_state == found->state)
+			continue;
+		p->group = found->set;
+		p->group_state = found->state;
+		changed = 1;
+		if (RW_CONTROL.grouped)
+			RW_CONTROL.grouped(c, i);
+	}
+	if (changed && RW_CONTROL.regrouped)
+		RW_CONTROL.regrouped(c);
+	return changed;
+}
+#endif
+
 RW_CALL int write_step(const struct shared *s RW_NEVER_NULL, __u32 path, __u32 kind,
 		       const struct rw_ack *ack RW_NEVER_NULL, __u64 time_ns)
 {
@@ -269,6 +343,24 @@ static __always_inline void stepped(const struct tcp_sock *tp, const struct shar
 {
 	struct rw_ack none = {.path = path};
 	stepped_by(tp, s, kind, &none);
+}
+
+/* The detector hears that time has passed, and of the path's round trip; and the controller of the sets that were decided. */
+static __always_inline void detect(const struct tcp_sock *tp, struct shared *s, __u32 path)
+{
+#ifdef RW_DETECTOR
+	detect_advance(&s->detection, (__s64)now_ns(tp));
+	s->detection.common.path[path].srtt_ns = (__u64)tp->srtt_us * NS_PER_US / 8;
+	if (regroup(&s->c, &s->detection))
+		stepped(tp, s, RW_TRANSITION_SETS, path);
+#endif
+}
+
+static __always_inline void congested(struct shared *s, __u32 path, __u32 kind)
+{
+#ifdef RW_DETECTOR
+	detect_congestion(&s->detection, path, kind);
+#endif
 }
 
 static __always_inline __u32 whole_segments(__u64 q16)
@@ -357,6 +449,11 @@ static __always_inline struct shared *new_connection(__u64 key, __u32 mss_bytes,
 			clear(&s->c, sizeof s->c);
 			for (__u32 i = 0; i < RW_MAX_OPTIONS; i++)
 				s->c.option[i] = settings.option[i];
+#ifdef RW_DETECTOR
+			clear(&s->detection, sizeof s->detection);
+			for (__u32 i = 0; i < RW_MAX_OPTIONS; i++)
+				s->detection.common.option[i] = settings.detector_option[i];
+#endif
 			s->c.mss_bytes = mss_bytes;
 			s->c.paths = RW_MAX_PATHS;
 			tell_open(&s->c);
@@ -429,6 +526,10 @@ static __always_inline void join(struct tcp_sock *tp, struct shared *s, __u32 pa
 	tell_join(&s->c, path);
 	push(tp, p, f);
 	stepped(tp, s, RW_TRANSITION_JOIN, path);
+#ifdef RW_DETECTOR
+	detect(tp, s, path);
+	detect_join(&s->detection, path, p->srtt_ns);
+#endif
 }
 
 SEC("struct_ops")
@@ -441,6 +542,7 @@ void BPF_PROG(rw_init, struct sock *sk)
 	__u32 place = 0, path = RW_MAX_PATHS;
 	__u32 mss_bytes = tp->mss_cache - (key == (__u64)sk ? 0 : MPTCP_DATA_OPTION_BYTES);
 	seat->place_1 = 0;
+	seat->acked = 0;
 	bpf_local_irq_save(&flags);
 	struct shared *s = known_connection(key, &place);
 	if (!s)
@@ -479,6 +581,12 @@ void BPF_PROG(rw_release, struct sock *sk)
 	bpf_local_irq_save(&flags);
 	if (hold(s)) {
 		settle(tp, s);
+#ifdef RW_DETECTOR
+		detect_advance(&s->detection, (__s64)now_ns(tp));
+		detect_leave(&s->detection, path);
+		if (regroup(&s->c, &s->detection))
+			stepped(tp, s, RW_TRANSITION_SETS, path);
+#endif
 		tell_leave(&s->c, path);
 		s->c.path[path].live = 0;
 		stepped(tp, s, RW_TRANSITION_LEAVE, path);
@@ -493,9 +601,31 @@ void BPF_PROG(rw_release, struct sock *sk)
 }
 
 #if RW_HAS_ECE
-/* Before what the ACK covers is taken off the queue: does it report a mark? */
+/* Does the ACK report a mark? Linux 6.18 tells it after pkts_acked and before it asks for a threshold. */
 SEC("struct_ops")
-void BPF_PROG(rw_in_ack_event, struct sock *sk, __u32 flags) { seat_of(sk)->echo = flags & CA_ACK_ECE; }
+void BPF_PROG(rw_in_ack_event, struct sock *sk, __u32 flags)
+{
+	struct seat *seat = seat_of(sk);
+	seat->echo = flags & CA_ACK_ECE;
+#ifdef RW_DETECTOR
+	struct tcp_sock *tp = tcp_of(sk);
+	unsigned long irq_flags;
+	__u32 path, acked = seat->acked;
+	seat->acked = 0;
+	if (!seat->echo || !acked)
+		return;
+	struct shared *s = connection_of(sk, &path);
+	if (!s)
+		return;
+	bpf_local_irq_save(&irq_flags);
+	if (hold(s)) {
+		detect(tp, s, path);
+		congested(s, path, RW_CONGESTION_ECE);
+		let_go(s);
+	}
+	bpf_local_irq_restore(&irq_flags);
+#endif
+}
 #endif
 
 /*
@@ -537,8 +667,10 @@ void BPF_PROG(rw_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 			ack.marked_segments = ack.acked_segments;
 		f->delivered = tp->delivered;
 		f->srtt_8us = tp->srtt_us;
+		seat_of(sk)->acked = ack.acked_segments;
 		settle(tp, s);
 		pull(tp, s, path);
+		detect(tp, s, path);
 		if (ack.acked_segments && RW_CONTROL.delivered) {
 			tell_delivered(&s->c, &ack);
 			stepped_by(tp, s, RW_TRANSITION_DELIVERED, &ack);
@@ -611,6 +743,7 @@ __u32 BPF_PROG(rw_ssthresh, struct sock *sk)
 		struct subflow *f = &s->subflow[path];
 		settle(tp, s);
 		pull(tp, s, path);
+		detect(tp, s, path);
 		f->prior_cwnd_q16 = p->cwnd_q16;
 		f->prior_ssthresh_q16 = p->ssthresh_q16;
 		p->cwnd_cnt = 0;
@@ -622,8 +755,10 @@ __u32 BPF_PROG(rw_ssthresh, struct sock *sk)
 		s->marked = RW_HAS_ECE && seat_of(sk)->echo;
 		if (s->marked)
 			tell_ece(&s->c, path);
-		else
+		else {
+			congested(s, path, RW_CONGESTION_LOSS);
 			tell_loss(&s->c, path);
+		}
 		s->undecided_1 = path + 1;
 		COUNT(losses);
 		reduced = whole_segments(p->ssthresh_q16);

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rewindow
-from bench import floors
+from bench import floors, kernel_sets
 from bench.controllers import Compared
 from kernel import tracing
 from lab import controllers
@@ -102,8 +102,8 @@ def records(steps: list[Step]) -> Iterator[tracing.Record]:
     for s in steps:
         own = told(s)
         head = (own["cwnd_q16"], own["ssthresh_q16"], own.get("srtt_ns", 0))
-        words = (*head, 0, 0, 0, 0, 1, int(own.get("recovering", 0)))
-        paths = tuple(words if i == s.path else (0,) * 9 for i in range(8))
+        words = (*head, 0, 0, 0, 0, 1, int(own.get("recovering", 0)), 0, 0, 0)
+        paths = tuple(words if i == s.path else (0,) * 12 for i in range(8))
         yield tracing.Record(
             s.time_ns, 77, s.rtt_ns, s.rtt_ns, s.acked_segments, s.marked_segments, s.una, s.next, 1324, 1000 + s.path,
             s.kind, s.path, (), paths,
@@ -169,3 +169,34 @@ def test_a_subflow_is_judged_by_the_goal_or_by_the_floor(
 ) -> None:
     compared = Compared("run", "css", "10.0.1.1:1", False, 1000, equal, within_one, None, later)
     assert (compared.reaches_goal, compared.falls_short) == (reaches, short)
+
+
+def test_sets_agree_for_the_time_in_which_both_detectors_say_the_same() -> None:
+    """From 1 s on, when the second one begins: final in the kernel from 3 to 7 s, in the replay from 4 to 7 s."""
+    s = 10**9
+    kernel = [(0, 0, "monitor"), (2 * s, 1, "judgement"), (3 * s, 1, "final"), (7 * s, 0, "monitor")]
+    replay = [(s, 0, "monitor"), (2 * s, 1, "judgement"), (4 * s, 1, "final"), (7 * s, 0, "monitor")]
+    assert kernel_sets.agreement(kernel, replay, 11 * s) == (10.0, 0.9, 0.4, 0.3)
+    found = kernel_sets.Sets("run", "10.0.1.1:5", 10.0, 0.9, 3, 3, 0.4, 0.3)
+    assert kernel_sets.table([found])[2] == "| run | 10.0.1.1:5 | 10.0 | 90.00% | 3 | 3 | 40.0% | 30.0% |"
+    assert found.falls_short
+
+
+def test_the_lab_writes_a_set_down_for_every_subflow(tmp_path: Path) -> None:
+    """A decision is one step of the kernel, of the subflow whose callback took it."""
+    idle = (0,) * 8 + (1, 0)
+    path = {port: (*idle[:7], 1, 0, 0, 2, 2) + (0,) * 11 for port in (0, 1)}
+    alone = {port: (*idle[:7], 1, 0, 0, 0, 0) + (0,) * 11 for port in (0, 1)}
+
+    def record(kind: str, number: int, paths: dict[int, tuple[int, ...]]) -> tracing.Record:
+        return tracing.Record(
+            10**9, 77, 0, 0, 0, 0, 0, 0, 1400, 5000 + number, kind, number, (0,) * 4, (paths[0], paths[1])
+        )
+
+    steps = controllers.Steps.__new__(controllers.Steps)
+    steps._found = {"rw_sbcc": [record("join", 0, alone), record("join", 1, alone), record("sets", 1, path)]}
+    steps.write_truth(tmp_path / controllers.STEPS_FILE)
+    assert kernel_sets.in_the_kernel(tmp_path) == {
+        5000: [(10**9, 0, "monitor"), (10**9, 2, "final")],
+        5001: [(10**9, 0, "monitor"), (10**9, 2, "final")],
+    }

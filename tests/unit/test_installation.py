@@ -69,6 +69,7 @@ def test_a_wheel_has_all_of_the_package(wheel: Path) -> None:
     assert code - names == set()
     assert {n.replace("specs/", "rewindow/specifications/", 1) for n in specifications} - names == set()
     sources = {n for n in committed("core-c/include", "core-c/src/control") if n.endswith((".c", ".h"))}
+    sources.add("core-c/src/bottleneck/sbcc.c")
     assert {f"kernel/{n}" for n in sources} - names == set()
 
 
@@ -104,10 +105,10 @@ def test_a_wheel_works_outside_of_the_checkout(installed: Path, tmp_path: Path) 
 def test_a_wheel_builds_controllers_for_the_kernel(installed: Path, tmp_path: Path) -> None:
     """From the C files that are in it, into the user's folder for caches."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SITE), "XDG_CACHE_HOME": str(tmp_path / "caches")}
-    words = [installed / "rewindow-kernel", "build", "tccc", "cubic"]
+    words = [installed / "rewindow-kernel", "build", "tccc", "sbcc"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
-    made = [tmp_path / "caches" / "rewindow" / "kernel" / f"rw_{name}.bpf.o" for name in ("tccc", "cubic")]
+    made = [tmp_path / "caches" / "rewindow" / "kernel" / f"rw_{name}.bpf.o" for name in ("tccc", "sbcc")]
     assert done.stdout.split() == [str(path) for path in made]
     assert [path.read_bytes()[:4] for path in made] == [b"\x7fELF"] * 2
 

@@ -289,7 +289,7 @@ def test_the_suite_has_the_networks_that_a_sender_meets() -> None:
     assert max(trips) == 300_000_000
     assert {i.address.version for s in SUITE.values() for h in s.hosts for i in h.interfaces} == {4, 6}
     coupled = ("css", "tccc", "tccc_plus", "lia", "olia", "balia", "enmcc")
-    ours = {f"rw_{name}" for name in (*coupled, *RARE_CANDIDATES)}
+    ours = {f"rw_{name}" for name in (*coupled, "sbcc", *RARE_CANDIDATES)}
     assert {t.congestion_control for s in SUITE.values() for t in s.transfers} == {"reno", "cubic", "bbr"} | ours
     hosts = [h for s in SUITE.values() for h in s.hosts]
     for option in ("sack", "timestamps", "ecn", "offload"):

@@ -14,7 +14,7 @@
 
 enum { TRIGGER_LOSS };
 
-static const struct rw_option sbcc_options[] = {
+static const struct rw_option detector_options[] = {
     {"trigger_loss", "off|on", "off",
      "on: a loss begins a judgement as an ECE does, for paths without ECN; off, as in print: "
      "losses only confirm",
@@ -27,33 +27,42 @@ struct sbcc_path {
 	int64_t ece_ns, event_ns; /* the last ECE; the last event */
 	uint8_t had_ece;
 	uint8_t recent; /* the last event was still inside the past half of the window when it was last looked at */
-	struct rw_judgement alone; /* the judgement of a monitored path */
 };
+
+enum { PLACES = RW_MAX_PATHS + RW_SETS_MAX };
 
 struct sbcc {
 	struct rw_detection common;
 	struct sbcc_path path[RW_MAX_PATHS];
-	struct rw_judgement set[RW_SETS_MAX]; /* set[0] is the judgement of set 1 */
+	struct rw_judgement judgement[PLACES]; /* of each path while it is monitored, then of set 1 and so on */
 };
 
 static struct sbcc *sbcc_of(struct rw_detection *d) { return (struct sbcc *)(void *)d; }
 
-static uint32_t members(const struct rw_detection *d, uint32_t set)
+static struct rw_judgement *judgement_of(struct sbcc *s, uint32_t set)
 {
+	return &s->judgement[RW_MAX_PATHS + (set - 1) % RW_SETS_MAX];
+}
+
+RW_CALL uint32_t members(const struct sbcc *s RW_NEVER_NULL, uint32_t set)
+{
+	const struct rw_detected_path *path = s->common.path;
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		n += d->path[i].live && d->path[i].set == set;
+		n += path[i].live && path[i].set == set;
 	return n;
 }
 
-static void dissolve(struct rw_detection *d, uint32_t set)
+RW_CALL int dissolve(struct sbcc *s RW_NEVER_NULL, uint32_t set)
 {
+	struct rw_detected_path *path = s->common.path;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		if (d->path[i].set == set) {
-			d->path[i].set = 0;
-			d->path[i].state = RW_GROUP_MONITOR;
+		if (path[i].set == set) {
+			path[i].set = 0;
+			path[i].state = RW_GROUP_MONITOR;
 		}
-	sbcc_of(d)->set[set - 1].waits = 0;
+	judgement_of(s, set)->waits = 0;
+	return 0;
 }
 
 static void forget(struct rw_judgement *j, uint32_t path)
@@ -67,20 +76,18 @@ static void forget(struct rw_judgement *j, uint32_t path)
 static void sbcc_join(struct rw_detection *d, uint32_t path)
 {
 	struct sbcc_path *p = &sbcc_of(d)->path[path];
-	p->had_ece = p->recent = p->alone.waits = 0;
+	p->had_ece = p->recent = sbcc_of(d)->judgement[path].waits = 0;
 }
 
 static void sbcc_leave(struct rw_detection *d, uint32_t path)
 {
 	struct sbcc *s = sbcc_of(d);
 	uint32_t set = d->path[path].set;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		forget(&s->path[i].alone, path);
-	for (uint32_t i = 0; i < RW_SETS_MAX; i++)
-		forget(&s->set[i], path);
-	s->path[path].alone.waits = 0;
-	if (set && members(d, set) <= 2)
-		dissolve(d, set);
+	for (uint32_t i = 0; i < PLACES; i++)
+		forget(&s->judgement[i], path);
+	s->judgement[path].waits = 0;
+	if (set && members(s, set) <= 2)
+		dissolve(s, set);
 }
 
 /* Does an event that long ago lie inside the past half of the path's window? */
@@ -145,87 +152,106 @@ static void sbcc_congestion(struct rw_detection *d, uint32_t path, enum rw_conge
 	fade(d);
 	p->recent = 1;
 	p->event_ns = d->now_ns;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		note(d, &s->path[i].alone, path);
-	for (uint32_t i = 0; i < RW_SETS_MAX; i++)
-		note(d, &s->set[i], path);
+	for (uint32_t i = 0; i < PLACES; i++)
+		note(d, &s->judgement[i], path);
 	if (kind != RW_CONGESTION_ECE && !d->option[TRIGGER_LOSS])
 		return;
 	uint32_t set = d->path[path].set;
-	struct rw_judgement *j = set ? &s->set[(set - 1) % RW_SETS_MAX] : &p->alone;
+	struct rw_judgement *j = set ? judgement_of(s, set) : &s->judgement[path];
 	if (!j->waits)
 		begin(d, j, path);
 }
 
-/* A new set: the trigger, and each monitored path that had an event. */
-static void judge_alone(struct rw_detection *d, uint32_t trigger)
+/* The first set without members; 0: there is none. */
+RW_CALL uint32_t free_set(const struct sbcc *s RW_NEVER_NULL)
 {
-	struct sbcc *s = sbcc_of(d);
-	uint8_t seen = s->path[trigger].alone.seen, number = 0, found = 0;
-	s->path[trigger].alone.waits = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		found |= (seen >> i & 1) && d->path[i].live && d->path[i].set == 0;
-	for (uint8_t n = RW_SETS_MAX; n >= 1; n--)
-		if (members(d, n) == 0)
-			number = n;
-	if (!found || number == 0)
-		return;
-	s->set[(number - 1) % RW_SETS_MAX].waits = 0;
-	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
-		struct rw_detected_path *p = &d->path[i];
-		if (i != trigger && (!(seen >> i & 1) || !p->live || p->set))
-			continue;
-		p->set = number;
-		p->state = RW_GROUP_JUDGEMENT;
-		s->path[i].alone.waits = 0;
-	}
+	for (uint32_t n = 1; n <= RW_SETS_MAX; n++)
+		if (members(s, n) == 0)
+			return n;
+	return 0;
 }
 
-static void judge_set(struct rw_detection *d, uint32_t set)
+/* A bit for each of these paths that is still monitored. */
+RW_CALL uint32_t monitored(const struct sbcc *s RW_NEVER_NULL, uint32_t of)
 {
-	struct rw_judgement *j = &sbcc_of(d)->set[set - 1];
+	const struct rw_detected_path *path = s->common.path;
+	uint32_t found = 0;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
+		found |= (uint32_t)(path[i].live && path[i].set == 0) << i;
+	return found & of;
+}
+
+/* A new set: the trigger, and each monitored path that had an event. */
+RW_CALL int judge_alone(struct sbcc *s RW_NEVER_NULL, uint32_t trigger)
+{
+	struct rw_judgement *j = &s->judgement[trigger % RW_MAX_PATHS];
+	uint32_t found = monitored(s, j->seen), number = free_set(s);
+	j->waits = 0;
+	if (!found || number == 0)
+		return 0;
+	judgement_of(s, number)->waits = 0;
+	found |= 1u << trigger % RW_MAX_PATHS;
+	for (uint32_t i = 0; i < RW_MAX_PATHS; i++) {
+		if (!(found >> i & 1))
+			continue;
+		s->common.path[i].set = (uint8_t)number;
+		s->common.path[i].state = RW_GROUP_JUDGEMENT;
+		s->judgement[i].waits = 0;
+	}
+	return 0;
+}
+
+RW_CALL int judge_set(struct sbcc *s RW_NEVER_NULL, uint32_t set)
+{
+	struct rw_detected_path *path = s->common.path;
+	struct rw_judgement *j = judgement_of(s, set);
 	int holds = 1;
 	j->waits = 0;
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		if (d->path[i].live && i != j->trigger && (j->seen >> i & 1) != (d->path[i].set == set))
+		if (path[i].live && i != j->trigger && (j->seen >> i & 1) != (path[i].set == set))
 			holds = 0;
-	if (!holds) {
-		dissolve(d, set);
-		return;
-	}
+	if (!holds)
+		return dissolve(s, set);
 	for (uint32_t i = 0; i < RW_MAX_PATHS; i++)
-		if (d->path[i].live && d->path[i].set == set)
-			d->path[i].state = RW_GROUP_FINAL;
+		if (path[i].live && path[i].set == set)
+			path[i].state = RW_GROUP_FINAL;
+	return 0;
 }
 
 static const struct rw_judgement *sbcc_judgement(const struct rw_detection *d, uint32_t place)
 {
-	const struct sbcc *s = (const struct sbcc *)(const void *)d;
-	return place < RW_MAX_PATHS ? &s->path[place].alone : &s->set[(place - RW_MAX_PATHS) % RW_SETS_MAX];
+	return &((const struct sbcc *)(const void *)d)->judgement[place % PLACES];
 }
 
-/* An event at the very time of `until` still counts, so only judgements due before it are taken. */
+/* 1 plus the place of the earliest judgement that is due. An event at the very time of `until` still counts, so it is due before. */
+RW_CALL uint32_t next_due(const struct sbcc *s RW_NEVER_NULL, int64_t until_ns)
+{
+	int64_t earliest = until_ns;
+	uint32_t found = 0;
+	for (uint32_t i = 0; i < PLACES; i++) {
+		const struct rw_judgement *j = &s->judgement[i];
+		if (j->waits && j->due_ns < earliest) {
+			earliest = j->due_ns;
+			found = i + 1;
+		}
+	}
+	return found;
+}
+
 static int sbcc_decide(struct rw_detection *d, int64_t until_ns)
 {
 	struct sbcc *s = sbcc_of(d);
-	int64_t earliest = until_ns;
-	uint32_t which = RW_MAX_PATHS + RW_SETS_MAX;
-	for (uint32_t i = 0; i < RW_MAX_PATHS + RW_SETS_MAX; i++) {
-		const struct rw_judgement *j = i < RW_MAX_PATHS ? &s->path[i].alone : &s->set[i - RW_MAX_PATHS];
-		if (j->waits && j->due_ns < earliest) {
-			earliest = j->due_ns;
-			which = i;
-		}
-	}
-	if (which == RW_MAX_PATHS + RW_SETS_MAX)
+	uint32_t found = next_due(s, until_ns), place = found - 1;
+	if (place >= PLACES)
 		return 0;
-	if (earliest > d->now_ns)
-		d->now_ns = earliest;
-	if (which < RW_MAX_PATHS)
-		judge_alone(d, which);
+	int64_t due_ns = s->judgement[place].due_ns;
+	if (due_ns > d->now_ns)
+		d->now_ns = due_ns;
+	if (place < RW_MAX_PATHS)
+		judge_alone(s, place);
 	else
-		judge_set(d, which - RW_MAX_PATHS + 1);
-	return (int)which + 1;
+		judge_set(s, place - RW_MAX_PATHS + 1);
+	return (int)found;
 }
 
 const struct rw_detector rw_detector_sbcc = {
@@ -237,7 +263,7 @@ const struct rw_detector rw_detector_sbcc = {
 	"The window of w/2 packets to each side of Fig. 2 is srtt/2 of the observed subflow, which is as long. A run of "
 	"ECEs that follow one another within a round trip is one event: RFC 3168's receivers repeat them. Three "
 	"states, as in the text; a set of which only one member is left is none.",
-    .options = sbcc_options,
+    .options = detector_options,
     .statistics = sbcc_statistics,
     .bytes = sizeof(struct sbcc),
     .join = sbcc_join,

@@ -6,16 +6,6 @@
 #include "rw_control.h"
 #include "rw_ways.h"
 
-#define RW_INLINE static inline __attribute__((always_inline, unused))
-/*
- * What the kernel's verifier should walk once, and not at each of its places: kernel/bpf makes it a function that is called. Its
- * pointers are RW_NEVER_NULL, its indices bounded where they are used, and it returns an integer.
- */
-#ifndef RW_CALL
-#define RW_CALL RW_INLINE
-#define RW_NEVER_NULL
-#endif
-
 RW_INLINE uint64_t rw_min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RW_INLINE uint64_t rw_max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
