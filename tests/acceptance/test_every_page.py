@@ -5,6 +5,7 @@ Light and dark, wide and narrow."""
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 from typing import Any
@@ -14,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from deploy.run import CHECKOUT, Services
 from tests.acceptance.test_dashboard import SCREENSHOTS
-from tests.acceptance.test_whatifs import analysed
+from tests.acceptance.test_whatifs import SIMULATED_MS, analysed, post
 
 AXE = CHECKOUT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = {
@@ -32,7 +33,10 @@ def connection(stack: Services) -> tuple[str, str]:
     from tests.conftest import make_token
 
     token = make_token(["read", "write", "admin"])
-    return token, analysed(stack, token)
+    number = analysed(stack, token)
+    wanted = {"selection": {"connection_ids": [number]}, "algorithms": ["cubic"], "repeat": 2}
+    post(stack, token, "/v1/whatifs", json.dumps(wanted).encode())
+    return token, number
 
 
 def shown(page: Page, stack: Services, address: str, test_id: str) -> None:
@@ -84,6 +88,8 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     page.get_by_test_id("token").fill(token)
     page.get_by_test_id("sign-in").click()
     expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
+    expect(page.get_by_test_id("fan").locator("canvas")).to_be_visible(timeout=SIMULATED_MS)
+    page.get_by_test_id("whatif-changes").locator("summary").click()
     hold(page, "connection-page", "Connection 0 of capture")
     page.locator(".crumbs a").last.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()
@@ -94,6 +100,8 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
             "data-count", re.compile(r"^\d+$")
         )
     expect(page.get_by_test_id("changed")).to_have_attribute("data-compared", "0")
+    expect(page.locator("[data-testid=sweep] [data-metric=goodput_bps]")).to_be_visible()
+    page.locator("[data-testid=sweep] summary").click()
     hold(page, "team-page", "Team")
     shown(page, stack, "/connections?values=open", "connection")
     expect(page.locator("[data-testid=values][data-field=kind]")).to_contain_text("mptcp 1")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from deploy.run import Services, wait_for
 from tests.acceptance.test_stack import get
-from tests.acceptance.test_whatifs import post
+from tests.acceptance.test_whatifs import SIMULATED_MS, post
 from tests.conftest import CAPTURES, make_token
 
 SITES = {"berlin": "mptcp-two-subflows.pcap", "lisbon": "mptcp-ecn.pcap", "osaka": "mptcp-three-subflows.pcap"}
@@ -147,4 +149,54 @@ def test_tags_and_notes_are_edited(stack: Services, team: str, signed_in: Page) 
     expect(page.get_by_text("after the new router")).to_be_visible()
     (kept,) = get(stack, team, "/v1/captures?q=new%20router")["items"]
     assert (kept["filename"], kept["tags"]) == ("mptcp-ecn.pcap", {"site": "lisbon"})
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_had_everyone_used_another_algorithm(stack: Services, team: str, signed_in: Page) -> None:
+    """Of what the filters select; it comes without a reload, and leads to each connection."""
+    page = signed_in
+
+    def with_few_runs(route: Route) -> None:
+        route.continue_(post_data=json.dumps({**route.request.post_data_json, "repeat": 2}))
+
+    page.route("**/v1/whatifs", with_few_runs)
+    page.goto(f"{stack.address}/?tag=site%3Dlisbon&kind=mptcp&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z")
+    page.get_by_test_id("sweep-algorithm").select_option("cubic")
+    page.get_by_test_id("ask-sweep").click()
+    sweep = page.get_by_test_id("sweep")
+    expect(sweep).to_contain_text("had everyone used cubic")
+    expect(sweep).to_contain_text("tag: site=lisbon")
+    expect(sweep).to_have_attribute("data-state", "done", timeout=SIMULATED_MS)
+    (found,) = get(stack, team, "/v1/sweeps")["items"]
+    (answer,) = get(stack, team, f"/v1/sweeps/{found['id']}")["answers"]
+    assert (found["everyone"], answer["asked"]) == (True, 1)
+    goodput = answer["measures"]["goodput_bps"]
+    shown = sweep.locator("[data-metric=goodput_bps]")
+    expect(shown.get_by_test_id("swept")).to_have_text(f"{goodput['predicted']['sum'] / 1e6:.2f} Mbit/s")
+    sweep.get_by_text("each connection").click()
+    (own,) = get(stack, team, f"/v1/sweeps/{found['id']}/whatifs")["items"]
+    sweep.get_by_role("link", name="mptcp-ecn.pcap").click()
+    expect(page).to_have_url(f"{stack.address}/connections/{own['connection_id']}")
+    expect(page.locator("[data-testid=whatif][data-label=cubic]")).to_have_attribute("data-state", "done")
+    page.go_back()
+    sweep.get_by_role("button", name="delete").click()
+    expect(sweep).to_have_count(0)
+    assert get(stack, team, "/v1/sweeps")["items"] == []
+    assert page.troubles == []  # type: ignore[attr-defined]
+    page.unroute_all()
+
+
+def test_chosen_connections_are_predicted_together(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{stack.address}/connections?kind=tcp")
+    for place in range(2):
+        page.get_by_test_id("connection").nth(place).get_by_role("checkbox").check()
+    page.get_by_test_id("bulk-whatif").click()
+    sweep = page.get_by_test_id("sweep")
+    expect(sweep).to_contain_text("2 connections of 2 captures")
+    (found,) = get(stack, team, "/v1/sweeps")["items"]
+    assert (len(found["selection"]["connection_ids"]), found["everyone"]) == (2, False)
+    sweep.get_by_role("button", name=re.compile("cancel|delete")).click()
+    expect(sweep).to_have_count(0)
+    assert get(stack, team, "/v1/sweeps")["items"] == []
     assert page.troubles == []  # type: ignore[attr-defined]

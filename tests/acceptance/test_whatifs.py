@@ -131,6 +131,11 @@ def test_the_page_asks_and_sees_the_prediction_come(stack: Services, token: str,
     page.route("**/whatifs", with_few_runs)
     page.get_by_test_id("whatif-algorithm").select_option("cubic")
     page.get_by_test_id("whatif-everyone").check()
+    changes = page.get_by_test_id("whatif-changes")
+    changes.get_by_text("options and network").click()
+    changes.locator("[data-testid=setting][data-key='path2.rate']").fill("20M")
+    changes.locator("[data-testid=setting][data-key=source]").select_option("bytes")
+    expect(changes.locator("[data-testid=option][data-name=mode]")).to_have_count(0)
     page.get_by_test_id("ask-whatif").click()
     asked = page.locator("[data-testid=whatif][data-label=cubic]")
     expect(asked).to_contain_text("everyone")
@@ -139,6 +144,10 @@ def test_the_page_asks_and_sees_the_prediction_come(stack: Services, token: str,
     goodput = asked.locator("[data-metric=goodput_bps]")
     (found,) = get(stack, token, f"/v1/connections/{connection}/whatifs")["items"]
     assert (found["everyone"], found["repeat"]) == (True, FEW_RUNS)
+    assert found["settings"] == {"path2.rate": "20M", "source": "bytes"}
+    points = len(found["result"]["flights"]["times_s"])
+    expect(asked.get_by_test_id("fan")).to_have_attribute("data-points", str(points))
+    expect(asked.get_by_test_id("fan").locator("canvas")).to_be_visible()
     median = found["result"]["predicted"]["goodput_bps"]["median"] / 1e6
     expect(goodput.get_by_test_id("predicted")).to_contain_text(f"{median:.2f} Mbit/s [")
     simulated = found["result"]["calibration"]["goodput_bps"]["simulated"]["median"] / 1e6

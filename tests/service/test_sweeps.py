@@ -195,9 +195,7 @@ def test_what_failed_begins_anew_with_the_same_request(
         ({"repeat": 401}, "repeat"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_at_once(
-    client: TestClient, connections: list[dict[str, Any]], wanted: dict[str, Any], said: str
-) -> None:
+def test_what_cannot_be_asked_is_refused_at_once(client: TestClient, wanted: dict[str, Any], said: str) -> None:
     body = {"selection": {"kind": "tcp"}, "algorithms": ["tccc"], **wanted}
     assert_problem(client.post("/v1/whatifs", json=body), 422, said)
     assert client.get("/v1/sweeps").json()["items"] == []
