@@ -164,17 +164,25 @@ static __always_inline __u64 key_of(struct sock *sk)
  */
 enum { HOLD_TRIES = 1 << 17 };
 
-static long try_to_hold(__u32 tries, struct shared **s)
+struct hold_attempt {
+	struct shared *s;
+	int held;
+};
+
+static long try_to_hold(__u32 tries, struct hold_attempt *attempt)
 {
 	(void)tries;
-	return __sync_val_compare_and_swap(&(*s)->held, 0, 1) == 0;
+	attempt->held = __sync_val_compare_and_swap(&attempt->s->held, 0, 1) == 0;
+	return attempt->held;
 }
 
 static __always_inline int hold(struct shared *s)
 {
 	if (__sync_val_compare_and_swap(&s->held, 0, 1) == 0)
 		return 1;
-	if (bpf_loop(HOLD_TRIES, try_to_hold, &s, 0) < HOLD_TRIES)
+	struct hold_attempt attempt = {s, 0};
+	bpf_loop(HOLD_TRIES, try_to_hold, &attempt, 0);
+	if (attempt.held)
 		return 1;
 	COUNT(missed);
 	return 0;
