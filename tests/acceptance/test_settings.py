@@ -49,6 +49,8 @@ def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
     page.get_by_test_id("make-token").click()
     made = page.get_by_test_id("made").inner_text()
     assert get(stack, made, "/v1/teams/me")["role"] == "viewer"
+    # A token may have nowhere to break a line, and letters as wide as these.
+    page.get_by_test_id("made").evaluate("shown => { shown.textContent = 'M'.repeat(shown.textContent.length) }")
     hold(page, "settings-page", "Settings")
 
     sign_in(stack, page, made)
