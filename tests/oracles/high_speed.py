@@ -71,6 +71,11 @@ class Htcp(Oracle):
         "backoff": Setting("adaptive", {"adaptive": True, "half": False}),
     }
 
+    decided_elsewhere: ClassVar[Mapping[str, str]] = {
+        "min(p.shortest / p.longest, Fraction(4, 5))": "test_vector",
+        "max(min(p.shortest / p.longest, Fraction(4, 5)), HALF)": "test_vector",
+    }
+
     delta_l: Fraction = Fraction(1)
     adaptive: bool = True
 
