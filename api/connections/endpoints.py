@@ -162,4 +162,5 @@ async def post_replay(
 )
 async def delete_replay(session: Session, caller: Writer, connection_id: uuid.UUID, replay_id: uuid.UUID) -> None:
     """Deletes a replay that has failed."""
-    await replays.remove(session, caller, connection_id, replay_id)
+    label = await replays.remove(session, caller, connection_id, replay_id)
+    await audit.note(session, caller, "delete", replay_id, label)

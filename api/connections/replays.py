@@ -59,10 +59,11 @@ def _takes(option: Mapping[str, Any], value: str) -> bool:
     return bool(Decimal(option["least"]) * 65536 <= steps <= Decimal(option["most"]) * 65536)
 
 
-async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID, replay_id: uuid.UUID) -> None:
-    """Deletes a replay that has failed. Raises NotFound, Conflict."""
+async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID, replay_id: uuid.UUID) -> str:
+    """Deletes a replay that has failed; its label. Raises NotFound, Conflict."""
     found = await service.load(session, caller, connection_id)
-    if not any(r.id == replay_id for r in found.replays):
+    label = next((r.label for r in found.replays if r.id == replay_id), None)
+    if label is None:
         raise NotFound("the connection has no such replay")
     # Lock the job first, as a worker does.
     await session.execute(select(Job.id).where(Job.replay_id == replay_id).with_for_update())
@@ -74,3 +75,4 @@ async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID
         raise Conflict(f"only a replay that has failed can be deleted; this one is {state}")
     await session.execute(delete(Job).where(Job.replay_id == replay_id))
     await session.execute(delete(Replay).where(Replay.id == replay_id))
+    return label

@@ -94,7 +94,8 @@ async def cancel(session: Session, caller: Writer, check_id: uuid.UUID) -> Model
 @router.delete("/{check_id}", status_code=204)
 async def delete(session: Session, caller: Writer, check_id: uuid.UUID) -> None:
     """Deletes a check and its result; a check that runs is ended first."""
-    await service.remove(session, caller, check_id)
+    spec = await service.remove(session, caller, check_id)
+    await audit.note(session, caller, "delete", check_id, spec)
 
 
 @router.get("/{check_id}/events", response_class=StreamingResponse, responses=STREAM)

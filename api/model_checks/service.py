@@ -290,11 +290,13 @@ async def cancel(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> 
     return await get(session, caller, check_id)
 
 
-async def remove(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> None:
-    """Deletes a check; its worker, if it runs, notices that the job is lost. Raises NotFound."""
-    await outline(session, caller, check_id)
+async def remove(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> str:
+    """Deletes a check; its worker, if it runs, notices that the job is lost. Returns its specification's name. Raises
+    NotFound."""
+    spec = (await outline(session, caller, check_id)).spec
     await session.execute(delete(Job).where(Job.check_id == check_id))
     await session.execute(delete(ModelCheck).where(ModelCheck.id == check_id, ModelCheck.team_id == caller.team_id))
+    return spec
 
 
 async def end_those_of_capture(session: AsyncSession, capture_id: uuid.UUID) -> None:

@@ -95,6 +95,7 @@ async def delete(session: Session, caller: Writer, sweep_id: uuid.UUID) -> None:
     What-ifs that are done stay with their connections.
     """
     await service.remove(session, caller, sweep_id)
+    await audit.note(session, caller, "delete", sweep_id, "a sweep")
 
 
 @router.get("/sweeps/{sweep_id}/events", response_class=StreamingResponse, responses=STREAM)

@@ -76,7 +76,8 @@ async def get(session: Session, caller: Reader, whatif_id: uuid.UUID) -> WhatIfO
 @router.delete("/whatifs/{whatif_id}", status_code=204)
 async def delete(session: Session, caller: Writer, whatif_id: uuid.UUID) -> None:
     """Deletes a what-if and its result. One that waits or runs is cancelled by that."""
-    await service.remove(session, caller, whatif_id)
+    label = await service.remove(session, caller, whatif_id)
+    await audit.note(session, caller, "delete", whatif_id, label)
 
 
 @router.get("/whatifs/{whatif_id}/events", response_class=StreamingResponse, responses=STREAM)

@@ -193,11 +193,13 @@ async def _insert_job(session: AsyncSession, caller: Caller, capture_id: uuid.UU
     return job_id
 
 
-async def remove(session: AsyncSession, caller: Caller, whatif_id: uuid.UUID) -> None:
-    """Deletes a what-if; workers that run its parts notice that their jobs are lost. Raises NotFound."""
+async def remove(session: AsyncSession, caller: Caller, whatif_id: uuid.UUID) -> str:
+    """Deletes a what-if; workers that run its parts notice that their jobs are lost. Returns its label. Raises
+    NotFound."""
     await limits.hold_team(session, caller.team_id)
-    await get(session, caller, whatif_id)
+    label = (await get(session, caller, whatif_id)).label
     await remove_all(session, [whatif_id])
+    return label
 
 
 async def remove_all(session: AsyncSession, whatifs: Collection[uuid.UUID]) -> None:

@@ -148,6 +148,21 @@ def events(client: TestClient, **query: Any) -> list[dict[str, Any]]:
     return list(client.get(f"{team_url(client)}/audit", params=query).json()["items"])
 
 
+def test_the_log_has_what_was_deleted(client: TestClient, run_jobs: Run) -> None:
+    capture = upload(client)
+    run_jobs()
+    connection = mptcp(client, capture)["id"]
+    asked = client.post(f"/v1/connections/{connection}/whatifs", json={"algorithm": "lia"}).json()
+    sweep = client.post("/v1/whatifs", json={"selection": {"connection_ids": [connection]}, "algorithms": ["tccc"]})
+    check = client.post("/v1/model-checks", json={"spec": "CoupledSlowStart"}).json()
+    gone = [(f"whatifs/{asked['id']}", "lia"), (f"sweeps/{sweep.json()['id']}", "a sweep"),
+            (f"model-checks/{check['id']}", "CoupledSlowStart")]  # fmt: skip
+    for path, _ in gone:
+        assert client.delete(f"/v1/{path}").status_code == 204
+    told = [(e["object_id"], e["object_name"]) for e in reversed(events(client, action="delete"))]
+    assert told == [(path.split("/")[1], name) for path, name in gone]
+
+
 def test_the_log_tells_who_did_what(client: TestClient, client_for: Client, run_jobs: Run) -> None:
     made = token_of(client, "analyst")
     analyst = client_for(made["token"])
