@@ -50,6 +50,10 @@ SHORT_STATES = 30_000
 ARCHIVE_RUNS_MIN = 20
 """From so many runs on, an archive of TLC's classes saves more time than it costs."""
 OUTPUT_BYTES_MAX = 64 << 20
+ASLEEP_S = 30
+"""TLC is hung when all of its threads have slept at each look in so many seconds."""
+TRIES = 3
+_HUNG = "hung: all threads of TLC waited for one another"
 """Limit of TLC's output, because a specification may print without end."""
 
 
@@ -354,11 +358,57 @@ def run_tlc(
     stop: when another thread sets it, the run ends.
     on_progress is called about once a second with the result so far. It stops the run by returning False or by raising
     an exception.
+
+    A run that hangs begins anew: TLC 2.18 may miss that its worker has paused for it, and then waits for ever.
     """
+    began = time.monotonic()
+    for _ in range(TRIES):
+        outcome = _run_once(
+            folder,
+            *(_watched(folder, module, config) if on_progress else (module, config)),
+            tlc=tlc,
+            arguments=arguments,
+            workers=workers,
+            memory_mb=memory_mb,
+            seconds_max=seconds_max,
+            disk_bytes_max=disk_bytes_max,
+            confinement=confinement,
+            is_trace=is_trace,
+            short=short,
+            coverage=coverage,
+            java_options=java_options,
+            stop=stop,
+            on_progress=on_progress,
+            began=began,
+        )
+        if outcome.stopped != _HUNG:
+            break
+        shutil.rmtree(folder / ".tlc")
+    return outcome
+
+
+def _run_once(
+    folder: Path,
+    module: str,
+    config: str,
+    *,
+    tlc: Path,
+    arguments: Sequence[str],
+    workers: int,
+    memory_mb: int,
+    seconds_max: float,
+    disk_bytes_max: int | None,
+    confinement: Sequence[str],
+    is_trace: bool,
+    short: bool,
+    coverage: bool,
+    java_options: Sequence[str],
+    stop: threading.Event | None,
+    on_progress: Callable[[Outcome], bool] | None,
+    began: float,
+) -> Outcome:
     scratch = folder / ".tlc"
     scratch.mkdir()
-    if on_progress:
-        module, config = _watched(folder, module, config)
     command = [
         *confinement,
         java(),
@@ -387,7 +437,6 @@ def run_tlc(
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "JAVA_HOME")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     reader = Reader()
-    began = time.monotonic()
     try:
         process = subprocess.Popen(
             command,
@@ -405,18 +454,23 @@ def run_tlc(
     assert process.stdout is not None
     watch = threading.Thread(target=_read, args=(process.stdout, reader), daemon=True)
     watch.start()
+    awake = time.monotonic()
     try:
         while watch.is_alive():
             watch.join(1.0 if on_progress else min(1.0, seconds_max))
             if not watch.is_alive():
                 break
             reader.outcome.seconds = time.monotonic() - began
+            if not _is_asleep(process.pid):
+                awake = time.monotonic()
             if reader.outcome.seconds > seconds_max:
                 reader.outcome.stopped = f"not finished in {seconds_max:g} s"
             elif disk_bytes_max is not None and _bytes_below(scratch) > disk_bytes_max:
                 reader.outcome.stopped = f"wrote more than {disk_bytes_max} bytes"
             elif (stop and stop.is_set()) or (on_progress and not on_progress(reader.outcome)):
                 reader.outcome.stopped = "cancelled"
+            elif time.monotonic() - awake > ASLEEP_S:
+                reader.outcome.stopped = _HUNG
             if reader.outcome.stopped:
                 break
     finally:
@@ -428,6 +482,23 @@ def run_tlc(
     reader.outcome.exit = process.returncode
     reader.outcome.seconds = time.monotonic() - began
     return reader.outcome
+
+
+def _is_asleep(group: int) -> bool:
+    """Whether each thread of a process group sleeps: one that waits for a processor or a disk, or is stopped, does not.
+    False where the system does not tell."""
+    states = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if _state(process)[1] == group:
+                states += [_state(thread)[0] for thread in (process / "task").iterdir()]
+    return bool(states) and set(states) == {"S"}
+
+
+def _state(task: Path) -> tuple[str, int]:
+    """State and process group of a process or thread (proc_pid_stat(5)). Its name may have spaces and parentheses."""
+    fields = (task / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return fields[0], int(fields[2])
 
 
 def _watched(folder: Path, module: str, config: str) -> tuple[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,6 +78,36 @@ def test_a_watched_run_finds_the_same(manifest: specs.Manifest) -> None:
         pinned = manifest.configuration(name)
         found = specs.run_configuration(manifest, pinned, specs.jar(), on_progress=lambda _: True)
         assert specs.differences_of(pinned, found) == []
+
+
+def test_a_run_that_hangs_begins_anew(
+    manifest: specs.Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung, java = tmp_path / "hung", tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    first = f"[ -e {hung}2 ] || {{ [ ! -e {hung} ] || touch {hung}2; touch {hung}; exec sleep 1000; }}"
+    java.write_text(f'#!/bin/sh\n{first}\nexec {specs.java()} "$@"\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(specs, "ASLEEP_S", 2)
+    holds = manifest.configuration("holds")
+    found = specs.run_configuration(manifest, holds, specs.jar(), on_progress=lambda outcome: True)
+    assert specs.differences_of(holds, found) == []
+    assert (tmp_path / "hung2").exists(), "it hung twice"
+    java.write_text("#!/bin/sh\nexec sleep 1000\n")
+    found = specs.run_configuration(manifest, holds, specs.jar())
+    assert (found.stopped, found.exit) == ("hung: all threads of TLC waited for one another", -signal.SIGKILL)
+
+
+def test_who_waits_for_a_processor_or_is_stopped_does_not_sleep() -> None:
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True) as process:
+        try:
+            assert not any(specs._is_asleep(process.pid) for _ in range(20))
+            process.send_signal(signal.SIGSTOP)
+            assert not any(specs._is_asleep(process.pid) for _ in range(20))
+        finally:
+            process.kill()
+    assert not specs._is_asleep(process.pid), "it has ended"
 
 
 def test_disk_and_time_are_bounded(manifest: specs.Manifest) -> None:
