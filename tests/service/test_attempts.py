@@ -326,10 +326,6 @@ def test_the_writer_tells_that_its_attempt_is_closed(job: uuid.UUID) -> None:
     in_transaction(attempts.close_abandoned)
     with pytest.raises(jobs.JobLost), AttemptWriter(attempt) as writer:
         writer.copy(FairnessGroup, fairness_group_columns(attempt))
-    with pytest.raises(jobs.JobLost), AttemptWriter(attempt) as writer:
-        for _ in range(100):
-            writer.copy(FairnessGroup, fairness_group_columns(attempt))
-        raise AssertionError("a later copy tells it")
     assert groups_of(attempt) == 0
 
 
@@ -338,9 +334,14 @@ def test_an_error_beside_the_writer_is_told_when_its_transactions_are_over(job: 
     from worker.copying import AttemptWriter
 
     attempt = opened_attempt(job)
-    with pytest.raises(ZeroDivisionError), AttemptWriter(attempt) as writer:
-        writer.copy(FairnessGroup, fairness_group_columns(attempt))
-        raise ZeroDivisionError
+
+    def write() -> None:
+        with AttemptWriter(attempt) as writer:
+            writer.copy(FairnessGroup, fairness_group_columns(attempt))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write()
     before = groups_of(attempt)
     assert not [t for t in threading.enumerate() if t.name.startswith("attempt-writer")]
     assert groups_of(attempt) == before <= 1
