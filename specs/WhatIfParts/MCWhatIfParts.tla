@@ -1,0 +1,4 @@
+---------------------------- MODULE MCWhatIfParts ----------------------------
+EXTENDS WhatIfParts, TLC
+Symmetry == Permutations(WhatIfs) \cup Permutations(Workers)
+=============================================================================

@@ -1,0 +1,25 @@
+-------------------------- MODULE PictureWhatIfParts --------------------------
+(* What is drawn: the fit, its jobs, and a what-if. Steps that change none of them are left out. *)
+EXTENDS MCWhatIfParts
+VARIABLE drawn
+
+Kinds(x) == {IF j.part = 0 THEN "finds out" ELSE "parts" : j \in JobsOf(x)}
+Asked == CHOOSE x \in WhatIfs : TRUE
+Jobs(x) == IF JobsOf(x) = {} THEN "none" ELSE CHOOSE k \in Kinds(x) : TRUE
+Look ==
+    [fit |-> fit, fitjobs |-> Jobs(Fit), whatif |-> what[Asked], jobs |-> Jobs(Asked)]
+Drawn(step) == drawn' = <<IF Look' = Look THEN "another" ELSE step, Look'>>
+
+PictureInit == Init /\ drawn = <<"", Look>>
+PictureNext ==
+    \/ (\E x \in WhatIfs : Ask(x)) /\ Drawn("Ask")
+    \/ \E w \in Workers : \E j \in Holds(w) :
+          \/ StorePart(w, j) /\ Drawn("StorePart: the last one")
+          \/ NeedFit(w, j) /\ Drawn("NeedFit")
+          \/ HandOut(w, j) /\ Drawn("HandOut")
+          \/ EndFit(w, j) /\ Drawn("EndFit")
+          \/ EndWhatIf(w, j) /\ Drawn("EndWhatIf")
+          \/ Simulate(w, j) /\ Drawn("another")
+    \/ /\ \E w \in Workers : Read(w) \/ \E j \in jobs : Claim(w, j)
+       /\ Drawn("another")
+===============================================================================
