@@ -348,7 +348,8 @@ Start(w) ==
     /\ work' = Worker(w, IF Held(w) THEN "storing" ELSE "lost")
     /\ UNCHANGED <<cap, job, bytes, series, msgs, api, del, sweeper, clock, seen>>
 
-\* attempts.writing: a share of the lock on the attempt's row, if it is open. No row that others wait for is locked.
+\* attempts.writing: a share of the lock on the attempt's row, if it is open. No row that others wait for is locked. Two
+\* sessions of a worker write at once; here one goes on as soon as it has ended, which lets Close come in between, too.
 Add(w) ==
     /\ work[w].pc = "storing" /\ ~ Whole(w)
     /\ work' = Worker(w, IF OpenOf(w) # {} THEN "adding" ELSE "lost")

@@ -139,8 +139,9 @@ Cancelled(x) ==
     /\ jobs' \subseteq jobs /\ \A j \in jobs : j \in jobs' <=> ~ goes(j.of)
     /\ stored' \subseteq stored /\ \A p \in stored : p \in stored' <=> ~ goes(p.of)
 OthersChange ==
-    [][work' = work => \/ \E x \in WhatIfs : Asked(x) \/ Cancelled(x)
-                       \/ \E j \in jobs : j.state = "running" /\ LeaseOver(j)]_vars
+    [][work' = work /\ <<fit, what, jobs, stored>>' # <<fit, what, jobs, stored>> =>
+          \/ \E x \in WhatIfs : Asked(x) \/ Cancelled(x)
+          \/ \E j \in jobs : j.state = "running" /\ LeaseOver(j)]_vars
 
 -----------------------------------------------------------------------------
 (* What must be possible. *)
@@ -168,6 +169,6 @@ OthersCan ==
                           /\ what[x] # "absent" => ENABLED (Next /\ what'[x] = "absent")
     /\ \A j \in jobs : j.state = "running" => ENABLED (Next /\ work' = work /\ LeaseOver(j))
 
-TwiceIsTold == [][twice' = (twice \/ (stored' = stored /\ \E w \in Workers : Cardinality(work'[w].read) > Cardinality(work[w].read)
-                                                                        /\ work[w].hasRead))]_vars
+\* Nothing is stored twice here, so nothing may say so.
+NeverTwice == [][twice' = twice]_vars
 =============================================================================
