@@ -45,7 +45,7 @@ def ns(epoch: str) -> int:
 
 
 def test_segments_are_those_of_the_capture() -> None:
-    """tshark's time, sequence number and length of each packet with data, and each SACK block that an ACK brings anew."""
+    """tshark's time, number and length of each packet with data, and each SACK block that an ACK brings anew."""
     path = CAPTURES / "mptcp-two-subflows.pcap"
     table = segments(path, 1)
     for subflow, port in enumerate((59584, 47667)):
@@ -120,5 +120,8 @@ def test_reinjections_and_retransmissions_are_told_apart(tmp_path: Path) -> None
 
 
 def test_a_connection_that_is_not_there_is_refused() -> None:
-    with rewindow.open(CAPTURES / "mptcp-ecn.pcap") as capture, pytest.raises(BadOption, match="connection 7; .* have 2"):
+    with (
+        rewindow.open(CAPTURES / "mptcp-ecn.pcap") as capture,
+        pytest.raises(BadOption, match=r"connection 7; .* have 2"),
+    ):
         capture.stream(segments_of=7)
