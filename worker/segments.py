@@ -12,7 +12,6 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sqlalchemy import select, update
 
@@ -31,7 +30,7 @@ BLOCKS_SCHEMA = pa.schema(
     [
         _CONNECTION,
         ("subflow", pa.uint32()),
-        ("kind", pa.string()),
+        SEGMENTS_SCHEMA.field("kind"),
         ("first_ns", pa.int64()),
         ("last_ns", pa.int64()),
         ("rows", pa.uint32()),
@@ -58,7 +57,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
         capture.names[:] = [name]
         with capture.stream(segments_of=number) as replay:
             batches = replay.segments(lambda done: report("replaying", done * 0.9))
-            is_long = _write(batches, number, out, beside)
+            is_long = write(batches, number, out, beside)
         report("storing", 0.9)
         try:
             objects.put_file(key, out)
@@ -70,7 +69,7 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
             raise
 
 
-def _write(batches: Iterator[pa.RecordBatch], number: int, out: IO[bytes], overview: IO[bytes]) -> bool:
+def write(batches: Iterator[pa.RecordBatch], number: int, out: IO[bytes], overview: IO[bytes]) -> bool:
     """Writes the rows and their overview. False: they are few, and need none."""
     rows = 0
     with (
@@ -118,7 +117,7 @@ def blocks(table: pa.Table) -> pa.Table:
         {
             "connection": table["connection"].to_numpy()[begins],
             "subflow": subflow[order][begins],
-            "kind": pc.cast(table["kind"], pa.string()).take(pa.array(order[begins])),
+            "kind": table["kind"].take(pa.array(order[begins])),
             "first_ns": times[begins],
             "last_ns": times[ends],
             "rows": (ends - begins + 1).astype(np.uint32),

@@ -1,7 +1,7 @@
 """The time-sequence graph of a subflow, after tcptrace's.
 
-What was acknowledged and allowed over time is in the series of ACKs. Segments and SACK blocks are read from the capture by
-a job, when a team asks for them (worker/segments.py).
+What was acknowledged and allowed over time is in the series of ACKs. Segments and SACK blocks are read from the capture
+by a job, when a team asks for them (worker/segments.py).
 
 Positions are bytes from the subflow's first byte. Lines are reduced as those of a series are. Of many segments those
 that fall on the same pixels are one.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +123,8 @@ def _segments(
     low = table["position"].to_numpy()
     high = table["end"].to_numpy() if is_reduced else low + table["bytes"].to_numpy()
     rows = table["rows"].to_numpy() if is_reduced else np.ones(len(low), np.int64)
-    kinds = table["kind"].cast("string").to_numpy(zero_copy_only=False)
+    kinds = table["kind"].unify_dictionaries().combine_chunks()
+    codes, names = kinds.indices.to_numpy(), kinds.dictionary.to_pylist()
     there = np.ones(len(low), bool)
     if from_ns is not None:
         there &= last_ns >= from_ns
@@ -139,8 +141,8 @@ def _segments(
         width,
     )
     found = []
-    for kind in KINDS:
-        mine = there & (kinds == kind)
+    for kind in filter(names.__contains__, KINDS):
+        mine = there & (codes == names.index(kind))
         if not mine.any():
             continue
         spans = first_ns[mine], low[mine], high[mine]
@@ -201,7 +203,7 @@ def as_json(subflow: int, asked: SegmentsOut | None, found: Sequence) -> bytes:
                     "algorithm": line.algorithm,
                     "rows": line.rows,
                     "time_ns": relative(line.time_ns),
-                    "values": np.round(line.values).tolist(),
+                    "values": [round(v) if isfinite(v) else None for v in line.values.tolist()],
                 }
                 for line in found.lines
             ],

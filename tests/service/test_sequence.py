@@ -148,7 +148,7 @@ def many(services: Services) -> Iterator[tuple[str, pa.Table]]:
         }
     ).cast(segments.SEGMENTS_SCHEMA)
     out, beside = io.BytesIO(), io.BytesIO()
-    assert segments._write(iter(table.to_batches(10_000)), 3, out, beside), "there are enough for an overview"
+    assert segments.write(iter(table.to_batches(10_000)), 3, out, beside), "there are enough for an overview"
     key = "captures/of-test-sequence/segments-1.parquet"
     objects.put_file(key, out)
     objects.put_file(objects.overview_key(key), beside)

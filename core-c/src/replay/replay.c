@@ -127,8 +127,8 @@ static rw_status open_segments(rw_replay *r, rw_error *error)
 	if (!r->limits.segments)
 		return RW_OK;
 	if (connection >= r->survey.connections) {
-		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "there is no connection %u; the captures have %u", connection,
-			     r->survey.connections);
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "there is no connection %u; the captures have %u",
+			     connection, r->survey.connections);
 		return RW_ERROR_BAD_VALUE;
 	}
 	r->limits.jobs = 1; /* the slices of several threads carry no segments */
@@ -580,8 +580,8 @@ static RW_ASIDE int replay_packet(rw_replay *r, struct rw_noted *noted)
 	if (replay_captured(r, number, l, from_source, p))
 		return 1;
 	l->under_way = l->established && !l->fin && !l->left && !shows_segments(r, l) &&
-		       !l->sender.identification.asked &&
-		       l->sender.corrected == RW_SEND_TIMES_CAPTURED && l->last_ns > l->flow->established_ns;
+		       !l->sender.identification.asked && l->sender.corrected == RW_SEND_TIMES_CAPTURED &&
+		       l->last_ns > l->flow->established_ns;
 	if (--l->packets_left == 0)
 		end_flow(r, number);
 	return 0;

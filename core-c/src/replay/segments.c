@@ -50,7 +50,8 @@ static int add(struct rw_segments *s, const struct live *l, int64_t time_ns, uin
 		s->room = room;
 	}
 	/* Before the first row the sender's una is what positions count from. */
-	int64_t position = l->rows ? l->position + rw_seq_diff(start, l->sequence) : rw_seq_diff(start, l->sender.tcp.una);
+	int64_t position =
+	    l->rows ? l->position + rw_seq_diff(start, l->sequence) : rw_seq_diff(start, l->sender.tcp.una);
 	s->row[s->count++] = (rw_segment_row){time_ns, position, end - start, l->id, (uint8_t)kind};
 	return 0;
 }
@@ -128,7 +129,8 @@ static int see_sacks(rw_replay *r, const struct live *l, const struct rw_packet 
 		int is_one = rw_seq_diff(b->end, b->start) > 0 && rw_seq_diff(b->end, tcp->next) <= 0;
 		if (!is_one || was_there(path, b))
 			continue;
-		int within = p->sack_count > 1 && rw_seq_diff(b->start, other->start) >= 0 && rw_seq_diff(b->end, other->end) <= 0;
+		int within = p->sack_count > 1 && rw_seq_diff(b->start, other->start) >= 0 &&
+			     rw_seq_diff(b->end, other->end) <= 0;
 		int duplicate = i == 0 && (rw_seq_diff(b->end, p->ack) <= 0 || within);
 		if (add(s, l, p->time_ns, b->start, b->end, duplicate ? RW_SEGMENT_DSACK : RW_SEGMENT_SACK))
 			return 1;
