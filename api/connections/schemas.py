@@ -279,9 +279,11 @@ class SequenceOut(Schema):
     last_ns: str
     """Last ACK of the connection."""
     subflow: int
+    """Its number within the connection."""
     is_reduced: bool
     """Lines are read from an overview: the times of extremes are those of blocks of at most 256 ACKs."""
     lines: list[SequenceLineOut]
+    """Empty where an earlier version analysed the capture, or no ACK reached the subflow's sender."""
     asked: SegmentsOut | None
     """None: nobody has asked for the connection's segments."""
     segments: list[SequenceSegmentsOut]

@@ -3894,7 +3894,7 @@ export interface components {
             last_ns: string;
             /**
              * Subflow
-             * @description Number of the subflow.
+             * @description Its number within the connection.
              */
             subflow: number;
             /**
@@ -3902,7 +3902,10 @@ export interface components {
              * @description Lines are read from an overview: the times of extremes are those of blocks of at most 256 ACKs.
              */
             is_reduced: boolean;
-            /** Lines */
+            /**
+             * Lines
+             * @description Empty where an earlier version analysed the capture, or no ACK reached the subflow's sender.
+             */
             lines: components["schemas"]["SequenceLineOut"][];
             /** @description None: nobody has asked for the connection's segments. */
             asked: components["schemas"]["SegmentsOut"] | null;
