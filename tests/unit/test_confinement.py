@@ -23,7 +23,7 @@ from rewindow.errors import DissectorAway, DissectorInterrupted
 
 REWINDOW = Path(sys.executable).parent / "rewindow"
 SECRET = "postgresql://app:a-password-that-nobody-should-read"
-SNOOP = b"snoop\0\0\0" + bytes(8)
+NETWORK_MONITOR = b"GMBU" + bytes(12)
 """The beginning of a file that tshark is asked for."""
 NEEDS_A_NAMESPACE = {"threads"} if os.geteuid() else set()
 """Outside of a user namespace the threads of an ordinary user are not counted apart."""
@@ -58,8 +58,8 @@ class Prey:
         self.object = self.guarded / "object"
         self.object.write_text(SECRET)
         self.object.chmod(0o666)
-        self.capture = folder / "capture.snoop"
-        self.capture.write_bytes(SNOOP)
+        self.capture = folder / "capture.cap"
+        self.capture.write_bytes(NETWORK_MONITOR)
         self._tcp = socket.create_server(("127.0.0.1", 0), backlog=100)
         self._unix = socket.socket(socket.AF_UNIX)
         self._unix.bind(str(self.guarded / "socket"))
@@ -150,8 +150,8 @@ def test_where_nothing_confines(prey: Prey, call: str, reason: str) -> None:
     prey.capture.write_bytes(b"only text")
     done = analyze(prey, *refusing(*call.split(",")))
     assert done.returncode == 3
-    assert "neither pcap nor pcapng; tshark, which knows more, cannot be confined on this system" in done.stderr
-    prey.capture.write_bytes(SNOOP)
+    assert "neither pcap nor pcapng nor snoop; tshark, which knows more, cannot be confined on this system" in done.stderr
+    prey.capture.write_bytes(NETWORK_MONITOR)
     allowed = analyze(prey, *refusing(*call.split(",")), REWINDOW_ALLOW_UNCONFINED="1")
     assert {"read", "fork"} & succeeded(allowed.stderr)
 
@@ -366,8 +366,8 @@ def test_a_service_that_ends_meanwhile_is_no_fault_of_the_capture(
 
     monkeypatch.setattr(tshark, "start", started)
     monkeypatch.setenv("REWINDOW_TSHARK_SOCKET", str(service.socket))
-    with prey.capture.open("rb") as capture, pytest.raises(DissectorInterrupted, match=r"x.snoop: .* meanwhile"):
-        dissect(capture, "x.snoop", every_record=True)
+    with prey.capture.open("rb") as capture, pytest.raises(DissectorInterrupted, match=r"x.cap: .* meanwhile"):
+        dissect(capture, "x.cap", every_record=True)
 
 
 def test_a_service_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,8 +405,8 @@ def test_without_its_service(prey: Prey, service: Service) -> None:
     ):
         other = Service(prey.programs, *before, **environment)
         for content, status, expected in (
-            (SNOOP, 4, said),
-            (b"only text", 3, f"neither pcap nor pcapng; tshark, which knows more, {said_of_text}"),
+            (NETWORK_MONITOR, 4, said),
+            (b"only text", 3, f"neither pcap nor pcapng nor snoop; tshark, which knows more, {said_of_text}"),
         ):
             prey.capture.write_bytes(content)
             done = analyze(prey, REWINDOW_TSHARK_SOCKET=str(other.socket))

@@ -20,7 +20,7 @@ import rewindow
 from rewindow import confined
 from rewindow.captures import dissector, tshark
 from rewindow.replays.replay import Result
-from tests.packets import ACK, CWR, ECE, SYN, Trace, sack
+from tests.packets import ACK, CWR, ECE, ETHERNET_HEADER, SYN, Trace, iptrace, sack
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 REWINDOW = Path(sys.executable).parent / "rewindow"
@@ -41,7 +41,6 @@ HEADERS: dict[int, Callable[[int], bytes]] = {
     ),
 }
 """What stands before IP in a record of a link type, for a packet of n bytes."""
-ETHERNET_HEADER = b"\2" * 6 + b"\4" * 6 + b"\x08\0"
 
 Record = tuple[int, int, bytes, int]
 """Nanoseconds, interface, bytes, bytes on the wire."""
@@ -168,7 +167,7 @@ def ethernet(trace: Trace) -> bytes:
     return pcap(ETHERNET, [(t, 0, ETHERNET_HEADER + d, 14 + w) for t, d, w in trace.records])
 
 
-@pytest.mark.parametrize("kind", ["snoop", "netmon1", "netmon2", "ngwsniffer_2_0"])
+@pytest.mark.parametrize("kind", ["netmon1", "netmon2", "ngwsniffer_2_0"])
 def test_another_file_format(kind: str, transfer: Trace, tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(ethernet(transfer))
     subprocess.run(["editcap", "-F", kind, tmp_path / "plain", tmp_path / "other"], check=True, capture_output=True)
@@ -186,39 +185,27 @@ def test_another_file_format(kind: str, transfer: Trace, tmp_path: Path) -> None
     assert found.acks.drop_columns("time_ns").equals(expected.acks.drop_columns("time_ns"))
 
 
-def snoop(trace: Trace) -> bytes:
-    out = [b"snoop\0\0\0" + struct.pack("!II", 2, 4)]
-    for time_ns, data, wire in trace.records:
-        data = ETHERNET_HEADER + data
-        padded = data + bytes(-len(data) % 4)
-        head = struct.pack(
-            "!IIIIII", 14 + wire, len(data), 24 + len(padded), 0, time_ns // 10**9, time_ns // 1000 % 10**6
-        )
-        out.append(head + padded)
-    return b"".join(out)
-
-
 def test_another_format_beside_pcap(transfer: Trace) -> None:
     """What stands for it is raw IP, which is not one of the observation's link types unless a capture is."""
     other = Trace()
     other.handshake(1.0, 0.1, ports=(1001, 80))
-    both = result(other.bytes(), snoop(transfer))
+    both = result(other.bytes(), iptrace(transfer))
     assert both.summary.link_types == ["raw", "ethernet"]
-    assert result(ethernet(other), snoop(transfer)).summary.link_types == ["ethernet"]
+    assert result(ethernet(other), iptrace(transfer)).summary.link_types == ["ethernet"]
     assert both.summary.packets == 106
     assert [s.interface for c in both.connections for s in c.subflows] == ["0.0", "1.0"]
 
 
 def test_another_format_cut(transfer: Trace) -> None:
-    found = result(snoop(transfer)[:-30])
+    found = result(iptrace(transfer)[:-30])
     assert found.summary.packets == 102
     cut = found.summary.oddities["cut_capture"]
     assert (cut["count"], cut["first_offset"], cut["first_record"], cut["file"]) == (1, None, None, 0)
 
 
 def test_another_format_damaged(transfer: Trace) -> None:
-    whole = bytearray(snoop(transfer))
-    at = len(whole) - (24 + 56) - (24 + 56) + 4  # the captured length of the last record but one
+    whole = bytearray(iptrace(transfer))
+    at = len(whole) - 2 * (40 + 54)  # the length of the last record but one
     whole[at : at + 4] = b"\x7f\xff\xff\xff"
     found = result(bytes(whole))
     assert 0 < found.summary.packets < 103
@@ -317,7 +304,7 @@ def test_what_tshark_does_not_know_stays_unknown(sample: list[Record]) -> None:
         assert found.summary.decoded_by == {}
     with pytest.raises(rewindow.CaptureUnreadable, match="finds no IP in it"):
         result((CAPTURES.parent.parent / "docs" / "dashboard.png").read_bytes())  # tshark opens pictures
-    with pytest.raises(rewindow.CaptureUnreadable, match="neither pcap nor pcapng; tshark: it isn't a capture file"):
+    with pytest.raises(rewindow.CaptureUnreadable, match="neither pcap nor pcapng nor snoop; tshark: it isn't a capture file"):
         result(b"not a capture, only text\n")
 
 
@@ -339,8 +326,8 @@ def test_without_tshark(sample: list[Record], transfer: Trace, tmp_path: Path) -
     """An error of its own for the captures that need it, and for them only."""
     captures: dict[str, tuple[bytes, int, str]] = {
         "relay.pcap": (pcap(FRAME_RELAY, within(FRAME_RELAY, sample[:10])), 4, "tshark is needed to read it"),
-        "solaris.snoop": (snoop(transfer), 4, "tshark is needed to read it"),
-        "text": (b"only text", 3, "neither pcap nor pcapng; tshark, which knows more, is not installed"),
+        "aix.iptrace": (iptrace(transfer), 4, "tshark is needed to read it"),
+        "text": (b"only text", 3, "neither pcap nor pcapng nor snoop; tshark, which knows more, is not installed"),
         "empty": (b"", 3, "the file is empty"),
         "plain.pcap": (pcap(RAW, sample[:10]), 0, ""),
     }
