@@ -36,7 +36,7 @@ _DOWNLOAD_BYTES = 1 << 20
 _PATIENTLY = text("SET LOCAL lock_timeout = '10s'")
 """An upload may have taken hours: it is not given up because another one of the team is being stored."""
 _ONLY_FROM = (
-    "payload is cut from this team's captures, which is possible for pcap and pcapng only: convert it"
+    "payload is cut from this team's captures, which is possible for pcap, pcapng and snoop only: convert it"
     " (editcap -F pcapng), or have an owner of the team turn the cut off"
 )
 NEWEST_FIRST = "-created_at"
@@ -384,7 +384,7 @@ def _split_suffix(name: str) -> tuple[str, str]:
     for compression in (".gz", ".zst", ".xz", ".bz2", ".lz4"):
         name = name.removesuffix(compression)
     stem, dot, suffix = name.rpartition(".")
-    return (stem, dot + suffix) if suffix in ("pcap", "pcapng", "cap") else (name, ".pcap")
+    return (stem, dot + suffix) if suffix in ("pcap", "pcapng", "cap", "snoop") else (name, ".pcap")
 
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:

@@ -132,20 +132,23 @@ def test_the_same_bytes_are_one_capture_whatever_is_kept(cutting: TestClient, cl
 
 
 def test_of_what_is_no_capture_nothing_is_kept(cutting: TestClient, run_jobs: Run) -> None:
-    snoop = b"snoop\0\0\0" + SECRET * 100_000
-    answer = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP)
+    other = b"iptrace 9" + SECRET * 100_000
+    answer = cutting.post("/v1/captures?filename=x.trace", content=other, headers=PCAP)
     assert answer.status_code == 202
     run_jobs()
     capture = cutting.get(f"/v1/captures/{answer.json()['id']}").json()
     assert (capture["state"], capture["bytes"]) == ("failed", 0)
-    assert "x.snoop: not a capture: a snoop capture; payload is cut from this team's captures" in capture["error"]
+    assert (
+        "x.trace: not a capture: neither pcap nor pcapng nor snoop; payload is cut from this team's captures"
+        in capture["error"]
+    )
     assert_problem(cutting.get(f"/v1/captures/{capture['id']}/file"), 404, "nothing of this capture is stored")
-    again = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP).json()
+    again = cutting.post("/v1/captures?filename=x.trace", content=other, headers=PCAP).json()
     assert again["id"] == capture["id"]
     set_to(cutting, payload="kept")
-    kept = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP).json()
-    assert (kept["already_here"], kept["bytes"]) == (False, len(snoop))
-    assert stored(kept) == snoop
+    kept = cutting.post("/v1/captures?filename=x.trace", content=other, headers=PCAP).json()
+    assert (kept["already_here"], kept["bytes"]) == (False, len(other))
+    assert stored(kept) == other
     assert cutting.get(f"/v1/captures/{capture['id']}").status_code == 404
 
 

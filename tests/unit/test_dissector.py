@@ -304,7 +304,9 @@ def test_what_tshark_does_not_know_stays_unknown(sample: list[Record]) -> None:
         assert found.summary.decoded_by == {}
     with pytest.raises(rewindow.CaptureUnreadable, match="finds no IP in it"):
         result((CAPTURES.parent.parent / "docs" / "dashboard.png").read_bytes())  # tshark opens pictures
-    with pytest.raises(rewindow.CaptureUnreadable, match="neither pcap nor pcapng nor snoop; tshark: it isn't a capture file"):
+    with pytest.raises(
+        rewindow.CaptureUnreadable, match="neither pcap nor pcapng nor snoop; tshark: it isn't a capture file"
+    ):
         result(b"not a capture, only text\n")
 
 
