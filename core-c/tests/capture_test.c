@@ -391,8 +391,8 @@ static void snoop_records_that_cannot_be(void **state)
 {
 	(void)state;
 	/* On the wire, captured, length of the record: longer than any, shorter than the packet, with more padding than any has. */
-	static const uint32_t records[][3] = {{8, 262145, 262169}, {8, UINT32_MAX, 23},	 {8, 8, 31},
-					      {8, 8, 0},	   {8, 8, UINT32_MAX}, {8, 8, 600000}};
+	static const uint32_t records[][3] = {{8, 262145, 262169}, {8, UINT32_MAX, 23}, {8, 8, 31},
+					      {8, 8, 0},           {8, 8, UINT32_MAX},  {8, 8, 600000}};
 	for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
 		struct file f = {.n = 0};
 		struct rw_capture *c;

@@ -31,8 +31,8 @@ _CHUNK = 1 << 20
 _ZSTD_CHUNK = 1 << 10
 """A block takes four bytes at least."""
 
-_KNOWN = tuple(bytes.fromhex(m) for m in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1",
-                                                "0a0d0d0a")) + (b"snoop\0\0\0",)  # fmt: skip
+_PCAP = ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1")
+_KNOWN = (*map(bytes.fromhex, (*_PCAP, "0a0d0d0a")), b"snoop\0\0\0")
 
 
 def _skippable(head: bytes) -> bool:
