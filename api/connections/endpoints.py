@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from api import audit, wakeups
+from api import audit, exports, wakeups
 from api.bodies import Route
 from api.connections import replays, search, series, service
-from api.connections.schemas import ConnectionDetail, ConnectionsFound, ReplayIn, ReplayOut, SeriesOut
+from api.connections.schemas import ConnectionDetail, ConnectionFound, ConnectionsFound, ReplayIn, ReplayOut, SeriesOut
 from api.errors import NotFound, problem
 from api.filters import Filters, from_query
 from api.pages import Limit
@@ -23,21 +23,47 @@ ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}
 _GONE = "the series of this connection are missing in the object store"
 
+Sort: TypeAlias = Annotated[  # type: ignore[valid-type]
+    Literal[tuple(search.SORTS)],
+    Query(description="The column to sort by; - before it: descending. Missing values are last."),
+]
+_COLUMNS = exports.columns_of(ConnectionFound)
+
 
 @router.get("")
 async def find(
     session: Session,
     caller: Reader,
     wanted: Annotated[Filters, Depends(from_query)],
-    sort: Annotated[
-        Literal[tuple(search.SORTS)],  # type: ignore[valid-type]
-        Query(description="The column to sort by; - before it: descending. Missing values are last."),
-    ] = "-first_ns",
+    sort: Sort = "-first_ns",
     cursor: Annotated[str | None, Query(max_length=4000)] = None,
     limit: Limit = 50,
 ) -> ConnectionsFound:
     """All connections of the team that the filters select."""
     return await search.find(session, caller, wanted, search.Order.parse(sort), cursor, limit)
+
+
+@router.get(".{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    wanted: Annotated[Filters, Depends(from_query)],
+    sort: Sort = "-first_ns",
+    limit: exports.Most = None,
+) -> StreamingResponse:
+    """All connections of the team that the filters select, as a file."""
+    order = search.Order.parse(sort)
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("connections", _COLUMNS, request.url.query),
+        wanted,
+        lambda s, cursor, size: search.find_page(s, caller, wanted, order, cursor, size),
+        limit,
+    )
 
 
 @router.get("/{connection_id}")

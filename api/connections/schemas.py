@@ -86,6 +86,8 @@ class ConnectionFound(Schema):
     """Who uploaded the capture first; null: uploaded before that was kept."""
     uploaded_at: datetime
     """When the capture was uploaded."""
+    addresses: Literal["kept", "replaced"]
+    """replaced: by others, which have common prefixes where the addresses had them."""
 
 
 class ConnectionsFound(Page[ConnectionFound]):
