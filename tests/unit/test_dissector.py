@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import io
 import itertools
 import json
@@ -10,15 +12,18 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import pytest
 
 import rewindow
 from rewindow import confined
-from rewindow.captures import dissector, tshark
+from rewindow.captures import decompression, dissector, redaction, tshark
+from rewindow.captures.redaction import redacted
+from rewindow.core import Redaction
 from rewindow.replays.replay import Result
 from tests.packets import ACK, CWR, ECE, ETHERNET_HEADER, SYN, Trace, iptrace, sack
 
@@ -288,6 +293,83 @@ def test_odd_packets() -> None:
             "no_handshake": 14,
         },
     )
+
+
+def copied(content: bytes, key: bytes | None = None) -> tuple[bytes, Redaction]:
+    with tempfile.TemporaryFile() as file:
+        did = redacted("capture", io.BytesIO(content), cast(IO[bytes], file), key)
+        file.seek(0)
+        return file.read(), did
+
+
+def assert_as_through_tshark(content: bytes) -> None:
+    """An analysis of the copy is that of the capture, but that no tshark is named and places in the file are known."""
+    copy, did = copied(content)
+    assert did.decoded_by == TOOL
+    found, expected = result(copy), result(content)
+    assert (found.summary.decoded_by, found.summary.link_types) == ({}, ["raw"])
+    summaries = []
+    for one in (found, expected):
+        summary = dataclasses.asdict(one.summary)
+        del summary["decoded_by"], summary["link_types"]
+        for place in (*summary["oddities"].values(), *summary["quality"]["findings"]):
+            place["first_offset"] = place["first_record"] = place["packet"] = None
+        summaries.append(summary)
+    assert summaries[0] == summaries[1]
+    assert found.connections == expected.connections
+    assert found.acks.equals(expected.acks)
+    assert found.marks.equals(expected.marks)
+
+
+def test_a_copy_without_payload_is_what_tshark_finds(sample: list[Record], transfer: Trace, tmp_path: Path) -> None:
+    odd = [(10**18 + i, 0, packet, 90_000) for i, packet in enumerate(odd_packets())]
+    (tmp_path / "plain").write_bytes(ethernet(transfer))
+    subprocess.run(["editcap", "-F", "netmon2", tmp_path / "plain", tmp_path / "other"], check=True)
+    for content in (
+        pcap(FRAME_RELAY, within(FRAME_RELAY, sample[:500])),
+        pcap(UPPER_PDU, within(UPPER_PDU, odd)),
+        (tmp_path / "other").read_bytes(),
+        iptrace(transfer)[:-30],
+    ):
+        assert_as_through_tshark(content)
+
+
+def test_a_copy_through_tshark_has_no_payload_and_other_addresses(transfer: Trace) -> None:
+    """Also where it is compressed; not even the memory in which it is held is a file with a name."""
+    secret = b"correct horse battery staple"
+    content = iptrace(transfer, secret)
+    assert secret in content
+    copy, did = copied(gzip.compress(content), bytes(range(16)))
+    assert did.records == 103
+    assert not any(secret[i : i + 4] in copy for i in range(len(secret) - 3))
+    for address in (b"\x0a\0\0\1", b"\x0a\0\0\2"):
+        assert address in content
+        assert address not in copy
+    assert result(copy).summary.tcp_packets == 103
+
+
+def test_what_is_held_in_memory_is_bounded(transfer: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The capture, and what is found in it, which may be more."""
+    rows = [(t, 0, data, wire) for t, data, wire in transfer.records]
+    whole = pcap(FRAME_RELAY, within(FRAME_RELAY, rows))
+    monkeypatch.setattr(redaction, "_HEAD_BYTES", 1000)
+    monkeypatch.setattr(decompression, "_CHUNK", 1000)
+    for most, said in ((len(whole) - 1, "it has more than"), (len(whole), "tshark finds more than")):
+        monkeypatch.setattr(redaction, "HELD_BYTES_MAX", most)
+        with pytest.raises(rewindow.CaptureUnreadable, match=f"{said} {most} bytes"):
+            copied(whole)
+    monkeypatch.setattr(redaction, "HELD_BYTES_MAX", 2 * len(whole))
+    assert copied(whole)[1].records == 103
+
+
+def test_a_copy_of_what_tshark_knows_no_better(sample: list[Record]) -> None:
+    copy, did = copied(pcap(147, sample[:10]))
+    assert (did.records, did.kept_bytes, did.decoded_by) == (10, 0, "")
+    assert result(copy).summary.oddities["unknown_link_type"]["count"] == 10
+    copy, did = copied(pcap(RAW, sample[:10]))
+    assert (did.records, did.decoded_by) == (10, "")
+    with pytest.raises(rewindow.CaptureUnreadable, match="neither pcap nor pcapng nor snoop; tshark: it isn't"):
+        copied(b"not a capture, only text\n")
 
 
 def test_a_time_that_cannot_be() -> None:
