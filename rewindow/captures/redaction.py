@@ -74,7 +74,8 @@ def _hold(name: str, file: IO[bytes], chunks: Iterator[bytes]) -> None:
     for chunk in chunks:
         if file.tell() + len(chunk) > HELD_BYTES_MAX:
             raise CaptureUnreadable(
-                name, f"tshark is needed to read it, and it has more than {HELD_BYTES_MAX} bytes, which are too many to cut"
+                name,
+                f"tshark is needed to read it, and it has more than {HELD_BYTES_MAX} bytes, which are too many to cut",
             )
         file.write(chunk)
 

@@ -180,9 +180,10 @@ def test_what_tshark_finds_is_kept_of_other_formats(
     assert file.content == stored(capture)
     assert SECRET[:4] not in file.content
     assert (b"\x0a\0\0\1" in file.content) is (addresses == "kept")
-    assert f"aix.{'headers' if addresses == 'kept' else 'headers.other-addresses'}.pcapng" in file.headers[
-        "Content-Disposition"
-    ]
+    assert (
+        f"aix.{'headers' if addresses == 'kept' else 'headers.other-addresses'}.pcapng"
+        in file.headers["Content-Disposition"]
+    )
 
 
 @pytest.fixture
