@@ -35,6 +35,7 @@ from rewindow.reports import analysis, exports, registries
 
 if TYPE_CHECKING:
     from rewindow.client.service import Service
+    from rewindow.client.watching import Watch
     from rewindow.conformance.step_logs import Verdict
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
@@ -524,6 +525,64 @@ def _told(args: argparse.Namespace, service: Service, path: str, capture: dict[s
     return DONE
 
 
+def _watch(args: argparse.Namespace) -> int:
+    import fnmatch
+    import signal
+    import time
+
+    from rewindow.client import watching
+    from rewindow.client.service import ServerFailed, Service
+    from rewindow.client.tables import printable
+
+    service = Service(args.server.rstrip("/"), _service(args).token, patience_s=0)
+    folder = Path(args.folder)
+    state = watching.State(Path(args.state) if args.state else folder / ".rewindow-watch", service.address)
+    chosen = {} if args.name is None else {"matches": lambda name: fnmatch.fnmatchcase(name, args.name)}
+    watch = watching.Watch(
+        folder,
+        service,
+        state,
+        tags={k: str(v) for k, v in _options(args.tag, "--tag").items()},
+        report=lambda line: print(printable(line), flush=True),
+        settle_s=args.every,
+        unchanged_s=args.unchanged_for,
+        **chosen,
+    )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    failed = False
+    try:
+        watch.step()
+        while not args.once:
+            time.sleep(max(args.every, watch.wait_s))
+            watch.step()
+        time.sleep(max(args.every, args.unchanged_for or 0.0))
+        watch.step()
+    except KeyboardInterrupt:
+        pass
+    except ServerFailed as e:
+        print(f"rewindow: {e}", file=sys.stderr)
+        failed = True
+    finally:
+        state.close()
+        print(printable(_summary(watch)))
+    left = args.once and (watch.wait_s or watch.counts.refused or watch.counts.lost)
+    return FAILED if failed or left else DONE
+
+
+def _summary(watch: Watch) -> str:
+    from rewindow.reports.tables import si
+
+    counts, waiting = watch.counts, watch.waiting
+    parts = [f"{counts.sent} sent ({si(counts.size, 'B')})"]
+    for number, what in ((counts.were_here, "were there before"), (counts.refused, "refused"), (counts.lost, "lost")):
+        if number:
+            parts.append(f"{number} {what}")
+    if waiting:
+        names = ", ".join(waiting[:3]) + (", ..." if len(waiting) > 3 else "")
+        parts.append(f"{len(waiting)} not sent yet: {names}")
+    return "; ".join(parts)
+
+
 def _filters(words: Sequence[str]) -> list[tuple[str, str]]:
     """Of --where, which may name a filter several times."""
     found = []
@@ -674,6 +733,16 @@ def _most(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) < 2**31:
         raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number from 1 to 2147483647")
     return int(text)
+
+
+def _pause(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.01 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number of seconds from 0.01 to 86400")
+    return seconds
 
 
 def _add_server(p: argparse.ArgumentParser) -> None:
@@ -843,6 +912,29 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.add_argument("--tag", action="append", default=[], metavar="K=V", help="a tag of the captures; may be repeated")
     p.add_argument("--wait", action="store_true", help="wait until the captures are analysed, and print the results")
     p.set_defaults(run=_upload)
+
+    p = commands.add_parser("watch", help="send the captures that tcpdump or dumpcap write into a folder")
+    p.add_argument("folder", metavar="FOLDER", help="files are sent when they are complete, once each")
+    _add_server(p)
+    p.add_argument("--tag", action="append", default=[], metavar="K=V", help="a tag of the captures; may be repeated")
+    p.add_argument("--name", metavar="GLOB", help="of the files; default: what ends like .pcap, .pcap1, .pcapng.gz")
+    p.add_argument("--state", metavar="FILE", help="what was sent; default: FOLDER/.rewindow-watch")
+    p.add_argument(
+        "--every",
+        type=_pause,
+        default=1.0,
+        metavar="SECONDS",
+        help="look so often, and send what has not changed for so long; default: 1",
+    )
+    p.add_argument(
+        "--unchanged-for",
+        type=_pause,
+        metavar="SECONDS",
+        help="where the system does not say whether a file is complete (network file systems, files of other users):"
+        " it is when it has not changed for so long",
+    )
+    p.add_argument("--once", action="store_true", help="send what is complete, and end")
+    p.set_defaults(run=_watch)
 
     p = commands.add_parser("connections", help="search the connections of a server, as a table or a file")
     _add_server(p)

@@ -22,7 +22,7 @@ _RETRY_S = 1.0
 _SILENT_S = 60.0
 _CHUNK_BYTES = 1 << 20
 _JSON_BYTES_MAX = 256 << 20
-_REFUSED = (400, 404, 422)
+_REFUSED, _STOPPED = (400, 404, 422), (401, 403)
 
 
 class ServerFailed(RewindowError):
@@ -35,6 +35,10 @@ class ServerBusy(ServerFailed):
     def __init__(self, text: str, wait_s: float) -> None:
         super().__init__(text)
         self.wait_s = wait_s
+
+
+class Stopped(ServerFailed):
+    """The server does not serve this caller: the same request would never succeed."""
 
 
 class Refused(ServerFailed):
@@ -90,6 +94,8 @@ class Answer:
         text = f"{self._server}: {self.status} {self.document().get('detail', '')}"
         if self.status in AGAIN:
             return ServerBusy(text, self.wait_s)
+        if self.status in _STOPPED:
+            return Stopped(text)
         return Refused(text) if self.status in _REFUSED else ServerFailed(text)
 
 

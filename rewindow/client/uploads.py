@@ -21,7 +21,11 @@ _REFUSES_THIS = (400, 408, 413, 415, 422)
 
 
 class CaptureRefused(ServerFailed):
-    """The server does not take this capture; it may take others."""
+    """The server does not take this capture; it may take others. may_succeed_later: it was sent too slowly."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.may_succeed_later = status == 408
 
 
 def connections(service: Service, capture_id: str) -> list[dict[str, Any]]:
@@ -46,12 +50,13 @@ def upload(service: Service, path: str, tags: Mapping[str, str]) -> dict[str, An
 
 def send(service: Service, body: IO[bytes], name: str, tags: Mapping[str, str], told: str) -> dict[str, Any]:
     """Uploads an open file under a name. told: what errors call it. Raises CaptureRefused, ServerFailed, OSError."""
+    name = name.encode(errors="replace").decode()  # a name on disk may be no text
     query = urllib.parse.urlencode([("filename", name), *(("tag", f"{k}={v}") for k, v in tags.items())])
     size = os.fstat(body.fileno()).st_size
     headers = {"Content-Type": "application/vnd.tcpdump.pcap", "Content-Length": str(size)}
     with service.answer("POST", f"/v1/captures?{query}", body=body, headers=headers) as answer:
         if answer.status in _REFUSES_THIS:
-            raise CaptureRefused(f"{told}: {answer.failure()}")
+            raise CaptureRefused(f"{told}: {answer.failure()}", answer.status)
         if answer.status != 202:
             raise answer.failure()
         return answer.document()
