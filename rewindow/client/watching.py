@@ -178,6 +178,16 @@ def is_closed(file: IO[bytes]) -> bool | None:
     return True
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that end the program wait: what was done is noted, counted and told, or nothing of it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Watch:
     """settle_s: for how long a file must not have changed before it is sent. unchanged_s: the same where the kernel
     does not say whether it is closed; None: such a file is not sent. report: told of each file, in a line."""
@@ -326,19 +336,21 @@ class Watch:
             raise
         except (ServerFailed, OSError) as e:
             if isinstance(e, uploads.CaptureRefused) and not e.may_succeed_later:
-                self._done(name, Sent(seen, error=str(e)))
-                self.counts.refused += 1
-                self._report(f"refused  {e}")
+                with _undisturbed():
+                    self._done(name, Sent(seen, error=str(e)))
+                    self.counts.refused += 1
+                    self._report(f"refused  {e}")
             else:
                 self._wait(e)
         else:
             self._pause_s = 0.0
-            self._done(name, Sent(seen, capture=str(capture["id"])))
             was_here = bool(capture.get("already_here"))
-            self.counts.sent += not was_here
-            self.counts.were_here += was_here
-            self.counts.size += 0 if was_here else seen.size
-            self._report(f"{'was here' if was_here else 'sent    '} {name}: {capture['id']}")
+            with _undisturbed():
+                self._done(name, Sent(seen, capture=str(capture["id"])))
+                self.counts.sent += not was_here
+                self.counts.were_here += was_here
+                self.counts.size += 0 if was_here else seen.size
+                self._report(f"{'was here' if was_here else 'sent    '} {name}: {capture['id']}")
 
     def _done(self, name: str, sent: Sent) -> None:
         """Raises WatchFailed."""
