@@ -5341,11 +5341,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CapturesFound"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -5698,11 +5707,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CaptureDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -6175,11 +6193,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_ConnectionOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -6513,11 +6540,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValuesOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -6663,11 +6699,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ConnectionsFound"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -6904,11 +6949,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ConnectionDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -7001,12 +7055,21 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SeriesOut"];
                     "application/vnd.apache.arrow.stream": string;
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -7454,11 +7517,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AggregatesOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -7716,11 +7788,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ComparisonOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -7868,11 +7949,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ChangesOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -7959,11 +8049,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_WhatIfOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -8171,11 +8270,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["WhatIfOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -8534,11 +8642,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_SweepOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -8620,11 +8737,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SweepDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -8797,11 +8923,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_SweptOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -8975,11 +9110,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Algorithms"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9049,11 +9193,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Specs"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9134,11 +9287,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_ModelCheckOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -9334,11 +9496,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ModelCheckDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9673,11 +9844,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TeamOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9750,11 +9930,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["UsageOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9836,11 +10025,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SettingsOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -10039,11 +10237,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["MemberOut"][];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -10474,11 +10681,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TokenOut"][];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -10772,11 +10988,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_AuditEventOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -11113,6 +11338,8 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -11120,6 +11347,13 @@ export interface operations {
                         [key: string]: string;
                     };
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Any other problem (RFC 9457) */
             default: {
@@ -11144,6 +11378,8 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -11151,6 +11387,13 @@ export interface operations {
                         [key: string]: string;
                     };
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A dependency does not answer. */
             503: {

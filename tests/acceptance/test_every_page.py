@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import re
+import urllib.request
 from typing import Any
 
 import pytest
@@ -77,6 +78,16 @@ def test_script_and_style_are_small() -> None:
     loaded = [f for f in (built / "assets").iterdir() if f.name in page]
     assert {f.suffix for f in loaded} == {".js", ".css"}
     assert sum(len(gzip.compress(f.read_bytes(), 9)) for f in loaded) <= COMPRESSED_BYTES_MAX
+
+
+def test_script_and_style_are_sent_compressed(stack: Services) -> None:
+    """Also to a browser that has signed in and does not say who asks: they contain nothing of a team."""
+    for path in (CHECKOUT / "dashboard" / "dist" / "assets").glob("index-*"):
+        headers = {"Accept-Encoding": "gzip", "Cookie": "rewindow_session=x"}
+        request = urllib.request.Request(f"{stack.address}/assets/{path.name}", headers=headers)
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert response.headers["Content-Encoding"] == "gzip"
+            assert gzip.decompress(response.read()) == path.read_bytes()
 
 
 def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connection: tuple[str, str]) -> None:
