@@ -276,6 +276,88 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connections/{connection_id}/sequence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sequence
+         * @description The time-sequence graph of a subflow: what was acknowledged and allowed over time, as far as it was sent, and,
+         *     where they were asked for, segments and SACK blocks. Reduced to what `width` pixels can show.
+         */
+        get: operations["get_sequence_v1_connections__connection_id__sequence_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/acks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Ack Rows
+         * @description The ACKs of a period as they are, with all columns of the event and of the replays that are named.
+         */
+        get: operations["get_ack_rows_v1_connections__connection_id__acks_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/acks.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Acks Csv
+         * @description The same rows as CSV, all of them. An infinite threshold is one that is not set.
+         */
+        get: operations["get_acks_csv_v1_connections__connection_id__acks_csv_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/segments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post Segments
+         * @description Has the connection's segments read from the capture, for its time-sequence graph. They are kept with the capture;
+         *     those that could not be read are read again.
+         */
+        post: operations["post_segments_v1_connections__connection_id__segments_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/connections/{connection_id}/acks.parquet": {
         parameters: {
             query?: never;
@@ -1021,6 +1103,27 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AcksOut
+         * @description Rows of a connection's series, in capture order: one for each ACK that reached the sender.
+         */
+        AcksOut: {
+            /**
+             * Columns
+             * @description Names of the columns: those of the event, then those of each replay, with its label and a point before them.
+             */
+            columns: string[];
+            /**
+             * Rows
+             * @description A value for each column. `time_ns`, nanoseconds since 1970, is text: it does not fit a double.
+             */
+            rows: (string | number | boolean | null)[][];
+            /**
+             * Next Cursor
+             * @description Of the next page; null: this is the last one.
+             */
+            next_cursor: string | null;
+        };
         /**
          * AggregateOut
          * @description A measure's values in one group.
@@ -3618,6 +3721,31 @@ export interface components {
             windows: components["schemas"]["WindowOut"][] | null;
         };
         /**
+         * SegmentsOut
+         * @description The segments of a connection, which a job reads from the capture.
+         */
+        SegmentsOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
+             * Error
+             * @description Why they could not be read.
+             */
+            error: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When they were asked for.
+             */
+            created_at: string;
+        };
+        /**
          * SelectionIn
          * @description The filters of GET /v1/connections, and ids of connections. All hold together.
          */
@@ -3777,6 +3905,114 @@ export interface components {
              * @description Only these connections; none: all that the filters select.
              */
             connection_ids?: string[];
+        };
+        /**
+         * SequenceLineOut
+         * @description A position over time, after each ACK of the subflow.
+         */
+        SequenceLineOut: {
+            /**
+             * What
+             * @description Acknowledged; the edge of the receiver's window; sent before the ACK; una + cwnd of a replayed algorithm.
+             * @enum {string}
+             */
+            what: "acked" | "edge" | "sent" | "allowed";
+            /**
+             * Algorithm
+             * @description The label of a replay, of what it allows.
+             */
+            algorithm: string | null;
+            /**
+             * Rows
+             * @description ACKs of the subflow in the period, before the reduction to what the width shows.
+             */
+            rows: number;
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the graph.
+             */
+            time_ns: number[];
+            /**
+             * Values
+             * @description Bytes from the subflow's first byte. None: not known.
+             */
+            values: (number | null)[];
+        };
+        /**
+         * SequenceOut
+         * @description The time-sequence graph of a subflow. Nanoseconds since 1970 are text: they do not fit a double.
+         */
+        SequenceOut: {
+            /**
+             * First Ns
+             * @description Time of the first packet, nanoseconds since 1970.
+             */
+            first_ns: string;
+            /**
+             * Last Ns
+             * @description Last ACK of the connection.
+             */
+            last_ns: string;
+            /**
+             * Subflow
+             * @description Its number within the connection.
+             */
+            subflow: number;
+            /**
+             * Is Reduced
+             * @description Lines are read from an overview: the times of extremes are those of blocks of at most 256 ACKs.
+             */
+            is_reduced: boolean;
+            /**
+             * Lines
+             * @description Empty where an earlier version analysed the capture, or no ACK reached the subflow's sender.
+             */
+            lines: components["schemas"]["SequenceLineOut"][];
+            /** @description None: nobody has asked for the connection's segments. */
+            asked: components["schemas"]["SegmentsOut"] | null;
+            /**
+             * Segments
+             * @description Empty unless they are read.
+             */
+            segments: components["schemas"]["SequenceSegmentsOut"][];
+        };
+        /**
+         * SequenceSegmentsOut
+         * @description Data segments or SACK blocks of one kind.
+         */
+        SequenceSegmentsOut: {
+            /**
+             * Kind
+             * @description Reinjection: new to the subflow, but the MPTCP connection has sent all of it before. SACK blocks are those that
+             *     the ACK before did not have; dsack reports a duplicate.
+             * @enum {string}
+             */
+            kind: "data" | "retransmission" | "reinjection" | "sack" | "dsack";
+            /**
+             * Count
+             * @description How many there are in the period; where they are read from an overview, in its blocks of at most 256.
+             */
+            count: number;
+            /**
+             * Is Exact
+             * @description False: an element stands for all that fall on the same pixels.
+             */
+            is_exact: boolean;
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the graph.
+             */
+            time_ns: number[];
+            /**
+             * Position
+             * @description Of the first byte, from the subflow's first byte on.
+             */
+            position: number[];
+            /**
+             * Bytes
+             * @description From the first byte to the end of the last one.
+             */
+            bytes: number[];
         };
         /**
          * SeriesOut
@@ -5152,6 +5388,7 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AcksOut = components['schemas']['AcksOut'];
 export type AggregateOut = components['schemas']['AggregateOut'];
 export type AggregatesOut = components['schemas']['AggregatesOut'];
 export type AlgorithmOut = components['schemas']['AlgorithmOut'];
@@ -5222,7 +5459,11 @@ export type RecordedOut = components['schemas']['RecordedOut'];
 export type RefusedOut = components['schemas']['RefusedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
+export type SegmentsOut = components['schemas']['SegmentsOut'];
 export type SelectionIn = components['schemas']['SelectionIn'];
+export type SequenceLineOut = components['schemas']['SequenceLineOut'];
+export type SequenceOut = components['schemas']['SequenceOut'];
+export type SequenceSegmentsOut = components['schemas']['SequenceSegmentsOut'];
 export type SeriesOut = components['schemas']['SeriesOut'];
 export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
@@ -7108,6 +7349,392 @@ export interface operations {
                 };
             };
             /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_sequence_v1_connections__connection_id__sequence_get: {
+        parameters: {
+            query?: {
+                /** @description Its number within the connection. */
+                subflow?: number;
+                /** @description labels of replays, split by ; */
+                algorithms?: string | null;
+                /** @description ns since 1970 */
+                from?: number | null;
+                /** @description ns since 1970 */
+                to?: number | null;
+                /** @description pixels */
+                width?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SequenceOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_ack_rows_v1_connections__connection_id__acks_get: {
+        parameters: {
+            query?: {
+                /** @description labels of replays, split by ; */
+                algorithms?: string | null;
+                /** @description Only its rows; without it, all. */
+                subflow?: number | null;
+                /** @description ns since 1970 */
+                from?: number | null;
+                /** @description ns since 1970 */
+                to?: number | null;
+                /** @description `next_cursor` of the page before. */
+                cursor?: number | null;
+                /** @description The most rows. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcksOut"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_acks_csv_v1_connections__connection_id__acks_csv_get: {
+        parameters: {
+            query?: {
+                /** @description labels of replays, split by ; */
+                algorithms?: string | null;
+                /** @description Only its rows; without it, all. */
+                subflow?: number | null;
+                /** @description ns since 1970 */
+                from?: number | null;
+                /** @description ns since 1970 */
+                to?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    post_segments_v1_connections__connection_id__segments_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SegmentsOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
             429: {
                 headers: {
                     [name: string]: unknown;

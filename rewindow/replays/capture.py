@@ -4,22 +4,17 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any, cast
 
-from rewindow.captures.dissector import Dissection, NotUnderstood, dissect
+from rewindow.captures.dissector import Dissection, NotUnderstood, dissect, dissect_format
 from rewindow.captures.files import Source, opened
 from rewindow.captures.tshark import PROGRAM
 from rewindow.core import Choice, extract
-from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, DissectorNotConfined, NotACapture
+from rewindow.errors import DissectorFailed, NotACapture
 from rewindow.findings.senders import CANDIDATE_OPTIONS
 from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
 
 ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
 """Options of the detector sbd over all flows of a capture, which share one clock. N: the most recent intervals, those
 that RFC 8382 weighs fully (F). docs/decisions/bottlenecks.md compares these options with others."""
-
-_OTHER_FORMATS = (
-    b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
-)  # fmt: skip
-"""The first bytes of captures in other formats, which rewindow reads with tshark."""
 
 _PCAPNG_LINK_TYPE_MAX = 0xFFFF
 
@@ -70,6 +65,7 @@ class Capture:
         transitions: bool = False,
         hidden: Sequence[str] = (),
         candidates: Sequence[Choice] = (),
+        segments_of: int | None = None,
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
@@ -82,6 +78,9 @@ class Capture:
         hidden: labels of algorithms that are replayed only for the summary, and have no columns.
         candidates: algorithms that are replayed only to name the senders, as `candidates_beside` gives them. They have
         no columns, and are not monitored; coupled ones are left out where the capture has no MPTCP.
+
+        segments_of: a connection, by its number, whose data segments and SACK blocks `Replay.segments` yields. Such a
+        replay has one thread. BadOption where the captures have no such connection.
 
         jobs: threads that share the work; the result does not depend on their number.
 
@@ -99,6 +98,7 @@ class Capture:
             "transitions": transitions,
             "hidden": hidden,
             "candidates": candidates,
+            "segments_of": segments_of,
         }
         replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():
@@ -117,27 +117,7 @@ class Capture:
     def _replace(self, why: NotACapture) -> None:
         """Replaces a file by tshark's output for it. Raises CaptureUnreadable when tshark finds no IP in it."""
         place, file = why.file, self._files[why.file]
-        file.seek(0)
-        head = file.read(16)
-        if not head:
-            raise why
-        try:
-            found = dissect(file, why.name, every_record=True)
-        except NotUnderstood as e:
-            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}: {e}") from why
-        except DissectorMissing:
-            if head.startswith(_OTHER_FORMATS):
-                raise
-            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}, which knows more, is not installed") from why
-        except DissectorNotConfined:
-            if head.startswith(_OTHER_FORMATS):
-                raise
-            raise CaptureUnreadable(
-                why.name, f"{why.reason}; {PROGRAM}, which knows more, cannot be confined on this system"
-            ) from why
-        if not found.ip and not head.startswith(_OTHER_FORMATS):
-            found.file.close()
-            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM} finds no IP in it") from why
+        found = dissect_format(file, why)
         file.close()
         self._files[place] = found.file
         self._decoded.replaced.add(place)

@@ -46,6 +46,18 @@ const char *rw_mark_name(uint32_t mark)
 	return NAME_OF(names, mark);
 }
 
+const char *rw_segment_kind_name(uint32_t kind)
+{
+	static const char *const names[] = {
+	    [RW_SEGMENT_DATA] = "data",
+	    [RW_SEGMENT_RETRANSMISSION] = "retransmission",
+	    [RW_SEGMENT_REINJECTION] = "reinjection",
+	    [RW_SEGMENT_SACK] = "sack",
+	    [RW_SEGMENT_DSACK] = "dsack",
+	};
+	return NAME_OF(names, kind);
+}
+
 const char *rw_phase_name(uint32_t phase)
 {
 	static const char *const names[] = {
@@ -58,6 +70,10 @@ const char *rw_phase_name(uint32_t phase)
 	    [RW_PHASE_STARTUP] = "startup",
 	    [RW_PHASE_DRAIN] = "drain",
 	    [RW_PHASE_PROBE_BW] = "probe_bw",
+	    [RW_PHASE_PROBE_BW_DOWN] = "probe_bw_down",
+	    [RW_PHASE_PROBE_BW_CRUISE] = "probe_bw_cruise",
+	    [RW_PHASE_PROBE_BW_REFILL] = "probe_bw_refill",
+	    [RW_PHASE_PROBE_BW_UP] = "probe_bw_up",
 	    [RW_PHASE_PROBE_RTT] = "probe_rtt",
 	};
 	return NAME_OF(names, phase);

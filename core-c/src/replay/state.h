@@ -10,6 +10,7 @@
 #include "lookahead.h"
 #include "recorder.h"
 #include "pass.h"
+#include "segments.h"
 #include "shadow.h"
 #include "watch.h"
 
@@ -128,6 +129,7 @@ struct rw_replay {
 	struct detector_choice detector[RW_DETECTORS_MAX]; /* by their indices in the registry */
 	uint8_t detects; /* at least one of them is needed */
 	uint8_t samples_rates; /* at least one controller is rate-based */
+	uint8_t keeps_flights; /* at least one asks what was lost */
 	uint8_t
 	    as_filed; /* packets come in the order of a single file, so that record numbers of the second pass are those of the file */
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: not requested */
@@ -150,6 +152,7 @@ struct rw_replay {
 	struct columns columns;
 	struct rw_recording recording;
 	struct rw_transition_log log;
+	struct rw_segments segments;
 	uint8_t no_memory;
 	uint8_t announces; /* there are observers of steps, a reader ahead, or a watcher */
 	const struct rw_watcher *watcher; /* null: none */
@@ -187,6 +190,9 @@ void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, 
 /* Reports an event to its detectors. */
 void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns);
 void rw_connection_release(const rw_replay *r, uint32_t connection);
+
+/* segments.c: a packet of the connection whose segments are asked for, after its replay. 0, or 1: out of memory. */
+int rw_segments_see(rw_replay *r, const struct live *l, int from_source, const struct rw_packet *p);
 
 /* The current results of a flow. */
 void rw_outcome_of(const struct live *live, struct outcome *outcome);
