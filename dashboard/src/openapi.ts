@@ -7947,6 +7947,7 @@ export interface operations {
             path: {
                 /** @description Id of the connection. */
                 connection_id: string;
+                /** @description Id of the note. */
                 note_id: string;
             };
             cookie?: never;
@@ -8032,6 +8033,7 @@ export interface operations {
             path: {
                 /** @description Id of the connection. */
                 connection_id: string;
+                /** @description Id of the note. */
                 note_id: string;
             };
             cookie?: never;
