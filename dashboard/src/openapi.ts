@@ -7833,11 +7833,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["NoteOut"][];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
