@@ -1769,12 +1769,12 @@ export interface components {
             bytes: number;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
@@ -1925,12 +1925,12 @@ export interface components {
             duration_s: number;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
@@ -2055,12 +2055,12 @@ export interface components {
             bytes: number;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
@@ -3567,12 +3567,12 @@ export interface components {
             duration_s_max?: number | null;
             /**
              * Completion S Min
-             * @description Least seconds from the first packet to the last acknowledgment of data.
+             * @description Least seconds from the first data to its last acknowledgment.
              */
             completion_s_min?: number | null;
             /**
              * Completion S Max
-             * @description Most seconds from the first packet to the last acknowledgment of data.
+             * @description Most seconds from the first data to its last acknowledgment.
              */
             completion_s_max?: number | null;
             /**
@@ -4052,7 +4052,7 @@ export interface components {
             rtt_p95_us: number | null;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
@@ -5184,9 +5184,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -6104,9 +6104,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -6254,9 +6254,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -6890,9 +6890,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -7136,9 +7136,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
