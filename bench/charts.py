@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ ALGORITHMS = ("newreno", "cubic", "uncoupled", "css", "tccc")
 CONNECTION = 1
 """Of the sample, the one with two subflows."""
 PERIOD_NS = 50_000
+FIRST_NS = 1_795_225_368_000_000_000
+SEGMENT = 1448
 BATCH = 1 << 16
 
 PAN = """
@@ -67,18 +70,69 @@ def rows(count: int) -> Iterator[pa.Table]:
         place = np.arange(begin, min(begin + BATCH, count), dtype=np.int64)
         saw = 200 + 100 * ((place / 40_000) % 1) + chance.integers(0, 4, len(place))
         columns: dict[str, npt.NDArray[Any]] = {
-            "time_ns": 1_795_225_368_000_000_000 + place * PERIOD_NS + chance.integers(0, PERIOD_NS, len(place)),
+            "time_ns": FIRST_NS + place * PERIOD_NS + chance.integers(0, PERIOD_NS, len(place)),
             "connection": np.full(len(place), CONNECTION, np.uint32),
             "subflow": (place % 2).astype(np.uint32),
-            "in_flight_bytes": (saw * 1448).astype(np.uint32),
+            "in_flight_bytes": (saw * SEGMENT).astype(np.uint32),
             "window_bytes": (3_000_000 + place % 100_000).astype(np.uint32),
-            "segment_bytes": np.full(len(place), 1448, np.uint32),
+            "segment_bytes": np.full(len(place), SEGMENT, np.uint32),
+            **positions_of(place),
             "rtt_us": (20_000 + saw * 50 + chance.integers(0, 500, len(place))).astype(np.uint32),
         }
         for k, label in enumerate(ALGORITHMS):
             columns[f"{label}.cwnd"] = saw * (1 - k / 10)
             columns[f"{label}.ssthresh"] = np.full(len(place), 100.0 + k)
         yield pa.table(columns)
+
+
+def positions_of(place: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+    """Each ACK acknowledges a segment of its subflow."""
+    position = (place // 2 + 1) * SEGMENT
+    ack = position.astype(np.uint32)
+    return {"position": position, "ack": ack, "una": ack - np.uint32(SEGMENT), "next": ack + np.uint32(200 * SEGMENT)}
+
+
+def segments(count: int) -> Iterator[pa.RecordBatch]:
+    """As a replay reports them: a segment before each ACK, one in a hundred for the second time, and a SACK block in
+    each tenth ACK of every other second."""
+    from rewindow.replays.columns import SEGMENTS_SCHEMA
+
+    for begin in range(0, count, BATCH):
+        place = np.arange(begin, min(begin + BATCH, count), dtype=np.int64)
+        sacks = (place % 10 == 9) & (place * PERIOD_NS // 10**9 % 2 == 0)
+        kind = np.where(sacks, "sack", np.where(place % 100 == 50, "retransmission", "data"))
+        table = pa.table(
+            {
+                "time_ns": FIRST_NS + place * PERIOD_NS,
+                "subflow": (place % 2).astype(np.uint32),
+                "kind": pa.array(kind),
+                "position": (place // 2 + np.where(kind == "data", 200, 20)) * SEGMENT,
+                "bytes": np.full(len(place), SEGMENT, np.uint32),
+            }
+        )
+        yield from table.cast(SEGMENTS_SCHEMA).to_batches()
+
+
+def store_segments(key: str, found: Any, count: int) -> None:
+    """As if somebody had asked for them."""
+    from sqlalchemy import insert
+
+    from store import objects
+    from store.database import engine
+    from store.models import SegmentSeries, State
+    from worker.segments import write as write_segments
+
+    own = key.replace("acks", "segments")
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as beside:
+        write_segments(segments(count), CONNECTION, out, beside)
+        objects.put_file(own, out)
+        objects.put_file(objects.overview_key(own), beside)
+    values = {
+        "id": uuid.uuid4(), "capture_id": found.capture_id, "connection_id": found.id,
+        "connection_number": CONNECTION, "state": State.done, "object_key": own,
+    }  # fmt: skip
+    with engine().begin() as database:
+        database.execute(insert(SegmentSeries).values(values))
 
 
 def replace_series(key: str, count: int) -> tuple[int, int]:
@@ -102,17 +156,21 @@ def replace_series(key: str, count: int) -> tuple[int, int]:
     return sizes
 
 
-def measured(services: Services, token: str, connection: str, seconds: float, runs: int) -> Iterator[tuple[str, ...]]:
-    """Requests as the page sends them, of periods that get shorter."""
-    first = 1_795_225_368_000_000_000
+LINES = "series?algorithms=uncoupled;tccc&recorded=flight&recorded=rtt"
+SEQUENCE = "sequence?algorithms=uncoupled;tccc&subflow=1"
+
+
+def measured(
+    services: Services, token: str, connection: str, asked: str, seconds: float, runs: int
+) -> Iterator[tuple[str, ...]]:
+    """Requests as the page sends them, of periods that get shorter. asked: LINES or SEQUENCE."""
     parts = {"whole": 1.0, "half": 0.5, "a tenth": 0.1, "a hundredth": 0.01, "a second": 1 / seconds}
-    lines = "algorithms=uncoupled;tccc&recorded=flight&recorded=rtt"
     for name, part in parts.items():
         times, size = [], 0
         for run in range(runs + 1):
-            begin = first + int((seconds * (1 - part) * (run + 1) / (runs + 2)) * 1e9)
+            begin = FIRST_NS + int((seconds * (1 - part) * (run + 1) / (runs + 2)) * 1e9)
             period = "" if part == 1 else f"&from={begin}&to={begin + int(seconds * part * 1e9)}"
-            path = f"/v1/connections/{connection}/series?{lines}&width={1100 if part == 1 else 2200}"
+            path = f"/v1/connections/{connection}/{asked}&width={1100 if part == 1 else 2200}"
             began = time.perf_counter()
             request = urllib.request.Request(
                 services.address + path + period, headers={"Authorization": f"Bearer {token}"}
@@ -122,7 +180,15 @@ def measured(services: Services, token: str, connection: str, seconds: float, ru
             times.append(1000 * (time.perf_counter() - began))
         goal = FIRST_MS if part == 1 else ZOOM_MS
         middle, most = statistics.median(times[1:]), max(times[1:])
-        yield name, f"{times[0]:.0f} ms", f"{middle:.0f} ms", f"{most:.0f} ms", f"{goal} ms", f"{size / 1e3:.0f} kB"
+        graph = asked.partition("?")[0]
+        yield (
+            f"{graph}, {name}",
+            f"{times[0]:.0f} ms",
+            f"{middle:.0f} ms",
+            f"{most:.0f} ms",
+            f"{goal} ms",
+            f"{size / 1e3:.0f} kB",
+        )
 
 
 def panned(services: Services, token: str, connection: str, part: str) -> tuple[str, ...]:
@@ -176,14 +242,24 @@ def main() -> None:
 
         with engine().begin() as database:
             key = database.execute(select(Capture.acks_key)).scalar_one()
-            found = database.execute(select(Connection.id).where(Connection.number == CONNECTION)).scalar_one()
+            found = database.execute(
+                select(Connection.id, Capture.id.label("capture_id"))
+                .join(Capture, Capture.attempt_id == Connection.attempt_id)
+                .where(Connection.number == CONNECTION)
+            ).one()
         sizes = replace_series(str(key), arguments.acks)
+        store_segments(str(key), found, arguments.acks)
         seconds = arguments.acks * PERIOD_NS / 1e9
         others = Others()
-        requests = list(measured(services, token, str(found), seconds, arguments.runs))
+        requests = [
+            row
+            for asked in (LINES, SEQUENCE)
+            for row in measured(services, token, str(found.id), asked, seconds, arguments.runs)
+        ]
         middle = seconds / 2
         parts = ["", f"?from={middle * 0.8:.0f}&to={middle:.0f}", f"?from={middle:.0f}&to={middle + 1:.0f}"]
-        frames = [panned(services, token, str(found), part) for part in parts]
+        parts += ["?graph=sequence", *(f"{part}&graph=sequence" for part in parts[1:])]
+        frames = [panned(services, token, str(found.id), part) for part in parts]
         text = "\n".join(
             [
                 f"On {machine()}, of which other processes, the API and Chromium among them, took {others.cores():.2f};"

@@ -186,12 +186,13 @@ def _get(server: str, token: str, path: str) -> Any:
 
 def load(server: str, token: str) -> int:
     """Uploads all recordings and waits for their analysis. Returns how many there are."""
-    from rewindow.reports import uploads
+    from rewindow.client import uploads
+    from rewindow.client.service import Service
 
     FOLDER.mkdir(parents=True, exist_ok=True)
 
     def send(wanted: Recording) -> None:
-        uploads.upload(server, token, str(record(wanted)), wanted.tags)
+        uploads.upload(Service(server, token), str(record(wanted)), wanted.tags)
 
     every = list(recordings())
     with ThreadPoolExecutor(UPLOADS) as pool:

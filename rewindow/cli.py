@@ -34,6 +34,8 @@ from rewindow.replays.replay import Batch, Replay
 from rewindow.reports import analysis, exports, registries
 
 if TYPE_CHECKING:
+    from rewindow.client.service import Service
+    from rewindow.client.watching import Watch
     from rewindow.conformance.step_logs import Verdict
 
 DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
@@ -462,12 +464,20 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _upload(args: argparse.Namespace) -> int:
-    from rewindow.reports import uploads
+def _service(args: argparse.Namespace) -> Service:
+    from rewindow.client.service import Service
 
     token = args.token or os.environ.get("REWINDOW_TOKEN")
     if not token:
         raise _Usage("no token: give --token or set REWINDOW_TOKEN")
+    return Service(args.server, token)
+
+
+def _upload(args: argparse.Namespace) -> int:
+    from rewindow.client import uploads
+    from rewindow.client.service import ServerFailed
+
+    service = _service(args)
     tags = {k: str(v) for k, v in _options(args.tag, "--tag").items()}
     sent: list[tuple[str, dict[str, Any]]] = []
     waiting, not_sent, worst = list(args.captures), list[str](), DONE
@@ -475,13 +485,13 @@ def _upload(args: argparse.Namespace) -> int:
         while waiting:
             path = waiting[0]
             try:
-                sent.append((path, uploads.upload(args.server, token, path, tags)))
+                sent.append((path, uploads.upload(service, path, tags)))
             except (CaptureUnreadable, uploads.CaptureRefused) as e:
                 print(f"rewindow: {e}", file=sys.stderr)
                 worst = max(worst, UNREADABLE if isinstance(e, CaptureUnreadable) else FAILED)
                 not_sent.append(path)
             waiting.pop(0)
-    except uploads.ServerFailed as e:
+    except ServerFailed as e:
         print(f"rewindow: {e}", file=sys.stderr)
         worst = FAILED
     finally:
@@ -492,27 +502,179 @@ def _upload(args: argparse.Namespace) -> int:
             )
     for path, capture in sent:
         try:
-            worst = max(worst, _told(args, token, path, capture))
-        except uploads.ServerFailed as e:
+            worst = max(worst, _told(args, service, path, capture))
+        except ServerFailed as e:
             print(f"{capture['id']}  {capture['state']}  {path}")
             print(f"rewindow: {e}", file=sys.stderr)
             worst = FAILED
     return worst
 
 
-def _told(args: argparse.Namespace, token: str, path: str, capture: dict[str, Any]) -> int:
+def _told(args: argparse.Namespace, service: Service, path: str, capture: dict[str, Any]) -> int:
     """Prints the server's result for a capture that it accepted; returns the exit status."""
-    from rewindow.reports import server, uploads
+    from rewindow.client import results, uploads
 
     if args.wait:
-        capture = uploads.analysed(args.server, token, capture)
+        capture = uploads.analysed(service, capture)
     print(f"{capture['id']}  {capture['state']}  {path}", flush=True)
     if capture["state"] == "failed":
         print(f"{path}: {capture['error']}", file=sys.stderr)
         return NEGATIVE
     if args.wait:
-        print("\n" + server.server_text(capture, uploads.connections(args.server, token, capture["id"])))
+        print("\n" + results.server_text(capture, uploads.connections(service, capture["id"])))
     return DONE
+
+
+def _watch(args: argparse.Namespace) -> int:
+    import fnmatch
+    import signal
+    import time
+
+    from rewindow.client import watching
+    from rewindow.client.service import ServerFailed, Service
+    from rewindow.client.tables import printable
+
+    service = Service(args.server.rstrip("/"), _service(args).token, patience_s=0)
+    folder = Path(args.folder)
+    state = watching.State(Path(args.state) if args.state else folder / ".rewindow-watch", service.address)
+    chosen = {} if args.name is None else {"matches": lambda name: fnmatch.fnmatchcase(name, args.name)}
+    watch = watching.Watch(
+        folder,
+        service,
+        state,
+        tags={k: str(v) for k, v in _options(args.tag, "--tag").items()},
+        report=lambda line: print(printable(line), flush=True),
+        settle_s=args.every,
+        unchanged_s=args.unchanged_for,
+        **chosen,
+    )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    failed = False
+    try:
+        watch.step()
+        while not args.once:
+            time.sleep(max(args.every, watch.wait_s))
+            watch.step()
+        time.sleep(max(args.every, args.unchanged_for or 0.0))
+        watch.step()
+    except KeyboardInterrupt:
+        pass
+    except ServerFailed as e:
+        print(f"rewindow: {e}", file=sys.stderr)
+        failed = True
+    finally:
+        state.close()
+        print(printable(_summary(watch)))
+    left = args.once and (watch.wait_s or watch.counts.refused or watch.counts.lost)
+    return FAILED if failed or left else DONE
+
+
+def _summary(watch: Watch) -> str:
+    from rewindow.reports.tables import si
+
+    counts, waiting = watch.counts, watch.waiting
+    parts = [f"{counts.sent} sent ({si(counts.size, 'B')})"]
+    for number, what in ((counts.were_here, "were there before"), (counts.refused, "refused"), (counts.lost, "lost")):
+        if number:
+            parts.append(f"{number} {what}")
+    if waiting:
+        names = ", ".join(waiting[:3]) + (", ..." if len(waiting) > 3 else "")
+        parts.append(f"{len(waiting)} not sent yet: {names}")
+    return "; ".join(parts)
+
+
+def _filters(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Of --where, which may name a filter several times."""
+    found = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise _Usage(f"--where {word}: not of the form filter=value")
+        found.append((name.strip(), value))
+    return found
+
+
+def _form_of_table(args: argparse.Namespace) -> str:
+    from rewindow.client.tables import FORMATS
+
+    suffix = Path(args.output).suffix.removeprefix(".")
+    if args.output == "-":
+        return args.format or "table"
+    if suffix not in FORMATS:
+        raise _Usage(f"--output {args.output}: the name must end in .csv, .jsonl or .parquet")
+    if args.format not in (None, suffix):
+        raise _Usage(f"--output {args.output}: the name says that it is not {args.format}")
+    return suffix
+
+
+def _connections(args: argparse.Namespace) -> int:
+    from rewindow.client import tables
+    from rewindow.client.service import Refused
+
+    form = _form_of_table(args)
+    if form == "parquet" and args.output == "-" and sys.stdout.isatty():
+        raise _Usage("Parquet is no text: name a file with --output")
+    filters = [*_filters(args.where), ("sort", args.sort)]
+    service = _service(args)
+    try:
+        if form == "table":
+            for line in tables.lines(service, filters, args.limit):
+                print(line)
+            return DONE
+        with _output(args.output) as out, contextlib.ExitStack() as files:
+            target = files.enter_context(Path(out).open("wb")) if isinstance(out, str) else out
+            addresses = tables.write(service, "/v1/connections", form, filters, target, args.limit)
+    except Refused as e:
+        raise _Usage(str(e)) from e
+    if addresses not in (None, "kept"):
+        which = "addresses" if addresses == "replaced" else "addresses of some captures"
+        print(f"rewindow: {which} are not those that were captured, but others", file=sys.stderr)
+    return DONE
+
+
+def _download(args: argparse.Namespace) -> int:
+    from rewindow.client import downloads
+    from rewindow.client.service import Refused, ServerFailed
+
+    if bool(args.captures) == bool(args.where):
+        raise _Usage("give either the ids of captures or --where")
+    if args.output and len(args.captures) != 1:
+        raise _Usage("--output: is for one capture; --folder is for several")
+    service, folder = _service(args), Path(args.folder)
+    filters = _filters(args.where)
+    worst = DONE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = downloads.captures(service, filters) if filters else (None for _ in args.captures)
+        for number, record in enumerate(wanted):
+            name = args.captures[number] if record is None else str(record["id"])
+            try:
+                found = downloads.capture(service, name) if record is None else record
+                _fetch(args, service, folder, found)
+            except ServerFailed as e:
+                print(f"rewindow: {name}: {e}", file=sys.stderr)
+                worst = FAILED
+    except Refused as e:
+        raise _Usage(str(e)) from e
+    return worst
+
+
+def _fetch(args: argparse.Namespace, service: Service, folder: Path, record: dict[str, Any]) -> None:
+    """Downloads one capture, and prints where it is. Raises ServerFailed."""
+    from rewindow.client import downloads
+
+    with downloads.stored(service, record) as answer:
+        if args.output == "-":
+            downloads.copy(answer, record, sys.stdout.buffer)
+            return
+        place = (
+            Path(args.output) if args.output else downloads.place_for(folder, downloads.name_of(answer, record), record)
+        )
+        was_there = downloads.is_there(place, record)
+        if not was_there:
+            with _whole_file(str(place)) as part, Path(part).open("wb") as out:
+                downloads.copy(answer, record, out)
+    print(f"{record['id']}  {'was here' if was_there else 'written'}  {place}", flush=True)
 
 
 CAPTURES_HELP = "several captures are one observation; - is standard input"
@@ -564,6 +726,37 @@ def _add_jobs(p: argparse.ArgumentParser) -> None:
         metavar="N",
         default=1,
         help="threads that share the work (default 1); the result does not depend on N",
+    )
+
+
+def _most(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number from 1 to 2147483647")
+    return int(text)
+
+
+def _pause(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.01 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number of seconds from 0.01 to 86400")
+    return seconds
+
+
+def _add_server(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--server", required=True, metavar="URL", help="address of the service")
+    p.add_argument("--token", help="default: the environment variable REWINDOW_TOKEN")
+
+
+def _add_where(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="FILTER=VALUE",
+        help="a filter of GET /v1/connections (docs/dashboards.md), such as kind=mptcp; may be repeated",
     )
 
 
@@ -713,11 +906,54 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
 
     p = commands.add_parser("upload", help="send captures to a server")
     p.add_argument("captures", nargs="+", metavar="CAPTURE", help="each is uploaded by itself; - is standard input")
-    p.add_argument("--server", required=True, metavar="URL", help="address of the service")
-    p.add_argument("--token", help="default: the environment variable REWINDOW_TOKEN")
+    _add_server(p)
     p.add_argument("--tag", action="append", default=[], metavar="K=V", help="a tag of the captures; may be repeated")
     p.add_argument("--wait", action="store_true", help="wait until the captures are analysed, and print the results")
     p.set_defaults(run=_upload)
+
+    p = commands.add_parser("watch", help="send the captures that tcpdump or dumpcap write into a folder")
+    p.add_argument("folder", metavar="FOLDER", help="files are sent when they are complete, once each")
+    _add_server(p)
+    p.add_argument("--tag", action="append", default=[], metavar="K=V", help="a tag of the captures; may be repeated")
+    p.add_argument("--name", metavar="GLOB", help="of the files; default: what ends like .pcap, .pcap1, .pcapng.gz")
+    p.add_argument("--state", metavar="FILE", help="what was sent; default: FOLDER/.rewindow-watch")
+    p.add_argument(
+        "--every",
+        type=_pause,
+        default=1.0,
+        metavar="SECONDS",
+        help="look so often, and send what has not changed for so long; default: 1",
+    )
+    p.add_argument(
+        "--unchanged-for",
+        type=_pause,
+        metavar="SECONDS",
+        help="where the system does not say whether a file is complete (network file systems, files of other users):"
+        " it is when it has not changed for so long",
+    )
+    p.add_argument("--once", action="store_true", help="send what is complete, and end")
+    p.set_defaults(run=_watch)
+
+    p = commands.add_parser("connections", help="search the connections of a server, as a table or a file")
+    _add_server(p)
+    _add_where(p)
+    p.add_argument(
+        "--sort", default="-first_ns", metavar="COLUMN", help="--sort=-bytes: descending; default: -first_ns"
+    )
+    p.add_argument("--limit", type=_most, metavar="N", help="the most connections; default: all")
+    p.add_argument(
+        "--format", choices=["table", "csv", "jsonl", "parquet"], help="on standard output; default: a table"
+    )
+    p.add_argument("--output", default="-", metavar="OUT.{csv,jsonl,parquet}", help="default: standard output")
+    p.set_defaults(run=_connections)
+
+    p = commands.add_parser("download", help="fetch captures from a server, as it stores them")
+    p.add_argument("captures", nargs="*", metavar="ID", help="of a capture")
+    _add_server(p)
+    _add_where(p)
+    p.add_argument("--folder", default=".", metavar="DIR", help="where the files are written; default: here")
+    p.add_argument("--output", metavar="FILE", help="of one capture; - writes to standard output")
+    p.set_defaults(run=_download)
 
     p = commands.add_parser("specs", help="check specifications and controllers with TLC")
     if command == "specs":

@@ -39,7 +39,20 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import aliased
 
-from store.models import ALONE_FROM, Capture, CheckState, Fit, Job, JobKind, ModelCheck, Replay, State, Turn, WhatIf
+from store.models import (
+    ALONE_FROM,
+    Capture,
+    CheckState,
+    Fit,
+    Job,
+    JobKind,
+    ModelCheck,
+    Replay,
+    SegmentSeries,
+    State,
+    Turn,
+    WhatIf,
+)
 from store.outages import Dependency, Outage, for_teams
 from store.settings import settings
 
@@ -114,7 +127,7 @@ class Claim:
     job_id: uuid.UUID
     kind: JobKind
     subject_id: uuid.UUID
-    """Id of the capture, replay, fit, what-if or model check that the job is about."""
+    """Id of the capture, replay, fit, what-if, series of segments or model check that the job is about."""
     capture_id: uuid.UUID | None
     fence: int
     part: Runs | None = None
@@ -130,11 +143,12 @@ class Runs:
     runs: int
 
 
-_SUBJECTS = (Job.capture_id, Job.replay_id, Job.whatif_id, Job.fit_id, Job.check_id)
+_SUBJECTS = (Job.capture_id, Job.replay_id, Job.whatif_id, Job.fit_id, Job.check_id, Job.segments_id)
 
 
 def _subject_id(row: Any) -> uuid.UUID:
-    return uuid.UUID(str(row.check_id or row.replay_id or row.whatif_id or row.fit_id or row.capture_id))
+    subject = row.check_id or row.replay_id or row.whatif_id or row.fit_id or row.segments_id or row.capture_id
+    return uuid.UUID(str(subject))
 
 
 def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: State, **values: Any) -> None:
@@ -145,6 +159,8 @@ def _mark(connection: Connection, kind: JobKind, subject_id: uuid.UUID, state: S
             change = update(Capture).where(Capture.id == subject_id).values(state=state, **values)
         case JobKind.replay:
             change = update(Replay).where(Replay.id == subject_id).values(state=state, **values)
+        case JobKind.segments:
+            change = update(SegmentSeries).where(SegmentSeries.id == subject_id).values(state=state, **values)
         case JobKind.whatif | JobKind.fit:
             table = WhatIf if kind is JobKind.whatif else Fit
             change = update(table).where(table.id == subject_id).values(state=state, **values)

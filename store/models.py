@@ -75,6 +75,7 @@ class JobKind(enum.StrEnum):
     check = "check"
     whatif = "whatif"
     fit = "fit"
+    segments = "segments"
 
 
 class CheckState(enum.StrEnum):
@@ -443,6 +444,27 @@ class Replay(Base):
     """For each subflow: mean, maximum and last cwnd, in segments."""
 
 
+class SegmentSeries(Base):
+    """The segments of one connection, read from the capture because a team asked for them: what a time-sequence graph
+    shows beside the ACKs."""
+
+    __tablename__ = "segment_series"
+    __table_args__ = (
+        UniqueConstraint("connection_id"),
+        Index("ix_segment_series_capture_id", "capture_id"),
+        CheckConstraint("(object_key IS NOT NULL) = (state = 'done')", name="done"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    connection_id: Mapped[uuid.UUID]
+    connection_number: Mapped[int] = mapped_column(Integer)
+    state: Mapped[State] = mapped_column(_state, server_default="queued")
+    error: Mapped[str | None]
+    created_at: Mapped[datetime] = _created()
+    object_key: Mapped[str | None]
+
+
 class WhatIf(Base):
     """What would have come of a connection under another algorithm, because a team asked (rewindow/whatif).
 
@@ -610,6 +632,8 @@ class Job(Base):
         CheckConstraint("(whatif_id IS NULL) = (kind::text <> 'whatif')", name="of_whatif"),
         Index("ix_jobs_fit_id", "fit_id", postgresql_where=text("fit_id IS NOT NULL")),
         CheckConstraint("(fit_id IS NULL) = (kind::text <> 'fit')", name="of_fit"),
+        Index("ix_jobs_segments_id", "segments_id", postgresql_where=text("segments_id IS NOT NULL")),
+        CheckConstraint("(segments_id IS NULL) = (kind::text <> 'segments')", name="of_segments"),
         CheckConstraint(
             "num_nonnulls(batch, first_run, runs) IN (0, 3) AND (batch IS NULL OR kind::text IN ('fit', 'whatif'))",
             name="part",
@@ -625,6 +649,7 @@ class Job(Base):
     whatif_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("whatifs.id", ondelete="CASCADE"))
     fit_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("fits.id", ondelete="CASCADE"))
     check_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("model_checks.id", ondelete="CASCADE"))
+    segments_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("segment_series.id", ondelete="CASCADE"))
     batch: Mapped[int | None] = mapped_column(Integer)
     """With first_run and runs: which simulations of the fit or what-if are to be run. None: what is to be run next is
     to be found out."""

@@ -60,17 +60,29 @@ def stored(connection: Connection, kind: JobKind, subject_id: uuid.UUID) -> dict
 
 
 def hold(connection: Connection, taken: Claim) -> bool:
-    """Locks the job, then its fit or what-if. False: that has failed meanwhile, and the job ends with the transaction.
+    """Locks the job, then its fit or what-if. False: that has failed meanwhile, and the caller ends the job by
+    `leave_failed`.
 
     Raises JobLost.
     """
     jobs.hold(connection, taken)
     table = _table(taken.kind)
     state = connection.scalar(select(table.state).where(table.id == taken.subject_id).with_for_update())
-    if state in (State.queued, State.running):
-        return True
+    return state in (State.queued, State.running)
+
+
+def leave_failed(connection: Connection, taken: Claim) -> int:
+    """Ends a job whose fit or what-if has failed. Returns how many workers to wake. The caller holds the job.
+
+    A what-if that was asked for after the failure found that somebody still worked on the fit, and waits for it: the
+    last one that leaves begins the fit anew.
+    """
+    wake = 0
+    if taken.kind is JobKind.fit and not _has_others(connection, taken) and _waiting(connection, taken):
+        _begin_fit(connection, taken, taken.subject_id)
+        wake = 1
     _leave(connection, taken)
-    return False
+    return wake
 
 
 def publish(connection: Connection, taken: Claim, found: Simulated, span: Span) -> None:
@@ -127,13 +139,36 @@ def end_part(connection: Connection, taken: Claim) -> int:
     """Ends a job whose part is published. Returns how many workers to wake: the last part of a batch is followed by
     the job that finds out what comes next. The caller holds the job.
     """
-    of = getattr(Job, _of(taken.kind)) == taken.subject_id
-    others = exists().where(of, Job.id != taken.job_id, Job.state.in_((State.queued, State.running)))
-    last = not connection.scalar(select(others))
+    last = not _has_others(connection, taken)
     if last:
         _follow(connection, taken, [{_of(taken.kind): taken.subject_id}])
     _leave(connection, taken)
     return int(last)
+
+
+def _has_others(connection: Connection, taken: Claim) -> bool:
+    """Do other jobs of the same fit or what-if wait or run?"""
+    of = getattr(Job, _of(taken.kind)) == taken.subject_id
+    others = exists().where(of, Job.id != taken.job_id, Job.state.in_((State.queued, State.running)))
+    return bool(connection.scalar(select(others)))
+
+
+def _waiting(connection: Connection, taken: Claim) -> Sequence[uuid.UUID]:
+    """The what-ifs that wait for the fit of this job, the oldest first."""
+    of = select(Fit.connection_id).where(Fit.id == taken.subject_id).scalar_subquery()
+    query = select(WhatIf.id).where(
+        WhatIf.connection_id == of,
+        WhatIf.state.in_((State.queued, State.running)),
+        ~exists().where(Job.whatif_id == WhatIf.id),
+    )
+    return connection.scalars(query.order_by(WhatIf.created_at, WhatIf.id)).all()
+
+
+def _begin_fit(connection: Connection, taken: Claim, fit_id: uuid.UUID) -> None:
+    """Adds the fit's first job, where it has none. What has failed begins anew, with the parts that it has."""
+    connection.execute(delete(Job).where(Job.fit_id == fit_id, Job.state == State.failed))
+    connection.execute(update(Fit).where(Fit.id == fit_id).values(state=State.queued, error=None, finished_at=None))
+    _follow(connection, taken, [{"kind": JobKind.fit, "fit_id": fit_id}])
 
 
 def fit_for(connection: Connection, taken: Claim) -> tuple[uuid.UUID, bool, int]:
@@ -155,9 +190,7 @@ def fit_for(connection: Connection, taken: Claim) -> tuple[uuid.UUID, bool, int]
     made = exists().where(Job.fit_id == row.id, Job.state.in_((State.queued, State.running)))
     wake = 0
     if not connection.scalar(select(made)):
-        connection.execute(delete(Job).where(Job.fit_id == row.id))  # what has failed begins anew, with its parts
-        connection.execute(update(Fit).where(Fit.id == row.id).values(state=State.queued, error=None, finished_at=None))
-        _follow(connection, taken, [{"kind": JobKind.fit, "fit_id": row.id}])
+        _begin_fit(connection, taken, row.id)
         wake = 1
     _leave(connection, taken)
     return row.id, False, wake
@@ -166,21 +199,12 @@ def fit_for(connection: Connection, taken: Claim) -> tuple[uuid.UUID, bool, int]
 def end_fit(connection: Connection, taken: Claim) -> int:
     """Ends a fit. Returns how many workers to wake, one for each what-if that waits. The caller holds the job."""
     now = func.clock_timestamp()
-    number = connection.scalar(
+    connection.execute(
         update(Fit)
         .where(Fit.id == taken.subject_id)
         .values(state=State.done, error=None, progress=1.0, finished_at=now)
-        .returning(Fit.connection_id)
     )
-    waiting = connection.scalars(
-        select(WhatIf.id)
-        .where(
-            WhatIf.connection_id == number,
-            WhatIf.state.in_((State.queued, State.running)),
-            ~exists().where(Job.whatif_id == WhatIf.id),
-        )
-        .order_by(WhatIf.created_at, WhatIf.id)
-    ).all()
+    waiting = _waiting(connection, taken)
     if waiting:
         _follow(connection, taken, [{"kind": JobKind.whatif, "whatif_id": whatif} for whatif in waiting])
     _leave(connection, taken)

@@ -26,7 +26,7 @@ from store.database import engine
 from store.jobs import Claim
 from store.settings import settings
 from worker import results
-from worker.copying import copy
+from worker.copying import AttemptWriter
 from worker.series import spool
 
 Report = Callable[[str, float], None]
@@ -116,12 +116,13 @@ def store_and_publish(
     tally = rewindow.FairnessTally()
     count = replay.connection_count()
     qualities = _Qualities()
-    for table in replay.tables():
-        tally.add_table(table)
-        first = table.first_connection
-        own = rows[first : first + len(table)]
-        store_table(attempt_id, taken.subject_id, team_id, replay, table, own, labels, qualities)
-        report("storing", 0.9 + 0.1 * (first + len(table)) / count)
+    with AttemptWriter(attempt_id) as writer:
+        for table in replay.tables():
+            tally.add_table(table)
+            first = table.first_connection
+            own = rows[first : first + len(table)]
+            store_table(writer, attempt_id, taken.subject_id, team_id, replay, table, own, labels, qualities)
+            report("storing", 0.9 + 0.1 * (first + len(table)) / count)
     _store_fairness(attempt_id, tally)
     with engine().begin() as database:
         attempts.publish(
@@ -136,6 +137,7 @@ def store_and_publish(
 
 
 def store_table(
+    writer: AttemptWriter,
     attempt_id: int,
     capture_id: uuid.UUID,
     team_id: uuid.UUID,
@@ -145,7 +147,7 @@ def store_table(
     labels: Sequence[str],
     qualities: _Qualities,
 ) -> None:
-    """Commits some connections with their subflows, which no reader sees. Raises JobLost."""
+    """Has some connections with their subflows written. Raises JobLost."""
     numbers = table.first_connection + np.arange(len(table))
     found = table.connections()
     violations = replay.violation_counts(table)
@@ -180,10 +182,9 @@ def store_table(
     if labels:
         subflows["windows"] = table.window_values(replay.window_rows(table, labels))
     facts = _facts(table, connections, subflows, team_id)
-    with attempts.writing(attempt_id) as database:
-        copy(database, models.Connection, connections)
-        copy(database, models.ConnectionFact, facts)
-        copy(database, models.Subflow, subflows)
+    writer.copy(models.Connection, connections)
+    writer.copy(models.ConnectionFact, facts)
+    writer.copy(models.Subflow, subflows)
 
 
 def _facts(

@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, select
 
 from store import objects
 from store.database import engine
-from store.models import Capture, Deletion, Incoming, Job, Replay, State
+from store.models import Capture, Deletion, Incoming, Job, Replay, SegmentSeries, State
 from store.settings import settings
 from store.unfinished import remove_unfinished
 
@@ -72,12 +72,18 @@ def _without_a_row(paths: list[str]) -> list[str]:
         replays = connection.scalars(
             select(Replay.acks_key).where(Replay.capture_id.in_(ids), Replay.acks_key.is_not(None))
         ).all()
+        segments = connection.scalars(
+            select(SegmentSeries.object_key).where(
+                SegmentSeries.capture_id.in_(ids), SegmentSeries.object_key.is_not(None)
+            )
+        ).all()
         # A worker may have stored an object and not yet committed the row that names it.
         at_work = set(
             connection.scalars(
                 select(Job.capture_id).where(Job.capture_id.in_(ids), Job.state.in_([State.queued, State.running]))
             )
         )
-    named = {key for row in captures for key in row[1:]} | set(replays)
-    named |= {objects.overview_key(key) for key in {row.acks_key for row in captures} | set(replays) if key}
+    of_replays_and_segments = {key for key in (*replays, *segments) if key}
+    series = {row.acks_key for row in captures if row.acks_key} | of_replays_and_segments
+    named = {key for row in captures for key in row[1:]} | series | {objects.overview_key(key) for key in series}
     return [p for capture, of_one in by_capture.items() if capture not in at_work for p in of_one if p not in named]

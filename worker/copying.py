@@ -1,4 +1,4 @@
-"""Columns as the rows of PostgreSQL's COPY in its binary format (PostgreSQL's manual, COPY, "Binary Format").
+"""Stores columns by PostgreSQL's COPY in its binary format (PostgreSQL's manual, COPY, "Binary Format").
 
 Some thousands of rows are encoded at once: each column is a matrix of bytes, beside another that says which of them are
 sent where not all are, so that no Python object is made for a row.
@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,7 @@ from sqlalchemy.dialects.postgresql import INET, JSONB
 from sqlalchemy.types import TypeEngine
 
 from rewindow.findings.tables import Column
+from store import attempts
 from store.models import Base
 
 Bytes = npt.NDArray[np.uint8]
@@ -28,6 +32,11 @@ Field = tuple[Bytes, Mask | None]
 
 ROWS_MAX = 8192
 """That are encoded at once: their matrices have some megabytes."""
+
+SESSIONS = 2
+"""Of PostgreSQL, that one attempt writes by: a session uses one core, and waits while this process encodes."""
+_AHEAD = 4
+"""Tables that may wait to be written; it bounds the memory that they need."""
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -42,6 +51,41 @@ _NUMBERS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (  # BigInteger and Sm
     (Float, ">f8"),
     (Boolean, "|b1"),
 )
+
+
+class AttemptWriter:
+    """Writes rows of an attempt, which no reader sees, while its caller makes the next ones.
+
+    Each call of `copy` is a transaction of its own, and two of them run at once. The end of the `with` block waits for
+    all of them. It, or a later `copy`, raises what one of them raised: JobLost where the attempt is being removed.
+    """
+
+    def __init__(self, attempt_id: int) -> None:
+        self._attempt_id = attempt_id
+        self._threads = ThreadPoolExecutor(SESSIONS, "attempt-writer")
+        self._unfinished: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            while self._unfinished and kind is None:
+                self._unfinished.popleft().result()
+        finally:
+            self._threads.shutdown(cancel_futures=True)
+
+    def copy(self, table: type[Base], columns: Mapping[str, Column]) -> None:
+        """The caller leaves the columns as they are."""
+        if len(self._unfinished) >= _AHEAD:
+            self._unfinished.popleft().result()
+        self._unfinished.append(self._threads.submit(self._write, table, columns))
+
+    def _write(self, table: type[Base], columns: Mapping[str, Column]) -> None:
+        with attempts.writing(self._attempt_id) as database:
+            copy(database, table, columns)
 
 
 def copy(database: DatabaseConnection, table: type[Base], columns: Mapping[str, Column]) -> None:

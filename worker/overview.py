@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from store import charts
 
 BLOCK_ROWS = 256
 ROW_GROUP_ROWS = 16384
@@ -21,49 +23,54 @@ CONNECTION_ROWS_MIN = 1 << 18
 """A connection with fewer rows has no overview: its rows are read as fast."""
 
 
-def _columns(table: pa.Table, labels: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
-    """What charts show; NaN where a row has no value."""
-    segment = np.maximum(table["segment_bytes"].to_numpy(), 1)
-    found = {
-        "flight": table["in_flight_bytes"].to_numpy() / segment,
-        "window": table["window_bytes"].to_numpy(zero_copy_only=False) / segment,
-        "rtt": table["rtt_us"].to_numpy(zero_copy_only=False) / 1000.0,
-    }
-    for label in labels:
-        found |= {f"{label}.{c}": table[f"{label}.{c}"].to_numpy() for c in ("cwnd", "ssthresh")}
-    return found
+def _names(labels: Sequence[str]) -> list[str]:
+    """What charts show of the rows."""
+    return [
+        *charts.RECORDED, *charts.POSITIONS, charts.SEGMENT,
+        *(f"{label}.{c}" for label in labels for c in ("cwnd", "ssthresh")),
+    ]  # fmt: skip
 
 
 def schema(labels: Sequence[str]) -> pa.Schema:
-    names = ["flight", "window", "rtt", *(f"{label}.{c}" for label in labels for c in ("cwnd", "ssthresh"))]
     fields = [
         ("connection", pa.uint32()), ("subflow", pa.uint32()),
         ("first_ns", pa.int64()), ("last_ns", pa.int64()), ("rows", pa.uint32()),
     ]  # fmt: skip
     return pa.schema(
-        fields + [(f"{n}.{what}", pa.float64()) for n in names for what in ("first", "least", "most", "last")]
+        fields + [(f"{n}.{what}", pa.float64()) for n in _names(labels) for what in ("first", "least", "most", "last")]
     )
 
 
-def blocks(table: pa.Table, labels: Sequence[str]) -> pa.Table:
-    """Of rows that are sorted by connection: one row for each 256 of a subflow, or for what is left of them."""
-    connection, subflow = table["connection"].to_numpy(), table["subflow"].to_numpy()
-    order = np.lexsort((subflow, connection))  # stable: in capture order within a subflow
-    connection, subflow = connection[order], subflow[order]
-    changes = np.flatnonzero((np.diff(connection) != 0) | (np.diff(subflow) != 0)) + 1
+Places = npt.NDArray[np.int64]
+
+
+def block_places(major: npt.NDArray[Any], minor: npt.NDArray[Any]) -> tuple[Places, Places, Places]:
+    """Blocks of BLOCK_ROWS rows with the same two values, or of what is left of them.
+
+    An order of the rows that keeps rows with the same values in theirs, and in it the first and the last place of each
+    block.
+    """
+    order = np.lexsort((minor, major))
+    changes = np.flatnonzero((np.diff(major[order]) != 0) | (np.diff(minor[order]) != 0)) + 1
     starts = np.concatenate([[0], changes])
     lengths = np.diff(np.concatenate([starts, [len(order)]]))
     counts = -(-lengths // BLOCK_ROWS)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     begins = np.repeat(starts, counts) + within * BLOCK_ROWS
-    ends = np.concatenate([begins[1:], [len(order)]]) - 1
+    return order, begins, np.concatenate([begins[1:], [len(order)]]) - 1
+
+
+def blocks(table: pa.Table, labels: Sequence[str]) -> pa.Table:
+    """Of rows that are sorted by connection: one row for each block of a subflow."""
+    connection, subflow = table["connection"].to_numpy(), table["subflow"].to_numpy()
+    order, begins, ends = block_places(connection, subflow)
     times = table["time_ns"].to_numpy()[order]
     found = {
-        "connection": connection[begins], "subflow": subflow[begins],
+        "connection": connection[order][begins], "subflow": subflow[order][begins],
         "first_ns": times[begins], "last_ns": times[ends], "rows": (ends - begins + 1).astype(np.uint32),
     }  # fmt: skip
-    for name, unordered in _columns(table, labels).items():
-        values = unordered[order]
+    for name in _names(labels):
+        values = charts.values(table, name)[order]
         found |= {
             f"{name}.first": values[begins],
             f"{name}.least": np.fmin.reduceat(values, begins),

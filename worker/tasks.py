@@ -30,7 +30,7 @@ from store.jobs import Claim, JobLost
 from store.models import Capture, JobKind, ModelCheck
 from store.outages import Dependency, Outage
 from store.settings import settings
-from worker import analysis, conformance_check, model_check, single_replay, what_if
+from worker import analysis, conformance_check, model_check, segments, single_replay, what_if
 from worker.tlc import CannotCheck
 
 log = structlog.get_logger()
@@ -217,6 +217,8 @@ def _run(taken: Claim) -> None:
                 analysis.run(taken, file, capture_name, report)
             case JobKind.replay:
                 single_replay.run(taken, file, capture_name, report)
+            case JobKind.segments:
+                segments.run(taken, file, capture_name, report)
 
 
 def _run_check(taken: Claim) -> None:

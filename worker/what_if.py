@@ -217,9 +217,10 @@ def _prediction(taken: Claim, open_capture: OpenCapture, report: Report) -> _Ste
 def _with_fit(taken: Claim, fit: _Stepped) -> bool:
     """Brings the fit to its end. False: it is not done."""
     with engine().begin() as connection:
-        if not parts.hold(connection, taken):
-            return False
-        fit_id, done, wake = parts.fit_for(connection, taken)
+        if parts.hold(connection, taken):
+            fit_id, done, wake = parts.fit_for(connection, taken)
+        else:
+            done, wake = False, parts.leave_failed(connection, taken)
     _wake(JobKind.fit, wake)
     if done:
         with engine().connect() as connection:
@@ -263,10 +264,10 @@ def _commit(taken: Claim, change: Callable[[Connection], int | None]) -> None:
     """Makes a change under the job's fence, then wakes as many workers as it returns. Raises JobLost."""
     with engine().begin() as connection:
         held = parts.hold(connection, taken)
-        wake = change(connection) if held else 0
+        wake = change(connection) if held else parts.leave_failed(connection, taken)
+    _wake(taken.kind, wake or 0)
     if not held:
         raise JobLost
-    _wake(taken.kind, wake or 0)
 
 
 @functools.cache

@@ -1,20 +1,24 @@
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import dimensions
+from api import dimensions, exports
 from api.aggregates import changes, measures, service
-from api.aggregates.schemas import AggregatesOut, ChangesOut, ComparisonOut
-from api.errors import problem
+from api.aggregates.schemas import AggregateRow, AggregatesOut, ChangesOut, ComparisonOut
+from api.errors import Unprocessable, problem
 from api.filters import Filters, from_query
+from api.pages import Page
 from api.security import Reader, Session
 
 router = APIRouter(prefix="/v1/aggregates", tags=["aggregates"])
 
-_TAG = {400: problem("A tag is not of the form key=value.")}
+_TAG: dict[int | str, dict[str, Any]] = {400: problem("A tag is not of the form key=value.")}
 Unreliable = Annotated[
     bool, Query(description="Count values, too, that something wrong with their connection makes unreliable.")
 ]
@@ -26,7 +30,7 @@ _OF = (f"Some of {', '.join(measures.NAMES)}", f"Some of {', '.join(dimensions.N
 """What is compared over time: measures and dimensions."""
 
 
-@router.get("", responses=_TAG)  # type: ignore[arg-type]
+@router.get("", responses=_TAG)
 async def find(
     session: Session,
     caller: Reader,
@@ -50,7 +54,49 @@ async def find(
     )
 
 
-@router.get("/comparison", responses=_TAG)  # type: ignore[arg-type]
+_COLUMNS = exports.columns_of(AggregateRow, besides=["key"])
+_GROUPS_MAX = 10_000
+"""Of a file: they are computed at once."""
+
+
+@router.get(".{suffix}", responses=_TAG | exports.RESPONSES, response_class=StreamingResponse)
+async def export(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    wanted: Annotated[Filters, Depends(from_query)],
+    measure: Annotated[measures.Name, Query()],
+    group_by: dimensions.Names = [],  # noqa: B006  # FastAPI copies defaults
+    include_unreliable: Unreliable = False,
+    histogram: Annotated[bool, Query(description="Write each group's histogram, too.")] = False,
+) -> StreamingResponse:
+    """A measure over all selected connections by groups, as a file: a column for each dimension, then the measure's.
+    Without `group_by` it has one row. More than 10,000 groups are refused."""
+    found = await service.find(
+        session,
+        caller,
+        wanted,
+        measure,
+        group_by,
+        include_unreliable=include_unreliable,
+        histogram=histogram,
+        limit=_GROUPS_MAX,
+    )
+    if found.groups_total > _GROUPS_MAX:
+        raise Unprocessable(f"these are {found.groups_total} groups, and a file may have {_GROUPS_MAX}: add a filter")
+    groups = found.groups if group_by else [found.total]
+    rows = [AggregateRow(measure=measure, unit=found.unit, **group.model_dump()) for group in groups]
+
+    async def all_rows(session: AsyncSession, cursor: str | None, size: int) -> Page[AggregateRow]:
+        return Page(items=rows, next_cursor=None)
+
+    keys = [exports.Column(name, pa.string(), ("key", place)) for place, name in enumerate(group_by)]
+    table = exports.Table("aggregates", [*keys, *_COLUMNS], request.url.query)
+    return await exports.export(session, caller, suffix, table, wanted, all_rows)
+
+
+@router.get("/comparison", responses=_TAG)
 async def compare(
     session: Session,
     caller: Reader,
@@ -67,7 +113,7 @@ async def compare(
     )
 
 
-@router.get("/changes", responses=_TAG)  # type: ignore[arg-type]
+@router.get("/changes", responses=_TAG)
 async def find_changes(
     session: Session,
     caller: Reader,

@@ -53,6 +53,15 @@ class AggregateOut(Schema):
     """Buckets that have values, from the smallest on; null unless it was asked for."""
 
 
+class AggregateRow(AggregateOut):
+    """Of a file, which has nothing beside its rows."""
+
+    measure: str
+    """As it was asked for."""
+    unit: str
+    """Of the values: bit/s, s, us, segments, or 1."""
+
+
 class AggregatesOut(Schema):
     measure: str
     """As it was asked for."""

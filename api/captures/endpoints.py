@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from api import audit, connections, wakeups
+from api import audit, connections, exports, wakeups
 from api.bodies import Route
 from api.captures import service
-from api.captures.schemas import CaptureChange, CaptureDetail, CaptureReceived, CapturesFound
+from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CaptureReceived, CapturesFound
 from api.connections.schemas import ConnectionOut
 from api.errors import problem
 from api.events import STREAM, Events, streamed
@@ -25,6 +25,12 @@ changing = APIRouter(prefix="/v1/captures", tags=["captures"], route_class=Route
 """What takes JSON: an upload's body must not be read as a whole."""
 
 Tags = Annotated[list[str], Query(description="key=value; may be given several times")]
+Sort: TypeAlias = Annotated[
+    Literal[service.SORTS],  # type: ignore[valid-type]
+    Query(description="The column to sort by; - before it: descending."),
+]
+_COLUMNS = exports.columns_of(CaptureOut)
+_CONNECTION_COLUMNS = exports.columns_of(ConnectionOut)
 
 
 @router.post(
@@ -88,13 +94,33 @@ async def find(
     cursor: Cursor = None,
     limit: Limit = 50,
     state: State | None = None,
-    sort: Annotated[
-        Literal[service.SORTS],  # type: ignore[valid-type]
-        Query(description="The column to sort by; - before it: descending."),
-    ] = service.NEWEST_FIRST,
+    sort: Sort = service.NEWEST_FIRST,
 ) -> CapturesFound:
     """The team's captures. Filters of connections select those that have such a connection."""
     return await service.find(session, caller, wanted, state=state, sort=sort, cursor=cursor, limit=limit)
+
+
+@router.get(".{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    wanted: Annotated[Filters, Depends(from_query)],
+    state: State | None = None,
+    sort: Sort = service.NEWEST_FIRST,
+    limit: exports.Most = None,
+) -> StreamingResponse:
+    """The team's captures that the filters select, as a file."""
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("captures", _COLUMNS, request.url.query),
+        wanted,
+        lambda s, cursor, size: service.find_page(s, caller, wanted, state=state, sort=sort, cursor=cursor, limit=size),
+        limit,
+    )
 
 
 @router.get("/{capture_id}")
@@ -169,6 +195,24 @@ async def capture_connections(
     """In the order of their first packet."""
     await service.get(session, caller, capture_id)
     return await connections.service.find(session, caller, capture_id, cursor, limit)
+
+
+@router.get("/{capture_id}/connections.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_connections(
+    session: Session, caller: Reader, capture_id: uuid.UUID, suffix: exports.Suffix, limit: exports.Most = None
+) -> StreamingResponse:
+    """The capture's connections, in the order of their first packet, as a file."""
+    await service.get(session, caller, capture_id)
+    of_capture = Filters(capture_id=capture_id)
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("capture-connections", _CONNECTION_COLUMNS, f"capture_id={capture_id}"),
+        of_capture,
+        lambda s, cursor, size: connections.service.find(s, caller, capture_id, cursor, size),
+        limit,
+    )
 
 
 @router.get("/{capture_id}/events", response_class=StreamingResponse, responses=STREAM)

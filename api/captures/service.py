@@ -22,7 +22,7 @@ from api.events import Progress
 from api.filters import Filters
 from api.jobs import lock_jobs
 from api.model_checks.service import end_those_of_capture
-from api.pages import Keyset
+from api.pages import Keyset, Page
 from api.privacy import Privacy
 from api.redaction import NothingKept, Redactor
 from api.security import Caller
@@ -313,6 +313,17 @@ async def progress_of_own(session: AsyncSession, caller: Caller, capture_id: uui
     return _told(row)
 
 
+def _selected(caller: Caller, wanted: Filters, state: State | None) -> Select[Any]:
+    """Raises BadRequest."""
+    query = _query(caller).where(*filters.of_captures(wanted))
+    if state:
+        query = query.where(Capture.state == state)
+    if wanted.concern_connections:
+        of_capture = (ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.team_id == caller.team_id)
+        query = query.where(exists().where(*of_capture, *filters.of_connections(wanted)).correlate(Capture))
+    return query
+
+
 async def find(
     session: AsyncSession,
     caller: Caller,
@@ -323,16 +334,24 @@ async def find(
     cursor: str | None,
     limit: int,
 ) -> CapturesFound:
-    """sort: one of SORTS. Raises BadRequest."""
-    query = _query(caller).where(*filters.of_captures(wanted))
-    if state:
-        query = query.where(Capture.state == state)
-    if wanted.concern_connections:
-        of_capture = (ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.team_id == caller.team_id)
-        query = query.where(exists().where(*of_capture, *filters.of_connections(wanted)).correlate(Capture))
-    total, is_exact = await totals.total(session, query)
-    page = await _ORDERS[sort].page(session, query, cursor, limit, _out)
+    """A page of them, and how many there are. sort: one of SORTS. Raises BadRequest."""
+    total, is_exact = await totals.total(session, _selected(caller, wanted, state))
+    page = await find_page(session, caller, wanted, state=state, sort=sort, cursor=cursor, limit=limit)
     return CapturesFound(items=page.items, next_cursor=page.next_cursor, total=total, total_is_exact=is_exact)
+
+
+async def find_page(
+    session: AsyncSession,
+    caller: Caller,
+    wanted: Filters,
+    *,
+    state: State | None,
+    sort: str,
+    cursor: str | None,
+    limit: int,
+) -> Page[CaptureOut]:
+    """A page of them. sort: one of SORTS. Raises BadRequest."""
+    return await _ORDERS[sort].page(session, _selected(caller, wanted, state), cursor, limit, _out)
 
 
 async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, wanted: CaptureChange) -> None:

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from api import audit, wakeups
+from api import audit, exports, wakeups
 from api.bodies import Route
-from api.connections import replays, search, series, service
-from api.connections.schemas import ConnectionDetail, ConnectionsFound, ReplayIn, ReplayOut, SeriesOut
+from api.connections import replays, search, sequence, series, service
+from api.connections.schemas import (
+    ConnectionDetail,
+    ConnectionFound,
+    ConnectionsFound,
+    ReplayIn,
+    ReplayOut,
+    SegmentsOut,
+    SequenceOut,
+    SeriesOut,
+)
 from api.errors import NotFound, problem
 from api.filters import Filters, from_query
 from api.pages import Limit
@@ -23,21 +32,47 @@ ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}
 _GONE = "the series of this connection are missing in the object store"
 
+Sort: TypeAlias = Annotated[  # type: ignore[valid-type]
+    Literal[tuple(search.SORTS)],
+    Query(description="The column to sort by; - before it: descending. Missing values are last."),
+]
+_COLUMNS = exports.columns_of(ConnectionFound)
+
 
 @router.get("")
 async def find(
     session: Session,
     caller: Reader,
     wanted: Annotated[Filters, Depends(from_query)],
-    sort: Annotated[
-        Literal[tuple(search.SORTS)],  # type: ignore[valid-type]
-        Query(description="The column to sort by; - before it: descending. Missing values are last."),
-    ] = "-first_ns",
+    sort: Sort = "-first_ns",
     cursor: Annotated[str | None, Query(max_length=4000)] = None,
     limit: Limit = 50,
 ) -> ConnectionsFound:
     """All connections of the team that the filters select."""
     return await search.find(session, caller, wanted, search.Order.parse(sort), cursor, limit)
+
+
+@router.get(".{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    wanted: Annotated[Filters, Depends(from_query)],
+    sort: Sort = "-first_ns",
+    limit: exports.Most = None,
+) -> StreamingResponse:
+    """All connections of the team that the filters select, as a file."""
+    order = search.Order.parse(sort)
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("connections", _COLUMNS, request.url.query),
+        wanted,
+        lambda s, cursor, size: search.find_page(s, caller, wanted, order, cursor, size),
+        limit,
+    )
 
 
 @router.get("/{connection_id}")
@@ -90,6 +125,70 @@ async def get_series(
     if ARROW in request.headers.get("accept", ""):
         return Response(await run_in_threadpool(series.as_arrow, found), media_type=ARROW)
     return Response(await run_in_threadpool(series.as_json, found), media_type="application/json")
+
+
+@router.get(
+    "/{connection_id}/sequence",
+    responses={200: {"model": SequenceOut}},
+    response_class=JSONResponse,
+)
+async def get_sequence(
+    caller: Reader,
+    connection_id: uuid.UUID,
+    subflow: Annotated[int, Query(ge=0, le=2**31 - 1, description="Its number within the connection.")] = 0,
+    algorithms: Annotated[str | None, Query(max_length=2000, description="labels of replays, split by ;")] = None,
+    from_: Annotated[int | None, Query(alias="from", ge=-(2**62), le=2**62, description="ns since 1970")] = None,
+    to: Annotated[int | None, Query(ge=-(2**62), le=2**62, description="ns since 1970")] = None,
+    width: Annotated[int, Query(ge=16, le=10000, description="pixels")] = 1000,
+) -> Response:
+    """The time-sequence graph of a subflow: what was acknowledged and allowed over time, as far as it was sent, and,
+    where they were asked for, segments and SACK blocks. Reduced to what `width` pixels can show."""
+    labels = None if algorithms is None else _labels(algorithms)
+    async with transaction() as session:  # it ends before Parquet is read, which may take long
+        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
+        if subflow >= connection.subflow_count:
+            raise NotFound(f"the connection has no subflow {subflow}")
+        asked = await sequence.asked_for(session, connection_id)
+        state = None if asked is None else SegmentsOut.model_validate(asked)
+        key = None if asked is None else asked.object_key
+    if capture.acks_key is None or connection.rows == 0:
+        found = sequence.Sequence(connection.first_ns, connection.last_ns, [], False, [])
+    else:
+        try:
+            found = await run_in_threadpool(
+                sequence.read,
+                capture.acks_key,
+                key,
+                connection.number,
+                subflow,
+                replays,
+                from_ns=from_,
+                to_ns=to,
+                width=width,
+            )
+        except FileNotFoundError as e:
+            raise NotFound(_GONE) from e
+    body = await run_in_threadpool(sequence.as_json, subflow, state, found)
+    return Response(body, media_type="application/json")
+
+
+@router.post(
+    "/{connection_id}/segments",
+    status_code=202,
+    responses={429: problem("The team sends too many requests, or has too many jobs that wait or run.")},
+)
+async def post_segments(
+    session: Session, caller: Writer, background: BackgroundTasks, response: Response, connection_id: uuid.UUID
+) -> SegmentsOut:
+    """Has the connection's segments read from the capture, for its time-sequence graph. They are kept with the capture;
+    those that could not be read are read again."""
+    found, job_id = await sequence.request_segments(session, caller, connection_id)
+    if job_id:
+        await audit.note(session, caller, "replay", connection_id, "segments")
+        background.add_task(wakeups.wake, job_id, JobKind.segments)
+    response.headers["Location"] = f"/v1/connections/{connection_id}/sequence"
+    response.headers["Retry-After"] = "1"
+    return found
 
 
 def _labels(text: str) -> list[str]:

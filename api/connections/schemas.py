@@ -86,6 +86,8 @@ class ConnectionFound(Schema):
     """Who uploaded the capture first; null: uploaded before that was kept."""
     uploaded_at: datetime
     """When the capture was uploaded."""
+    addresses: Literal["kept", "replaced"]
+    """replaced: by others, which have common prefixes where the addresses had them."""
 
 
 class ConnectionsFound(Page[ConnectionFound]):
@@ -224,6 +226,68 @@ class SeriesOut(Schema):
     marks: list[MarksOut]
     recorded: list[RecordedOut]
     """One for each subflow and each of what the parameter `recorded` names."""
+
+
+class SegmentsOut(Schema):
+    """The segments of a connection, which a job reads from the capture."""
+
+    id: uuid.UUID
+    state: State
+    error: str | None
+    """Why they could not be read."""
+    created_at: datetime
+    """When they were asked for."""
+
+
+class SequenceLineOut(Schema):
+    """A position over time, after each ACK of the subflow."""
+
+    what: Literal["acked", "edge", "sent", "allowed"]
+    """Acknowledged; the edge of the receiver's window; sent before the ACK; una + cwnd of a replayed algorithm."""
+    algorithm: str | None
+    """The label of a replay, of what it allows."""
+    rows: int
+    """ACKs of the subflow in the period, before the reduction to what the width shows."""
+    time_ns: list[int]
+    """Nanoseconds since `first_ns` of the graph."""
+    values: list[float | None]
+    """Bytes from the subflow's first byte. None: not known."""
+
+
+class SequenceSegmentsOut(Schema):
+    """Data segments or SACK blocks of one kind."""
+
+    kind: Literal["data", "retransmission", "reinjection", "sack", "dsack"]
+    """Reinjection: new to the subflow, but the MPTCP connection has sent all of it before. SACK blocks are those that
+    the ACK before did not have; dsack reports a duplicate."""
+    count: int
+    """How many there are in the period; where they are read from an overview, in its blocks of at most 256."""
+    is_exact: bool
+    """False: an element stands for all that fall on the same pixels."""
+    time_ns: list[int]
+    """Nanoseconds since `first_ns` of the graph."""
+    position: list[int]
+    """Of the first byte, from the subflow's first byte on."""
+    bytes: list[int]
+    """From the first byte to the end of the last one."""
+
+
+class SequenceOut(Schema):
+    """The time-sequence graph of a subflow. Nanoseconds since 1970 are text: they do not fit a double."""
+
+    first_ns: str
+    last_ns: str
+    """Last ACK of the connection."""
+    subflow: int
+    """Its number within the connection."""
+    is_reduced: bool
+    """Lines are read from an overview: the times of extremes are those of blocks of at most 256 ACKs."""
+    lines: list[SequenceLineOut]
+    """Empty where an earlier version analysed the capture, or no ACK reached the subflow's sender."""
+    asked: SegmentsOut | None
+    """None: nobody has asked for the connection's segments."""
+    segments: list[SequenceSegmentsOut]
+    """Empty unless they are read."""
 
 
 class ReplayIn(Wanted):

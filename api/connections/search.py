@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from api import filters, totals
 from api.connections.schemas import ConnectionFound, ConnectionsFound, UploaderOut
 from api.filters import Filters
-from api.pages import decode, encode, foreign
+from api.pages import Page, decode, encode, foreign
 from api.security import Caller
 from store.models import Capture, Connection, ConnectionFact, QualityRecord, Token
 
@@ -128,6 +128,16 @@ def selected(caller: Caller, wanted: Filters, *columns: Any) -> Select[Any]:
 async def find(
     session: AsyncSession, caller: Caller, wanted: Filters, order: Order, cursor: str | None, limit: int
 ) -> ConnectionsFound:
+    """A page of them, and how many there are. Raises BadRequest."""
+    page = await find_page(session, caller, wanted, order, cursor, limit)
+    is_all = cursor is None and page.next_cursor is None
+    total, is_exact = (len(page.items), True) if is_all else await _total(session, caller, wanted)
+    return ConnectionsFound(items=page.items, next_cursor=page.next_cursor, total=total, total_is_exact=is_exact)
+
+
+async def find_page(
+    session: AsyncSession, caller: Caller, wanted: Filters, order: Order, cursor: str | None, limit: int
+) -> Page[ConnectionFound]:
     """A page of them. Raises BadRequest."""
     keys = selected(caller, wanted, *_UNIQUE, order.column.label("value"), Capture.id.label("capture_id"))
     if order.name == "verdict":
@@ -138,14 +148,10 @@ async def find(
     rows = (await session.execute(keys.order_by(*order.by()).limit(limit + 1))).all()
     shown = rows[:limit]
     more = len(rows) > limit
-    is_all = cursor is None and not more
-    total, is_exact = (len(rows), True) if is_all else await _total(session, caller, wanted)
     last = shown[-1] if more else None
-    return ConnectionsFound(
+    return Page(
         items=await _items(session, caller, [(r.attempt_id, r.number) for r in shown]),
         next_cursor=None if last is None else order.cursor_at(last.value, last.attempt_id, last.number),
-        total=total,
-        total_is_exact=is_exact,
     )
 
 
@@ -201,6 +207,7 @@ def _out(row: Any) -> ConnectionFound:
         tags=capture.tags,
         uploader=uploader(capture.uploader_id, row.name),
         uploaded_at=capture.created_at,
+        addresses=capture.addresses,
     )
 
 

@@ -19,16 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pydantic_core
 
-from store import objects
+from store import charts, objects
+from store.charts import Floats
 
 MARKS_MAX = 2000
 """The most marks of one kind in an answer. Of more, evenly spaced ones are answered; `count` is of all."""
 ROWS_READ_MAX = 1 << 18
 """A period with more rows is read from the overview, where there is one."""
-RECORDED = ("flight", "window", "rtt")
-"""What a series has of the recorded sender: data in flight and the receiver's window in segments, RTT in ms."""
-
-Floats = npt.NDArray[np.float64]
+RECORDED = charts.RECORDED
 Times = npt.NDArray[np.int64]
 
 
@@ -104,7 +102,7 @@ def _open(key: str) -> pq.ParquetFile:
 
 
 @dataclass
-class _Groups:
+class Groups:
     """The row groups of a file that can have rows of one connection, with their time span and number of rows."""
 
     file: pq.ParquetFile
@@ -115,7 +113,7 @@ class _Groups:
     last_ns: Times
 
     @classmethod
-    def of(cls, key: str, number: int) -> _Groups:
+    def of(cls, key: str, number: int) -> Groups:
         file = _open(key)
         names = file.schema_arrow.names
         connection = names.index("connection")
@@ -130,6 +128,9 @@ class _Groups:
                 found.append((g, group.num_rows, low, high))
         columns = np.array(found, np.int64).reshape(-1, 4).T
         return cls(file, number, columns[0].tolist(), columns[1], columns[2], columns[3])
+
+    def has(self, columns: Iterable[str]) -> bool:
+        return set(columns) <= set(self.file.schema_arrow.names)
 
     def around(self, from_ns: int | None, to_ns: int | None) -> list[int]:
         """Indices of the groups with rows of the period, and of the group before and behind them: a line is drawn to
@@ -147,7 +148,7 @@ class _Groups:
 
 def rows_of(key: str, number: int, columns: Sequence[str]) -> pa.Table:
     """The rows of one connection in capture order. Reads only the row groups that can contain them."""
-    return _Groups.of(key, number).read(columns)
+    return Groups.of(key, number).read(columns)
 
 
 def _between(first_ns: Times, last_ns: Times, from_ns: int | None, to_ns: int | None) -> slice:
@@ -158,7 +159,7 @@ def _between(first_ns: Times, last_ns: Times, from_ns: int | None, to_ns: int | 
 
 
 @dataclass
-class _Blocks:
+class Blocks:
     """Values over time, in blocks of one row or more: the first, least, greatest and last of each."""
 
     first_ns: Times
@@ -169,17 +170,17 @@ class _Blocks:
     last: Floats
 
     @classmethod
-    def of_rows(cls, times: Times, values: Floats) -> _Blocks:
+    def of_rows(cls, times: Times, values: Floats) -> Blocks:
         return cls(times, times, values, values, values, values)
 
-    def known(self) -> _Blocks:
+    def known(self) -> Blocks:
         """Those that have a value."""
         there = ~np.isnan(self.most)
         if there.all():
             return self
         if self.last_ns is self.first_ns:
-            return _Blocks.of_rows(self.first_ns[there], self.first[there])
-        return _Blocks(*(column[there] for column in vars(self).values()))
+            return Blocks.of_rows(self.first_ns[there], self.first[there])
+        return Blocks(*(column[there] for column in vars(self).values()))
 
     def points(self, width: int) -> tuple[Times, Floats]:
         """The line, reduced where it has more than four points for each of `width` columns of pixels."""
@@ -222,17 +223,18 @@ def _first_where(holds: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64]) ->
     return places[np.searchsorted(places, starts)]
 
 
-class _Source:
-    """One object of a series, and its overview: gives the values of a subflow over a period."""
+class Source:
+    """One object of a series, and its overview: gives the values of a subflow over a period (store/charts.py)."""
 
     def __init__(self, key: str, number: int, names: Sequence[str], from_ns: int | None, to_ns: int | None) -> None:
-        groups = _Groups.of(key, number)
+        """Raises FileNotFoundError."""
+        groups = Groups.of(key, number)
         chosen = groups.around(from_ns, to_ns)
         self.is_reduced = False
-        overview: _Groups | None = None
+        overview: Groups | None = None
         if groups.rows.sum() > ROWS_READ_MAX:
             try:
-                overview = _Groups.of(objects.overview_key(key), number)
+                overview = Groups.of(objects.overview_key(key), number)
             except FileNotFoundError:  # of a capture that an earlier version analysed, or whose connections are short
                 chosen = list(range(len(groups.places)))
         else:
@@ -242,15 +244,13 @@ class _Source:
         if overview is not None and overview.places:
             whole = overview.read(["first_ns", "last_ns"])
             self.first_ns, self.last_ns = pc.min(whole["first_ns"]).as_py(), pc.max(whole["last_ns"]).as_py()
-            self.is_reduced = int(groups.rows[chosen].sum()) > ROWS_READ_MAX
+            self.is_reduced = int(groups.rows[chosen].sum()) > ROWS_READ_MAX and overview.has(_kept(names))
         if self.is_reduced and overview is not None:
-            columns = [f"{n}.{what}" for n in names for what in ("first", "least", "most", "last")]
-            self._table = overview.read(["subflow", "first_ns", "last_ns", "rows", *columns])
+            self._table = overview.read(["subflow", "first_ns", "last_ns", "rows", *_kept(names)])
         else:
-            own = [n for n in names if n not in RECORDED]
-            events = ["in_flight_bytes", "window_bytes", "segment_bytes", "rtt_us"] if len(own) < len(names) else []
+            wanted = dict.fromkeys(column for n in names for column in charts.sources(n))
             there = set(groups.file.schema_arrow.names)
-            self._table = groups.read(["time_ns", "subflow", *(c for c in [*own, *events] if c in there)], chosen)
+            self._table = groups.read(["time_ns", "subflow", *(c for c in wanted if c in there)], chosen)
             if self.first_ns is None and self._table.num_rows:
                 extent = pc.min_max(self._table["time_ns"]).as_py()
                 self.first_ns, self.last_ns = extent["min"], extent["max"]
@@ -279,29 +279,38 @@ class _Source:
         return self._period(subflow)[3]
 
     def has(self, name: str) -> bool:
-        """Captures that an earlier version analysed have no receiver's window."""
-        return self.is_reduced or name not in RECORDED or self._row_values(name) is not None
+        """Captures that an earlier version analysed lack some."""
+        return self.is_reduced or set(charts.sources(name)) <= set(self._table.column_names)
 
-    def _row_values(self, name: str) -> Floats | None:
-        def column(of: str) -> Any:
-            return self._table[of].to_numpy(zero_copy_only=False) if of in self._table.column_names else None
-
-        if name == "rtt":
-            found = column("rtt_us")
-            return None if found is None else found / 1000.0
-        if name in RECORDED:
-            segment, found = column("segment_bytes"), column("in_flight_bytes" if name == "flight" else "window_bytes")
-            return None if segment is None or found is None else found / np.maximum(segment, 1)
-        return np.asarray(column(name), np.float64)
-
-    def blocks(self, subflow: int, name: str) -> _Blocks:
+    def blocks(self, subflow: int, name: str) -> Blocks:
         mine, first_ns, last_ns, _ = self._period(subflow)
-        if self.is_reduced:
-            values = [self._table[f"{name}.{what}"].to_numpy()[mine] for what in ("first", "least", "most", "last")]
-            return _Blocks(first_ns, last_ns, *values)
-        found = self._row_values(name)
-        assert found is not None
-        return _Blocks.of_rows(first_ns, found[mine])
+        if not self.is_reduced:
+            return Blocks.of_rows(first_ns, charts.values(self._table, name)[mine])
+        if not name.endswith(charts.ALLOWED):
+            return Blocks(first_ns, last_ns, *(self._table[f"{name}.{w}"].to_numpy()[mine] for w in _OF_BLOCK))
+        # una does not fall: the extremes are at most one block's advance of it too far apart.
+        window = [f"{name.removesuffix(charts.ALLOWED)}.cwnd.{what}" for what in _OF_BLOCK]
+        una = ["acked.first", "acked.first", "acked.last", "acked.last"]
+        segment = self._table[f"{charts.SEGMENT}.last"].to_numpy()[mine]
+        edges = [
+            self._table[u].to_numpy()[mine] + self._table[w].to_numpy()[mine] * segment
+            for u, w in zip(una, window, strict=True)
+        ]
+        return Blocks(first_ns, last_ns, *edges)
+
+
+_OF_BLOCK = ("first", "least", "most", "last")
+
+
+def _kept(names: Sequence[str]) -> list[str]:
+    """The columns of an overview that these values are read from."""
+    found: dict[str, None] = {}
+    for name in names:
+        own = [name]
+        if name.endswith(charts.ALLOWED):
+            own = [f"{name.removesuffix(charts.ALLOWED)}.cwnd", "acked", charts.SEGMENT]
+        found |= dict.fromkeys(f"{n}.{what}" for n in own for what in _OF_BLOCK)
+    return list(found)
 
 
 def read(
@@ -327,7 +336,7 @@ def read(
         names = [*wanted, *(f"{label}.{c}" for label in labels for c in ("cwnd", "ssthresh"))]
         if not names:
             continue
-        source = _Source(key, number, names, from_ns, to_ns)
+        source = Source(key, number, names, from_ns, to_ns)
         if source.first_ns is None or source.last_ns is None:
             continue
         firsts.append(source.first_ns)
@@ -347,7 +356,7 @@ def read(
     return found
 
 
-def _line(source: _Source, subflow: int, label: str, width: int) -> Line:
+def _line(source: Source, subflow: int, label: str, width: int) -> Line:
     """Window and threshold have common times: those at which one of the two has a point."""
     cwnd = source.blocks(subflow, f"{label}.cwnd")
     ssthresh = source.blocks(subflow, f"{label}.ssthresh")

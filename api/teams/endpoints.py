@@ -3,8 +3,10 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
 
+from api import exports
 from api.audit import Action
 from api.bodies import Route
 from api.errors import NotFound, problem
@@ -127,3 +129,32 @@ async def audit_events(
     """What members did, the latest first. Who looks at the same thing within an hour is noted once."""
     _own(caller, team_id)
     return await service.audit_events(session, caller, cursor=cursor, limit=limit, action=action, member=member)
+
+
+_AUDIT_COLUMNS = exports.columns_of(AuditEventOut)
+
+
+@router.get("/{team_id}/audit.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_audit_events(
+    request: Request,
+    session: Session,
+    caller: Admin,
+    team_id: uuid.UUID,
+    suffix: exports.Suffix,
+    action: Action | None = None,
+    member: Annotated[str | None, Query(description="events of members with this name")] = None,
+    limit: exports.Most = None,
+) -> StreamingResponse:
+    """What members did, the latest first, as a file."""
+    _own(caller, team_id)
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("audit", _AUDIT_COLUMNS, request.url.query),
+        None,
+        lambda s, cursor, size: service.audit_events(
+            s, caller, cursor=cursor, limit=size, action=action, member=member
+        ),
+        limit,
+    )

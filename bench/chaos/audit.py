@@ -30,6 +30,14 @@ _COUNTS = {
     "disagree": """
         SELECT count(*) FROM jobs j JOIN captures c ON c.id = j.capture_id
         WHERE j.kind = 'analyze' AND j.state IN ('done', 'failed') AND c.state <> j.state""",
+    # The parts of each batch of a fit or what-if that has ended are its runs, each once and none missing.
+    "parts": """
+        SELECT count(*) FROM (
+            SELECT sum(runs) AS stored, min(first_run) AS first, max(first_run + runs) AS beyond
+            FROM parts LEFT JOIN fits f ON f.id = fit_id LEFT JOIN whatifs w ON w.id = whatif_id
+            WHERE 'done' IN (f.state, w.state) GROUP BY fit_id, whatif_id, batch) AS batches
+        WHERE first <> 0 OR stored <> beyond""",
+    "simulations": "SELECT count(*) FROM jobs WHERE kind IN ('fit', 'whatif') AND state IN ('queued', 'running')",
     "deferrals": "SELECT coalesce(sum(deferrals), 0) FROM jobs",
     "attempts": "SELECT coalesce(sum(attempts), 0) FROM jobs",
 }

@@ -17,6 +17,7 @@ import psycopg
 from bench.chaos.audit import Database, children
 from bench.chaos.bucket import Held
 from bench.chaos.load import BROKEN, PACKETS, Uploads, capture
+from bench.chaos.questions import Questions
 from deploy.run import Services
 from store import jobs
 from store.models import JobKind
@@ -41,6 +42,7 @@ class World:
     services: Services
     held: Held
     uploads: Uploads
+    questions: Questions
     database: Database
     notes: list[str] = field(default_factory=list)
 
@@ -90,7 +92,8 @@ def until(probe: Callable[[], object], seconds: float, what: str) -> None:
 @contextmanager
 def stopped(pids: list[int]) -> Iterator[None]:
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # one of PostgreSQL's sessions has ended
+            os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
@@ -183,11 +186,10 @@ def _store(mode: str) -> Callable[[World], None]:
 
 def kill_whoever_takes_it(world: World) -> None:
     """A capture of a size of its own; each process that has fetched it is killed. It fails, and others do not."""
-    packets = 4 * PACKETS
-    size = len(capture(0, packets))
     poison = None
     while poison is None:
-        poison = world.uploads.send(packets)
+        poison = world.uploads.send(4 * PACKETS)
+    size = world.uploads.client.ask("GET", f"/v1/captures/{poison}").body["bytes"]  # as it is stored, without payload
     end = time.monotonic() + 120
     killed = 0
     state = "queued"

@@ -44,10 +44,18 @@ class Client:
     def __init__(self, port: int, token: str) -> None:
         self._port, self._headers = port, {"Authorization": f"Bearer {token}"}
 
-    def ask(self, method: str, path: str, body: bytes | None = None, timeout_s: float = 30.0) -> Answer:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        timeout_s: float = 30.0,
+        content_type: str | None = None,
+    ) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=timeout_s)
+        headers = self._headers if content_type is None else {**self._headers, "Content-Type": content_type}
         try:
-            connection.request(method, path, body, self._headers)
+            connection.request(method, path, body, headers)
             response = connection.getresponse()
             text = response.read()
             return Answer(response.status, json.loads(text or b"{}"), float(response.headers["Retry-After"] or 1))

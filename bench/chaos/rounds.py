@@ -17,6 +17,7 @@ from bench.chaos.audit import Database, children, memory_bytes
 from bench.chaos.bucket import Held, serve
 from bench.chaos.faults import CONCURRENCY, FAULTS, LEASE_S, Unmet, World, until
 from bench.chaos.load import Client, Uploads
+from bench.chaos.questions import Questions
 from deploy.run import Services, token_for
 
 RECOVERED_S = 120.0
@@ -77,7 +78,9 @@ def run(
     report = Report({name: Seen() for name in names})
     with _world() as world:
         world.uploads.start()
+        world.questions.start()
         until(lambda: "done" in world.uploads.accepted.values(), 60, "the first capture is analysed")
+        until(lambda: world.questions.count("done") > 0, 60, "the first what-if is answered")
         before = _memory(world)
         began = time.monotonic()
         turns = 0
@@ -144,8 +147,9 @@ def _look(world: World) -> None:
 def _settled(world: World, memory_before: int, seconds: float) -> list[tuple[str, str, bool]]:
     """What is counted when everything has ended. seconds: how long faults were injected; strays are removed when they
     are old, so that a short time tells nothing of them."""
-    uploads, database = world.uploads, world.database
+    uploads, questions, database = world.uploads, world.questions, world.database
     ended = True
+    answered = questions.finish(180)
     try:
         until(lambda: not uploads.open(), 180, "all captures have ended")
         until(lambda: database.count("unpublished") + database.count("orphans") == 0, 60, "rows are removed")
@@ -160,6 +164,7 @@ def _settled(world: World, memory_before: int, seconds: float) -> list[tuple[str
     twice = database.count("wrong")
     stale = database.count("unpublished") + database.count("orphans")
     disagree = database.count("disagree")
+    torn, left = database.count("parts"), database.count("simulations")
     counted = [
         ("uploads accepted", str(accepted), True),
         ("analysed", str(len(done)), True),
@@ -170,6 +175,9 @@ def _settled(world: World, memory_before: int, seconds: float) -> list[tuple[str
         ("captures with a row too many, too few or twice, or of a stale attempt", str(twice), twice == 0),
         ("attempts that nobody sees and that were not removed", str(stale), stale == 0),
         ("captures whose state is not their job's", str(disagree), disagree == 0),
+        *questions.totals(answered),
+        ("batches of simulated runs with a run too many, too few or twice", str(torn), torn == 0),
+        ("jobs of what-ifs and fits that are left", str(left), left == 0),
         ("deferrals, which are no attempts", str(database.count("deferrals")), True),
         ("memory of our processes, beside that before the faults", f"{grown >> 20:+d} MB", grown < MEMORY_SLACK_BYTES),
     ]
@@ -181,7 +189,8 @@ def _settled(world: World, memory_before: int, seconds: float) -> list[tuple[str
 
 def _stored(world: World, done: Sequence[str], failed: Sequence[str]) -> int:
     """Objects, and parts of uploads, that belong to no capture that is there."""
-    of = {"capture": {*done, *failed}, "acks": set(done), "marks": set(done)}
+    asked = world.questions.captures
+    of = {"capture": {*done, *failed, *asked}, "acks": {*done, *asked}, "marks": {*done, *asked}}
 
     def strays() -> list[str]:
         found = [u.key for u in world.held.unfinished.values()]
@@ -239,8 +248,9 @@ def _world() -> Iterator[World]:
         # The wake-ups that are sent twice come from here.
         os.environ.update({k: v for k, v in services.environment.items() if k.startswith("REWINDOW_")})
         uploads = Uploads(Client(services.port, token_for(services, "chaos")))
+        questions = Questions(Client(services.port, token_for(services, "chaos-what-ifs")))
         supervisor.start()
-        yield World(services, held, uploads, Database(services.environment["REWINDOW_DATABASE_URL"]))
+        yield World(services, held, uploads, questions, Database(services.environment["REWINDOW_DATABASE_URL"]))
     finally:
         ended.set()
         if supervisor.is_alive():

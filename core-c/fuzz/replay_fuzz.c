@@ -222,6 +222,42 @@ static void replay_with_copies(const uint8_t *data, size_t size)
 	close(fds[1]);
 }
 
+/* The segments of the first connection, and the rows, which do not depend on whether anybody asks for segments. */
+static uint64_t sum_beside_segments(const uint8_t *data, size_t size, int asked)
+{
+	rw_limits limits = {.batch_rows = 100, .flows_max = FLOWS_MAX, .jobs = 2, .segments = (uint32_t)asked};
+	rw_error error;
+	rw_replay *r;
+	rw_batch batch;
+	uint64_t rows = 0, sum = 0;
+	int fd = fuzz_file(data, size);
+	if (rw_replay_open(&r, &fd, 1, CHOICES, CHOICE_COUNT, &limits, &error) == RW_OK) {
+		rw_connection_row first;
+		do {
+			CHECK(rw_replay_next(r, &batch, &error) == RW_OK);
+			rw_replay_connection(r, 0, &first);
+			CHECK(asked || batch.segments == 0);
+			for (uint64_t i = 0; i < batch.segments; i++) {
+				const rw_segment_row *s = &batch.segment[i];
+				CHECK(s->subflow < first.subflows && s->bytes && rw_segment_kind_name(s->kind));
+			}
+			sum = check_batch(r, sum, &batch, rows);
+			rows += batch.rows;
+		} while (batch.rows || batch.marks || batch.segments);
+		rw_replay_close(r);
+	} else {
+		CHECK(asked || error.status == RW_ERROR_NOT_A_CAPTURE);
+	}
+	close(fd);
+	return sum;
+}
+
+static void see_segments(const uint8_t *data, size_t size)
+{
+	uint64_t sum = sum_beside_segments(data, size, 1);
+	CHECK(sum == 0 || sum == sum_beside_segments(data, size, 0));
+}
+
 /* The simulator's senders beside the captured ones. */
 static void keep_step(const uint8_t *data, size_t size)
 {
@@ -262,5 +298,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		replay_with_copies(data, size);
 	if (size % 4 == 1)
 		keep_step(data, size);
+	if (size % 4 == 2)
+		see_segments(data, size);
 	return fuzz_both_ways(run, data, size);
 }

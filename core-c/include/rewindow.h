@@ -116,6 +116,8 @@ typedef struct rw_limits {
 	/* How many of the choices, the last ones, are only compared with the windows of the senders. Their steps are not observed, and
 	   multipath ones at the end are left out, with rows of 0, where no connection of the captures is MPTCP [0]. */
 	uint32_t candidates;
+	uint32_t segments; /* 1: batches carry the segments of connection `segments_of`; `jobs` is 1 then [0] */
+	uint32_t segments_of;
 } rw_limits;
 
 /* Bits of `flags`. */
@@ -243,6 +245,23 @@ typedef struct rw_transition_row {
 	rw_transition_path paths[8];
 } rw_transition_row;
 
+typedef enum rw_segment_kind {
+	RW_SEGMENT_DATA, /* for the first time on its subflow */
+	RW_SEGMENT_RETRANSMISSION,
+	RW_SEGMENT_REINJECTION, /* new to its subflow, but the MPTCP connection has sent all of it before (RFC 8684 3.3.6) */
+	RW_SEGMENT_SACK, /* a block that the ACK before did not have */
+	RW_SEGMENT_DSACK /* a block that reports a duplicate (RFC 2883) */
+} rw_segment_kind;
+
+/* Data that left, as one packet of the capture has it, or a block that an ACK reported. In the order of the replay. */
+typedef struct rw_segment_row {
+	int64_t time_ns;
+	int64_t position; /* of its first byte: bytes from the subflow's first una, as in rw_batch */
+	uint32_t bytes;
+	uint32_t subflow; /* within the connection */
+	uint8_t kind; /* rw_segment_kind */
+} rw_segment_row;
+
 /* Rows are ACK-carrying packets that reach a data sender after the handshake, in capture order. */
 typedef struct rw_batch {
 	uint64_t rows;
@@ -286,6 +305,8 @@ typedef struct rw_batch {
 	const uint8_t *set_number; /* within the connection; 0: none */
 	uint64_t transitions;
 	const rw_transition_row *transition;
+	uint64_t segments;
+	const rw_segment_row *segment;
 } rw_batch;
 
 /* What the comparison of all flows says about a flow's bottleneck. */
@@ -485,6 +506,7 @@ uint32_t rw_text_address(const uint8_t *raw, uint8_t family, char *out);
 const char *rw_oddity_name(uint32_t oddity);
 const char *rw_mark_name(uint32_t mark);
 const char *rw_phase_name(uint32_t phase);
+const char *rw_segment_kind_name(uint32_t kind);
 const char *rw_transition_name(uint32_t kind);
 /* The property's name in specs/. */
 const char *rw_check_name(uint32_t check);

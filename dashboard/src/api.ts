@@ -24,6 +24,8 @@ export type Aggregate = schemas.AggregateOut;
 export type Changes = schemas.ChangesOut;
 export type Verdict = Connection["verdict"];
 export type Series = schemas.SeriesOut;
+export type Sequence = schemas.SequenceOut;
+export type Segments = schemas.SegmentsOut;
 export type Algorithm = schemas.AlgorithmOut;
 export type Spec = schemas.SpecOut;
 export type CheckVerdict = NonNullable<ModelCheck["verdict"]>;
@@ -187,6 +189,9 @@ export const api = {
   connection: (connection_id: string) => ask("get", "/v1/connections/{connection_id}", { path: { connection_id } }),
   series: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/series", "get">) =>
     ask("get", "/v1/connections/{connection_id}/series", { path: { connection_id }, query }),
+  sequence: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/sequence", "get">) =>
+    ask("get", "/v1/connections/{connection_id}/sequence", { path: { connection_id }, query }),
+  askSegments: (connection_id: string) => ask("post", "/v1/connections/{connection_id}/segments", { path: { connection_id } }),
   algorithms: () => ask("get", "/v1/algorithms"),
   replay: (connection_id: string, algorithm: string, options: Record<string, string>) =>
     ask("post", "/v1/connections/{connection_id}/replays", { path: { connection_id }, body: { algorithm, options } }),

@@ -28,6 +28,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/captures.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description The team's captures that the filters select, as a file.
+         */
+        get: operations["export_v1_captures__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/captures/{capture_id}": {
         parameters: {
             query?: never;
@@ -116,6 +136,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/captures/{capture_id}/connections.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Connections
+         * @description The capture's connections, in the order of their first packet, as a file.
+         */
+        get: operations["export_connections_v1_captures__capture_id__connections__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/captures/{capture_id}/events": {
         parameters: {
             query?: never;
@@ -176,6 +216,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connections.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description All connections of the team that the filters select, as a file.
+         */
+        get: operations["export_v1_connections__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/connections/{connection_id}": {
         parameters: {
             query?: never;
@@ -210,6 +270,48 @@ export interface paths {
         get: operations["get_series_v1_connections__connection_id__series_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/sequence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sequence
+         * @description The time-sequence graph of a subflow: what was acknowledged and allowed over time, as far as it was sent, and,
+         *     where they were asked for, segments and SACK blocks. Reduced to what `width` pixels can show.
+         */
+        get: operations["get_sequence_v1_connections__connection_id__sequence_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/segments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post Segments
+         * @description Has the connection's segments read from the capture, for its time-sequence graph. They are kept with the capture;
+         *     those that could not be read are read again.
+         */
+        post: operations["post_segments_v1_connections__connection_id__segments_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -288,6 +390,27 @@ export interface paths {
          * @description A measure over all selected connections: count, percentiles and histogram, also by groups.
          */
         get: operations["find_v1_aggregates_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/aggregates.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description A measure over all selected connections by groups, as a file: a column for each dimension, then the measure's.
+         *     Without `group_by` it has one row. More than 10,000 groups are refused.
+         */
+        get: operations["export_v1_aggregates__suffix__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -824,6 +947,26 @@ export interface paths {
          * @description What members did, the latest first. Who looks at the same thing within an hour is noted once.
          */
         get: operations["audit_events_v1_teams__team_id__audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/audit.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Audit Events
+         * @description What members did, the latest first, as a file.
+         */
+        get: operations["export_audit_events_v1_teams__team_id__audit__suffix__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1999,6 +2142,12 @@ export interface components {
              * @description When the capture was uploaded.
              */
             uploaded_at: string;
+            /**
+             * Addresses
+             * @description replaced: by others, which have common prefixes where the addresses had them.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced";
         };
         /**
          * ConnectionOut
@@ -3511,6 +3660,31 @@ export interface components {
             windows: components["schemas"]["WindowOut"][] | null;
         };
         /**
+         * SegmentsOut
+         * @description The segments of a connection, which a job reads from the capture.
+         */
+        SegmentsOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /** @description Where its job stands. */
+            state: components["schemas"]["State"];
+            /**
+             * Error
+             * @description Why they could not be read.
+             */
+            error: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When they were asked for.
+             */
+            created_at: string;
+        };
+        /**
          * SelectionIn
          * @description The filters of GET /v1/connections, and ids of connections. All hold together.
          */
@@ -3670,6 +3844,114 @@ export interface components {
              * @description Only these connections; none: all that the filters select.
              */
             connection_ids?: string[];
+        };
+        /**
+         * SequenceLineOut
+         * @description A position over time, after each ACK of the subflow.
+         */
+        SequenceLineOut: {
+            /**
+             * What
+             * @description Acknowledged; the edge of the receiver's window; sent before the ACK; una + cwnd of a replayed algorithm.
+             * @enum {string}
+             */
+            what: "acked" | "edge" | "sent" | "allowed";
+            /**
+             * Algorithm
+             * @description The label of a replay, of what it allows.
+             */
+            algorithm: string | null;
+            /**
+             * Rows
+             * @description ACKs of the subflow in the period, before the reduction to what the width shows.
+             */
+            rows: number;
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the graph.
+             */
+            time_ns: number[];
+            /**
+             * Values
+             * @description Bytes from the subflow's first byte. None: not known.
+             */
+            values: (number | null)[];
+        };
+        /**
+         * SequenceOut
+         * @description The time-sequence graph of a subflow. Nanoseconds since 1970 are text: they do not fit a double.
+         */
+        SequenceOut: {
+            /**
+             * First Ns
+             * @description Time of the first packet, nanoseconds since 1970.
+             */
+            first_ns: string;
+            /**
+             * Last Ns
+             * @description Last ACK of the connection.
+             */
+            last_ns: string;
+            /**
+             * Subflow
+             * @description Its number within the connection.
+             */
+            subflow: number;
+            /**
+             * Is Reduced
+             * @description Lines are read from an overview: the times of extremes are those of blocks of at most 256 ACKs.
+             */
+            is_reduced: boolean;
+            /**
+             * Lines
+             * @description Empty where an earlier version analysed the capture, or no ACK reached the subflow's sender.
+             */
+            lines: components["schemas"]["SequenceLineOut"][];
+            /** @description None: nobody has asked for the connection's segments. */
+            asked: components["schemas"]["SegmentsOut"] | null;
+            /**
+             * Segments
+             * @description Empty unless they are read.
+             */
+            segments: components["schemas"]["SequenceSegmentsOut"][];
+        };
+        /**
+         * SequenceSegmentsOut
+         * @description Data segments or SACK blocks of one kind.
+         */
+        SequenceSegmentsOut: {
+            /**
+             * Kind
+             * @description Reinjection: new to the subflow, but the MPTCP connection has sent all of it before. SACK blocks are those that
+             *     the ACK before did not have; dsack reports a duplicate.
+             * @enum {string}
+             */
+            kind: "data" | "retransmission" | "reinjection" | "sack" | "dsack";
+            /**
+             * Count
+             * @description How many there are in the period; where they are read from an overview, in its blocks of at most 256.
+             */
+            count: number;
+            /**
+             * Is Exact
+             * @description False: an element stands for all that fall on the same pixels.
+             */
+            is_exact: boolean;
+            /**
+             * Time Ns
+             * @description Nanoseconds since `first_ns` of the graph.
+             */
+            time_ns: number[];
+            /**
+             * Position
+             * @description Of the first byte, from the subflow's first byte on.
+             */
+            position: number[];
+            /**
+             * Bytes
+             * @description From the first byte to the end of the last one.
+             */
+            bytes: number[];
         };
         /**
          * SeriesOut
@@ -5115,7 +5397,11 @@ export type RecordedOut = components['schemas']['RecordedOut'];
 export type RefusedOut = components['schemas']['RefusedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
+export type SegmentsOut = components['schemas']['SegmentsOut'];
 export type SelectionIn = components['schemas']['SelectionIn'];
+export type SequenceLineOut = components['schemas']['SequenceLineOut'];
+export type SequenceOut = components['schemas']['SequenceOut'];
+export type SequenceSegmentsOut = components['schemas']['SequenceSegmentsOut'];
 export type SeriesOut = components['schemas']['SeriesOut'];
 export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
@@ -5391,6 +5677,163 @@ export interface operations {
                 };
             };
             /** @description The team has too many jobs that wait or run, or stores too many bytes, or sends too many requests; Retry-After says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_v1_captures__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description Where its job stands. */
+                state?: components["schemas"]["State"] | null;
+                /** @description The column to sort by; - before it: descending. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes";
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5991,6 +6434,101 @@ export interface operations {
             };
         };
     };
+    export_connections_v1_captures__capture_id__connections__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the capture. */
+                capture_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     events_v1_captures__capture_id__events_get: {
         parameters: {
             query?: never;
@@ -6375,6 +6913,161 @@ export interface operations {
             };
         };
     };
+    export_v1_connections__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description The column to sort by; - before it: descending. Missing values are last. */
+                sort?: "first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename";
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     get_v1_connections__connection_id__get: {
         parameters: {
             query?: never;
@@ -6531,6 +7224,189 @@ export interface operations {
                 };
             };
             /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_sequence_v1_connections__connection_id__sequence_get: {
+        parameters: {
+            query?: {
+                /** @description Its number within the connection. */
+                subflow?: number;
+                /** @description labels of replays, split by ; */
+                algorithms?: string | null;
+                /** @description ns since 1970 */
+                from?: number | null;
+                /** @description ns since 1970 */
+                to?: number | null;
+                /** @description pixels */
+                width?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SequenceOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    post_segments_v1_connections__connection_id__segments_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SegmentsOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6966,6 +7842,174 @@ export interface operations {
             };
             /** @description The token lacks the scope that this needs. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_v1_aggregates__suffix__get: {
+        parameters: {
+            query: {
+                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
+                measure: string;
+                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                group_by?: string[];
+                /** @description Count values, too, that something wrong with their connection makes unreliable. */
+                include_unreliable?: boolean;
+                /** @description Write each group's histogram, too. */
+                histogram?: boolean;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them. */
+                mark?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, and then all must be there. */
+                tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them. */
+                uploader?: string[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10103,6 +11147,105 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_audit_events_v1_teams__team_id__audit__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description The action's name in the specification. */
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                /** @description events of members with this name */
+                member?: string | null;
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */

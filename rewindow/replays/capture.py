@@ -70,6 +70,7 @@ class Capture:
         transitions: bool = False,
         hidden: Sequence[str] = (),
         candidates: Sequence[Choice] = (),
+        segments_of: int | None = None,
     ) -> Replay:
         """Starts a replay whose batches are drawn one by one: memory stays bounded however long the capture is.
 
@@ -82,6 +83,9 @@ class Capture:
         hidden: labels of algorithms that are replayed only for the summary, and have no columns.
         candidates: algorithms that are replayed only to name the senders, as `candidates_beside` gives them. They have
         no columns, and are not monitored; coupled ones are left out where the capture has no MPTCP.
+
+        segments_of: a connection, by its number, whose data segments and SACK blocks `Replay.segments` yields. Such a
+        replay has one thread. BadOption where the captures have no such connection.
 
         jobs: threads that share the work; the result does not depend on their number.
 
@@ -99,6 +103,7 @@ class Capture:
             "transitions": transitions,
             "hidden": hidden,
             "candidates": candidates,
+            "segments_of": segments_of,
         }
         replay = self._open(choices, asked)
         if self._link_types_decoded or not replay.unknown_link_types():

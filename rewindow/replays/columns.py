@@ -21,6 +21,8 @@ _UNSET = np.uint64(0xFFFFFFFFFFFFFFFF)
 PHASES = [p for i in range(16) if (p := name_of(lib.rw_phase_name, i))]
 MARKS = [m for i in range(32) if (m := name_of(lib.rw_mark_name, i))]
 
+SEGMENT_KINDS = [k for i in range(16) if (k := name_of(lib.rw_segment_kind_name, i))]
+
 EVENT_COLUMNS = (
     ("time_ns", "int64_t", np.int64),
     ("connection", "uint32_t", np.uint32),
@@ -37,6 +39,16 @@ EVENT_COLUMNS = (
     ("next", "uint32_t", np.uint32),
     ("position", "int64_t", np.int64),
     ("flags", "uint16_t", np.uint16),
+)
+
+
+_SEGMENT_ROW = np.dtype(
+    {
+        "names": ["time_ns", "position", "bytes", "subflow", "kind"],
+        "formats": [np.int64, np.int64, np.uint32, np.uint32, np.uint8],
+        "offsets": [ffi.offsetof("rw_segment_row", f) for f in ("time_ns", "position", "bytes", "subflow", "kind")],
+        "itemsize": ffi.sizeof("rw_segment_row"),
+    }
 )
 
 
@@ -106,6 +118,17 @@ MARKS_SCHEMA = pa.schema(
 )
 
 
+SEGMENTS_SCHEMA = pa.schema(
+    [
+        ("time_ns", pa.int64()),
+        ("subflow", pa.uint32()),
+        ("kind", pa.dictionary(pa.int8(), pa.string())),
+        ("position", pa.int64()),
+        ("bytes", pa.uint32()),
+    ]
+)
+"""Data segments and SACK blocks of one connection. `position`: of the first byte, as in the rows of ACKs."""
+
 SETS_SCHEMA = pa.schema(
     [
         ("time_ns", pa.int64()),
@@ -156,6 +179,22 @@ def marks(batch: Any) -> pa.RecordBatch:
             pa.array(_column(batch.mark_value, "uint32_t", np.uint32, n)),
         ],
         schema=MARKS_SCHEMA,
+    )
+
+
+def segments(batch: Any) -> pa.RecordBatch:
+    """Of a batch that has some."""
+    n = batch.segments
+    rows = np.frombuffer(ffi.buffer(batch.segment, n * _SEGMENT_ROW.itemsize), _SEGMENT_ROW)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(rows["time_ns"].copy()),
+            pa.array(rows["subflow"].copy()),
+            pa.DictionaryArray.from_arrays(pa.array(rows["kind"].astype(np.int8)), pa.array(SEGMENT_KINDS)),
+            pa.array(rows["position"].copy()),
+            pa.array(rows["bytes"].copy()),
+        ],
+        schema=SEGMENTS_SCHEMA,
     )
 
 

@@ -143,11 +143,13 @@ class Replay:
         transitions: bool = False,
         hidden: Sequence[str] = (),
         candidates: Sequence[Choice] = (),
+        segments_of: int | None = None,
     ) -> None:
         """monitor: checks each step of a controller with a specification; transitions: keeps the steps in the batches.
 
         hidden: labels of algorithms that are replayed, but have no columns. candidates: algorithms that are replayed
-        only to name the senders. jobs: threads that share the work.
+        only to name the senders. jobs: threads that share the work. segments_of: a connection whose `segments` are
+        wanted.
         """
         self.choices = [*choices, *candidates]
         labels = [c.label for c in self.choices]
@@ -167,6 +169,8 @@ class Replay:
                 "monitor": monitor,
                 "transitions": transitions,
                 "candidates": len(candidates),
+                "segments": segments_of is not None,
+                "segments_of": segments_of or 0,
             },
         )
         watching, keep_watching = choices_for(detectors)
@@ -205,7 +209,7 @@ class Replay:
         batch, error = ffi.new("rw_batch *"), ffi.new("rw_error *")
         while not self._ended:
             check(lib.rw_replay_next(self._handle, batch, error), error, self._names)
-            if batch.rows == 0 and batch.marks == 0:
+            if batch.rows == 0 and batch.marks == 0 and batch.segments == 0:
                 self._ended = True
                 return
             yield batch
@@ -238,6 +242,16 @@ class Replay:
         done, total = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         lib.rw_replay_progress(self._handle, done, total)
         return min(done[0] / total[0], 1.0) if total[0] else 0.0
+
+    def segments(self, report: Callable[[float], None] = lambda done: None) -> Iterator[pa.RecordBatch]:
+        """Draws the rest of the replay for the segments alone (columns.SEGMENTS_SCHEMA); it was opened with
+        `segments_of`. report: called with the progress, 0 to 1."""
+        from rewindow.replays import columns
+
+        for batch in self._draw():
+            if batch.segments:
+                yield columns.segments(batch)
+            report(self.progress())
 
     def run(self, report: Callable[[float], None] = lambda done: None) -> None:
         """Draws the rest for the summary and the connections alone. report: called with the progress, 0 to 1."""

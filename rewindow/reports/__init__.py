@@ -1,1 +1,1 @@
-"""Results for people and other programs: text, JSON, CSV, Parquet; uploads to a server."""
+"""Results for people and other programs: text, JSON, CSV, Parquet."""

@@ -17,3 +17,4 @@ def test_what_was_accepted_is_analysed_whatever_breaks() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("| none |") == 2, done.stdout
     assert "| accepted and lost, or not ended | 0 | yes |" in done.stdout
+    assert "| what-ifs accepted and lost, or not ended | 0 | yes |" in done.stdout

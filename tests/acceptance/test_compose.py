@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -52,6 +53,20 @@ def healthy(name: str, environment: dict[str, str], there: str, here: str) -> bo
 def test_everything_that_runs_has_a_health_check() -> None:
     services = composed()
     assert {name for name, its in services.items() if "healthcheck" not in its} == {"migrate"}, "it ends"
+
+
+def test_images_of_others_are_pinned_by_digest() -> None:
+    """Compose passes the same ones that the Dockerfile has for who builds without compose."""
+    pinned = re.compile(r"[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}")
+    services = composed()
+    dockerfile = (CHECKOUT / "deploy" / "Dockerfile").read_text()
+    arguments = dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)$", dockerfile, re.MULTILINE))
+    assert services["api"]["build"]["args"] == arguments
+    assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) == {f"${{{name}}}" for name in arguments}
+    others = [its["image"] for its in services.values() if "build" not in its]
+    assert len(others) == 2
+    for image in (*arguments.values(), *others):
+        assert pinned.fullmatch(image), image
 
 
 def test_a_store_without_tls_can_be_allowed() -> None:

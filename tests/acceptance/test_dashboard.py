@@ -170,6 +170,50 @@ def test_the_chart_by_keys_and_as_a_file(page: Page) -> None:
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_the_time_sequence_graph(page: Page) -> None:
+    """Its segments are read when the graph is opened; its period and keys are those of the windows."""
+    page.get_by_test_id("graph-sequence").click()
+    expect(page.get_by_role("heading", name="Time-sequence graph of subflow 0")).to_be_visible()
+    expect(page.get_by_test_id("segments-state")).to_contain_text("R: retransmission")
+    chart, values, told = (page.get_by_test_id(i) for i in ("chart", "values-at", "told"))
+    # 1780 segments, 44 retransmissions, 168 SACK blocks (tests/unit/test_segments.py compares them with tshark's).
+    expect(chart).to_have_attribute("data-bars", "1992")
+    for kind, count in {"data": "1,780", "R retransmissions": "44", "SACK blocks": "168"}.items():
+        expect(values.locator("div").filter(has_text=re.compile(rf"{kind}\s*[0-9,]+$"))).to_contain_text(count)
+    assert {(127, 6, 249), (31, 140, 249)} <= drawn_colours(page), "una + cwnd of uncoupled and tccc"
+    address = page.url
+    page.goto(f"{address}&from=0.3&to=0.75")
+    expect(chart).to_have_attribute("data-from", "0.3")
+    expect(page.get_by_test_id("detail")).to_have_text("every ACK and segment is drawn")
+    page.screenshot(path=SCREENSHOTS / "sequence.png")
+    page.goto(address)
+
+    part = page.get_by_test_id("part")
+    part.and_(page.locator("[data-part=again]")).click()
+    expect(chart).to_have_attribute("data-bars", "1948")
+    part.and_(page.locator("[data-part=again]")).click()
+    page.get_by_role("application").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(told).to_contain_text(re.compile(r"acknowledged [\d,]+, .*una \+ cwnd of tccc [\d,]+, data [\d,]+ to"))
+    page.keyboard.press("w")
+    expect(page).to_have_url(re.compile(r"graph=sequence.*from="))
+    with page.expect_download() as saved:
+        page.get_by_test_id("save-csv").click()
+    rows = list(csv.DictReader(saved.value.path().read_text().splitlines()))
+    sent = [r for r in rows if r["line"] == "data"]
+    assert 0 < len(sent) < 1780
+    assert {int(r["to"]) - int(r["value"]) for r in sent} <= set(range(1, 1325))
+    page.keyboard.press("Tab")
+    page.get_by_test_id("sequence-subflow").last.click()
+    expect(page.get_by_role("heading", name="Time-sequence graph of subflow 1")).to_be_visible()
+    page.get_by_test_id("whole").click()
+    expect(chart).to_have_attribute("data-bars", "1537")
+    page.get_by_test_id("graph-windows").click()
+    expect(chart).to_have_attribute("data-bars", "0")
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_a_replay_with_other_options(page: Page) -> None:
     page.get_by_test_id("replay-form").locator("[data-name=aca_md]").select_option("half")
     page.get_by_role("button", name="replay", exact=True).click()

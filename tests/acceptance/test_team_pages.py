@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -71,6 +72,33 @@ def test_a_cell_of_the_teams_page_leads_to_its_connections(stack: Services, team
     trend.get_by_role("link").first.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()
     assert {"from", "to"} <= query(page).keys()
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_tables_are_saved_as_files(stack: Services, team: str, signed_in: Page) -> None:
+    """What a page shows, with its filters and its order, in all its pages."""
+    page = signed_in
+    capture = get(stack, team, "/v1/captures?tag=site%3Dberlin")["items"][0]
+    mptcp = get(stack, team, "/v1/connections?kind=mptcp&sort=bytes")["items"]
+    own = get(stack, team, f"/v1/connections?capture_id={capture['id']}&sort=first_ns")["items"]
+    groups = get(stack, team, "/v1/aggregates?measure=rtt_us&group_by=kind&group_by=site")["groups"]
+    expected = {
+        "/connections?kind=mptcp&sort=bytes": ("connections.csv", "id", [c["id"] for c in mptcp]),
+        "/captures?tag=site%3Dberlin": ("captures.csv", "id", [capture["id"]]),
+        f"/captures/{capture['id']}": ("connections.csv", "id", [c["id"] for c in own]),
+        "/?measure=rtt_us&rows=kind&columns=site": ("aggregates.csv", "kind", [g["key"][0] for g in groups]),
+    }
+    for address, (name, column, values) in expected.items():
+        page.goto(stack.address + address)
+        with page.expect_download() as begun:
+            page.get_by_test_id("file-csv").click()
+        assert begun.value.suggested_filename == name
+        with begun.value.path().open(newline="") as file:
+            assert [row[column] for row in csv.DictReader(file)] == values
+    page.goto(f"{stack.address}/captures/{capture['id']}")
+    with page.expect_download() as begun:
+        page.get_by_test_id("stored-file").click()
+    assert begun.value.path().read_bytes() == (CAPTURES / SITES["berlin"]).read_bytes()
     assert page.troubles == []  # type: ignore[attr-defined]
 
 

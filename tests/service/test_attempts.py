@@ -80,9 +80,9 @@ def no_rows_of(capture: str) -> bool:
 def storing(job: uuid.UUID, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A worker in a thread that stands still within the second transaction of its rows; it goes on at the end."""
     from store import models
-    from worker import analysis, tasks
+    from worker import copying, tasks
 
-    real, reached, go_on = analysis.copy, threading.Event(), threading.Event()
+    real, reached, go_on = copying.copy, threading.Event(), threading.Event()
     calls = []
 
     def copy(database: Any, table: Any, columns: Any) -> None:
@@ -92,7 +92,7 @@ def storing(job: uuid.UUID, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             reached.set()
             assert go_on.wait(60)
 
-    monkeypatch.setattr(analysis, "copy", copy)
+    monkeypatch.setattr(copying, "copy", copy)
     worker = threading.Thread(target=tasks.run_job, args=(job,))
     worker.start()
     try:
@@ -109,15 +109,15 @@ def subprocess_that_stores(job: uuid.UUID, services: Services) -> Iterator[subpr
     code = f"""
 import time, uuid
 from store import models
-from worker import analysis, tasks
-real, calls = analysis.copy, []
+from worker import copying, tasks
+real, calls = copying.copy, []
 def copy(database, table, columns):
     real(database, table, columns)
     calls.append(table)
     if calls.count(models.Subflow) == 2:
         print("storing", flush=True)
         time.sleep(60)
-analysis.copy = copy
+copying.copy = copy
 tasks.run_job(uuid.UUID("{job}"))
 """
     with subprocess.Popen(
@@ -254,6 +254,99 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
     assert repr([row.windows for row in flows]) == repr([[1.5, math.nan, 3.0], [0.0, 0.0, 0.0], None])
 
 
+def fairness_group_columns(attempt: int, bottleneck: str = "a") -> dict[str, Column]:
+    """One row of a small table of results."""
+    one = np.ones(1)
+    return {
+        "attempt_id": Column(np.full(1, attempt)),
+        "bottleneck": Column(np.zeros(1, np.uint32), texts=[bottleneck]),
+        "method": Column(np.zeros(1, np.uint32), texts=["declared"]),
+        "members": Column(np.zeros(1, np.uint32), texts=[{}]),
+        "jain": Column(one),
+        "declared": Column(one != 0),
+        "verdict": Column(np.zeros(1, np.uint32), texts=["good"]),
+    }
+
+
+def opened_attempt(job: uuid.UUID) -> int:
+    from store import attempts, jobs
+
+    return int(in_transaction(attempts.start, in_transaction(jobs.claim, job), ["newreno"]))
+
+
+def groups_of(attempt: int) -> int:
+    from store.database import engine
+    from store.models import FairnessGroup
+
+    with engine().connect() as database:
+        return int(database.scalar(select(func.count()).where(FairnessGroup.attempt_id == attempt)) or 0)
+
+
+def test_the_writer_s_block_ends_when_all_rows_are_committed(job: uuid.UUID) -> None:
+    """Another session keeps the writer waiting while the block is left."""
+    from store.database import engine
+    from store.models import FairnessGroup
+    from worker.copying import AttemptWriter
+
+    attempt = opened_attempt(job)
+    seen_at_the_end: list[int] = []
+
+    def write() -> None:
+        with AttemptWriter(attempt) as writer:
+            for bottleneck in ("a", "b", "c"):
+                writer.copy(FairnessGroup, fairness_group_columns(attempt, bottleneck))
+            copied.set()
+        seen_at_the_end.append(groups_of(attempt))
+
+    copied = threading.Event()
+    waiting = text(
+        "SELECT count(*) FROM pg_locks"
+        " WHERE NOT granted AND relation = 'fairness_groups'::regclass AND mode = 'RowExclusiveLock'"
+    )
+    with engine().connect() as other:
+        other.execute(text("LOCK TABLE fairness_groups IN SHARE MODE"))
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert copied.wait(30)
+        with engine().connect() as database:
+            wait_for("two sessions that write", lambda: database.scalar(waiting) == 2)
+        other.rollback()
+    thread.join(30)
+    assert seen_at_the_end == [3]
+
+
+def test_the_writer_tells_that_its_attempt_is_closed(job: uuid.UUID) -> None:
+    from store import attempts, jobs
+    from store.models import FairnessGroup
+    from worker.copying import AttemptWriter
+
+    attempt = opened_attempt(job)
+    age(job, lease_until=func.now() - timedelta(seconds=1))
+    in_transaction(jobs.sweep)
+    in_transaction(attempts.close_abandoned)
+    with pytest.raises(jobs.JobLost), AttemptWriter(attempt) as writer:
+        writer.copy(FairnessGroup, fairness_group_columns(attempt))
+    assert groups_of(attempt) == 0
+
+
+def test_an_error_beside_the_writer_is_told_when_its_transactions_are_over(job: uuid.UUID) -> None:
+    from store.models import FairnessGroup
+    from worker.copying import AttemptWriter
+
+    attempt = opened_attempt(job)
+
+    def write() -> None:
+        with AttemptWriter(attempt) as writer:
+            writer.copy(FairnessGroup, fairness_group_columns(attempt))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write()
+    before = groups_of(attempt)
+    assert not [t for t in threading.enumerate() if t.name.startswith("attempt-writer")]
+    assert groups_of(attempt) == before <= 1
+
+
 def test_nobody_sees_rows_before_they_are_published(
     client: TestClient, many: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +442,7 @@ def sessions_of_attempts() -> int:
 def test_a_worker_that_hangs_while_it_stores_is_succeeded(
     client: TestClient, many: bytes, services: Services, run_jobs: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGSTOP: its transaction stays open. Its job is swept all the same, and its rows are removed."""
+    """SIGSTOP: its transactions stay open. Its job is swept all the same, and its rows are removed."""
     from store import attempts, jobs
 
     capture, job = upload_bytes(client, many)
@@ -360,10 +453,10 @@ def test_a_worker_that_hangs_while_it_stores_is_succeeded(
         run_jobs()
         assert client.get(f"/v1/captures/{capture}").json()["connections"] == CONNECTIONS
         remove_unseen()
-        assert sessions_of_attempts() == 1, "it may still end by itself"
+        assert sessions_of_attempts() > 0, "they may still end by themselves"
         monkeypatch.setattr(attempts, "WRITES_MAX", timedelta(0))
         remove_unseen()
-        wait_for("its session to be ended", lambda: sessions_of_attempts() == 0)
+        wait_for("its sessions to be ended", lambda: sessions_of_attempts() == 0)
         remove_unseen()
         assert rows_of(job) == CONNECTIONS
         os.kill(process.pid, signal.SIGCONT)

@@ -23,7 +23,7 @@ from worker.collector import forget_audit_events
 
 OPEN = {"POST /v1/session", "DELETE /v1/session", "GET /healthz", "GET /readyz", "GET /metrics"}
 """Operations that ask for no role."""
-ADMIN = re.compile(r"(POST|PATCH|DELETE) /v1/teams/|GET /v1/teams/\{team_id\}/(tokens|audit)$")
+ADMIN = re.compile(r"(POST|PATCH|DELETE) /v1/teams/|GET /v1/teams/\{team_id\}/(tokens|audit)(\.\{suffix\})?$")
 OPERATIONS = [
     f"{method.upper()} {path}" for path, methods in document()["paths"].items() for method in methods
 ]  # fmt: skip

@@ -213,6 +213,26 @@ def test_a_fit_that_fails_fails_those_that_wait_and_can_be_asked_for_again(
     assert read(client, asked)["state"] == "done"
 
 
+def test_who_asks_while_a_part_of_a_failed_fit_still_runs_is_answered(
+    client: TestClient, sample: dict[str, Any]
+) -> None:
+    """The what-if's job sees that somebody works on the fit, and ends. The last of them begins the fit anew."""
+    from store import jobs
+    from store import parts as stored
+
+    asked = ask(client, sample, "cubic", repeat=2)
+    failing, running = (in_transaction(jobs.claim, job.id) for job in until_parts_wait(asked)[:2])
+    in_transaction(jobs.fail, failing, "it took too long")
+    again = ask(client, sample, "cubic", repeat=2)
+    run_one(jobs_of(again, "queued")[0].id)
+    assert [job.id for job in jobs_of(again, "queued")] == []
+    assert not in_transaction(stored.hold, running), "its fit has failed"
+    assert in_transaction(stored.leave_failed, running) == 1, "somebody has to be told"
+    while waiting := jobs_of(again, "queued"):
+        run_one(waiting[0].id)
+    assert read(client, again)["state"] == "done"
+
+
 def test_a_capture_is_deleted_in_the_middle(client: TestClient, sample: dict[str, Any]) -> None:
     asked = ask(client, sample, "cubic", repeat=2)
     until_parts_wait(asked)

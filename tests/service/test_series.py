@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from api.connections import series
+from api.connections import sequence, series
 from deploy.run import Services
 from rewindow.reports.exports import parquet_writer
 from worker import overview
@@ -20,6 +20,8 @@ from worker.series import ROW_GROUP_ROWS
 ROWS = 400_000
 SPIKES = {100_003: 9000.0, 250_001: 0.25}
 """Rows with a window that no other row has."""
+FIRST_NUMBER = 2**32 - 5_000_000
+"""Sequence numbers wrap."""
 
 
 def rows() -> pa.Table:
@@ -29,6 +31,8 @@ def rows() -> pa.Table:
     for row, value in SPIKES.items():
         windows[row] = value
     threshold = np.where(place < 60_000, np.inf, 70.0)
+    acked = place // 2 * 1000
+    numbers = (FIRST_NUMBER + acked).astype(np.uint32)
     return pa.table(
         {
             "time_ns": 10**18 + place * 10_000,
@@ -37,6 +41,10 @@ def rows() -> pa.Table:
             "in_flight_bytes": (windows * 1000).astype(np.uint32),
             "window_bytes": pa.array(np.full(ROWS, 5_000_000, np.uint32), mask=place < 10),
             "segment_bytes": np.full(ROWS, 1000, np.uint32),
+            "position": acked,
+            "ack": numbers,
+            "una": numbers - np.uint32(1000),
+            "next": numbers + np.uint32(7000),
             "rtt_us": pa.array((20_000 + place % 1000).astype(np.uint32), mask=place % 3 != 0),
             "a.cwnd": windows,
             "a.ssthresh": threshold,
@@ -106,6 +114,48 @@ def test_a_short_period_has_every_row(key: str) -> None:
         assert len(line.time_ns) == line.rows
     odd = next(line for line in found.lines if line.subflow == 1)
     assert odd.cwnd[list(odd.time_ns).index(10**18 + 250_001 * 10_000)] == 0.25
+
+
+def sequence_of(key: str, **period: Any) -> dict[str, sequence.Line]:
+    wanted = {"from_ns": None, "to_ns": None, "width": 500} | period
+    return {line.what: line for line in sequence.read(key, None, 7, 1, {"a": None}, **wanted).lines}
+
+
+def test_positions_follow_from_the_rows(key: str) -> None:
+    """Of the odd rows, each with an ACK of 1000 bytes more, whose number wraps after the first 5000."""
+    begin, end = 10**18 + 9_990 * 10_000, 10**18 + 10_020 * 10_000
+    found = sequence_of(key, from_ns=begin, to_ns=end)
+    windows, place = rows()["a.cwnd"].to_numpy(), np.arange(9_989, 10_022, 2)
+    assert set(found) == {"acked", "edge", "sent", "allowed"}
+    for line in found.values():
+        assert line.time_ns.tolist() == (10**18 + place * 10_000).tolist()
+    acked = place // 2 * 1000
+    assert found["acked"].values.tolist() == acked.tolist()
+    assert found["edge"].values.tolist() == (acked + 5_000_000).tolist()
+    assert found["sent"].values.tolist() == (acked + 7000).tolist()
+    assert found["allowed"].values == pytest.approx(acked + windows[place] * 1000)
+
+
+def test_an_overview_of_positions_loses_no_extreme(key: str) -> None:
+    """A band may be wider by what one block of 256 ACKs acknowledged."""
+    found, table = sequence_of(key), rows()
+    mine = table["subflow"].to_numpy() == 1
+    times, windows = table["time_ns"].to_numpy()[mine], table["a.cwnd"].to_numpy()[mine]
+    acked = table["position"].to_numpy()[mine]
+    edge = np.where(np.arange(ROWS)[mine] < 10, np.nan, acked + 5_000_000.0)
+    exact = {"acked": acked, "edge": edge, "sent": acked + 7000, "allowed": acked + windows * 1000}
+    for what, values in exact.items():
+        line = found[what]
+        assert len(line.values) <= 500 * 4 < line.rows
+        for begin in range(0, 400, 40):
+            low, high = 10**18 + begin * ROWS * 25, 10**18 + (begin + 40) * ROWS * 25
+            part = values[(times >= low) & (times <= high)]
+            drawn = line.values[(line.time_ns >= low - 13_120_000) & (line.time_ns <= high + 13_120_000)]
+            assert drawn.min() <= np.nanmin(part)
+            assert drawn.max() >= np.nanmax(part)
+            # What the two pixels beside and a block acknowledge.
+            near = values[(times >= low - 27_000_000) & (times <= high + 27_000_000)]
+            assert drawn.max() <= np.nanmax(near) + 256_000
 
 
 def test_without_an_overview_the_rows_tell_the_same(key: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rewindow.reports import server
+from rewindow.client import results
 
 ROOT = Path(__file__).parent.parent.parent
 ECN = ROOT / "tests" / "captures" / "mptcp-ecn.pcap"
@@ -205,7 +205,7 @@ def test_what_a_server_found_is_told_with_its_conformance():
     nothing = {"steps": 0, "violations": 0, "first": None}
 
     def last_line(*found):
-        return server.server_text(capture, [connection(n, f) for n, f in enumerate(found)]).splitlines()[-1]
+        return results.server_text(capture, [connection(n, f) for n, f in enumerate(found)]).splitlines()[-1]
 
     assert last_line(clean, clean) == "conformance: all 60 steps of the controllers are as specified"
     assert last_line(clean, broken) == (

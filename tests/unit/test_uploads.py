@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rewindow.reports import uploads
+from rewindow.client import service, uploads
+from rewindow.client.service import Service
 
 
 class Busy(HTTPServer):
@@ -45,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long a client waited."""
     waited: list[float] = []
-    monkeypatch.setattr(uploads.time, "sleep", waited.append)
+    monkeypatch.setattr(service.time, "sleep", waited.append)
     return waited
 
 
@@ -72,7 +73,7 @@ def busy(request: pytest.FixtureRequest) -> Iterator[Busy]:
 def test_it_waits_as_long_as_it_is_told(busy: Busy, waits: list[float], tmp_path: Path) -> None:
     capture = tmp_path / "x.pcap"
     capture.write_bytes(b"capture" * 100)
-    assert uploads.upload(busy.address, "rw_x", str(capture), {})["id"] == "1"
+    assert uploads.upload(Service(busy.address, "rw_x"), str(capture), {})["id"] == "1"
     assert waits == [7, 2, 1, 1]
     assert busy.bodies == [b"capture" * 100] * 5, "each time from the beginning"
 
@@ -81,8 +82,8 @@ def test_it_waits_as_long_as_it_is_told(busy: Busy, waits: list[float], tmp_path
 def test_its_patience_ends(busy: Busy, waits: list[float], tmp_path: Path) -> None:
     capture = tmp_path / "x.pcap"
     capture.write_bytes(b"capture")
-    with pytest.raises(uploads.ServerFailed, match="429 busy"):
-        uploads.upload(busy.address, "rw_x", str(capture), {})
+    with pytest.raises(service.ServerFailed, match="429 busy"):
+        uploads.upload(Service(busy.address, "rw_x"), str(capture), {})
     assert waits == []
 
 
@@ -91,6 +92,6 @@ def test_a_refusal_before_the_whole_body_is_read(busy: Busy, waits: list[float],
     """The server closes the connection, while the client still sends."""
     capture = tmp_path / "x.pcap"
     capture.write_bytes(bytes(30_000_000))
-    assert uploads.upload(busy.address, "rw_x", str(capture), {})["id"] == "1"
+    assert uploads.upload(Service(busy.address, "rw_x"), str(capture), {})["id"] == "1"
     assert waits == [1]
     assert [len(b) for b in busy.bodies] == [30_000_000]

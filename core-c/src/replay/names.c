@@ -46,6 +46,18 @@ const char *rw_mark_name(uint32_t mark)
 	return NAME_OF(names, mark);
 }
 
+const char *rw_segment_kind_name(uint32_t kind)
+{
+	static const char *const names[] = {
+	    [RW_SEGMENT_DATA] = "data",
+	    [RW_SEGMENT_RETRANSMISSION] = "retransmission",
+	    [RW_SEGMENT_REINJECTION] = "reinjection",
+	    [RW_SEGMENT_SACK] = "sack",
+	    [RW_SEGMENT_DSACK] = "dsack",
+	};
+	return NAME_OF(names, kind);
+}
+
 const char *rw_phase_name(uint32_t phase)
 {
 	static const char *const names[] = {

@@ -121,6 +121,21 @@ static rw_status open_pass(rw_replay *r, rw_error *error)
 			    error);
 }
 
+static rw_status open_segments(rw_replay *r, rw_error *error)
+{
+	uint32_t connection = r->limits.segments_of;
+	if (!r->limits.segments)
+		return RW_OK;
+	if (connection >= r->survey.connections) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "there is no connection %u; the captures have %u",
+			     connection, r->survey.connections);
+		return RW_ERROR_BAD_VALUE;
+	}
+	r->limits.jobs = 1; /* the slices of several threads carry no segments */
+	int failed = rw_segments_open(&r->segments, connection, r->survey.connection[connection].subflows);
+	return failed ? rw_out_of_memory(error) : RW_OK;
+}
+
 rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const rw_choice *choices,
 			 uint32_t choice_count, const rw_limits *limits, rw_error *error)
 {
@@ -178,6 +193,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		    rw_columns_allocate(&r->columns, r->batch_rows, r->choice, choice_count))
 			status = rw_out_of_memory(error);
 	}
+	if (status == RW_OK)
+		status = open_segments(r, error);
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
 	r->announces = r->limits.monitor || r->limits.transitions || r->lookahead;
@@ -473,6 +490,12 @@ static inline int replay_middle(rw_replay *r, uint32_t number, struct live *l, i
 	return events.count && apply(r, number, l, &events);
 }
 
+/* Whether the segments of the flow's connection are asked for. */
+static inline int shows_segments(const rw_replay *r, const struct live *l)
+{
+	return r->segments.path && l->connection == r->segments.connection;
+}
+
 static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int from_source, struct rw_packet *p)
 {
 	/* A subflow's clock does not go back: a record out of order gets the latest time, and a clock that was set back is corrected. */
@@ -487,10 +510,13 @@ static int replay_flow_packet(rw_replay *r, uint32_t number, struct live *l, int
 		l->ce_packets += p->ecn == RW_ECN_CE;
 	if (l->left)
 		return from_source && p->mptcp.seen ? cover(r, l->flow, p) : 0;
+	int failed;
 	if (!RW_SHORT_WAY(l->established) || l->fin || p->flags & (RW_TCP_SYN | RW_TCP_FIN | RW_TCP_RST) ||
 	    p->time_ns == l->flow->established_ns)
-		return replay_edge(r, number, l, from_source, p);
-	return replay_middle(r, number, l, from_source, p);
+		failed = replay_edge(r, number, l, from_source, p);
+	else
+		failed = replay_middle(r, number, l, from_source, p);
+	return failed || (shows_segments(r, l) && rw_segments_see(r, l, from_source, p));
 }
 
 /*
@@ -553,8 +579,9 @@ static RW_ASIDE int replay_packet(rw_replay *r, struct rw_noted *noted)
 		rw_reconstruction_identify(&l->sender, p);
 	if (replay_captured(r, number, l, from_source, p))
 		return 1;
-	l->under_way = l->established && !l->fin && !l->left && !l->sender.identification.asked &&
-		       l->sender.corrected == RW_SEND_TIMES_CAPTURED && l->last_ns > l->flow->established_ns;
+	l->under_way = l->established && !l->fin && !l->left && !shows_segments(r, l) &&
+		       !l->sender.identification.asked && l->sender.corrected == RW_SEND_TIMES_CAPTURED &&
+		       l->last_ns > l->flow->established_ns;
 	if (--l->packets_left == 0)
 		end_flow(r, number);
 	return 0;
@@ -584,6 +611,7 @@ static uint32_t room_in_batch(const rw_replay *r)
 {
 	uint64_t used = r->rows > r->marks ? r->rows : r->marks;
 	used = used > r->log.count ? used : r->log.count;
+	used = used > r->segments.count ? used : r->segments.count;
 	if (used >= r->batch_rows)
 		return 0;
 	return r->announces ? 1 : r->batch_rows - (uint32_t)used;
@@ -762,7 +790,7 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 	memset(batch, 0, sizeof *batch);
 	memset(error, 0, sizeof *error);
 	r->rows_before += r->rows;
-	r->rows = r->marks = r->sets = r->log.count = 0;
+	r->rows = r->marks = r->sets = r->log.count = r->segments.count = 0;
 	rw_status status = r->jobs ? take_slices(r, error) : replay_records(r, error);
 	if (status != RW_OK)
 		return status;
@@ -804,7 +832,9 @@ rw_status rw_replay_next(rw_replay *r, rw_batch *batch, rw_error *error)
 			    c->set_state,
 			    c->set_number,
 			    r->log.count,
-			    r->log.row};
+			    r->log.row,
+			    r->segments.count,
+			    r->segments.row};
 	return RW_OK;
 }
 
@@ -838,6 +868,7 @@ void rw_replay_close(rw_replay *r)
 		free(lc->coverage);
 	}
 	free(r->log.row);
+	rw_segments_close(&r->segments);
 	rw_columns_free(&r->columns, r->columns.phase ? r->choices : 0);
 	rw_pass_close(r->pass);
 	free(r->ahead);

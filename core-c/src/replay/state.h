@@ -10,6 +10,7 @@
 #include "lookahead.h"
 #include "recorder.h"
 #include "pass.h"
+#include "segments.h"
 #include "shadow.h"
 #include "watch.h"
 
@@ -150,6 +151,7 @@ struct rw_replay {
 	struct columns columns;
 	struct rw_recording recording;
 	struct rw_transition_log log;
+	struct rw_segments segments;
 	uint8_t no_memory;
 	uint8_t announces; /* there are observers of steps, a reader ahead, or a watcher */
 	const struct rw_watcher *watcher; /* null: none */
@@ -187,6 +189,9 @@ void rw_connection_leave(rw_replay *r, const struct rw_flow *f, struct live *l, 
 /* Reports an event to its detectors. */
 void rw_connection_detect(rw_replay *r, uint32_t connection, uint32_t slot, const struct rw_event *e, uint64_t srtt_ns);
 void rw_connection_release(const rw_replay *r, uint32_t connection);
+
+/* segments.c: a packet of the connection whose segments are asked for, after its replay. 0, or 1: out of memory. */
+int rw_segments_see(rw_replay *r, const struct live *l, int from_source, const struct rw_packet *p);
 
 /* The current results of a flow. */
 void rw_outcome_of(const struct live *live, struct outcome *outcome);

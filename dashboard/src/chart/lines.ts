@@ -13,6 +13,8 @@ export interface Line {
   times: Float64Array; // seconds, ascending
   values: Float64Array; // NaN: none
   rows: number; // ACKs that it stands for
+  // It may leave the picture: an axis that does not begin at 0 follows the other lines.
+  isLoose?: boolean;
   shown: (value: number) => string;
 }
 

@@ -77,6 +77,9 @@ export function tickText(value: number, ticks: number[]): string {
   return Math.abs(value) >= 1e4 ? value.toLocaleString("en", { maximumFractionDigits: digits }) : value.toFixed(digits);
 }
 
+// How many bytes the unit has in which an axis up to this value is labelled, and its name.
+export const byteUnit = (high: number): readonly [number, string] => (high >= 1e9 ? [1e9, "GB"] : high >= 1e6 ? [1e6, "MB"] : high >= 1e3 ? [1e3, "kB"] : [1, "bytes"]);
+
 export const tickTextLog = (value: number) => (value >= 1e4 ? value.toLocaleString("en") : String(Number(value.toPrecision(3))));
 
 // The number of elements that are not greater than x, in ascending ones.

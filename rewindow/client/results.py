@@ -1,4 +1,4 @@
-"""A server's results for a capture, as text."""
+"""A service's results for a capture, as text."""
 
 from __future__ import annotations
 

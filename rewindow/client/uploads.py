@@ -1,0 +1,70 @@
+"""Sending captures to a service."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from rewindow.client.service import ServerFailed, Service
+from rewindow.errors import CaptureUnreadable
+
+_POLL_S = 0.5
+_REFUSES_THIS = (400, 408, 413, 415, 422)
+"""Statuses that are about one upload, not about the caller or the server."""
+
+
+class CaptureRefused(ServerFailed):
+    """The server does not take this capture; it may take others. may_succeed_later: it was sent too slowly."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.may_succeed_later = status == 408
+
+
+def connections(service: Service, capture_id: str) -> list[dict[str, Any]]:
+    """The first connections of an analysed capture, each with subflows and replays. Raises ServerFailed."""
+    page = service.ask("GET", f"/v1/captures/{capture_id}/connections?limit=20")
+    return [service.ask("GET", f"/v1/connections/{c['id']}") for c in page["items"]]
+
+
+def upload(service: Service, path: str, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Uploads one capture and returns the server's record of it. `-` is standard input.
+
+    Raises CaptureUnreadable, CaptureRefused, ServerFailed.
+    """
+    try:
+        with tempfile.TemporaryFile() if path == "-" else Path(path).open("rb") as body:
+            if path == "-":  # its length is not known before its end
+                shutil.copyfileobj(sys.stdin.buffer, body)
+            return send(service, body, "standard-input" if path == "-" else Path(path).name, tags, path)
+    except OSError as e:
+        raise CaptureUnreadable(path, e.strerror or str(e)) from e
+
+
+def send(service: Service, body: IO[bytes], name: str, tags: Mapping[str, str], told: str) -> dict[str, Any]:
+    """Uploads an open file under a name. told: what errors call it. Raises CaptureRefused, ServerFailed, OSError."""
+    name = name.encode(errors="replace").decode()  # a name on disk may be no text
+    query = urllib.parse.urlencode([("filename", name), *(("tag", f"{k}={v}") for k, v in tags.items())])
+    size = os.fstat(body.fileno()).st_size
+    headers = {"Content-Type": "application/vnd.tcpdump.pcap", "Content-Length": str(size)}
+    with service.answer("POST", f"/v1/captures?{query}", body=body, headers=headers) as answer:
+        if answer.status in _REFUSES_THIS:
+            raise CaptureRefused(f"{told}: {answer.failure()}", answer.status)
+        if answer.status != 202:
+            raise answer.failure()
+        return answer.document()
+
+
+def analysed(service: Service, capture: dict[str, Any]) -> dict[str, Any]:
+    """The server's record of a capture when its analysis has ended. Raises ServerFailed."""
+    while capture["state"] in ("queued", "running"):
+        time.sleep(_POLL_S)
+        capture = service.ask("GET", f"/v1/captures/{capture['id']}")
+    return capture
