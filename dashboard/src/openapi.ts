@@ -5734,9 +5734,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -6940,9 +6940,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -7918,9 +7918,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
