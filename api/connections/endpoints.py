@@ -9,8 +9,9 @@ from starlette.concurrency import run_in_threadpool
 
 from api import audit, exports, wakeups
 from api.bodies import Route
-from api.connections import replays, search, sequence, series, service
+from api.connections import acks, replays, search, sequence, series, service
 from api.connections.schemas import (
+    AcksOut,
     ConnectionDetail,
     ConnectionFound,
     ConnectionsFound,
@@ -170,6 +171,76 @@ async def get_sequence(
             raise NotFound(_GONE) from e
     body = await run_in_threadpool(sequence.as_json, subflow, state, found)
     return Response(body, media_type="application/json")
+
+
+Label = Annotated[str | None, Query(alias="algorithms", max_length=2000, description="labels of replays, split by ;")]
+OfSubflow = Annotated[
+    int | None, Query(alias="subflow", ge=0, le=2**31 - 1, description="Only its rows; without it, all.")
+]
+FromNs = Annotated[int | None, Query(alias="from", ge=-(2**62), le=2**62, description="ns since 1970")]
+ToNs = Annotated[int | None, Query(alias="to", ge=-(2**62), le=2**62, description="ns since 1970")]
+
+
+@router.get("/{connection_id}/acks", responses={200: {"model": AcksOut}}, response_class=JSONResponse)
+async def get_ack_rows(
+    caller: Reader,
+    connection_id: uuid.UUID,
+    algorithms: Label = None,
+    subflow: OfSubflow = None,
+    from_ns: FromNs = None,
+    to_ns: ToNs = None,
+    cursor: Annotated[int | None, Query(ge=0, le=2**62, description="`next_cursor` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=500, description="The most rows.")] = 50,
+) -> Response:
+    """The ACKs of a period as they are, with all columns of the event and of the replays that are named."""
+    async with transaction() as session:
+        labels = None if algorithms is None else _labels(algorithms)
+        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
+    wanted = acks.Wanted(from_ns, to_ns, subflow)
+
+    def read(key: str) -> bytes:
+        table = acks.Table(key, connection.number, replays)
+        return acks.as_json(table.columns, *table.page(wanted, cursor or 0, limit))
+
+    if capture.acks_key is None or connection.rows == 0:
+        return JSONResponse({"columns": [], "rows": [], "next_cursor": None})
+    try:
+        return Response(await run_in_threadpool(read, capture.acks_key), media_type="application/json")
+    except FileNotFoundError as e:
+        raise NotFound(_GONE) from e
+
+
+@router.get(
+    "/{connection_id}/acks.csv",
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+    response_class=Response,
+)
+async def get_acks_csv(
+    caller: Reader,
+    connection_id: uuid.UUID,
+    algorithms: Label = None,
+    subflow: OfSubflow = None,
+    from_ns: FromNs = None,
+    to_ns: ToNs = None,
+) -> Response:
+    """The same rows as CSV, all of them. An infinite threshold is one that is not set."""
+    async with transaction() as session:
+        labels = None if algorithms is None else _labels(algorithms)
+        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
+    if capture.acks_key is None or connection.rows == 0:
+        raise NotFound("this connection has no series")
+    async with transaction() as session:
+        name = f"connection {connection.number} of {capture.filename}"
+        await audit.note(session, caller, "export", connection_id, name, what="acks.csv")
+    try:
+        table = await run_in_threadpool(acks.Table, capture.acks_key, connection.number, replays)
+    except FileNotFoundError as e:
+        raise NotFound(_GONE) from e
+    return StreamingResponse(
+        table.csv(acks.Wanted(from_ns, to_ns, subflow)),
+        media_type="text/csv",
+        headers={"Content-Disposition": f'attachment; filename="connection-{connection.number}-acks.csv"'},
+    )
 
 
 @router.post(

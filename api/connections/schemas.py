@@ -228,6 +228,17 @@ class SeriesOut(Schema):
     """One for each subflow and each of what the parameter `recorded` names."""
 
 
+class AcksOut(Schema):
+    """Rows of a connection's series, in capture order: one for each ACK that reached the sender."""
+
+    columns: list[str]
+    """Names of the columns: those of the event, then those of each replay, with its label and a point before them."""
+    rows: list[list[str | int | float | bool | None]]
+    """A value for each column. `time_ns`, nanoseconds since 1970, is text: it does not fit a double."""
+    next_cursor: str | None
+    """Of the next page; null: this is the last one."""
+
+
 class SegmentsOut(Schema):
     """The segments of a connection, which a job reads from the capture."""
 

@@ -13,9 +13,10 @@ static const char *const UNSAFE[] = {"aca_md=eq8", "aca_safe=off", "min_ssthresh
 static const char *const PAPER[] = {"mode=paper", "min_ssthresh=1", "hz=100", "hystart=off"};
 static const char *const FLOOR[] = {"min_ssthresh=1024"};
 static const rw_choice CHOICES[] = {
-    {"newreno", NULL, 0},  {"cubic", NULL, 0},  {"uncoupled", NULL, 0}, {"css", NULL, 0},       {"tccc", NULL, 0},
-    {"css", WEIGHTED, 3},  {"css", PRODUCT, 3}, {"tccc", UNSAFE, 3},    {"cubic", PAPER, 4},    {"newreno", PAPER, 2},
-    {"newreno", FLOOR, 1}, {"sbcc", NULL, 0},   {"dwc", NULL, 0},       {"mptcp-sbd", NULL, 0}, {"bbr", NULL, 0}};
+    {"newreno", NULL, 0}, {"cubic", NULL, 0},     {"uncoupled", NULL, 0}, {"css", NULL, 0},
+    {"tccc", NULL, 0},    {"css", WEIGHTED, 3},   {"css", PRODUCT, 3},    {"tccc", UNSAFE, 3},
+    {"cubic", PAPER, 4},  {"newreno", PAPER, 2},  {"newreno", FLOOR, 1},  {"sbcc", NULL, 0},
+    {"dwc", NULL, 0},     {"mptcp-sbd", NULL, 0}, {"bbr", NULL, 0},       {"bbr3", NULL, 0}};
 
 /* Short intervals, so that short captures reach decisions. */
 static const char *const EAGER[] = {"T_ms=10", "intervals_min=2", "observations=1", "together=1",

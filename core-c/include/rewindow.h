@@ -613,10 +613,25 @@ typedef struct rw_hand_rate {
 	uint32_t paced_segments; /* that left on a timer since the ACK before */
 	uint64_t paced_ns; /* in this time */
 	int64_t time_ns;
+	uint8_t selective; /* the connection has SACK */
+	uint8_t window_limited; /* the flight filled the window in this round trip */
+	uint32_t sent_in_flight; /* when the newest packet had left, with it; 0: not known */
+	uint32_t lost_since; /* segments found lost since it left */
 } rw_hand_rate;
+
+/* A segment that was found lost: struct rw_lost of rw_control.h, of which this has the fields. */
+typedef struct rw_hand_lost {
+	uint32_t path;
+	uint32_t in_flight, lost_since; /* segments: when it had left; found lost since, with it */
+	uint64_t delivered; /* segments since the beginning */
+	int64_t time_ns;
+	uint8_t app_limited, continues, selective;
+} rw_hand_lost;
 
 /* RW_ERROR_BAD_VALUE too where the controller is not rate-based. */
 rw_status rw_controller_rate(rw_controller *controller, const rw_hand_rate *rate, rw_error *error);
+/* RW_ERROR_BAD_VALUE too where the controller does not ask what is lost. */
+rw_status rw_controller_lost(rw_controller *controller, const rw_hand_lost *lost, rw_error *error);
 /* Data is sent on the path after idle_ns without any. The window stays: by hand there is no retransmission timer. */
 rw_status rw_controller_idle(rw_controller *controller, uint32_t path, uint64_t idle_ns, int64_t time_ns,
 			     rw_error *error);

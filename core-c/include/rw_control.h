@@ -19,7 +19,8 @@
  *                                   4. undo, if it shows that the last reduction was spurious
  *                                   5. loss or ece, if it begins a recovery
  *                                   6. ack, if the window may grow; withheld, if one segment of the window was not in flight
- *                                   7. rate, if the controller has it, in place of 6
+ *                                   7. rate, if the controller has it, in place of 6; before it, lost for each segment that
+ *                                      was found lost since the ACK before: those found before this ACK come before 4
  *   a subflow is closed             grouped and regrouped, if its set dissolves; leave
  *
  * Only one of the steps 4 to 6 happens, except that a new loss may follow an undo. The window never grows in a recovery.
@@ -45,7 +46,7 @@
 
 #define RW_MAX_PATHS 8
 #define RW_MAX_OPTIONS 16
-#define RW_PATH_WORDS 11
+#define RW_PATH_WORDS 13
 #define RW_CONNECTION_WORDS 4
 
 #define RW_Q16_ONE ((uint64_t)1 << 16)
@@ -66,7 +67,12 @@ enum rw_phase {
 	RW_PHASE_STARTUP = 6,
 	RW_PHASE_DRAIN = 7,
 	RW_PHASE_PROBE_BW = 8,
-	RW_PHASE_PROBE_RTT = 9
+	RW_PHASE_PROBE_RTT = 9,
+	/* Of BBRv3, in place of the one for all of ProbeBW. */
+	RW_PHASE_PROBE_BW_DOWN = 10,
+	RW_PHASE_PROBE_BW_CRUISE = 11,
+	RW_PHASE_PROBE_BW_REFILL = 12,
+	RW_PHASE_PROBE_BW_UP = 13
 };
 
 /*
@@ -147,6 +153,23 @@ struct rw_rate {
 	uint64_t delivered; /* with this ACK's */
 	uint64_t prior_delivered; /* when the packet was sent */
 	uint64_t interval_ns; /* in which delivered - prior_delivered segments were delivered; 0: no sample */
+	uint8_t selective; /* the connection has SACK */
+	uint8_t window_limited; /* the flight filled the window at some time in the round trip */
+	/* Only for a controller that has `lost`: what was in flight when the packet had left, with it (0: not known), and how many
+	   segments were found lost since. */
+	uint32_t sent_in_flight, lost_since;
+};
+
+/* A segment that the sender found lost (draft-ietf-ccwg-bbr-06, 5.5.10.2). */
+struct rw_lost {
+	uint32_t path;
+	uint32_t in_flight; /* segments, when it had left, with it; 0: not known */
+	uint32_t lost_since; /* segments found lost since it left, with it */
+	uint64_t delivered; /* when it was found lost */
+	int64_t time_ns; /* of the ACK after which it is told */
+	uint8_t app_limited; /* it was sent while the application had no more to send */
+	uint8_t continues; /* it follows in sequence on the one found lost before it */
+	uint8_t selective; /* as in struct rw_rate */
 };
 
 /* What a rate-based controller takes a path to be. Rates are segments each microsecond, Q24. */
@@ -154,6 +177,8 @@ struct rw_model {
 	uint64_t bandwidth_q24; /* 0: not known yet */
 	uint64_t pacing_q24; /* how fast it may send */
 	uint64_t min_rtt_ns; /* 0: not known yet */
+	uint8_t
+	    app_limits; /* what leaves from now on, until all of what is in flight is delivered, tells nothing of the path */
 };
 
 enum rw_option_kind { RW_OPTION_CHOICE = 0, RW_OPTION_Q16 = 1 };
@@ -177,6 +202,7 @@ struct rw_word_name {
 	uint8_t half; /* index counts 32-bit halves, which are not signed */
 	uint8_t modes; /* a bit for each enum rw_mode in which it has this meaning; 0: all */
 	uint8_t of_set; /* 1: of a path, and valid only while the path is in a set */
+	uint8_t bits; /* of a half: so many of its lowest bits; 0: all */
 };
 
 struct rw_control {
@@ -245,6 +271,8 @@ struct rw_control {
 	void (*rate)(struct rw_connection *c, const struct rw_rate *sample);
 	/* What a rate-based controller takes the path to be; required of one. */
 	void (*model)(const struct rw_connection *c, uint32_t path, struct rw_model *model);
+	/* A segment was found lost; only of a rate-based controller. Default: nothing. */
+	void (*lost)(struct rw_connection *c, const struct rw_lost *lost);
 };
 
 /* The registry (list.c): every controller once, ended by a null. */

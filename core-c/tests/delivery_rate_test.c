@@ -161,13 +161,121 @@ static void many_intervals(void **state)
 	rw_delivery_rate_close(&d);
 }
 
+static void leaves(int64_t sent_ms, uint32_t in_flight, uint32_t losses)
+{
+	struct rw_flight_sent sent = {sent_ms * MS, in_flight, losses};
+	assert_int_equal(rw_delivery_rate_sent(&d, &sent), 0);
+}
+
+static void is_lost(int64_t sent_ms, uint32_t start, uint32_t losses)
+{
+	struct rw_found_lost found = {sent_ms * MS, start, start + 10, losses};
+	rw_delivery_rate_lost(&d, &found);
+}
+
+#define LOST(of, has_in_flight, has_lost, has_delivered, has_prior, has_continues)                                     \
+	do {                                                                                                           \
+		struct rw_segment_lost l_ = (of);                                                                      \
+		assert_int_equal(l_.in_flight, has_in_flight);                                                         \
+		assert_int_equal(l_.lost, has_lost);                                                                   \
+		assert_int_equal(l_.delivered, has_delivered);                                                         \
+		assert_int_equal(l_.prior_delivered, has_prior);                                                       \
+		assert_int_equal(l_.continues, has_continues);                                                         \
+	} while (0)
+
+/* P.tx_in_flight, C.lost - P.lost and C.delivered of each packet that is found lost (draft-ietf-ccwg-bbr-06, 4.1.2.2, 5.5.10.2). */
+static void what_is_lost(void **state)
+{
+	(void)state;
+	uint32_t before, count;
+	begin(0);
+	d.keeps_flights = 1;
+	restart(START_MS);
+	leaves(1000, 4, 0);
+	leaves(1010, 6, 0);
+	ack(1100, 1000, 1);
+	leaves(1105, 7, 0);
+	is_lost(1010, 110, 1);
+	is_lost(1010, 120, 2);
+	rw_delivery_rate_begin_ack(&d);
+	is_lost(1105, 150, 3);
+	const struct rw_segment_lost *lost = rw_delivery_rate_take_lost(&d, &before, &count);
+	assert_int_equal(before, 2);
+	assert_int_equal(count, 3);
+	LOST(lost[0], 6, 1, 2, 1, 0);
+	LOST(lost[1], 6, 2, 2, 1, 1);
+	LOST(lost[2], 7, 3, 2, 2, 0);
+	rw_delivery_rate_take_lost(&d, &before, &count);
+	assert_int_equal(before + count, 0);
+	leaves(1200, 5, 3);
+	is_lost(1200, 160, 4); /* behind the last one that was found before */
+	is_lost(900, 10, 5); /* nobody saw it leave */
+	lost = rw_delivery_rate_take_lost(&d, &before, &count);
+	assert_int_equal(before, 0);
+	assert_int_equal(count, 2);
+	LOST(lost[0], 5, 1, 2, 2, 1);
+	LOST(lost[1], 0, 0, 2, 0, 0);
+	struct rw_rate_sample sample = {0};
+	rw_delivery_rate_add_flight(&d, 1010 * MS, 5, &sample);
+	assert_int_equal(sample.sent_in_flight, 6);
+	assert_int_equal(sample.lost_since, 5);
+	rw_delivery_rate_close(&d);
+}
+
+/* Without a controller that asks, nothing is kept. */
+static void losses_that_nobody_asks_for(void **state)
+{
+	(void)state;
+	uint32_t before, count;
+	begin(0);
+	is_lost(1010, 110, 1);
+	rw_delivery_rate_take_lost(&d, &before, &count);
+	assert_int_equal(count, 0);
+	assert_null(d.lost);
+	rw_delivery_rate_close(&d);
+}
+
+/* Flights are kept until the oldest packet that is outstanding left later. */
+static void many_flights(void **state)
+{
+	(void)state;
+	begin(0);
+	d.keeps_flights = 1;
+	for (uint32_t i = 1; i <= 1000; i++)
+		leaves(1000 + i, i, i / 2);
+	struct rw_rate_sample sample = {0};
+	rw_delivery_rate_add_flight(&d, 1007 * MS, 500, &sample);
+	assert_int_equal(sample.sent_in_flight, 7);
+	assert_int_equal(sample.lost_since, 497);
+	assert_int_equal(rw_delivery_rate_make_room_for_flights(&d, 1900 * MS), 0);
+	assert_int_equal(d.flights, 101);
+	sample = (struct rw_rate_sample){0};
+	rw_delivery_rate_add_flight(&d, 1007 * MS, 500, &sample);
+	assert_int_equal(sample.sent_in_flight, 0);
+	rw_delivery_rate_add_flight(&d, 1900 * MS, 500, &sample);
+	assert_int_equal(sample.sent_in_flight, 900);
+	leaves(1950, 3, 500); /* a clock that went back */
+	assert_int_equal(d.flights, 51);
+	uint32_t capacity = d.flight_capacity;
+	assert_int_equal(rw_delivery_rate_make_room_for_flights(&d, 1900 * MS), 0);
+	assert_int_equal(d.flight_capacity, 2 * capacity); /* all of them are of packets that are outstanding */
+	rw_delivery_rate_close(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(samples_of_a_steady_sender), cmocka_unit_test(sending_took_longer),
-	    cmocka_unit_test(too_short_an_interval),      cmocka_unit_test(the_application_limits),
-	    cmocka_unit_test(data_that_comes_late),       cmocka_unit_test(a_subflow_is_marked_once),
-	    cmocka_unit_test(an_ack_without_a_packet),    cmocka_unit_test(many_intervals),
+	    cmocka_unit_test(samples_of_a_steady_sender),
+	    cmocka_unit_test(sending_took_longer),
+	    cmocka_unit_test(too_short_an_interval),
+	    cmocka_unit_test(the_application_limits),
+	    cmocka_unit_test(data_that_comes_late),
+	    cmocka_unit_test(a_subflow_is_marked_once),
+	    cmocka_unit_test(an_ack_without_a_packet),
+	    cmocka_unit_test(many_intervals),
+	    cmocka_unit_test(what_is_lost),
+	    cmocka_unit_test(losses_that_nobody_asks_for),
+	    cmocka_unit_test(many_flights),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,10 @@ export const api = {
     ask("get", "/v1/connections/{connection_id}/series", { path: { connection_id }, query }),
   sequence: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/sequence", "get">) =>
     ask("get", "/v1/connections/{connection_id}/sequence", { path: { connection_id }, query }),
+  acks: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/acks", "get">) =>
+    ask("get", "/v1/connections/{connection_id}/acks", { path: { connection_id }, query }),
+  acksFile: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/acks.csv", "get">) =>
+    address("/v1/connections/{connection_id}/acks.csv", { connection_id }, query as object),
   askSegments: (connection_id: string) => ask("post", "/v1/connections/{connection_id}/segments", { path: { connection_id } }),
   algorithms: () => ask("get", "/v1/algorithms"),
   replay: (connection_id: string, algorithm: string, options: Record<string, string>) =>

@@ -297,6 +297,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connections/{connection_id}/acks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Ack Rows
+         * @description The ACKs of a period as they are, with all columns of the event and of the replays that are named.
+         */
+        get: operations["get_ack_rows_v1_connections__connection_id__acks_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/acks.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Acks Csv
+         * @description The same rows as CSV, all of them. An infinite threshold is one that is not set.
+         */
+        get: operations["get_acks_csv_v1_connections__connection_id__acks_csv_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/connections/{connection_id}/segments": {
         parameters: {
             query?: never;
@@ -1063,6 +1103,27 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AcksOut
+         * @description Rows of a connection's series, in capture order: one for each ACK that reached the sender.
+         */
+        AcksOut: {
+            /**
+             * Columns
+             * @description Names of the columns: those of the event, then those of each replay, with its label and a point before them.
+             */
+            columns: string[];
+            /**
+             * Rows
+             * @description A value for each column. `time_ns`, nanoseconds since 1970, is text: it does not fit a double.
+             */
+            rows: (string | number | boolean | null)[][];
+            /**
+             * Next Cursor
+             * @description Of the next page; null: this is the last one.
+             */
+            next_cursor: string | null;
+        };
         /**
          * AggregateOut
          * @description A measure's values in one group.
@@ -5327,6 +5388,7 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AcksOut = components['schemas']['AcksOut'];
 export type AggregateOut = components['schemas']['AggregateOut'];
 export type AggregatesOut = components['schemas']['AggregatesOut'];
 export type AlgorithmOut = components['schemas']['AlgorithmOut'];
@@ -7282,6 +7344,209 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SequenceOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_ack_rows_v1_connections__connection_id__acks_get: {
+        parameters: {
+            query?: {
+                /** @description labels of replays, split by ; */
+                algorithms?: string | null;
+                /** @description Only its rows; without it, all. */
+                subflow?: number | null;
+                /** @description ns since 1970 */
+                from?: number | null;
+                /** @description ns since 1970 */
+                to?: number | null;
+                /** @description `next_cursor` of the page before. */
+                cursor?: number | null;
+                /** @description The most rows. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcksOut"];
+                };
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_acks_csv_v1_connections__connection_id__acks_csv_get: {
+        parameters: {
+            query?: {
+                /** @description labels of replays, split by ; */
+                algorithms?: string | null;
+                /** @description Only its rows; without it, all. */
+                subflow?: number | null;
+                /** @description ns since 1970 */
+                from?: number | null;
+                /** @description ns since 1970 */
+                to?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */

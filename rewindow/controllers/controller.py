@@ -281,14 +281,18 @@ class Controller:
     def sample(
         self, path: int = 0, *, delivered: int, prior_delivered: int, interval: float, time: float, acked: int = 1,
         lost: int = 0, in_flight_before: int = 0, in_flight: int = 0, repair: str = "none", app_limited: bool = False,
-        rtt: float | None = None, held: float = 0.0, paced: tuple[int, float] = (0, 0.0),
+        rtt: float | None = None, held: float = 0.0, paced: tuple[int, float] = (0, 0.0), sent_in_flight: int = 0,
+        lost_since: int = 0, selective: bool = True, window_limited: bool = False,
     ) -> None:  # fmt: skip
         """An ACK as a rate-based controller is told of it: a delivery-rate sample of the newest packet that it covers.
 
         delivered, prior_delivered: segments since the beginning, now and when that packet was sent; interval: the
         seconds in which the difference was delivered, 0 for no sample; acked, lost: segments newly; in_flight_before,
         in_flight: segments; repair: none, recovery or timeout; rtt: of that packet, seconds; held: seconds until the
-        pace lets the next packet go; paced: segments that left on a timer since the ACK before, and in what time."""
+        pace lets the next packet go; paced: segments that left on a timer since the ACK before, and in what time;
+        sent_in_flight: segments in flight when that packet had left, 0 if that is not known; lost_since: segments found
+        lost since then; selective: the connection has SACK; window_limited: the flight filled the window in this round
+        trip."""
         if repair not in _REPAIRS:
             raise ValueError(f"repair is one of {', '.join(_REPAIRS)}")
         error = ffi.new("rw_error *")
@@ -310,9 +314,38 @@ class Controller:
                 "paced_segments": paced[0],
                 "paced_ns": round(paced[1] * 1e9),
                 "time_ns": _ns(time),
+                "selective": selective,
+                "window_limited": window_limited,
+                "sent_in_flight": sent_in_flight,
+                "lost_since": lost_since,
             },
         )
         check(lib.rw_controller_rate(self._handle, rate, error), error)
+
+    def lost(
+        self, path: int = 0, *, in_flight: int, lost_since: int, delivered: int, time: float,
+        app_limited: bool = False, continues: bool = False, selective: bool = True,
+    ) -> None:  # fmt: skip
+        """A segment is found lost, as a rate-based controller is told of it before the ACK's sample.
+
+        in_flight: segments when it had left, with it; lost_since: segments found lost since it left, with it;
+        delivered: segments since the beginning; app_limited: it left while the application had no more to send;
+        continues: it follows in sequence on the segment found lost before it; selective: the connection has SACK."""
+        error = ffi.new("rw_error *")
+        lost = ffi.new(
+            "rw_hand_lost *",
+            {
+                "path": self._place(path),
+                "in_flight": in_flight,
+                "lost_since": lost_since,
+                "delivered": delivered,
+                "time_ns": _ns(time),
+                "app_limited": app_limited,
+                "continues": continues,
+                "selective": selective,
+            },
+        )
+        check(lib.rw_controller_lost(self._handle, lost, error), error)
 
     def _event(self, function: Any, path: int, *values: Any) -> None:
         error = ffi.new("rw_error *")

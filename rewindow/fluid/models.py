@@ -325,6 +325,7 @@ WITHOUT_MODEL: Mapping[str, str] = {
     "wvegas": "it answers queueing delays; the model's prices are losses, and with prices of two kinds an equilibrium"
     " would rest on how links turn load into delay",
     "bbr": "it follows the delivery rate",
+    "bbr3": "it follows the delivery rate",
     "dctcp": "it answers marks by their share; the model's prices are losses",
     "westwood": "a loss leaves what the path delivered, which the rates at one moment do not tell",
     "htcp": "its growth follows the time since the last loss, not the rates",

@@ -204,7 +204,22 @@ def test_the_time_sequence_graph(page: Page) -> None:
     sent = [r for r in rows if r["line"] == "data"]
     assert 0 < len(sent) < 1780
     assert {int(r["to"]) - int(r["value"]) for r in sent} <= set(range(1, 1325))
-    page.keyboard.press("Tab")
+    page.get_by_test_id("acks-open").focus()
+    page.keyboard.press("Enter")
+    table = page.get_by_test_id("acks")
+    expect(table.locator("tbody tr")).to_have_count(50)
+    expect(table.locator("th").first).to_have_text("time, s")
+    before = float(table.locator("td").first.inner_text())
+    page.get_by_test_id("acks-next").focus()
+    page.keyboard.press("Enter")
+    expect(table.locator("td").first).not_to_have_text(f"{before:.9f}")
+    assert float(table.locator("td").first.inner_text()) > before
+    with page.expect_download() as rows_saved:
+        page.get_by_test_id("acks-csv").click()
+    shown = list(csv.DictReader(rows_saved.value.path().read_text().splitlines()))
+    assert len(shown) > 100
+    assert {r["subflow"] for r in shown} == {"0"}
+    page.get_by_test_id("acks-open").click()
     page.get_by_test_id("sequence-subflow").last.click()
     expect(page.get_by_role("heading", name="Time-sequence graph of subflow 1")).to_be_visible()
     page.get_by_test_id("whole").click()

@@ -93,6 +93,8 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     hold(page, "connection-page", "Connection 0 of capture")
     page.get_by_test_id("graph-sequence").click()
     expect(page.get_by_test_id("segments-state")).to_contain_text("R: retransmission")
+    page.get_by_test_id("acks-open").click()
+    expect(page.get_by_test_id("acks").locator("tbody tr").first).to_be_visible()
     hold(page, "sequence-page", "Connection 0 of capture")
     page.locator(".crumbs a").last.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()

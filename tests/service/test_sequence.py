@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
@@ -59,11 +62,11 @@ def test_segments_are_read_when_somebody_asks(
     assert found["asked"]["state"] == "done"
     assert found["lines"] == before["lines"]
     with rewindow.open(SAMPLE) as capture, capture.stream(segments_of=1) as replay:
-        table = pa.Table.from_batches(replay.segments()).filter(pa.compute.field("subflow") == 1)
+        table = pa.Table.from_batches(replay.segments()).filter(pc.field("subflow") == 1)
     assert {s["kind"]: s["count"] for s in found["segments"]} == dict(Counter(table["kind"].to_pylist()))
     for kind in found["segments"]:
         assert kind["is_exact"]
-        mine = table.filter(pa.compute.field("kind") == kind["kind"])
+        mine = table.filter(pc.field("kind") == kind["kind"])
         assert [int(found["first_ns"]) + t for t in kind["time_ns"]] == mine["time_ns"].to_pylist()
         assert kind["position"] == mine["position"].to_pylist()
         assert kind["bytes"] == mine["bytes"].to_pylist()
@@ -126,6 +129,45 @@ def test_segments_that_could_not_be_read_are_read_again(
     assert graph(client_for(reader), connection)["asked"] == {**second, "state": "done"}
 
 
+def test_the_rows_behind_the_chart(analysed: dict[str, Any], client: TestClient, run_jobs: Run) -> None:
+    """Pages and CSV have the rows of the Parquet file, those of a replay in an object of its own among them."""
+    connection = mptcp(client, analysed)["id"]
+    url = f"/v1/connections/{connection}"
+    client.post(f"{url}/replays", json={"algorithm": "tccc", "options": {"L": 2}})
+    run_jobs()
+    stored = pq.read_table(io.BytesIO(client.get(f"{url}/acks.parquet").content))
+    first_ns = stored["time_ns"][0].as_py()
+    begin, end = first_ns + 3 * 10**9, first_ns + 6 * 10**9
+    labels = ["tccc(L=2)", "css"]
+    query: dict[str, Any] = {"from": begin, "to": end, "subflow": 1, "algorithms": ";".join(labels)}
+    chosen = stored.filter((pc.field("subflow") == 1) & (pc.field("time_ns") >= begin) & (pc.field("time_ns") <= end))
+    names = [n for n in stored.column_names if "." not in n]
+    names += [n for label in labels for n in stored.column_names if n.startswith(f"{label}.")]
+    assert len(names) == 15 + 8
+
+    rows: list[list[Any]] = []
+    cursor, pages = "0", 0
+    while cursor is not None:
+        page = client.get(f"{url}/acks", params={**query, "limit": 200, "cursor": cursor}).json()
+        assert page["columns"] == names
+        rows += page["rows"]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert pages == -(-chosen.num_rows // 200) > 1
+    for place, name in enumerate(names):
+        expected = [v if not isinstance(v, float) or np.isfinite(v) else None for v in chosen[name].to_pylist()]
+        assert [r[place] for r in rows] == ([str(v) for v in expected] if name == "time_ns" else expected), name
+
+    answer = client.get(f"{url}/acks.csv", params=query)
+    assert answer.headers["content-type"].startswith("text/csv")
+    lines = list(csv.DictReader(io.StringIO(answer.text)))
+    assert list(lines[0]) == names
+    assert [int(line["time_ns"]) for line in lines] == chosen["time_ns"].to_pylist()
+    assert [float(line["tccc(L=2).cwnd"]) for line in lines] == chosen["tccc(L=2).cwnd"].to_pylist()
+    nothing = client.get(f"{url}/acks", params={"from": 0, "to": 1}).json()
+    assert (nothing["rows"], nothing["next_cursor"]) == ([], None)
+    assert client.get(f"{url}/acks.csv?from=0&to=1").text.count("\n") == 1
+
+
 ROWS = 400_000
 
 
@@ -179,7 +221,7 @@ def test_no_segment_of_a_pixel_is_lost(many: tuple[str, pa.Table], part: float) 
     for s in found:
         assert not s.is_exact
         assert len(s.time_ns) <= 4 * 500
-        mine = table.filter((pa.compute.field("kind") == s.kind) & (pa.compute.field("time_ns") < end))
+        mine = table.filter((pc.field("kind") == s.kind) & (pc.field("time_ns") < end))
         times, low, size = (mine[n].to_numpy() for n in ("time_ns", "position", "bytes"))
         there, drawn = pixels(times, low, low + size), pixels(s.time_ns, s.position, s.position + s.bytes)
         # A block of 256 rows begins less than a pixel before its last one.
@@ -196,6 +238,6 @@ def test_a_short_period_has_every_segment(many: tuple[str, pa.Table]) -> None:
     assert {k: s.count for k, s in found.items()} == dict(Counter(inside["kind"].to_pylist()))
     for kind, s in found.items():
         assert s.is_exact
-        mine = inside.filter(pa.compute.field("kind") == kind)
+        mine = inside.filter(pc.field("kind") == kind)
         assert s.position.tolist() == mine["position"].to_pylist()
         assert s.bytes.tolist() == mine["bytes"].to_pylist()

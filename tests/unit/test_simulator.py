@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,16 +117,46 @@ def one_path(line: str, transfer: str = "", seconds: int = 10, protocol: str = "
     return parse(text, "one-path.toml")
 
 
-def captured(scenario: Scenario, path: Path, algorithm: str | None = None, seed: int = 1) -> Simulation:
-    chosen = {t.name: Choice(algorithm) for t in scenario.transfers} if algorithm else None
+RIVAL = """
+[hosts.rival]
+interfaces.a = { address = "10.0.3.1", mtu = 1500 }
+[hosts.peer]
+interfaces.a = { address = "10.0.3.2", mtu = 1500 }
+[[paths]]
+name = "beside"
+from = "rival.a"
+to = "peer.a"
+links = ["line"]
+[[transfers]]
+name = "rival"
+protocol = "tcp"
+from = "rival"
+to = "peer"
+congestion_control = "reno"
+"""
+
+
+def dumbbell(line: str, seconds: int) -> Scenario:
+    """Two transfers over one line."""
+    text = ONE_PATH.format(line=line, transfer="", seconds=seconds, protocol="tcp", client="", server="")
+    return parse(text + RIVAL, "dumbbell.toml")
+
+
+def captured(
+    scenario: Scenario, path: Path, algorithm: str | None = None, seed: int = 1,
+    options: Mapping[str, str] | None = None,
+) -> Simulation:  # fmt: skip
+    chosen = {t.name: Choice(algorithm, dict(options or {})) for t in scenario.transfers} if algorithm else None
     with open(path, "wb", 0) as file:
         return simulate(scenario, seed, chosen, rows=True, capture=file.fileno())
 
 
-def differences(run: Simulation, path: Path, algorithm: str) -> npt.NDArray[np.float64]:
+def differences(
+    run: Simulation, path: Path, algorithm: str, options: Mapping[str, str] | None = None
+) -> npt.NDArray[np.float64]:
     """How far the replay of a capture lies from the windows that were simulated, in segments."""
     with rewindow.open(str(path)) as capture:
-        replay = capture.replay([Choice(algorithm, {"mode": "kernel"})])
+        replay = capture.replay([Choice(algorithm, {"mode": "kernel", **(options or {})})])
     acks, ports = replay.acks, {(c.id, s.id): s.sport for c in replay.connections for s in c.subflows}
     whose = zip(acks["connection"].to_pylist(), acks["subflow"].to_pylist(), strict=True)
     port, time_ns = np.array([ports[pair] for pair in whose]), acks["time_ns"].to_numpy()
@@ -168,14 +199,39 @@ def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algor
     assert {t.algorithm for t in run.transfers} == {algorithm}
 
 
-def test_the_replay_of_a_simulated_bbr_comes_within_two_segments(tmp_path: Path) -> None:
-    """A capture does not tell what held a sender back: its application, its window or its pace. Windows are even."""
+@pytest.mark.parametrize(("algorithm", "options"), [("bbr", {}), ("bbr3", {"seed": "7"})])
+def test_the_replay_of_a_simulated_bbr_comes_within_two_segments(
+    algorithm: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    """A capture does not tell what held a sender back: application, window or pace. The windows of BBR are even."""
     path = tmp_path / "run.pcapng"
-    run = captured(two_paths(), path, "bbr")
+    run = captured(two_paths(), path, algorithm, options=options)
     assert max(s.fast_retransmits for t in run.transfers for s in t.subflows) > 1
-    difference = differences(run, path, "bbr")
+    difference = differences(run, path, algorithm, options)
     assert np.mean(difference < 0.01) >= 0.9
     assert np.mean(difference < 2.01) >= 0.99
+
+
+def test_bbr3_fills_a_line_and_keeps_its_queue_short() -> None:
+    """The line's own round trip is 41 ms; the queue has room for 1.2 s. ProbeBW_UP fills a part of it now and then."""
+    scenario = one_path('rate = "10M"\ndelay = "20ms"\nlimit = 1000', seconds=12)
+    run = simulate(scenario, 1, {"client": Choice("bbr3")}, rows=True)
+    assert run.transfers[0].goodput_bps > 0.9 * 10e6 * 1448 / 1500
+    assert run.rows is not None
+    steady = run.rows[(run.rows["time_ns"] > 3e9) & (run.rows["rtt_ns"] > 0)]["rtt_ns"] / 1e6
+    assert np.median(steady) < 45
+    assert np.percentile(steady, 95) < 2 * 41
+
+
+@pytest.mark.parametrize("rival", ["newreno", "cubic", "bbr3"])
+@pytest.mark.parametrize("limit", [35, 70, 140])
+def test_bbr3_shares_a_line_and_starves_nobody(limit: int, rival: str) -> None:
+    """A queue of one, two and four bandwidth-delay products."""
+    scenario = dumbbell(f'rate = "10M"\ndelay = "20ms"\nlimit = {limit}', 30)
+    run = simulate(scenario, 1, {"client": Choice("bbr3"), "rival": Choice(rival)})
+    rates = [t.goodput_bps / (10e6 * 1448 / 1500) for t in run.transfers]
+    assert sum(rates) > 0.95
+    assert min(rates) > (0.45 if rival == "bbr3" else 0.25)
 
 
 def departures(path: Path) -> list[tuple[int, int]]:
@@ -207,11 +263,12 @@ def test_bbr_paces_bursts_of_two_segments_at_its_bandwidth(tmp_path: Path) -> No
     assert max(n for _, n in departures(path)) > 2
 
 
-def test_without_a_choice_the_first_phase_of_bbr_is_drawn() -> None:
+@pytest.mark.parametrize(("algorithm", "option"), [("bbr", "first_phase"), ("bbr3", "seed")])
+def test_without_a_choice_what_bbr_does_at_random_is_drawn(algorithm: str, option: str) -> None:
     scenario = one_path('rate = "5M"\ndelay = "30ms"\nlimit = 31')
-    bbr, second = Choice("bbr"), Choice("bbr", {"first_phase": "2"})
-    drawn = {simulate(scenario, seed, {"client": bbr}).transfers for seed in range(1, 5)}
-    fixed = [simulate(scenario, seed, {"client": second}).transfers for seed in range(1, 5)]
+    free, chosen = Choice(algorithm), Choice(algorithm, {option: "2"})
+    drawn = {simulate(scenario, seed, {"client": free}).transfers for seed in range(1, 5)}
+    fixed = [simulate(scenario, seed, {"client": chosen}).transfers for seed in range(1, 5)]
     assert len(drawn - set(fixed)) >= 2
 
 

@@ -241,7 +241,8 @@ rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *
 	if (!is_live(c, r->path))
 		return rw_bad_value(error, "no such path");
 	if (r->acked_segments > SEGMENTS_MAX || r->lost_segments > SEGMENTS_MAX || r->in_flight_before > SEGMENTS_MAX ||
-	    r->in_flight > SEGMENTS_MAX || r->paced_segments > SEGMENTS_MAX)
+	    r->in_flight > SEGMENTS_MAX || r->paced_segments > SEGMENTS_MAX || r->sent_in_flight > SEGMENTS_MAX ||
+	    r->lost_since > SEGMENTS_MAX)
 		return rw_bad_value(error, "acked, lost, in flight and paced must be 0 to 1048576 segments");
 	if (r->repair > RW_REPAIR_TIMEOUT || r->prior_delivered > r->delivered)
 		return rw_bad_value(error,
@@ -262,9 +263,34 @@ rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *
 				 .held_ns = r->held_ns,
 				 .paced_segments = r->paced_segments,
 				 .paced_ns = r->paced_ns,
-				 .paced_since_ns = (int64_t)((uint64_t)time_of(r->time_ns) - r->paced_ns)};
+				 .paced_since_ns = (int64_t)((uint64_t)time_of(r->time_ns) - r->paced_ns),
+				 .selective = r->selective != 0,
+				 .window_limited = r->window_limited != 0,
+				 .sent_in_flight = r->sent_in_flight,
+				 .lost_since = r->lost_since};
 	rw_controller_advance(c, r->time_ns);
 	rw_shadow_rate(c->shadow, &sample);
+	return RW_OK;
+}
+
+rw_status rw_controller_lost(rw_controller *c, const rw_hand_lost *l, rw_error *error)
+{
+	if (!c->shadow->control->lost)
+		return rw_bad_value(error, "the algorithm does not ask which segments are lost");
+	if (!is_live(c, l->path))
+		return rw_bad_value(error, "no such path");
+	if (l->in_flight > SEGMENTS_MAX || l->lost_since > SEGMENTS_MAX)
+		return rw_bad_value(error, "in flight and lost must be 0 to 1048576 segments");
+	struct rw_lost lost = {.path = l->path,
+			       .in_flight = l->in_flight,
+			       .lost_since = l->lost_since,
+			       .delivered = l->delivered,
+			       .time_ns = time_of(l->time_ns),
+			       .app_limited = l->app_limited != 0,
+			       .continues = l->continues != 0,
+			       .selective = l->selective != 0};
+	rw_controller_advance(c, l->time_ns);
+	rw_shadow_lost(c->shadow, &lost);
 	return RW_OK;
 }
 
@@ -277,6 +303,9 @@ static struct rw_rate whole_window(const rw_controller *c, const struct rw_ack *
 	return (struct rw_rate){.path = ack->path,
 				.acked_segments = ack->acked_segments,
 				.in_flight_before = window,
+				.sent_in_flight = window,
+				.selective = 1,
+				.window_limited = 1,
 				.in_flight = window > ack->acked_segments ? window - ack->acked_segments : 0,
 				.repair = p->recovering ? RW_REPAIR_RECOVERY : RW_REPAIR_NONE,
 				.began_ns = ack->time_ns,
@@ -518,13 +547,18 @@ void rw_controller_word_describe(const rw_controller *c, uint32_t index, rw_word
 		*info = (rw_word_info){w->name, w->of_path, w->fraction_bits, w->is_signed, w->of_set, w->index};
 }
 
+/* The bits of a half that are the word's. */
+static uint32_t mask_of(const struct rw_word_name *w) { return w->bits ? ((uint32_t)1 << w->bits) - 1 : UINT32_MAX; }
+
 rw_status rw_controller_word(const rw_controller *c, uint32_t index, uint32_t path, uint64_t *value, rw_error *error)
 {
 	const struct rw_word_name *w = word_at(c, index);
 	if (!w || (w->of_path && path >= RW_MAX_PATHS))
 		return rw_bad_value(error, "no such value");
 	const struct rw_path *p = &c->shadow->connection->path[w->of_path ? path : 0];
-	*value = !w->of_path ? c->shadow->connection->word[w->index] : w->half ? p->half[w->index] : p->word[w->index];
+	*value = !w->of_path ? c->shadow->connection->word[w->index]
+		 : w->half   ? p->half[w->index] & mask_of(w)
+			     : p->word[w->index];
 	return RW_OK;
 }
 
@@ -538,11 +572,12 @@ rw_status rw_controller_set_word(rw_controller *c, uint32_t index, uint32_t path
 		c->shadow->connection->word[w->index] = value;
 	} else if (!w->half) {
 		p->word[w->index] = value;
-	} else if (value > UINT32_MAX) {
-		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s is a number of 32 bits", w->name);
+	} else if (value > mask_of(w)) {
+		rw_error_set(error, RW_ERROR_BAD_VALUE, 0, 0, 0, "%s is a number of %u bits", w->name,
+			     w->bits ? w->bits : 32u);
 		return RW_ERROR_BAD_VALUE;
 	} else {
-		p->half[w->index] = (uint32_t)value;
+		p->half[w->index] = (p->half[w->index] & ~mask_of(w)) | (uint32_t)value;
 	}
 	return RW_OK;
 }

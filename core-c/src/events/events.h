@@ -38,6 +38,9 @@ struct rw_event_rate {
 	uint32_t waited_segments;
 	uint32_t burst_segments; /* what left last */
 	int64_t burst_ns;        /* and when */
+	/* What was found lost since the ACK before, and how much of that before this ACK; valid as long as the event. */
+	const struct rw_segment_lost *lost;
+	uint32_t lost_before, lost_count;
 };
 
 /* MPTCP: how much of the data that this subflow was given is not sent yet. */
@@ -45,7 +48,7 @@ enum rw_waiting {
 	RW_WAITING_UNKNOWN, /* always so without MPTCP */
 	RW_WAITING_NOTHING,
 	RW_WAITING_PART, /* less than a segment */
-	RW_WAITING_ONE,  /* one segment, and less than two */
+	RW_WAITING_ONE, /* one segment, and less than two */
 	RW_WAITING_MORE
 };
 
@@ -195,7 +198,7 @@ struct rw_reconstruction {
 void rw_reconstruction_open(struct rw_reconstruction *r, const struct rw_flow *flow, uint8_t vantage, int corrected,
 			    uint32_t segments_max, struct rw_budget *budget);
 /* ACKs sample the delivery rate from now on. Call it before the first packet. 0, or 1: out of memory. */
-int rw_reconstruction_sample_rates(struct rw_reconstruction *r);
+int rw_reconstruction_sample_rates(struct rw_reconstruction *r, int keeps_flights);
 /* The flow has ended: keeps the metrics and frees the rest. No packet may follow. */
 void rw_reconstruction_retire(struct rw_reconstruction *r);
 void rw_reconstruction_close(struct rw_reconstruction *r);

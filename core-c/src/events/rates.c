@@ -66,12 +66,16 @@ RW_ASIDE void rw_rates_tell(struct rw_reconstruction *r, struct rw_event *e, con
 		    .delivered = sample->delivered,
 		    .prior_delivered = sample->prior_delivered,
 		    .interval_ns = sample->interval_ns,
+		    .selective = s->sack,
+		    .sent_in_flight = sample->sent_in_flight,
+		    .lost_since = sample->lost_since,
 		},
 	    .waited_ns = t->waited_ns,
 	    .waited_segments = segments_of(r, t->waited_bytes),
 	    .burst_segments = segments_of(r, t->burst_bytes),
 	    .burst_ns = t->burst_ns,
 	};
+	t->told.lost = rw_delivery_rate_take_lost(&t->path, &t->told.lost_before, &t->told.lost_count);
 	t->paced_bytes = t->waited_bytes = 0;
 	t->paced_ns = t->waited_ns = 0;
 	e->rate = &t->told;

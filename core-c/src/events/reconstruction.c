@@ -47,12 +47,13 @@ void rw_reconstruction_open(struct rw_reconstruction *r, const struct rw_flow *f
 	r->ce_counter = CE_COUNTER_START;
 }
 
-int rw_reconstruction_sample_rates(struct rw_reconstruction *r)
+int rw_reconstruction_sample_rates(struct rw_reconstruction *r, int keeps_flights)
 {
 	r->rates = calloc(1, sizeof *r->rates);
 	if (!r->rates)
 		return 1;
 	rw_delivery_rate_open(&r->rates->path);
+	r->rates->path.keeps_flights = (uint8_t)(keeps_flights != 0);
 	rw_sender_sample_rate(&r->tcp, &r->rates->path);
 	return 0;
 }
@@ -136,7 +137,7 @@ void rw_reconstruction_close(struct rw_reconstruction *r)
 	rw_sender_close(&r->tcp);
 	free(r->rates);
 	r->rates = NULL;
-	r->tcp.rate = NULL;
+	rw_sender_sample_rate(&r->tcp, NULL);
 	free(r->rtt_samples.histogram);
 	r->rtt_samples.histogram = NULL;
 	r->rtt_samples.octaves = 0;

@@ -448,6 +448,8 @@ static inline void send_next(struct rw_reconstruction *r, const struct rw_packet
 	echo_sample(r, p);
 	r->bytes += p->payload_bytes;
 	rw_sender_continue(&r->tcp, p->payload_bytes, p->time_ns, r->burst_ns, p->ts_value);
+	if (r->rates)
+		rw_sender_note_flight(&r->tcp, r->burst_ns);
 	r->segments_seen++;
 	if (p->mptcp.seen | r->mapped)
 		see_mapping(r, p, start);

@@ -70,6 +70,10 @@ const char *rw_phase_name(uint32_t phase)
 	    [RW_PHASE_STARTUP] = "startup",
 	    [RW_PHASE_DRAIN] = "drain",
 	    [RW_PHASE_PROBE_BW] = "probe_bw",
+	    [RW_PHASE_PROBE_BW_DOWN] = "probe_bw_down",
+	    [RW_PHASE_PROBE_BW_CRUISE] = "probe_bw_cruise",
+	    [RW_PHASE_PROBE_BW_REFILL] = "probe_bw_refill",
+	    [RW_PHASE_PROBE_BW_UP] = "probe_bw_up",
 	    [RW_PHASE_PROBE_RTT] = "probe_rtt",
 	};
 	return NAME_OF(names, phase);

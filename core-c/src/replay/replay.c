@@ -22,6 +22,7 @@ static rw_status read_choices(rw_replay *r, const rw_choice *choices, rw_error *
 		if (!r->choice[k].control)
 			return rw_unknown_control(choices[k].name, error);
 		r->samples_rates |= r->choice[k].control->rate != NULL;
+		r->keeps_flights |= r->choice[k].control->lost != NULL;
 		rw_status status = rw_control_options(&choices[k], r->choice[k].control, &r->choice[k].settings, error);
 		if (status != RW_OK)
 			return status;
@@ -418,7 +419,7 @@ static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 	l->slot = NO_SLOT;
 	rw_reconstruction_open(&l->sender, f, rw_vantage_of(f), r->send_times[number], segments,
 			       &r->purse[r->survey.connection[f->connection].share % r->purses]);
-	if (r->samples_rates && rw_reconstruction_sample_rates(&l->sender)) {
+	if (r->samples_rates && rw_reconstruction_sample_rates(&l->sender, r->keeps_flights)) {
 		free(l);
 		return NULL;
 	}

@@ -129,6 +129,7 @@ struct rw_replay {
 	struct detector_choice detector[RW_DETECTORS_MAX]; /* by their indices in the registry */
 	uint8_t detects; /* at least one of them is needed */
 	uint8_t samples_rates; /* at least one controller is rate-based */
+	uint8_t keeps_flights; /* at least one asks what was lost */
 	uint8_t
 	    as_filed; /* packets come in the order of a single file, so that record numbers of the second pass are those of the file */
 	struct rw_shared_bottlenecks *shared_bottlenecks; /* null: not requested */

@@ -599,6 +599,8 @@ void rw_sender_acknowledge(struct rw_sender *s, const struct rw_sender_ack *ack,
 	int outstanding = s->board.count > 0 || rw_seq_diff(ack->ack, s->next) > 0;
 	uint32_t losses_before = s->board.losses;
 	memset(answer, 0, sizeof *answer);
+	if (s->rate)
+		rw_delivery_rate_begin_ack(s->rate);
 	if (s->window_bytes == UINT32_MAX || window_update)
 		s->window_bytes = ack->window_bytes;
 	if (ahead < 0 || ahead > RW_SEQUENCE_JUMP_MAX) {

@@ -20,11 +20,22 @@ void rw_delivery_rate_open(struct rw_delivery_rate *d)
 void rw_delivery_rate_close(struct rw_delivery_rate *d)
 {
 	free(d->interval);
+	free(d->flight);
+	free(d->lost);
 	d->interval = NULL;
+	d->flight = NULL;
+	d->lost = NULL;
 	d->first = d->count = d->capacity = 0;
+	d->flight_first = d->flights = d->flight_capacity = 0;
+	d->lost_before = d->lost_count = d->lost_capacity = 0;
 }
 
-void rw_delivery_rate_forget(struct rw_delivery_rate *d) { d->first = d->count = 0; }
+void rw_delivery_rate_forget(struct rw_delivery_rate *d)
+{
+	d->first = d->count = 0;
+	d->flight_first = d->flights = 0;
+	d->lost_before = d->lost_count = 0;
+}
 
 static int grow(struct rw_delivery_rate *d)
 {
@@ -71,7 +82,8 @@ static int begin_interval(struct rw_delivery_rate *d, struct rw_sending_interval
 
 int rw_delivery_rate_restart(struct rw_delivery_rate *d, int64_t now_ns)
 {
-	rw_delivery_rate_forget(d);
+	d->first = d->count = 0;
+	d->flight_first = d->flights = 0;
 	if (!d->is_subflow || d->delivered == DELIVERED_FIRST)
 		d->app_limited = d->delivered;
 	return begin_interval(d,
@@ -138,4 +150,130 @@ int rw_delivery_rate_sample(struct rw_delivery_rate *d, const struct rw_delivere
 	else if (d->count)
 		next.first_sent_ns = interval_at(d, d->count - 1)->first_sent_ns;
 	return begin_interval(d, next);
+}
+
+/*
+ * Flights and losses
+ */
+
+static struct rw_flight_sent *flight_at(const struct rw_delivery_rate *d, uint32_t i)
+{
+	return &d->flight[(d->flight_first + i) & (d->flight_capacity - 1)];
+}
+
+static int grow_flights(struct rw_delivery_rate *d)
+{
+	uint32_t capacity = d->flight_capacity ? d->flight_capacity * 2 : CAPACITY_FIRST;
+	struct rw_flight_sent *flight = malloc(capacity * sizeof *flight);
+	if (!flight)
+		return 1;
+	for (uint32_t i = 0; i < d->flights; i++)
+		flight[i] = *flight_at(d, i);
+	free(d->flight);
+	d->flight = flight;
+	d->flight_first = 0;
+	d->flight_capacity = capacity;
+	return 0;
+}
+
+int rw_delivery_rate_make_room_for_flights(struct rw_delivery_rate *d, int64_t oldest_sent_ns)
+{
+	uint32_t over = 0;
+	while (over < d->flights && flight_at(d, over)->sent_ns < oldest_sent_ns)
+		over++;
+	if (over <= d->flights / 2 && d->flight_capacity < RW_SENDING_INTERVALS_MAX)
+		return grow_flights(d);
+	if (over < d->flights / 2)
+		over = d->flights / 2;
+	d->flight_first = (d->flight_first + over) & (d->flight_capacity - 1);
+	d->flights -= over;
+	return 0;
+}
+
+int rw_delivery_rate_sent(struct rw_delivery_rate *d, const struct rw_flight_sent *sent)
+{
+	while (d->flights && flight_at(d, d->flights - 1)->sent_ns >= sent->sent_ns)
+		d->flights--;
+	if (rw_delivery_rate_has_no_room(d) && grow_flights(d))
+		return 1;
+	*flight_at(d, d->flights++) = *sent;
+	return 0;
+}
+
+/* After the packets that left at this time; null: it is not kept. */
+static const struct rw_flight_sent *flight_of(const struct rw_delivery_rate *d, int64_t sent_ns)
+{
+	uint32_t low = 0, high = d->flights;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (flight_at(d, middle)->sent_ns <= sent_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? flight_at(d, low - 1) : NULL;
+}
+
+static int make_room_for_lost(struct rw_delivery_rate *d)
+{
+	uint32_t capacity = d->lost_capacity ? d->lost_capacity * 2 : CAPACITY_FIRST;
+	struct rw_segment_lost *lost = realloc(d->lost, capacity * sizeof *lost);
+	if (!lost)
+		return 1;
+	d->lost = lost;
+	d->lost_capacity = capacity;
+	return 0;
+}
+
+static void forget_told(struct rw_delivery_rate *d)
+{
+	if (d->lost_told)
+		d->lost_before = d->lost_count = 0;
+	d->lost_told = 0;
+}
+
+void rw_delivery_rate_lost(struct rw_delivery_rate *d, const struct rw_found_lost *found)
+{
+	if (!d->keeps_flights)
+		return;
+	forget_told(d);
+	if (d->lost_count == d->lost_capacity && make_room_for_lost(d)) {
+		d->failed = 1;
+		return;
+	}
+	const struct rw_flight_sent *flight = flight_of(d, found->sent_ns);
+	const struct rw_sending_interval *interval = interval_of(d, found->sent_ns);
+	d->lost[d->lost_count++] = (struct rw_segment_lost){.delivered = d->delivered,
+							    .prior_delivered = interval ? interval->delivered : 0,
+							    .in_flight = flight ? flight->in_flight : 0,
+							    .lost = flight ? found->losses - flight->losses : 0,
+							    .app_limited = interval ? interval->app_limited : 0,
+							    .continues = d->lost_any && found->start == d->lost_end};
+	d->lost_any = 1;
+	d->lost_end = found->end;
+}
+
+void rw_delivery_rate_begin_ack(struct rw_delivery_rate *d)
+{
+	forget_told(d);
+	d->lost_before = d->lost_count;
+}
+
+const struct rw_segment_lost *rw_delivery_rate_take_lost(struct rw_delivery_rate *d, uint32_t *before, uint32_t *count)
+{
+	forget_told(d);
+	*before = d->lost_before;
+	*count = d->lost_count;
+	d->lost_told = 1;
+	return d->lost;
+}
+
+void rw_delivery_rate_add_flight(const struct rw_delivery_rate *d, int64_t sent_ns, uint32_t losses,
+				 struct rw_rate_sample *sample)
+{
+	const struct rw_flight_sent *flight = sent_ns ? flight_of(d, sent_ns) : NULL;
+	if (!flight)
+		return;
+	sample->sent_in_flight = flight->in_flight;
+	sample->lost_since = losses - flight->losses;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "delivery_rate.h"
 #include "search.h"
 #include "sequence.h"
 
@@ -254,6 +255,10 @@ void rw_scoreboard_lose(struct rw_scoreboard *b, struct rw_segment *g)
 	if (!(g->bits & RW_SEGMENT_LOST)) {
 		g->bits |= RW_SEGMENT_LOST;
 		b->lost_out++;
+	}
+	if (b->asks_for_losses) {
+		struct rw_found_lost found = {g->sent_ns, g->start, g->end, b->losses};
+		rw_delivery_rate_lost(b->asks_for_losses, &found);
 	}
 }
 

@@ -54,6 +54,7 @@ struct rw_scoreboard {
 	uint32_t segments_max;      /* count never exceeds it */
 	uint32_t typical_bytes;     /* what most segments carry: where a search begins; not 0 */
 	uint32_t losses;            /* how often a segment was marked lost, modulo 2^32 */
+	struct rw_delivery_rate *asks_for_losses; /* is told of each of them; null: nobody is */
 	struct rw_budget *budget;   /* null: no limit */
 	uint64_t work;              /* segments that were looked at one by one */
 	struct rw_segment *piece;   /* `pieces_capacity` places for pieces; null until a segment is cut */

@@ -72,6 +72,29 @@ enum rw_scoreboard_status rw_sender_copy(struct rw_sender *s, const struct rw_se
 	return RW_SCOREBOARD_OK;
 }
 
+/* When the oldest packet that is outstanding left. */
+static int64_t oldest_sent_ns(struct rw_scoreboard *b)
+{
+	int64_t oldest_ns = INT64_MAX;
+	for (struct rw_cursor c = rw_cursor_from(b, 0); c.at; c = rw_cursor_next(b, c)) {
+		b->work++;
+		if (c.at->sent_ns < oldest_ns && !(c.at->bits & RW_SEGMENT_SACKED))
+			oldest_ns = c.at->sent_ns;
+	}
+	return oldest_ns;
+}
+
+void rw_sender_note_flight(struct rw_sender *s, int64_t sent_ns)
+{
+	struct rw_delivery_rate *d = s->rate;
+	if (!d || !d->keeps_flights)
+		return;
+	struct rw_flight_sent flight = {sent_ns, rw_sender_in_flight(s), s->board.losses};
+	if (d->flights && rw_delivery_rate_has_no_room(d))
+		d->failed |= (uint8_t)rw_delivery_rate_make_room_for_flights(d, oldest_sent_ns(&s->board));
+	d->failed |= (uint8_t)rw_delivery_rate_sent(d, &flight);
+}
+
 enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments)
 {
 	const struct rw_segment all = {.start = sent->start,
@@ -92,6 +115,7 @@ enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_tr
 		s->timer_ns = sent->time_ns;
 	s->last_send_ns = sent->time_ns;
 	rw_sender_check(s);
+	rw_sender_note_flight(s, sent->sent_ns);
 	return RW_SCOREBOARD_OK;
 }
 
@@ -180,6 +204,7 @@ enum rw_scoreboard_status rw_sender_resend(struct rw_sender *s, const struct rw_
 	if (is_head || s->state != RW_SENDER_RECOVERY)
 		s->timer_ns = sent->time_ns;
 	rw_sender_check(s);
+	rw_sender_note_flight(s, sent->sent_ns);
 	return rw_rack_resent(s, sent);
 }
 
@@ -190,6 +215,7 @@ enum rw_scoreboard_status rw_sender_probe(struct rw_sender *s, const struct rw_t
 	*segments = mark_retransmitted(s, sent, 1);
 	s->timer_ns = sent->time_ns;
 	rw_sender_check(s);
+	rw_sender_note_flight(s, sent->sent_ns);
 	return rw_rack_resent(s, sent);
 }
 
@@ -277,21 +303,13 @@ uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns)
 
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns) { rw_round_trip_sample(&s->rtt, rtt_ns, s->una, s->next); }
 
-/* When the oldest packet that is outstanding left. */
-static int64_t oldest_sent_ns(struct rw_scoreboard *b)
-{
-	int64_t oldest_ns = INT64_MAX;
-	for (struct rw_cursor c = rw_cursor_from(b, 0); c.at; c = rw_cursor_next(b, c)) {
-		b->work++;
-		if (c.at->sent_ns < oldest_ns && !(c.at->bits & RW_SEGMENT_SACKED))
-			oldest_ns = c.at->sent_ns;
-	}
-	return oldest_ns;
-}
-
 int rw_sender_sample(struct rw_sender *s, const struct rw_delivered *delivered, struct rw_rate_sample *sample)
 {
 	int failed = rw_delivery_rate_sample(s->rate, delivered, sample);
+	if (s->rate->keeps_flights) {
+		rw_delivery_rate_add_flight(s->rate, delivered->newest_sent_ns, s->board.losses, sample);
+		failed |= s->rate->failed;
+	}
 	if (s->untimed)
 		sample->interval_ns = 0;
 	if (!failed && s->rate->count && rw_delivery_rate_is_full(s->rate))

@@ -169,7 +169,11 @@ void rw_sender_open(struct rw_sender *s, uint32_t segment_bytes, int sack, uint3
 		    struct rw_budget *budget);
 void rw_sender_close(struct rw_sender *s);
 /* From now on ACKs sample the delivery rate into *rate, which lives as long as the sender; before the first data. */
-static inline void rw_sender_sample_rate(struct rw_sender *s, struct rw_delivery_rate *rate) { s->rate = rate; }
+static inline void rw_sender_sample_rate(struct rw_sender *s, struct rw_delivery_rate *rate)
+{
+	s->rate = rate;
+	s->board.asks_for_losses = rate && rate->keeps_flights ? rate : NULL;
+}
 /* The first data will have this sequence number. */
 void rw_sender_start(struct rw_sender *s, uint32_t sequence);
 /* Forgets all outstanding segments and goes on at `sequence` as if nothing had been lost. */
@@ -197,6 +201,8 @@ enum rw_scoreboard_status rw_sender_send(struct rw_sender *s, const struct rw_tr
  * knew. RW_SCOREBOARD_OK or RW_SCOREBOARD_NO_MEMORY.
  */
 enum rw_scoreboard_status rw_sender_resend(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments);
+/* Packets have left: notes what is in flight with them, where the delivery rate asks. The other functions that send do so themselves. */
+void rw_sender_note_flight(struct rw_sender *s, int64_t sent_ns);
 /* The newest segments [start, end) leave again as a tail loss probe, which only asks for an answer. */
 enum rw_scoreboard_status rw_sender_probe(struct rw_sender *s, const struct rw_transmission *sent, uint32_t *segments);
 /* The data that was sent last is a tail loss probe: there was new data to send (RFC 8985 7.3). */

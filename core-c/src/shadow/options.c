@@ -274,6 +274,7 @@ static const struct {
     {"tick_ns", offsetof(struct rw_control, tick_ns), 0},
     {"rate", offsetof(struct rw_control, rate), 1},
     {"model", offsetof(struct rw_control, model), 1},
+    {"lost", offsetof(struct rw_control, lost), 0},
 };
 enum { CALLBACKS = sizeof callback_list / sizeof *callback_list };
 typedef void (*any_callback)(void);

@@ -599,34 +599,84 @@ static RW_ASIDE void learn_ticks(struct rw_shadow *s, const struct rw_event *e, 
 		rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, ack->path);
 }
 
+/* From now on the sender is limited by something else than the path, until all of what is in flight is delivered (3.4). */
+static void limit(struct rw_shadow_path *h, uint64_t delivered, uint32_t in_flight)
+{
+	if (delivered > h->limited_until)
+		h->limited_from = delivered;
+	h->limited_until = delivered + in_flight;
+}
+
+/* Was it so when a packet left? */
+static int is_limited(const struct rw_shadow_path *h, uint64_t prior_delivered)
+{
+	return h->limited_until && prior_delivered >= h->limited_from && prior_delivered <= h->limited_until;
+}
+
+void rw_shadow_lost(struct rw_shadow *s, const struct rw_lost *lost)
+{
+	s->control->lost(s->connection, lost);
+	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, lost->path);
+}
+
 void rw_shadow_rate(struct rw_shadow *s, const struct rw_rate *sample)
 {
 	struct rw_path *p = &s->connection->path[sample->path];
+	struct rw_shadow_path *h = &s->path[sample->path];
+	struct rw_rate told = *sample;
+	struct rw_model model;
 	if (p->flight_max_q16 < p->cwnd_q16)
 		p->flight_max_q16 = p->cwnd_q16;
-	s->control->rate(s->connection, sample);
+	told.app_limited |= (uint8_t)is_limited(h, sample->prior_delivered);
+	s->control->rate(s->connection, &told);
+	s->control->model(s->connection, sample->path, &model);
+	if (model.app_limits)
+		limit(h, sample->delivered, sample->in_flight);
 	rw_shadow_stepped(s, RW_TRANSITION_MACHINERY, sample->path);
 }
 
 /*
- * Did the application limit a rate-based sender when the packet left that the ACK samples? A packet that left though neither pace
- * nor window had held it back for long was not there before: from then on, until all that was in flight is delivered.
+ * Did the application limit a rate-based sender? A packet that left though neither pace nor window had held it back for long was not
+ * there before.
  */
-static int app_limited(struct rw_shadow *s, uint32_t path, const struct rw_event *e, const struct rw_model *model)
+static void see_application(struct rw_shadow *s, uint32_t path, const struct rw_event *e, const struct rw_model *model)
 {
-	struct rw_shadow_path *h = &s->path[path];
 	const struct rw_rate *r = &e->rate->sample;
 	uint64_t cwnd = s->connection->path[path].cwnd_q16 >> 16,
 		 room = cwnd / 8 > LIMITED_ROOM ? cwnd / 8 : LIMITED_ROOM;
 	uint64_t sent_q24 = (uint64_t)e->rate->waited_segments << 24, waited_us = e->rate->waited_ns / 1000;
 	int waits = model->bandwidth_q24 && waited_us > SLOWEST_PACE * sent_q24 / model->bandwidth_q24 + TIMER_LATE_US;
-	if (waits && e->in_flight_before + room < cwnd && e->room) {
-		uint64_t delivered = r->delivered - r->acked_segments;
-		if (delivered > h->limited_until)
-			h->limited_from = delivered;
-		h->limited_until = delivered + e->in_flight_before;
+	if (waits && e->in_flight_before + room < cwnd && e->room)
+		limit(&s->path[path], r->delivered - r->acked_segments, e->in_flight_before);
+}
+
+/* Tells a rate-based controller of segments that were found lost: [from, to) of those that the event has. */
+static void tell_lost(struct rw_shadow *s, uint32_t path, const struct rw_event *e, uint32_t from, uint32_t to)
+{
+	if (!s->control->lost || s->path[path].spared)
+		return;
+	for (; from < to; from++) {
+		const struct rw_segment_lost *of = &e->rate->lost[from];
+		struct rw_lost lost = {.path = path,
+				       .in_flight = of->in_flight,
+				       .lost_since = of->lost,
+				       .delivered = of->delivered,
+				       .time_ns = e->time_ns,
+				       .app_limited =
+					   of->app_limited || is_limited(&s->path[path], of->prior_delivered),
+				       .continues = of->continues,
+				       .selective = e->rate->sample.selective};
+		rw_shadow_lost(s, &lost);
 	}
-	return h->limited_until && r->prior_delivered >= h->limited_from && r->prior_delivered <= h->limited_until;
+}
+
+/* Whether the window limited the sender; one that lets go bursts waits for the room of a whole one. */
+static void see_use(struct rw_shadow_path *h, const struct rw_event *e, uint64_t cwnd)
+{
+	uint32_t burst = e->rate->burst_segments;
+	int limited = e->in_flight_before + (burst > 1 ? burst - 1 : 0) >= cwnd;
+	if (e->sent_before || limited)
+		rw_window_used(&h->use, limited, e->packets_out_before, e->una, e->next_before);
 }
 
 /* How much longer this pace holds the next packet back: what left last takes its time. */
@@ -662,15 +712,22 @@ static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, co
 		rw_shadow_delivered(s, ack);
 	if (ack->rtt_ns | ack->rtt_newest_ns)
 		rw_shadow_rtt(s, ack, srtt_ns);
+	struct rw_shadow_path *h = &s->path[ack->path];
+	if (e->rate && infers)
+		see_use(h, e, p->cwnd_q16 >> 16);
+	if (e->rate)
+		tell_lost(s, ack->path, e, 0, e->rate->lost_before);
 	apply_steps(s, ack->path, e);
 	struct rw_model model;
 	s->control->model(s->connection, ack->path, &model);
 	row->paced = row->at_pace = 0;
 	if (e->rate) {
 		struct rw_rate sample = e->rate->sample;
+		tell_lost(s, ack->path, e, e->rate->lost_before, e->rate->lost_count);
 		sample.path = ack->path;
+		sample.window_limited = h->use.limited;
 		if (infers) {
-			sample.app_limited |= (uint8_t)app_limited(s, ack->path, e, &model);
+			see_application(s, ack->path, e, &model);
 			sample.held_ns = held_ns(e, model.pacing_q24);
 		}
 		row->paced = sample.paced_ns != 0;

@@ -43,7 +43,7 @@ struct rw_shadow_path {
 	uint32_t doubled_una, doubled,
 	    doubled_flight; /* of the ACK before: its number, the segments it delivered, and the flight before it */
 	uint64_t limited_from,
-	    limited_until; /* the application limits packets sent between these counts of delivered segments */
+	    limited_until; /* what left between these counts of delivered segments tells nothing of the path */
 	uint8_t doublings; /* how many ACKs in turn released twice the delivered segments */
 	uint8_t
 	    adrift; /* the flow's beginning was not captured, and there was no reduction yet: the flight shows the window */
@@ -154,6 +154,8 @@ void rw_shadow_delivered(struct rw_shadow *s, const struct rw_ack *ack);
 void rw_shadow_raise(struct rw_shadow *s, const struct rw_ack *ack);
 /* Reports an ACK to a rate-based controller. */
 void rw_shadow_rate(struct rw_shadow *s, const struct rw_rate *sample);
+/* Reports to a rate-based controller, which has the callback, that a segment was found lost. */
+void rw_shadow_lost(struct rw_shadow *s, const struct rw_lost *lost);
 /* Reports to the controller growth that is withheld from it. */
 void rw_shadow_withhold(struct rw_shadow *s, const struct rw_ack *ack);
 /* marked: by ECN, not by a loss. */

@@ -149,18 +149,26 @@ static int chooses(const rw_choice *choice, const char *name)
 	return 0;
 }
 
-/* BBR begins its cycle in a phase drawn at random (BBR draft 4.3.4.2), here one for the connection. A replay has an option for it. */
-static void draw_first_phase(const rw_simulation *s, struct rw_simulated_connection *c, const rw_choice *choice)
+/*
+ * What a sender draws at random, here once for the connection: BBR the phase that its cycle begins in (BBR draft 4.3.4.2), BBRv3 the
+ * seed of its waits (draft-ietf-ccwg-bbr-06, 5.3.3.8). A replay has an option for it.
+ */
+static void draw(const rw_simulation *s, struct rw_simulated_connection *c, const rw_choice *choice, const char *name)
 {
-	static const char name[] = "first_phase";
 	int place = rw_option_find(c->control->options, name, strlen(name));
 	if (place < 0 || chooses(choice, name))
 		return;
-	uint32_t values = 1;
-	for (const char *at = c->control->options[place].values; (at = strchr(at, '|')); at++)
-		values++;
+	const struct rw_option *option = &c->control->options[place];
 	struct rw_random random = {.seed = s->seed, .entity = PHASES + s->connections};
-	c->control_settings.option[place] = rw_random_next(&random) % values;
+	uint64_t drawn = rw_random_next(&random), values = 1;
+	if (option->kind == RW_OPTION_CHOICE) {
+		for (const char *at = option->values; (at = strchr(at, '|')); at++)
+			values++;
+		c->control_settings.option[place] = (int64_t)(drawn % values);
+	} else {
+		values = (uint64_t)option->high_q16 >> 16;
+		c->control_settings.option[place] = (int64_t)((1 + drawn % values) << 16);
+	}
 }
 
 rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_settings *settings,
@@ -186,7 +194,8 @@ rw_status rw_simulation_add_transfer(rw_simulation *s, const rw_transfer_setting
 	rw_status status = rw_control_options(controller, c->control, &c->control_settings, error);
 	if (status != RW_OK)
 		return status;
-	draw_first_phase(s, c, controller);
+	draw(s, c, controller, "first_phase");
+	draw(s, c, controller, "seed");
 	c->first_data_ns = c->last_acked_ns = -1;
 	struct rw_random random = {.seed = s->seed, .entity = KEYS + s->connections};
 	for (int i = 0; i < 4; i++)

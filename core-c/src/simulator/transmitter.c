@@ -32,6 +32,7 @@ void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_o
 	if (t->paces) {
 		rw_delivery_rate_open(&t->rate);
 		t->rate.is_subflow = owner->reach != NULL;
+		t->rate.keeps_flights = shadow->control->lost != NULL;
 		rw_sender_sample_rate(&t->tcp, &t->rate);
 	}
 }
@@ -469,11 +470,11 @@ void rw_transmitter_push(struct rw_transmitter *t, int64_t now_ns)
  */
 
 /* What a rate-based controller is told of an ACK. */
-static struct rw_event_rate rate_of(const struct rw_transmitter *t, const struct rw_event *e,
+static struct rw_event_rate rate_of(struct rw_transmitter *t, const struct rw_event *e,
 				    const struct rw_rate_sample *sample)
 {
 	uint8_t state = t->tcp.state;
-	return (struct rw_event_rate){
+	struct rw_event_rate rate = {
 	    .sample = {.acked_segments = e->delivered,
 		       .lost_segments = e->newly_lost,
 		       .in_flight_before = e->in_flight_before,
@@ -488,7 +489,12 @@ static struct rw_event_rate rate_of(const struct rw_transmitter *t, const struct
 		       .rtt_ns = e->rtt_newest_ns,
 		       .delivered = sample->delivered,
 		       .prior_delivered = sample->prior_delivered,
-		       .interval_ns = sample->interval_ns}};
+		       .interval_ns = sample->interval_ns,
+		       .selective = t->tcp.sack,
+		       .sent_in_flight = sample->sent_in_flight,
+		       .lost_since = sample->lost_since}};
+	rate.lost = rw_delivery_rate_take_lost(&t->rate, &rate.lost_before, &rate.lost_count);
+	return rate;
 }
 
 void rw_transmitter_acknowledge(struct rw_transmitter *t, const struct rw_sender_ack *ack)

@@ -15,7 +15,7 @@ DOCUMENT = (ROOT / "docs" / "paper-notes.md").read_text()
 TESTS = Counter(
     name
     for path in Path(__file__).parent.glob("test_*.py")
-    for name in re.findall(r"^def (test_[ctsel]_\d+)\(", path.read_text(), flags=re.MULTILINE)
+    for name in re.findall(r"^def (test_[bctsel]_\d+)\(", path.read_text(), flags=re.MULTILINE)
 )
 KINDS = {"misprint", "ambiguity", "infeasible", "omission", "contradiction"}
 FIELDS = ("Where", "Print", "Proof", "We do")
@@ -90,7 +90,7 @@ def faults(text: str) -> list[str]:
         values = by_name[option].values if option in by_name else ""
         if not values or ("|" in values and value not in values.split("|")):
             found.append(f"{option}={value}")
-    referred = {f"{letter}-{number}" for letter, number in re.findall(r"\b([CTSEL])-(\d+)\b", text)}
+    referred = {f"{letter}-{number}" for letter, number in re.findall(r"\b([BCTSEL])-(\d+)\b", text)}
     found += [f"{name}: not an entry" for name in sorted(referred - set(known))]
     return found
 
@@ -132,6 +132,6 @@ def test_what_refers_to_an_entry_finds_it() -> None:
     texts = [o.reason for a in (*algorithms(), *detectors(), *schedulers()) for o in a.options]
     for folder, kind in (("core-c", "*.[ch]"), ("rewindow", "*.py"), ("docs", "*.md")):
         texts += [path.read_text() for path in (ROOT / folder).rglob(kind)]
-    referred = {name for text in texts for name in re.findall(r"\b[CTSEL]-\d{1,2}\b(?!-)", text)}
+    referred = {name for text in texts for name in re.findall(r"\b[BCTSEL]-\d{1,2}\b(?!-)", text)}
     assert len(referred) > 100
     assert sorted(referred - set(known)) == []
