@@ -162,19 +162,37 @@ async def room(team_id: uuid.UUID, size: int) -> AsyncIterator[uuid.UUID]:
         renewal.cancel()
 
 
+async def enlarge(team_id: uuid.UUID, upload_id: uuid.UUID, needed: int, wanted: int) -> int:
+    """Gives an upload more room than it has: a copy may be larger than what arrived.
+
+    needed, wanted: bytes in all. Returns how many it has now, between the two. Raises TooMany.
+    """
+    async with AsyncSession(async_engine()) as session, session.begin():
+        await hold_team(session, team_id)
+        had = await session.scalar(select(Incoming.bytes).where(Incoming.id == upload_id)) or 0
+        left = settings().team_bytes_max - await _used(session, team_id)
+        granted = max(needed, min(wanted, had + left))
+        await _refuse_too_many_bytes(session, team_id, granted - had)
+        await session.execute(update(Incoming).where(Incoming.id == upload_id).values(bytes=granted))
+        return granted
+
+
 async def arrived(session: AsyncSession, upload_id: uuid.UUID) -> None:
     """Gives the room of an upload back, in the transaction that stores its capture."""
     await session.execute(delete(Incoming).where(Incoming.id == upload_id))
 
 
-async def _refuse_too_many_bytes(session: AsyncSession, team_id: uuid.UUID, size: int) -> None:
-    most = settings().team_bytes_max
+async def _used(session: AsyncSession, team_id: uuid.UUID) -> int:
     stored = select(func.coalesce(func.sum(Capture.bytes), 0)).where(Capture.team_id == team_id)
     under_way = select(func.coalesce(func.sum(Incoming.bytes), 0)).where(
         Incoming.team_id == team_id, Incoming.alive_until > func.clock_timestamp()
     )
-    used = await session.scalar(select(stored.scalar_subquery() + under_way.scalar_subquery()))
-    if int(used or 0) + size > most:
+    return int(await session.scalar(select(stored.scalar_subquery() + under_way.scalar_subquery())) or 0)
+
+
+async def _refuse_too_many_bytes(session: AsyncSession, team_id: uuid.UUID, size: int) -> None:
+    most, used = settings().team_bytes_max, await _used(session, team_id)
+    if used + size > most:
         raise TooMany(
             f"a team may store {most} bytes of captures, uploads under way included; {used} are taken, and this needs"
             f" {size}: delete captures, or wait for uploads to end",

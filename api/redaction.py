@@ -20,7 +20,10 @@ log = structlog.get_logger()
 
 _CHUNK = 1 << 20
 _ANSWER_BYTES_MAX = 8192
-_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
+_ENVIRONMENT = (
+    "PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "REWINDOW_TSHARK_SOCKET",
+    "REWINDOW_ALLOW_UNCONFINED",
+)  # fmt: skip
 """The service gets no passwords of the API's."""
 _AWAY = "captures cannot be read at the moment; try again"
 
@@ -105,6 +108,9 @@ class Redactor:
         if said is None:
             log.error("redaction.failed", capture=name)
             raise NothingKept(f"{name}: it broke the program that cuts payload")
+        if "passing" in said:
+            log.warning("redaction.put_off", capture=name, reason=said["passing"])
+            raise Unavailable(f"{said['passing']}; try again", headers={"Retry-After": "10"})
         if "reason" in said:
             raise NothingKept(said["reason"])
 

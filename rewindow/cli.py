@@ -895,7 +895,9 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     p.set_defaults(run=_fluid)
 
     p = commands.add_parser("redact", help="copy a capture without payload, and with other addresses")
-    p.add_argument("capture", metavar="CAPTURE", help="pcap or pcapng, which may be compressed; - is standard input")
+    p.add_argument(
+        "capture", metavar="CAPTURE", help="pcap, pcapng or snoop, which may be compressed; - is standard input"
+    )
     p.add_argument("--output", required=True, metavar="FILE", help="- writes to standard output")
     p.add_argument(
         "--key",

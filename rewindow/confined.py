@@ -30,6 +30,7 @@ import glob
 import os
 import platform
 import resource
+import select
 import signal
 import struct
 import sys
@@ -249,8 +250,8 @@ def _end_with(parent: int) -> None:
         os._exit(REFUSED)
 
 
-def _run_walled(parent: int, walls: str, limits: Sequence[int], command: list[str]) -> None:
-    """Becomes the program, behind all walls, or ends."""
+def _run_walled(parent: int, ends: int, walls: str, limits: Sequence[int], command: list[str]) -> None:
+    """Becomes the program, behind all walls, or ends. ends: a pipe that ends when the parent does."""
     missing = []
 
     def build(wall: str) -> None:
@@ -259,7 +260,8 @@ def _run_walled(parent: int, walls: str, limits: Sequence[int], command: list[st
         except NotConfined as e:
             missing.append(str(e))
 
-    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os.closerange(3, ends)
+    os.closerange(ends + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     was_root = os.geteuid() == 0
     if was_root:
         build("user")
@@ -268,6 +270,10 @@ def _run_walled(parent: int, walls: str, limits: Sequence[int], command: list[st
     if _libc.unshare(_CLONE_NEWUSER) == 0 or was_root:
         resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS_MAX, _THREADS_MAX))
     _end_with(parent)  # after the change of the user, which clears the signal that the kernel is to send
+    # Seen from a namespace, a parent that has ended has the number 0 as before.
+    if select.select([ends], [], [], 0)[0]:
+        os._exit(REFUSED)
+    os.close(ends)
     build("files")
     build("calls")
     if missing:
@@ -294,9 +300,11 @@ def _reap(walls: str, limits: Sequence[int], command: list[str]) -> None:
         os.closerange(0, waits)
         os.read(waits, 1)
         os._exit(0)
+    ends, kept = os.pipe()  # a second one, which the first process does not hold open
     reaper, program = os.getpid(), os.fork()
     if program == 0:
-        _run_walled(reaper, walls, limits, command)
+        os.close(kept)
+        _run_walled(reaper, ends, walls, limits, command)
     _, status = os.waitpid(program, 0)
     if os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

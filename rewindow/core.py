@@ -108,14 +108,29 @@ def extract(fd: int, link_type: int, out_fd: int, name: str) -> int:
     return int(records[0])
 
 
+def count_decoded(fd: int, name: str) -> tuple[int, int]:
+    """How many records of a capture have a link type that the core decodes, and how many have another one.
+
+    Raises CaptureUnreadable.
+    """
+    decoded, others, error = ffi.new("uint64_t *"), ffi.new("uint64_t *"), ffi.new("rw_error *")
+    check(lib.rw_count_decoded(fd, decoded, others, error), error, [name])
+    return int(decoded[0]), int(others[0])
+
+
 @dataclass(frozen=True)
 class Redaction:
-    """What a redaction did. unrecognised: records of which no header was recognised, so that nothing was kept."""
+    """What a redaction did.
+
+    unrecognised: records of which no header was recognised, so that nothing was kept. decoded_by: name and version of
+    the program that found the headers; empty: the core.
+    """
 
     records: int
     captured_bytes: int
     kept_bytes: int
     unrecognised: int
+    decoded_by: str = ""
 
 
 def redact(fd: int, out_fd: int, key: bytes | None, name: str) -> Redaction:

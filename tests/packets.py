@@ -48,5 +48,31 @@ class Trace:
         return path
 
 
+ETHERNET_HEADER = b"\2" * 6 + b"\4" * 6 + b"\x08\0"
+
+
+def snoop(trace: Trace, datalink: int = 4) -> bytes:
+    """RFC 1761, Ethernet."""
+    out = [b"snoop\0\0\0" + struct.pack("!II", 2, datalink)]
+    for time_ns, data, wire in trace.records:
+        frame = ETHERNET_HEADER + data
+        padded = frame + bytes(-len(frame) % 4)
+        times = (time_ns // 10**9, time_ns // 1000 % 10**6)
+        out.append(struct.pack("!6I", 14 + wire, len(frame), 24 + len(padded), 0, *times) + padded)
+    return b"".join(out)
+
+
+def iptrace(trace: Trace, content: bytes = b"\0") -> bytes:
+    """AIX's iptrace 2.0, Ethernet: a format that only tshark reads. It has no length but that of what was captured, so
+    that packets are whole: `content`, again and again, is what they carry."""
+    out = [b"iptrace 2.0"]
+    for time_ns, data, wire in trace.records:
+        frame = ETHERNET_HEADER + data + (content * wire)[: wire - len(data)]
+        seconds, fraction = divmod(time_ns, 10**9)
+        interface = (b"en", b"", 6, 0, 0)  # names, Ethernet, received
+        out.append(struct.pack("!III4s12sBBHII", len(frame) + 32, seconds, 0, *interface, seconds, fraction) + frame)
+    return b"".join(out)
+
+
 def sack(*blocks: tuple[int, int]) -> bytes:
     return bytes([5, 2 + 8 * len(blocks)]) + b"".join(struct.pack("!II", *b) for b in blocks)

@@ -33,10 +33,12 @@ from store.models import Capture, ConnectionFact, Deletion, FairnessGroup, Job, 
 log = structlog.get_logger()
 
 _DOWNLOAD_BYTES = 1 << 20
+_MORE_ROOM_BYTES = 64 << 20
+"""An upload that needs more room takes so much more than it needs now."""
 _PATIENTLY = text("SET LOCAL lock_timeout = '10s'")
 """An upload may have taken hours: it is not given up because another one of the team is being stored."""
 _ONLY_FROM = (
-    "payload is cut from this team's captures, which is possible for pcap and pcapng only: convert it"
+    "payload is cut from this team's captures, and nothing is stored of what cannot be read: convert it"
     " (editcap -F pcapng), or have an owner of the team turn the cut off"
 )
 NEWEST_FIRST = "-created_at"
@@ -72,7 +74,7 @@ async def receive(
     try:
         async with limits.room(caller.team_id, upload.size_max) as upload_id:
             keeps = await privacy.of_team(caller.team_id)
-            stream = _Counted(_kept(upload, redactor, keeps, filename), upload)
+            stream = _Counted(_kept(upload, redactor, keeps, filename), upload, caller.team_id, upload_id)
             not_kept = None
             try:
                 await obstore.put_async(objects.object_store(), key, stream.chunks(), chunk_size=objects.CHUNK_BYTES)
@@ -102,10 +104,14 @@ async def receive(
 
 
 class _Counted:
-    """What is stored of an upload, its size and SHA-256; at most as much as an upload may have."""
+    """What is stored of an upload, its size and SHA-256; at most as much as an upload may have.
 
-    def __init__(self, source: AsyncIterator[bytes], upload: Upload) -> None:
+    The copy of a compressed upload may be larger than the room that was kept for it: it takes more as it grows.
+    """
+
+    def __init__(self, source: AsyncIterator[bytes], upload: Upload, team_id: uuid.UUID, upload_id: uuid.UUID) -> None:
         self._source, self._most = source, upload.bytes_max
+        self._team_id, self._upload_id, self._room = team_id, upload_id, upload.size_max
         self._hash = hashlib.sha256()
         self.size = 0
 
@@ -114,11 +120,14 @@ class _Counted:
         return self._hash.digest()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Raises TooLarge, and what the source raises."""
+        """Raises TooLarge, TooMany, and what the source raises."""
         async for chunk in self._source:
             self.size += len(chunk)
             if self.size > self._most:
                 raise TooLarge(f"a capture may have at most {self._most} bytes, also when it is no longer compressed")
+            if self.size > self._room:
+                wanted = min(self.size + _MORE_ROOM_BYTES, self._most)
+                self._room = await limits.enlarge(self._team_id, self._upload_id, self.size, wanted)
             self._hash.update(chunk)
             yield chunk
 
@@ -380,30 +389,31 @@ async def file_of(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) 
     if capture.not_kept is not None:
         raise NotFound(f"nothing of this capture is stored: {capture.not_kept}")
     found = await obstore.get_async(objects.object_store(), capture.object_key)
+    head = await obstore.get_range_async(objects.object_store(), capture.object_key, start=0, length=4)
     headers = {
         "Content-Length": str(capture.bytes),
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(_told_name(capture), safe='')}",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(_told_name(capture, bytes(head)), safe='')}",
         "Rewindow-Payload": capture.payload,
         "Rewindow-Addresses": capture.addresses,
     }
     return StoredFile(capture.filename, aiter(found.stream(min_chunk_size=_DOWNLOAD_BYTES)), headers)
 
 
-def _told_name(capture: Capture) -> str:
-    """What is not the file that was uploaded does not have its name."""
+_SUFFIXES = {b"\x0a\x0d\x0d\x0a": ".pcapng", b"snoo": ".snoop"}
+"""By the first bytes of what is stored; others: .pcap."""
+
+
+def _told_name(capture: Capture, head: bytes) -> str:
+    """What is not the file that was uploaded does not have its name. A copy is not compressed."""
     if capture.payload == "kept":
         return capture.filename
     word = "headers" if capture.addresses == "kept" else "headers.other-addresses"
-    stem, suffix = _split_suffix(capture.filename)
-    return f"{stem}.{word}{suffix}"
-
-
-def _split_suffix(name: str) -> tuple[str, str]:
-    """The copy of a compressed capture is not compressed."""
+    name = capture.filename
     for compression in (".gz", ".zst", ".xz", ".bz2", ".lz4"):
         name = name.removesuffix(compression)
-    stem, dot, suffix = name.rpartition(".")
-    return (stem, dot + suffix) if suffix in ("pcap", "pcapng", "cap") else (name, ".pcap")
+    stem, _, suffix = name.rpartition(".")
+    is_format = suffix in ("pcap", "pcapng", "cap", "snoop", "trace")
+    return f"{stem if is_format and stem else name}.{word}{_SUFFIXES.get(head, '.pcap')}"
 
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:

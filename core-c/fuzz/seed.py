@@ -87,6 +87,17 @@ def pcap(records: list[Record], order: str = "<", nano: bool = True, link: int =
     return b"".join(out)
 
 
+def snoop(records: list[Record], datalink: int = 4, dropped: int = 0) -> bytes:
+    """Ethernet. dropped: how many more before each record."""
+    out = [b"snoop\0\0\0" + struct.pack("!II", 2, datalink)]
+    for i, (t, data, wire) in enumerate(records):
+        frame = bytes(12) + b"\x08\0" + data
+        padded = frame + bytes(-len(frame) % 4)
+        times = (t // 10**9, t % 10**9 // 1000)
+        out.append(struct.pack("!6I", 14 + wire, len(frame), 24 + len(padded), i * dropped, *times) + padded)
+    return b"".join(out)
+
+
 def block(kind: int, body: bytes, order: str) -> bytes:
     body += bytes(-len(body) % 4)
     length = struct.pack(order + "I", len(body) + 12)
@@ -186,6 +197,8 @@ def capture_seeds() -> Iterator[bytes]:
             if i == 0:
                 yield pcap(part, ">")
                 yield pcap(part, "<", nano=False)
+                yield snoop(part[:20])
+                yield snoop(part[:10], dropped=3) + snoop(part[10:20], datalink=2)
             if i < 2:
                 yield pcapng(part[:30], "<")
                 yield pcapng(part[:30], ">")

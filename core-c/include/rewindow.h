@@ -440,6 +440,9 @@ void rw_replay_close(rw_replay *replay);
  */
 rw_status rw_extract(int fd, uint32_t link_type, int out_fd, uint64_t *records, rw_error *error);
 
+/* How many records of fd's capture have a link type that is decoded here, and how many have another one. */
+rw_status rw_count_decoded(int fd, uint64_t *decoded, uint64_t *others, rw_error *error);
+
 /* What a redaction did. */
 typedef struct rw_redaction_row {
 	uint64_t records;

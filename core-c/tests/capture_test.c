@@ -273,13 +273,193 @@ static void foreign_files_are_refused_by_name(void **state)
 	(void)state;
 	check_refused("", 0, "empty");
 	check_refused("hello, this is no capture", 25, "neither pcap nor pcapng");
-	check_refused("snoop\0\0\0\0\0\0\2", 12, "snoop");
+	check_refused("snoop\0\0\0\0\0\0\2", 12, "the snoop file header is cut");
+	check_refused("snoop\0\0\0\0\0\0\3\0\0\0\4", 16, "snoop version 3 is not known");
+	check_refused("snoop\0\0\0\0\0\0\2\0\0\0\x1a", 16, "snoop's datalink type 26 is not known");
+	check_refused("snoop\0\0\1\0\0\0\2\0\0\0\4", 16, "neither pcap nor pcapng nor snoop");
 	check_refused("\x1f\x8b\x08\0", 4, "gzip");
 	check_refused("\xd4\xc3\xb2\xa1\2\0", 6, "cut");
 	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1c"
 		      "abcd",
 		      12, "byte-order");
 	check_refused("\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\2\0\0", 16, "pcapng version 2");
+}
+
+/* snoop */
+
+static void snoop_header(struct file *f, uint32_t datalink)
+{
+	put(f, "snoop\0\0", 8);
+	put_number(f, 2, 4, 1);
+	put_number(f, datalink, 4, 1);
+}
+
+/* padding: bytes behind the packet. */
+static void snoop_record(struct file *f, int64_t time_us, uint32_t captured, uint32_t wire, uint32_t padding,
+			 uint32_t dropped)
+{
+	put_number(f, wire, 4, 1);
+	put_number(f, captured, 4, 1);
+	put_number(f, 24 + captured + padding, 4, 1);
+	put_number(f, dropped, 4, 1);
+	put_number(f, (uint64_t)(time_us / 1000000), 4, 1);
+	put_number(f, (uint64_t)(time_us % 1000000), 4, 1);
+	put(f, PAYLOAD, captured);
+	put_number(f, UINT64_MAX, (int)padding, 1);
+}
+
+static void snoop_records(void **state)
+{
+	(void)state;
+	static const uint8_t datalink[] = {0, 2, 4, 8, 16, 18}, link[] = {1, 6, 1, 10, 122, 123};
+	for (size_t i = 0; i < sizeof datalink; i++) {
+		struct file f = {.n = 0};
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		snoop_header(&f, datalink[i]);
+		for (uint32_t n = 0; n < 8; n++) /* without padding too, and with less on the wire than was captured */
+			snoop_record(&f, 1700000000123456 + n, n, n == 5 ? 2 : 1500, n % 2 ? 4 - n % 4 : 0, 0);
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		uint64_t offset = 16;
+		for (uint32_t n = 0; n < 8; n++) {
+			assert_int_equal(rw_capture_next(c, &r, &error), 1);
+			assert_true(r.time_ns == 1700000000123456000 + n * 1000);
+			assert_int_equal(r.captured_bytes, n);
+			assert_int_equal(r.wire_bytes, n == 5 ? 5 : 1500);
+			assert_int_equal(r.link_type, link[i]);
+			assert_true(r.offset == offset);
+			assert_memory_equal(r.bytes, PAYLOAD, n);
+			offset += 24 + n + (n % 2 ? 4 - n % 4 : 0);
+		}
+		assert_int_equal(rw_capture_next(c, &r, &error), 0);
+		for (int o = 0; o < RW_ODDITY_COUNT; o++)
+			assert_int_equal(oddities.count[o], 0);
+		rw_capture_close(c);
+	}
+}
+
+/* A packet whose padding is missing is whole. */
+static void snoop_cut_anywhere(void **state)
+{
+	(void)state;
+	enum { HEADER = 16, RECORD = 24 + 5 + 3 };
+	struct file whole = {.n = 0};
+	snoop_header(&whole, 4);
+	for (int i = 0; i < 3; i++)
+		snoop_record(&whole, i, 5, 5, 3, 0);
+	for (size_t n = HEADER; n < whole.n; n++) {
+		struct file f = whole;
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		f.n = n;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		size_t records = 0, rest = (n - HEADER) % RECORD;
+		while (rw_capture_next(c, &r, &error) == 1)
+			records++;
+		assert_int_equal(records, (n - HEADER + 3) / RECORD);
+		assert_int_equal(oddities.count[RW_ODDITY_CUT_CAPTURE], rest && rest < RECORD - 3);
+		rw_capture_close(c);
+	}
+}
+
+/* Totals; the first tells what was before it, and one that is smaller than the one before begins anew. */
+static void snoop_tells_what_was_dropped(void **state)
+{
+	(void)state;
+	static const uint32_t total[] = {7, 7, 10, UINT32_MAX, 2, 5};
+	struct file f = {.n = 0};
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	snoop_header(&f, 4);
+	for (size_t i = 0; i < sizeof total / sizeof *total; i++)
+		snoop_record(&f, 0, 8, 8, 0, total[i]);
+	snoop_header(&f, 4);
+	snoop_record(&f, 0, 8, 8, 0, 100);
+	snoop_record(&f, 0, 8, 8, 0, 101);
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	while (rw_capture_next(c, &r, &error) == 1)
+		continue;
+	assert_true(oddities.count[RW_ODDITY_DROPPED_PACKETS] == 3 + (uint64_t)(UINT32_MAX - 10) + 3 + 1);
+	assert_true(oddities.first_offset[RW_ODDITY_DROPPED_PACKETS] == 16 + 2 * 32);
+	rw_capture_close(c);
+}
+
+static void snoop_records_that_cannot_be(void **state)
+{
+	(void)state;
+	/* On the wire, captured, length of the record: longer than any, shorter than the packet, with more padding than any has. */
+	static const uint32_t records[][3] = {{8, 262145, 262169}, {8, UINT32_MAX, 23}, {8, 8, 31},
+					      {8, 8, 0},           {8, 8, UINT32_MAX},  {8, 8, 600000}};
+	for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+		struct file f = {.n = 0};
+		struct rw_capture *c;
+		struct rw_record r;
+		rw_error error;
+		snoop_header(&f, 4);
+		snoop_record(&f, 1, 8, 8, 0, 0);
+		for (int n = 0; n < 3; n++)
+			put_number(&f, records[i][n], 4, 1);
+		memset(f.bytes + f.n, 0, 700000);
+		f.n += 700000;
+		assert_int_equal(open_file(&f, &c, &error), RW_OK);
+		assert_int_equal(rw_capture_next(c, &r, &error), 1);
+		assert_int_equal(rw_capture_next(c, &r, &error), 0);
+		assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD], 1);
+		assert_int_equal(oddities.first_offset[RW_ODDITY_CORRUPT_RECORD], 16 + 32);
+		rw_capture_close(c);
+	}
+}
+
+static void snoop_times_that_cannot_be(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	snoop_header(&f, 4);
+	for (int i = 0; i < 2; i++) {
+		snoop_record(&f, 0, 0, 0, 0, 0);
+		f.n -= 8;
+		put_number(&f, i ? UINT32_MAX : 5, 4, 1);
+		put_number(&f, i ? UINT32_MAX : 1000000, 4, 1);
+	}
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_true(r.time_ns == 6000000000);
+	assert_int_equal(rw_capture_next(c, &r, &error), 1);
+	assert_true(r.time_ns == 4294967295999999000);
+	assert_int_equal(oddities.count[RW_ODDITY_BAD_TIMESTAMP], 2);
+	rw_capture_close(c);
+}
+
+static void snoop_captures_put_one_behind_the_other(void **state)
+{
+	(void)state;
+	struct file f = {.n = 0};
+	struct rw_capture *c;
+	struct rw_record r;
+	rw_error error;
+	snoop_header(&f, 4);
+	snoop_record(&f, 0, 8, 8, 0, 0);
+	snoop_header(&f, 0);
+	snoop_header(&f, 8);
+	snoop_record(&f, 0, 8, 8, 0, 0);
+	snoop_header(&f, 26); /* not known: what follows cannot be read */
+	snoop_record(&f, 0, 8, 8, 0, 0);
+	assert_int_equal(open_file(&f, &c, &error), RW_OK);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(rw_capture_next(c, &r, &error), 1);
+		assert_int_equal(r.link_type, i ? 10 : 1);
+	}
+	assert_int_equal(rw_capture_next(c, &r, &error), 0);
+	assert_int_equal(oddities.count[RW_ODDITY_SECOND_HEADER], 2);
+	assert_int_equal(oddities.first_offset[RW_ODDITY_SECOND_HEADER], 16 + 32);
+	assert_int_equal(oddities.count[RW_ODDITY_CORRUPT_RECORD], 1);
+	rw_capture_close(c);
 }
 
 /* pcapng */
@@ -753,6 +933,12 @@ int main(void)
 	    cmocka_unit_test(captures_put_one_behind_the_other),
 	    cmocka_unit_test(headers_without_end),
 	    cmocka_unit_test(foreign_files_are_refused_by_name),
+	    cmocka_unit_test(snoop_records),
+	    cmocka_unit_test(snoop_cut_anywhere),
+	    cmocka_unit_test(snoop_tells_what_was_dropped),
+	    cmocka_unit_test(snoop_records_that_cannot_be),
+	    cmocka_unit_test(snoop_times_that_cannot_be),
+	    cmocka_unit_test(snoop_captures_put_one_behind_the_other),
 	    cmocka_unit_test(pcapng_clocks_interfaces_and_orders),
 	    cmocka_unit_test(one_link_type_is_extracted),
 	    cmocka_unit_test(what_cannot_be_extracted_is_said),

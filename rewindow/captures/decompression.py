@@ -20,7 +20,7 @@ COMPRESSED_RATIO_FREE_BYTES = 64 << 20
 """Below this size the ratio is not checked."""
 EXPANDED_BYTES_MAX = 64 << 30
 UNKNOWN_BYTES_MAX = 1 << 30
-"""Limit of a stream that is neither pcap nor pcapng, which may have no end."""
+"""Limit of a stream that is none of the formats that the core reads, and may have no end."""
 XZ_MEMORY_MAX = 256 << 20
 """`xz -9` needs 65 MiB; the format allows 4 GiB, which a file of a few kilobytes may request."""
 
@@ -31,8 +31,8 @@ _CHUNK = 1 << 20
 _ZSTD_CHUNK = 1 << 10
 """A block takes four bytes at least."""
 
-_PCAP_MAGICS = tuple(bytes.fromhex(m) for m in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1",
-                                                "0a0d0d0a"))  # fmt: skip
+_PCAP = ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1")
+_KNOWN = (*map(bytes.fromhex, (*_PCAP, "0a0d0d0a")), b"snoop\0\0\0")
 
 
 def _skippable(head: bytes) -> bool:
@@ -165,7 +165,7 @@ def expanded(name: str, stream: IO[bytes]) -> Iterator[bytes]:
         head = _read(stream, HEAD_BYTES)
     size = most = 0
     for chunk in _expanded(name, head, _Peeked(head, stream)):
-        most = most or (EXPANDED_BYTES_MAX if chunk.startswith(_PCAP_MAGICS) else UNKNOWN_BYTES_MAX)
+        most = most or (EXPANDED_BYTES_MAX if chunk.startswith(_KNOWN) else UNKNOWN_BYTES_MAX)
         size += len(chunk)
         if size > most:
             raise CaptureUnreadable(name, f"more than {most} bytes", offset=most)

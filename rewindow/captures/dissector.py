@@ -22,7 +22,15 @@ from typing import IO, cast
 from rewindow import confined
 from rewindow.captures import tshark
 from rewindow.captures.tshark import PROGRAM, Limits
-from rewindow.errors import DependencyFailed, DissectorFailed, DissectorInterrupted, DissectorNotConfined
+from rewindow.errors import (
+    CaptureUnreadable,
+    DependencyFailed,
+    DissectorFailed,
+    DissectorInterrupted,
+    DissectorMissing,
+    DissectorNotConfined,
+    NotACapture,
+)
 
 _NOT_THE_FILES_FAULT = (1, 126, 127)
 """Exit statuses that do not depend on the file: an unknown option; tshark could not be started."""
@@ -52,19 +60,34 @@ class Dissection:
     link_types: list[str] = field(default_factory=list)
 
 
+_OTHER_FORMATS = (
+    b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
+)  # fmt: skip
+"""The first bytes of captures in formats that the core does not read and tshark does."""
+
+
 class NotUnderstood(Exception):
     """tshark does not take the file for a capture; the text is its reason."""
 
 
-def dissect(capture: IO[bytes], name: str, *, every_record: bool, limits: Limits | None = None) -> Dissection:
+def dissect(
+    capture: IO[bytes],
+    name: str,
+    *,
+    every_record: bool,
+    limits: Limits | None = None,
+    file: IO[bytes] | None = None,
+) -> Dissection:
     """Has tshark decode a capture. The caller closes the result's file.
 
-    capture: a seekable file. every_record: records without TCP are kept, empty, so that they are counted.
+    capture: a seekable file. every_record: records without TCP are kept, empty, so that they are counted. file: where
+    the result is written; None: a temporary file.
 
     Raises NotUnderstood, DissectorMissing, DissectorAway, DissectorNotConfined, DissectorFailed.
     """
     limits = limits or Limits.for_size(os.fstat(capture.fileno()).st_size)
-    file = cast(IO[bytes], tempfile.TemporaryFile(prefix="rewindow-"))  # noqa: SIM115  # closed by the caller
+    if file is None:
+        file = cast(IO[bytes], tempfile.TemporaryFile(prefix="rewindow-"))  # noqa: SIM115  # closed by the caller
     try:
         writer = _Writer(file)
         with _Run(capture, name, limits) as run:
@@ -84,6 +107,37 @@ def dissect(capture: IO[bytes], name: str, *, every_record: bool, limits: Limits
     except BaseException:
         file.close()
         raise
+
+
+def dissect_format(capture: IO[bytes], why: NotACapture, *, file: IO[bytes] | None = None) -> Dissection:
+    """Has tshark decode a file that the core takes for no capture (`why`), from its start; the rest as in `dissect`.
+
+    Raises CaptureUnreadable where it is no capture for tshark either, and what `dissect` raises.
+    """
+    capture.seek(0)
+    head = capture.read(16)
+    capture.seek(0)
+    is_announced = head.startswith(_OTHER_FORMATS)
+    if not head:
+        raise why
+    try:
+        found = dissect(capture, why.name, every_record=True, file=file)
+    except NotUnderstood as e:
+        raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}: {e}") from why
+    except DissectorMissing:
+        if is_announced:
+            raise
+        raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}, which knows more, is not installed") from why
+    except DissectorNotConfined:
+        if is_announced:
+            raise
+        raise CaptureUnreadable(
+            why.name, f"{why.reason}; {PROGRAM}, which knows more, cannot be confined on this system"
+        ) from why
+    if not found.ip and not is_announced:
+        found.file.close()
+        raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM} finds no IP in it") from why
+    return found
 
 
 class _Run:

@@ -4,22 +4,17 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any, cast
 
-from rewindow.captures.dissector import Dissection, NotUnderstood, dissect
+from rewindow.captures.dissector import Dissection, NotUnderstood, dissect, dissect_format
 from rewindow.captures.files import Source, opened
 from rewindow.captures.tshark import PROGRAM
 from rewindow.core import Choice, extract
-from rewindow.errors import CaptureUnreadable, DissectorFailed, DissectorMissing, DissectorNotConfined, NotACapture
+from rewindow.errors import DissectorFailed, NotACapture
 from rewindow.findings.senders import CANDIDATE_OPTIONS
 from rewindow.replays.replay import Decoded, Replay, Result, link_type_name
 
 ACROSS_OPTIONS: dict[str, object] = {"grouping": "correlation", "N": 20}
 """Options of the detector sbd over all flows of a capture, which share one clock. N: the most recent intervals, those
 that RFC 8382 weighs fully (F). docs/decisions/bottlenecks.md compares these options with others."""
-
-_OTHER_FORMATS = (
-    b"snoop\0\0\0", b"RTSS", b"GMBU", b"TRSNIFF data", b"XCP\0", b"\x7fver", b"ObserverPktBuffe", b"iptrace ",
-)  # fmt: skip
-"""The first bytes of captures in other formats, which rewindow reads with tshark."""
 
 _PCAPNG_LINK_TYPE_MAX = 0xFFFF
 
@@ -122,27 +117,7 @@ class Capture:
     def _replace(self, why: NotACapture) -> None:
         """Replaces a file by tshark's output for it. Raises CaptureUnreadable when tshark finds no IP in it."""
         place, file = why.file, self._files[why.file]
-        file.seek(0)
-        head = file.read(16)
-        if not head:
-            raise why
-        try:
-            found = dissect(file, why.name, every_record=True)
-        except NotUnderstood as e:
-            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}: {e}") from why
-        except DissectorMissing:
-            if head.startswith(_OTHER_FORMATS):
-                raise
-            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM}, which knows more, is not installed") from why
-        except DissectorNotConfined:
-            if head.startswith(_OTHER_FORMATS):
-                raise
-            raise CaptureUnreadable(
-                why.name, f"{why.reason}; {PROGRAM}, which knows more, cannot be confined on this system"
-            ) from why
-        if not found.ip and not head.startswith(_OTHER_FORMATS):
-            found.file.close()
-            raise CaptureUnreadable(why.name, f"{why.reason}; {PROGRAM} finds no IP in it") from why
+        found = dissect_format(file, why)
         file.close()
         self._files[place] = found.file
         self._decoded.replaced.add(place)

@@ -11,6 +11,7 @@ from tests.outcomes import watch
 watch(__name__)  # the modules below note what they decide
 
 from tests.oracles.bbr import Bbr, KernelBbr
+from tests.oracles.bbr3 import Bbr3
 from tests.oracles.coupled import Balia, Coupled, CoupledFull, Lia, Olia
 from tests.oracles.cubic import LinuxCubic, Rfc9438
 from tests.oracles.dctcp import Dctcp, KernelDctcp
@@ -63,7 +64,7 @@ KERNEL: dict[str, type[KernelReno]] = {
 }
 """Whole windows: equal to the last bit."""
 
-OTHER = {"cubic": (LinuxCubic, Rfc9438), "bbr": (Bbr, KernelBbr)}
+OTHER = {"cubic": (LinuxCubic, Rfc9438), "bbr": (Bbr, KernelBbr), "bbr3": (Bbr3,)}
 """With a test of their own."""
 
-__all__ = ["KERNEL", "OTHER", "PAPER", "Bbr", "KernelBbr", "LinuxCubic", "Oracle", "Path", "Rfc9438"]
+__all__ = ["KERNEL", "OTHER", "PAPER", "Bbr", "Bbr3", "KernelBbr", "LinuxCubic", "Oracle", "Path", "Rfc9438"]

@@ -167,7 +167,7 @@ def test_algorithms(client: TestClient) -> None:
     ("content", "state", "said"),
     [
         (b"only text", "failed", "neither pcap nor pcapng"),
-        (b"snoop\0\0\0" + bytes(100), "failed", "snoop"),
+        (b"snoop\0\0\0" + bytes(100), "failed", "snoop version 0 is not known"),
         (SAMPLE.read_bytes()[:24], "done", None),
         (SAMPLE.read_bytes()[:100_001], "done", None),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
 import uuid
 from collections.abc import Callable, Coroutine
@@ -16,12 +17,15 @@ from sqlalchemy import Connection, func, insert, select, text, update
 
 from api.captures.service import _store
 from api.errors import TooMany
-from api.limits import Requests, arrived, room
+from api.limits import Requests, arrived, enlarge, room
 from api.security import Caller, transaction
 from store.database import engine
 from store.models import Capture, Incoming, Job, RequestRate
 from store.settings import settings
 from store.teams import ensure_team
+from tests.conftest import make_token
+from tests.packets import Trace
+from tests.service.conftest import Client
 from tests.service.test_api import PCAP, SAMPLE, Run, assert_problem, mptcp, objects, upload
 from worker.sweeper import remove_once
 
@@ -32,6 +36,11 @@ def refused(response: Any, detail: str) -> int:
     """Returns for how many seconds."""
     assert_problem(response, 429, detail)
     return int(response.headers["Retry-After"])
+
+
+def rows_of(table: Any) -> int:
+    with engine().connect() as connection:
+        return int(connection.scalar(select(func.count()).select_from(table)) or 0)
 
 
 def new_team() -> uuid.UUID:
@@ -198,6 +207,43 @@ def test_an_upload_takes_the_room_that_it_may_need(client: TestClient, monkeypat
     assert client.post("/v1/captures", content=b"--b" + bytes(30_000), headers=multipart).status_code == 400
     assert client.post("/v1/captures", content=SOME, headers=PCAP).status_code == 202, "its room was given back"
     assert client.post("/v1/captures", content=SOME[:-1], headers=PCAP).status_code == 202
+
+
+def test_a_copy_takes_the_room_that_it_needs(client_for: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compressed upload whose copy is larger: no more is stored than the team may have."""
+    trace = Trace()
+    for i in range(1000):
+        trace.packet(1 + i / 1000, True, i, 1)
+    content = trace.bytes()
+    compressed = gzip.compress(content)
+    assert len(compressed) < len(content) // 5
+    before, incoming = objects(), rows_of(Incoming)
+    cutting = client_for(make_token(["read", "write"], payload="cut"))
+    monkeypatch.setattr(settings(), "team_bytes_max", len(content) - 1)
+    answer = cutting.post("/v1/captures", content=compressed, headers=PCAP)
+    assert refused(answer, f"{len(content) - 1} bytes of captures, uploads under way included") == 60
+    assert objects() == before
+    monkeypatch.setattr(settings(), "team_bytes_max", len(content))
+    assert cutting.post("/v1/captures", content=compressed, headers=PCAP).json()["bytes"] == len(content)
+    assert rows_of(Incoming) == incoming, "the room was given back"
+
+
+def test_room_is_enlarged_as_far_as_there_is_some(application: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings(), "team_bytes_max", 100)
+    team = new_team()
+
+    async def count() -> None:
+        async with room(team, 30) as first, room(team, 20):
+            assert await enlarge(team, first, 40, 60) == 60
+            assert await enlarge(team, first, 65, 500) == 80
+            with pytest.raises(TooMany, match="100 are taken, and this needs 1:"):
+                await enlarge(team, first, 81, 500)
+            async with transaction() as session:
+                await arrived(session, first)
+            async with room(team, 80):
+                pass
+
+    run(application, count)
 
 
 def test_what_a_dead_process_received_takes_no_room(application: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

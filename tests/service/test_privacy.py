@@ -8,6 +8,7 @@ import os
 import signal
 import struct
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from store import objects
 from store.database import engine
 from store.models import Capture, Team
 from tests.conftest import CAPTURES, make_token
+from tests.packets import Trace, iptrace
 from tests.service.conftest import Client
 from tests.service.test_api import PCAP, SAMPLE, Run, assert_problem, upload
 
@@ -70,7 +72,7 @@ def test_payload_is_cut_before_anything_is_stored(cutting: TestClient) -> None:
         file = cutting.get(f"/v1/captures/{capture['id']}/file")
         assert file.content == copy
         assert (file.headers["Rewindow-Payload"], file.headers["Rewindow-Addresses"]) == ("cut", "kept")
-        assert "a.headers.pcapng" in file.headers["Content-Disposition"]
+        assert "a.headers.pcap" in file.headers["Content-Disposition"]
 
 
 def told_of(who: TestClient, run_jobs: Run, path: Path) -> tuple[Any, Any, set[str]]:
@@ -132,21 +134,94 @@ def test_the_same_bytes_are_one_capture_whatever_is_kept(cutting: TestClient, cl
 
 
 def test_of_what_is_no_capture_nothing_is_kept(cutting: TestClient, run_jobs: Run) -> None:
-    snoop = b"snoop\0\0\0" + SECRET * 100_000
-    answer = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP)
+    other = b"iptrace 9" + SECRET * 100_000
+    answer = cutting.post("/v1/captures?filename=x.trace", content=other, headers=PCAP)
     assert answer.status_code == 202
     run_jobs()
     capture = cutting.get(f"/v1/captures/{answer.json()['id']}").json()
     assert (capture["state"], capture["bytes"]) == ("failed", 0)
-    assert "x.snoop: not a capture: a snoop capture; payload is cut from this team's captures" in capture["error"]
+    assert "x.trace: not a capture: neither pcap nor pcapng nor snoop; tshark: " in capture["error"]
+    assert "; payload is cut from this team's captures" in capture["error"]
     assert_problem(cutting.get(f"/v1/captures/{capture['id']}/file"), 404, "nothing of this capture is stored")
-    again = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP).json()
+    again = cutting.post("/v1/captures?filename=x.trace", content=other, headers=PCAP).json()
     assert again["id"] == capture["id"]
     set_to(cutting, payload="kept")
-    kept = cutting.post("/v1/captures?filename=x.snoop", content=snoop, headers=PCAP).json()
-    assert (kept["already_here"], kept["bytes"]) == (False, len(snoop))
-    assert stored(kept) == snoop
+    kept = cutting.post("/v1/captures?filename=x.trace", content=other, headers=PCAP).json()
+    assert (kept["already_here"], kept["bytes"]) == (False, len(other))
+    assert stored(kept) == other
     assert cutting.get(f"/v1/captures/{capture['id']}").status_code == 404
+
+
+def transfer(payload: int) -> Trace:
+    trace = Trace()
+    trace.handshake(1.0, 0.1)
+    for i in range(50):
+        trace.packet(1.2 + i / 1000, True, 1 + i * payload, 1001, payload=payload)
+        trace.packet(1.3 + i / 1000, False, 1001, 1 + payload + i * payload)
+    trace.records.sort()
+    return trace
+
+
+@pytest.mark.parametrize("addresses", ["kept", "replaced"])
+def test_what_tshark_finds_is_kept_of_other_formats(
+    cutting: TestClient, client: TestClient, run_jobs: Run, tmp_path: Path, addresses: str
+) -> None:
+    set_to(cutting, addresses=addresses)
+    path = tmp_path / "aix.trace"
+    path.write_bytes(iptrace(transfer(100), SECRET))
+    (whole, _), connections, _ = told_of(client, run_jobs, path)
+    (summary, _), same_connections, _ = told_of(cutting, run_jobs, path)
+    assert same_connections == connections
+    assert (whole.pop("link_types"), list(whole.pop("decoded_by"))) == (["ethernet"], ["ethernet"])
+    assert (summary.pop("link_types"), summary.pop("decoded_by")) == (["raw"], {})
+    assert summary == whole
+    (capture,) = cutting.get("/v1/captures").json()["items"]
+    file = cutting.get(f"/v1/captures/{capture['id']}/file")
+    assert file.content == stored(capture)
+    assert SECRET[:4] not in file.content
+    assert (b"\x0a\0\0\1" in file.content) is (addresses == "kept")
+    assert (
+        f"aix.{'headers' if addresses == 'kept' else 'headers.other-addresses'}.pcapng"
+        in file.headers["Content-Disposition"]
+    )
+
+
+@pytest.fixture
+def with_environment(application: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Starts the service that cuts with other variables of the environment, and as before afterwards."""
+    redactor = application.app.state.redactor  # type: ignore[attr-defined]
+
+    def set_and_start(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        redactor.start()
+
+    yield set_and_start
+    monkeypatch.undo()
+    redactor.start()
+
+
+def test_while_tshark_is_away_the_upload_is_not_taken(
+    cutting: TestClient, with_environment: Callable[..., None], tmp_path: Path
+) -> None:
+    with_environment(REWINDOW_TSHARK_SOCKET=str(tmp_path / "nobody"))
+    answer = cutting.post("/v1/captures?filename=aix.trace", content=iptrace(transfer(100)), headers=PCAP)
+    assert_problem(answer, 503, "its service is away (No such file or directory); try again")
+    assert answer.headers["Retry-After"] == "10"
+    assert cutting.get("/v1/captures").json()["items"] == []
+    assert upload(cutting)["payload"] == "cut", "captures that do not need it are taken"
+
+
+def test_without_tshark_nothing_is_kept(
+    cutting: TestClient, with_environment: Callable[..., None], run_jobs: Run, tmp_path: Path
+) -> None:
+    with_environment(PATH=str(tmp_path))
+    content = iptrace(transfer(100))
+    capture = cutting.post("/v1/captures?filename=aix.trace", content=content, headers=PCAP).json()
+    run_jobs()
+    capture = cutting.get(f"/v1/captures/{capture['id']}").json()
+    assert (capture["state"], capture["bytes"]) == ("failed", 0)
+    assert "aix.trace: tshark is needed to read it and is not installed; payload is cut" in capture["error"]
 
 
 def test_an_upload_that_stops_leaves_nothing(cutting: TestClient) -> None:

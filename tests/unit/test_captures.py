@@ -7,6 +7,8 @@ import gzip
 import io
 import lzma
 import os
+import struct
+import subprocess
 import threading
 import zlib
 from collections.abc import Callable
@@ -18,7 +20,7 @@ import zstandard
 
 import rewindow
 from rewindow.captures import decompression
-from tests.packets import Trace
+from tests.packets import ETHERNET_HEADER, Trace, snoop
 
 SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-ecn.pcap"
 
@@ -214,12 +216,36 @@ def test_several_captures_are_one_observation(tmp_path: Path) -> None:
     assert first.summary.packets == second.summary.packets
 
 
+def test_snoop_is_read_without_tshark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pcap, and as other programs write it. Times are whole microseconds, which is what snoop keeps."""
+    trace = Trace()
+    trace.handshake(1.0, 0.1)
+    for i in range(50):
+        trace.packet(1.2 + i / 1000, True, 1 + i * 100, 1001, payload=100)
+        trace.packet(1.3 + i / 1000, False, 1001, 101 + i * 100)
+    trace.records = [(t // 1000 * 1000, data, wire) for t, data, wire in sorted(trace.records)]
+    framed = Trace([(t, ETHERNET_HEADER + data, len(ETHERNET_HEADER) + wire) for t, data, wire in trace.records])
+    plain, other = tmp_path / "plain.pcap", tmp_path / "other.snoop"
+    plain.write_bytes(framed.bytes().replace(struct.pack("<I", 101), struct.pack("<I", 1), 1))
+    subprocess.run(["editcap", "-F", "snoop", plain, other], check=True)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    results = []
+    for source in (plain, other, io.BytesIO(snoop(trace)), io.BytesIO(snoop(trace, datalink=0))):
+        with rewindow.open(source) as capture:
+            results.append(capture.replay(["tccc"]))
+    for result in results:
+        assert result.summary == results[0].summary
+        assert result.connections == results[0].connections
+        assert result.acks.equals(results[0].acks)
+    assert (results[0].summary.packets, results[0].summary.link_types) == (103, ["ethernet"])
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"", "the file is empty"),
         (b"not a capture, only text\n", "neither pcap nor pcapng"),
-        (b"snoop\0\0\0" + bytes(20), "snoop"),
+        (b"snoop\0\0\0" + bytes(20), "snoop version 0 is not known"),
         (b"\xd4\xc3\xb2\xa1\2\0\4\0", "header is cut"),
         (gzip.compress(b"text within", mtime=0), "neither pcap nor pcapng"),
         (b"\x1f\x8bgarbage", "gzip"),

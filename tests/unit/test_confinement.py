@@ -23,7 +23,7 @@ from rewindow.errors import DissectorAway, DissectorInterrupted
 
 REWINDOW = Path(sys.executable).parent / "rewindow"
 SECRET = "postgresql://app:a-password-that-nobody-should-read"
-SNOOP = b"snoop\0\0\0" + bytes(8)
+NETWORK_MONITOR = b"GMBU" + bytes(12)
 """The beginning of a file that tshark is asked for."""
 NEEDS_A_NAMESPACE = {"threads"} if os.geteuid() else set()
 """Outside of a user namespace the threads of an ordinary user are not counted apart."""
@@ -58,8 +58,8 @@ class Prey:
         self.object = self.guarded / "object"
         self.object.write_text(SECRET)
         self.object.chmod(0o666)
-        self.capture = folder / "capture.snoop"
-        self.capture.write_bytes(SNOOP)
+        self.capture = folder / "capture.cap"
+        self.capture.write_bytes(NETWORK_MONITOR)
         self._tcp = socket.create_server(("127.0.0.1", 0), backlog=100)
         self._unix = socket.socket(socket.AF_UNIX)
         self._unix.bind(str(self.guarded / "socket"))
@@ -150,8 +150,10 @@ def test_where_nothing_confines(prey: Prey, call: str, reason: str) -> None:
     prey.capture.write_bytes(b"only text")
     done = analyze(prey, *refusing(*call.split(",")))
     assert done.returncode == 3
-    assert "neither pcap nor pcapng; tshark, which knows more, cannot be confined on this system" in done.stderr
-    prey.capture.write_bytes(SNOOP)
+    assert (
+        "neither pcap nor pcapng nor snoop; tshark, which knows more, cannot be confined on this system" in done.stderr
+    )
+    prey.capture.write_bytes(NETWORK_MONITOR)
     allowed = analyze(prey, *refusing(*call.split(",")), REWINDOW_ALLOW_UNCONFINED="1")
     assert {"read", "fork"} & succeeded(allowed.stderr)
 
@@ -226,6 +228,8 @@ import os, signal, sys
 from rewindow import confined
 closerange = os.closerange
 def held(first, end):
+    if first == 0:  # the first act of the namespace's first process, which cannot be stopped
+        signal.pause()
     if first == 3:  # the first act of the process that becomes the program
         os.kill(os.getpid(), signal.SIGSTOP)
     closerange(first, end)
@@ -234,30 +238,43 @@ confined.main([str(os.getppid()), confined.ALL, "5", str(1 << 30), "65536", "/bi
 """
 
 
+def state_of(process: int) -> str:
+    """As in proc(5); empty: there is no such process."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return ""
+
+
 @pytest.mark.parametrize("refused", [(), ("unshare",)], ids=["all walls", "without namespaces"])
 def test_the_program_does_not_begin_when_what_waits_for_it_has_ended(refused: Sequence[str]) -> None:
+    """Also where the namespace is still there, because its first process has not noticed."""
     with subprocess.Popen([*refusing(*refused), sys.executable, "-c", HELD], stdout=-1) as reaper:
         assert reaper.stdout
 
-        def stopped() -> list[int]:
-            children = Path(f"/proc/{reaper.pid}/task/{reaper.pid}/children").read_text().split()
-            return [int(c) for c in children if Path(f"/proc/{c}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"]
+        def children() -> list[int]:
+            return list(map(int, Path(f"/proc/{reaper.pid}/task/{reaper.pid}/children").read_text().split()))
 
-        wait_for("the program's process", lambda: stopped() != [], [reaper])
-        (program,) = stopped()
+        wait_for("the program's process", lambda: "T" in map(state_of, children()), [reaper])
+        *first, program = children()
         reaper.kill()
         reaper.wait()
-        with contextlib.suppress(ProcessLookupError):  # it ends with its namespace
-            os.kill(program, signal.SIGCONT)
+        os.kill(program, signal.SIGCONT)
+        wait_for("the program's end", lambda: state_of(program) in ("", "Z"))
+        for process in first:
+            os.kill(process, signal.SIGKILL)
         assert reaper.stdout.read() == b""
+
+
+def may_have_namespaces() -> bool:
+    return any(
+        subprocess.run(["unshare", *flags, "-p", "-i", "-n", "true"], capture_output=True, check=False).returncode == 0
+        for flags in ([], ["-r"])
+    )
 
 
 def test_namespaces(waiting: subprocess.Popen[bytes]) -> None:
     """Where the kernel permits them, the program has processes, IPC and a network of its own."""
-    permitted = any(
-        subprocess.run(["unshare", *flags, "-p", "-i", "-n", "true"], capture_output=True, check=False).returncode == 0
-        for flags in ([], ["-r"])
-    )
+    permitted = may_have_namespaces()
     children = Path(f"/proc/{waiting.pid}/task/{waiting.pid}/children").read_text().split()
     (program,) = (pid for pid in children if Path(f"/proc/{pid}/comm").read_text() == "cat\n")
     for kind in ("pid", "ipc", "net"):
@@ -366,8 +383,8 @@ def test_a_service_that_ends_meanwhile_is_no_fault_of_the_capture(
 
     monkeypatch.setattr(tshark, "start", started)
     monkeypatch.setenv("REWINDOW_TSHARK_SOCKET", str(service.socket))
-    with prey.capture.open("rb") as capture, pytest.raises(DissectorInterrupted, match=r"x.snoop: .* meanwhile"):
-        dissect(capture, "x.snoop", every_record=True)
+    with prey.capture.open("rb") as capture, pytest.raises(DissectorInterrupted, match=r"x.cap: .* meanwhile"):
+        dissect(capture, "x.cap", every_record=True)
 
 
 def test_a_service_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,8 +422,8 @@ def test_without_its_service(prey: Prey, service: Service) -> None:
     ):
         other = Service(prey.programs, *before, **environment)
         for content, status, expected in (
-            (SNOOP, 4, said),
-            (b"only text", 3, f"neither pcap nor pcapng; tshark, which knows more, {said_of_text}"),
+            (NETWORK_MONITOR, 4, said),
+            (b"only text", 3, f"neither pcap nor pcapng nor snoop; tshark, which knows more, {said_of_text}"),
         ):
             prey.capture.write_bytes(content)
             done = analyze(prey, REWINDOW_TSHARK_SOCKET=str(other.socket))

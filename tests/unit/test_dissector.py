@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import io
 import itertools
 import json
@@ -10,17 +12,20 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import pytest
 
 import rewindow
 from rewindow import confined
-from rewindow.captures import dissector, tshark
+from rewindow.captures import decompression, dissector, redaction, tshark
+from rewindow.captures.redaction import redacted
+from rewindow.core import Redaction
 from rewindow.replays.replay import Result
-from tests.packets import ACK, CWR, ECE, SYN, Trace, sack
+from tests.packets import ACK, CWR, ECE, ETHERNET_HEADER, SYN, Trace, iptrace, sack
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 REWINDOW = Path(sys.executable).parent / "rewindow"
@@ -41,7 +46,6 @@ HEADERS: dict[int, Callable[[int], bytes]] = {
     ),
 }
 """What stands before IP in a record of a link type, for a packet of n bytes."""
-ETHERNET_HEADER = b"\2" * 6 + b"\4" * 6 + b"\x08\0"
 
 Record = tuple[int, int, bytes, int]
 """Nanoseconds, interface, bytes, bytes on the wire."""
@@ -168,7 +172,7 @@ def ethernet(trace: Trace) -> bytes:
     return pcap(ETHERNET, [(t, 0, ETHERNET_HEADER + d, 14 + w) for t, d, w in trace.records])
 
 
-@pytest.mark.parametrize("kind", ["snoop", "netmon1", "netmon2", "ngwsniffer_2_0"])
+@pytest.mark.parametrize("kind", ["netmon1", "netmon2", "ngwsniffer_2_0"])
 def test_another_file_format(kind: str, transfer: Trace, tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(ethernet(transfer))
     subprocess.run(["editcap", "-F", kind, tmp_path / "plain", tmp_path / "other"], check=True, capture_output=True)
@@ -186,39 +190,27 @@ def test_another_file_format(kind: str, transfer: Trace, tmp_path: Path) -> None
     assert found.acks.drop_columns("time_ns").equals(expected.acks.drop_columns("time_ns"))
 
 
-def snoop(trace: Trace) -> bytes:
-    out = [b"snoop\0\0\0" + struct.pack("!II", 2, 4)]
-    for time_ns, data, wire in trace.records:
-        data = ETHERNET_HEADER + data
-        padded = data + bytes(-len(data) % 4)
-        head = struct.pack(
-            "!IIIIII", 14 + wire, len(data), 24 + len(padded), 0, time_ns // 10**9, time_ns // 1000 % 10**6
-        )
-        out.append(head + padded)
-    return b"".join(out)
-
-
 def test_another_format_beside_pcap(transfer: Trace) -> None:
     """What stands for it is raw IP, which is not one of the observation's link types unless a capture is."""
     other = Trace()
     other.handshake(1.0, 0.1, ports=(1001, 80))
-    both = result(other.bytes(), snoop(transfer))
+    both = result(other.bytes(), iptrace(transfer))
     assert both.summary.link_types == ["raw", "ethernet"]
-    assert result(ethernet(other), snoop(transfer)).summary.link_types == ["ethernet"]
+    assert result(ethernet(other), iptrace(transfer)).summary.link_types == ["ethernet"]
     assert both.summary.packets == 106
     assert [s.interface for c in both.connections for s in c.subflows] == ["0.0", "1.0"]
 
 
 def test_another_format_cut(transfer: Trace) -> None:
-    found = result(snoop(transfer)[:-30])
+    found = result(iptrace(transfer)[:-30])
     assert found.summary.packets == 102
     cut = found.summary.oddities["cut_capture"]
     assert (cut["count"], cut["first_offset"], cut["first_record"], cut["file"]) == (1, None, None, 0)
 
 
 def test_another_format_damaged(transfer: Trace) -> None:
-    whole = bytearray(snoop(transfer))
-    at = len(whole) - (24 + 56) - (24 + 56) + 4  # the captured length of the last record but one
+    whole = bytearray(iptrace(transfer))
+    at = len(whole) - 2 * (40 + 54)  # the length of the last record but one
     whole[at : at + 4] = b"\x7f\xff\xff\xff"
     found = result(bytes(whole))
     assert 0 < found.summary.packets < 103
@@ -303,6 +295,83 @@ def test_odd_packets() -> None:
     )
 
 
+def copied(content: bytes, key: bytes | None = None) -> tuple[bytes, Redaction]:
+    with tempfile.TemporaryFile() as file:
+        did = redacted("capture", io.BytesIO(content), cast(IO[bytes], file), key)
+        file.seek(0)
+        return file.read(), did
+
+
+def assert_as_through_tshark(content: bytes) -> None:
+    """An analysis of the copy is that of the capture, but that no tshark is named and places in the file are known."""
+    copy, did = copied(content)
+    assert did.decoded_by == TOOL
+    found, expected = result(copy), result(content)
+    assert (found.summary.decoded_by, found.summary.link_types) == ({}, ["raw"])
+    summaries = []
+    for one in (found, expected):
+        summary = dataclasses.asdict(one.summary)
+        del summary["decoded_by"], summary["link_types"]
+        for place in (*summary["oddities"].values(), *summary["quality"]["findings"]):
+            place["first_offset"] = place["first_record"] = place["packet"] = None
+        summaries.append(summary)
+    assert summaries[0] == summaries[1]
+    assert found.connections == expected.connections
+    assert found.acks.equals(expected.acks)
+    assert found.marks.equals(expected.marks)
+
+
+def test_a_copy_without_payload_is_what_tshark_finds(sample: list[Record], transfer: Trace, tmp_path: Path) -> None:
+    odd = [(10**18 + i, 0, packet, 90_000) for i, packet in enumerate(odd_packets())]
+    (tmp_path / "plain").write_bytes(ethernet(transfer))
+    subprocess.run(["editcap", "-F", "netmon2", tmp_path / "plain", tmp_path / "other"], check=True)
+    for content in (
+        pcap(FRAME_RELAY, within(FRAME_RELAY, sample[:500])),
+        pcap(UPPER_PDU, within(UPPER_PDU, odd)),
+        (tmp_path / "other").read_bytes(),
+        iptrace(transfer)[:-30],
+    ):
+        assert_as_through_tshark(content)
+
+
+def test_a_copy_through_tshark_has_no_payload_and_other_addresses(transfer: Trace) -> None:
+    """Also where it is compressed; not even the memory in which it is held is a file with a name."""
+    secret = b"correct horse battery staple"
+    content = iptrace(transfer, secret)
+    assert secret in content
+    copy, did = copied(gzip.compress(content), bytes(range(16)))
+    assert did.records == 103
+    assert not any(secret[i : i + 4] in copy for i in range(len(secret) - 3))
+    for address in (b"\x0a\0\0\1", b"\x0a\0\0\2"):
+        assert address in content
+        assert address not in copy
+    assert result(copy).summary.tcp_packets == 103
+
+
+def test_what_is_held_in_memory_is_bounded(transfer: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The capture, and what is found in it, which may be more."""
+    rows = [(t, 0, data, wire) for t, data, wire in transfer.records]
+    whole = pcap(FRAME_RELAY, within(FRAME_RELAY, rows))
+    monkeypatch.setattr(redaction, "_HEAD_BYTES", 1000)
+    monkeypatch.setattr(decompression, "_CHUNK", 1000)
+    for most, said in ((len(whole) - 1, "it has more than"), (len(whole), "tshark finds more than")):
+        monkeypatch.setattr(redaction, "HELD_BYTES_MAX", most)
+        with pytest.raises(rewindow.CaptureUnreadable, match=f"{said} {most} bytes"):
+            copied(whole)
+    monkeypatch.setattr(redaction, "HELD_BYTES_MAX", 2 * len(whole))
+    assert copied(whole)[1].records == 103
+
+
+def test_a_copy_of_what_tshark_knows_no_better(sample: list[Record]) -> None:
+    copy, did = copied(pcap(147, sample[:10]))
+    assert (did.records, did.kept_bytes, did.decoded_by) == (10, 0, "")
+    assert result(copy).summary.oddities["unknown_link_type"]["count"] == 10
+    copy, did = copied(pcap(RAW, sample[:10]))
+    assert (did.records, did.decoded_by) == (10, "")
+    with pytest.raises(rewindow.CaptureUnreadable, match="neither pcap nor pcapng nor snoop; tshark: it isn't"):
+        copied(b"not a capture, only text\n")
+
+
 def test_a_time_that_cannot_be() -> None:
     assert dissector._time_ns("1500000000.000000007") == 1_500_000_000_000_000_007
     assert dissector._time_ns("1.5") == 1_500_000_000
@@ -317,7 +386,9 @@ def test_what_tshark_does_not_know_stays_unknown(sample: list[Record]) -> None:
         assert found.summary.decoded_by == {}
     with pytest.raises(rewindow.CaptureUnreadable, match="finds no IP in it"):
         result((CAPTURES.parent.parent / "docs" / "dashboard.png").read_bytes())  # tshark opens pictures
-    with pytest.raises(rewindow.CaptureUnreadable, match="neither pcap nor pcapng; tshark: it isn't a capture file"):
+    with pytest.raises(
+        rewindow.CaptureUnreadable, match="neither pcap nor pcapng nor snoop; tshark: it isn't a capture file"
+    ):
         result(b"not a capture, only text\n")
 
 
@@ -339,8 +410,8 @@ def test_without_tshark(sample: list[Record], transfer: Trace, tmp_path: Path) -
     """An error of its own for the captures that need it, and for them only."""
     captures: dict[str, tuple[bytes, int, str]] = {
         "relay.pcap": (pcap(FRAME_RELAY, within(FRAME_RELAY, sample[:10])), 4, "tshark is needed to read it"),
-        "solaris.snoop": (snoop(transfer), 4, "tshark is needed to read it"),
-        "text": (b"only text", 3, "neither pcap nor pcapng; tshark, which knows more, is not installed"),
+        "aix.iptrace": (iptrace(transfer), 4, "tshark is needed to read it"),
+        "text": (b"only text", 3, "neither pcap nor pcapng nor snoop; tshark, which knows more, is not installed"),
         "empty": (b"", 3, "the file is empty"),
         "plain.pcap": (pcap(RAW, sample[:10]), 0, ""),
     }

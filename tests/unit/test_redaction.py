@@ -21,7 +21,7 @@ from rewindow.cli import main
 from rewindow.core import Redaction, redact
 from rewindow.errors import CaptureUnreadable, NotACapture
 from tests.conftest import CAPTURES
-from tests.packets import ACK, SYN, Trace
+from tests.packets import ACK, SYN, Trace, snoop
 
 KEY = bytes(range(16))
 SECRET = b"correct horse battery staple"
@@ -225,6 +225,35 @@ def test_of_a_pcapng_only_packets_and_clocks_are_kept() -> None:
         del oddity["first_record"], oddity["first_ns"]
     assert again["oddities"] == whole["oddities"]
     assert (again["first_ns"], again["bytes"]) == (whole["first_ns"], whole["bytes"]) == (12_000_000_000, 2000 + 68)
+
+
+def test_snoop_stays_snoop() -> None:
+    """With its drops, its two headers, its bad time and its damage; the copy of a copy is the same."""
+    trace = Trace([(1_500_000_000_000_000_000 + i, ipv4(6, tcp()), 90) for i in range(3)])
+    content = bytearray(snoop(trace) + snoop(trace, datalink=2) + snoop(trace))
+    size = len(snoop(trace)) - 16
+    first = [16 + place * (16 + size) for place in range(3)]
+    for at, total in ((first[0] + size // 3, 7), (first[0] + size // 3 * 2, 9)):
+        struct.pack_into("!I", content, at + 12, total)
+    struct.pack_into("!I", content, first[2] + 20, 1_000_001)
+    content += struct.pack("!6I", 1, 1 << 30, 0, 0, 0, 0)
+    copy, did = redacted(bytes(content), KEY)
+    assert copy.startswith(b"snoop\0\0\0\0\0\0\2\0\0\0\4")
+    assert SECRET[:4] not in copy
+    assert did.records == 9
+    assert redacted(copy)[0] == copy
+    counts = {name: odd["count"] for name, odd in found(copy)[0]["oddities"].items()}
+    assert counts == {
+        "dropped_packets": 9,
+        "second_header": 2,
+        "bad_timestamp": 1,
+        "backward_timestamp": 1,
+        "captured_twice": 4,
+        "corrupt_record": 1,
+        "unknown_link_type": 3,
+        "no_handshake": 1,
+    }
+    assert found(copy)[0] == found(bytes(content))[0]
 
 
 def test_a_pipe_is_read_once() -> None:

@@ -1,4 +1,4 @@
-/* The first bytes tell the format; pcap.c and pcapng.c read the rest. */
+/* The first bytes tell the format; pcap.c, pcapng.c and snoop.c read the rest. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,7 @@ static const char *foreign_format(const uint8_t *p, size_t n)
 		const char *magic;
 		size_t length;
 		const char *name;
-	} known[] = {{"snoop\0\0\0", 8, "a snoop capture"},
-		     {"\x1f\x8b", 2, "gzip-compressed"},
+	} known[] = {{"\x1f\x8b", 2, "gzip-compressed"},
 		     {"\x28\xb5\x2f\xfd", 4, "zstd-compressed"},
 		     {"\xfd"
 		      "7zXZ",
@@ -28,7 +27,7 @@ static const char *foreign_format(const uint8_t *p, size_t n)
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (n >= known[i].length && memcmp(p, known[i].magic, known[i].length) == 0)
 			return known[i].name;
-	return "neither pcap nor pcapng";
+	return "neither pcap nor pcapng nor snoop";
 }
 
 static enum rw_status open_by(int (*open_input)(struct rw_input *in, int fd), struct rw_capture **out, int fd,
@@ -61,6 +60,9 @@ static enum rw_status open_by(int (*open_input)(struct rw_input *in, int fd), st
 		} else if (have >= 4 && rw_pcap_recognises(p)) {
 			c->next = rw_pcap_next;
 			status = rw_pcap_start(c, error);
+		} else if (have >= 8 && rw_snoop_recognises(p)) {
+			c->next = rw_snoop_next;
+			status = rw_snoop_start(c, error);
 		} else {
 			status = RW_ERROR_NOT_A_CAPTURE;
 			rw_error_set(error, status, file, 0, 0, "not a capture: %s", foreign_format(p, have));

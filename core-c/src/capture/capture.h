@@ -1,4 +1,4 @@
-/* File bytes -> timed records. Reads pcap and pcapng from a seekable descriptor, in bounded memory. */
+/* File bytes -> timed records. Reads pcap, pcapng and snoop from a descriptor, in bounded memory. */
 #ifndef RW_CAPTURE_H
 #define RW_CAPTURE_H
 
@@ -83,9 +83,9 @@ struct rw_moved rw_observation_moved(const struct rw_observation *observation, u
 uint64_t rw_observation_offset(const struct rw_observation *observation);
 
 /*
- * Writes the records of an open capture anew, in its format (pcap, or pcapng with its sections and interfaces), without anything else of
+ * Writes the records of an open capture anew, in its format (pcap, snoop, or pcapng with its sections and interfaces), without anything else of
  * the file: no comments, names, secrets or addresses of interfaces. What was odd about the file is odd about the new one. Times
- * are in nanoseconds. Call rw_writer_put for each record, in the order in which rw_capture_next returns them.
+ * of pcap and pcapng are in nanoseconds. Call rw_writer_put for each record, in the order in which rw_capture_next returns them.
  */
 struct rw_writer;
 /* Null: out of memory, or the descriptor cannot be written. The caller still owns fd. */

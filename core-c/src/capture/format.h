@@ -19,7 +19,7 @@ struct rw_capture {
 	struct rw_input in;
 	struct rw_oddity_counts *oddities;
 	int (*next)(struct rw_capture *c, struct rw_record *record, rw_error *error);
-	struct rw_interface *interfaces; /* of the section; one for pcap */
+	struct rw_interface *interfaces; /* of the section; one for pcap and snoop */
 	uint32_t interface_count, interface_room, interfaces_before;
 	uint32_t file;
 	uint64_t records; /* handed out so far */
@@ -38,6 +38,13 @@ int rw_pcap_next(struct rw_capture *c, struct rw_record *record, rw_error *error
 int rw_pcapng_recognises(const uint8_t *p);
 enum rw_status rw_pcapng_start(struct rw_capture *c, rw_error *error);
 int rw_pcapng_next(struct rw_capture *c, struct rw_record *record, rw_error *error);
+
+/* p: eight bytes. */
+int rw_snoop_recognises(const uint8_t *p);
+enum rw_status rw_snoop_start(struct rw_capture *c, rw_error *error);
+int rw_snoop_next(struct rw_capture *c, struct rw_record *record, rw_error *error);
+/* The datalink type (RFC 1761) of a link type that the reader gives. */
+uint32_t rw_snoop_datalink(uint32_t link_type);
 
 /*
  * Puts the records of sections with several interfaces in the order of their times (interfaces.c); at most held_max records wait

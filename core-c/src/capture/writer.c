@@ -1,5 +1,5 @@
 /*
- * A capture written anew, record by record (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng), little-endian. The oddities that the reader
+ * A capture written anew, record by record (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng, RFC 1761), little-endian but snoop. The oddities that the reader
  * counts tell what was wrong with the file between two records; the same number of blocks that are wrong in the same way is written.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@ struct rw_writer {
 	const struct rw_capture *from;
 	FILE *out;
 	int failed; /* an errno */
-	int is_pcapng, begun;
+	int is_pcapng, is_snoop, begun;
 	uint64_t seen[RW_ODDITY_COUNT]; /* of the reader's counts, what is written already */
 	uint32_t sections_before,
 	    interfaces; /* of pcapng: interfaces before the section, and of it, that are written */
@@ -28,11 +28,11 @@ static void put(struct rw_writer *w, const void *bytes, size_t n)
 		w->failed = errno ? errno : EIO;
 }
 
-/* 32-bit words, little-endian. */
+/* 32-bit words, in the order of the format. */
 static void put_words(struct rw_writer *w, const uint32_t *words, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		uint32_t v = words[i];
+		uint32_t v = w->is_snoop ? __builtin_bswap32(words[i]) : words[i];
 		uint8_t bytes[4] = {(uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24)};
 		put(w, bytes, sizeof bytes);
 	}
@@ -66,12 +66,19 @@ struct rw_writer *rw_writer_open(const struct rw_capture *from, int fd)
 	}
 	w->from = from;
 	w->is_pcapng = from->next == rw_pcapng_next;
+	w->is_snoop = from->next == rw_snoop_next;
 	return w;
 }
 
 static void put_pcap_header(struct rw_writer *w)
 {
 	PUT_WORDS(w, 0xa1b23c4d, 2 | 4 << 16, 0, 0, RW_RECORD_MAX, w->from->interfaces[0].link_type);
+}
+
+static void put_snoop_header(struct rw_writer *w)
+{
+	put(w, "snoop\0\0", 8);
+	PUT_WORDS(w, 2, rw_snoop_datalink(w->from->interfaces[0].link_type));
 }
 
 static void put_section(struct rw_writer *w)
@@ -103,7 +110,7 @@ static void put_between(struct rw_writer *w, uint64_t own_bad)
 	if (!w->is_pcapng) {
 		uint64_t headers = news(w, RW_ODDITY_SECOND_HEADER) + !w->begun;
 		for (; headers; headers--)
-			put_pcap_header(w);
+			(w->is_snoop ? put_snoop_header : put_pcap_header)(w);
 		w->begun = 1;
 		return;
 	}
@@ -157,6 +164,22 @@ static void put_classic(struct rw_writer *w, const struct rw_record *record, con
 	put(w, bytes, captured);
 }
 
+static void put_snoop(struct rw_writer *w, const struct rw_record *record, const uint8_t *bytes, uint32_t captured)
+{
+	enum { HEADER = 24 };
+	uint32_t padded = (captured + 3) & ~3u;
+	uint64_t seconds = (uint64_t)record->time_ns / 1000000000,
+		 microseconds = (uint64_t)record->time_ns % 1000000000 / 1000;
+	if (news(w, RW_ODDITY_BAD_TIMESTAMP)) { /* as in pcap */
+		seconds--;
+		microseconds += 1000000;
+	}
+	PUT_WORDS(w, record->wire_bytes, captured, HEADER + padded, (uint32_t)w->from->interfaces[0].dropped,
+		  (uint32_t)seconds, (uint32_t)microseconds);
+	put(w, bytes, captured);
+	put(w, "\0\0\0", padded - captured);
+}
+
 /* Has the block fewer bytes than a simple packet block of this length on the wire should have? The reader counts it as bad. */
 static uint64_t is_short(const struct rw_writer *w, const struct rw_record *record)
 {
@@ -168,7 +191,9 @@ void rw_writer_put(struct rw_writer *w, const struct rw_record *record, const ui
 {
 	int simple = rw_writer_needs_length(w);
 	put_between(w, simple && is_short(w, record));
-	if (!w->is_pcapng) {
+	if (w->is_snoop) {
+		put_snoop(w, record, bytes, captured_bytes);
+	} else if (!w->is_pcapng) {
 		put_classic(w, record, bytes, captured_bytes);
 	} else if (simple) {
 		news(w, RW_ODDITY_NO_TIMESTAMP);
@@ -184,6 +209,8 @@ int rw_writer_close(struct rw_writer *w)
 	if (news(w, RW_ODDITY_CORRUPT_RECORD)) {
 		if (w->is_pcapng)
 			PUT_WORDS(w, 0, 0, 0);
+		else if (w->is_snoop)
+			PUT_WORDS(w, 0, UINT32_MAX, 0, 0, 0, 0);
 		else
 			PUT_WORDS(w, 0, 0, UINT32_MAX, UINT32_MAX);
 	} else if (news(w, RW_ODDITY_CUT_CAPTURE)) {

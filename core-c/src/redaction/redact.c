@@ -286,6 +286,24 @@ static rw_status redact_all(struct redaction *r, struct rw_capture *capture, int
 	return RW_OK;
 }
 
+rw_status rw_count_decoded(int fd, uint64_t *decoded, uint64_t *others, rw_error *error)
+{
+	memset(error, 0, sizeof *error);
+	*decoded = *others = 0;
+	struct rw_oddity_counts ignored;
+	memset(&ignored, 0, sizeof ignored);
+	struct rw_capture *capture;
+	rw_status status = rw_capture_open(&capture, fd, 0, &ignored, error);
+	if (status != RW_OK)
+		return status;
+	struct rw_record record;
+	int got;
+	while ((got = rw_capture_next(capture, &record, error)) > 0)
+		++*(rw_link_type_name(record.link_type) ? decoded : others);
+	rw_capture_close(capture);
+	return got < 0 ? (rw_status)-got : RW_OK;
+}
+
 rw_status rw_redact(int fd, int out_fd, const uint8_t *key, rw_redaction_row *row, rw_error *error)
 {
 	memset(error, 0, sizeof *error);
