@@ -72,6 +72,7 @@ MEANINGS = {
     "method": "How bottlenecks were found: sbd, declared or interface.",
     "mptcp_to_tcp_ratio": "Mean goodput of the MPTCP members over that of the TCP members; null without both.",
     "name": "Its name.",
+    "note_id": "Id of the note.",
     "number": "Its place, from 0 on, as the command line counts.",
     "oddities": "Kinds of damage and of oddness that were counted, by name.",
     "options": "Options by name; those that are left out have their defaults.",
