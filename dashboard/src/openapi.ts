@@ -2021,12 +2021,12 @@ export interface components {
             bytes: number;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
@@ -2177,12 +2177,12 @@ export interface components {
             duration_s: number;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
@@ -2313,12 +2313,12 @@ export interface components {
             bytes: number;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
@@ -3922,12 +3922,12 @@ export interface components {
             duration_s_max?: number | null;
             /**
              * Completion S Min
-             * @description Least seconds from the first packet to the last acknowledgment of data.
+             * @description Least seconds from the first data to its last acknowledgment.
              */
             completion_s_min?: number | null;
             /**
              * Completion S Max
-             * @description Most seconds from the first packet to the last acknowledgment of data.
+             * @description Most seconds from the first data to its last acknowledgment.
              */
             completion_s_max?: number | null;
             /**
@@ -4515,7 +4515,7 @@ export interface components {
             rtt_p95_us: number | null;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
@@ -5655,9 +5655,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -5928,9 +5928,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -6854,9 +6854,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -7013,9 +7013,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -7170,9 +7170,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -8652,9 +8652,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -8813,9 +8813,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -9084,9 +9084,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
