@@ -17,6 +17,7 @@ from api import errors
 from api.aggregates import endpoints as aggregates
 from api.aggregates import values
 from api.algorithms import endpoints as algorithms
+from api.answers import Compressed, Validated
 from api.captures import endpoints as captures
 from api.connections import endpoints as connections
 from api.events import Poller
@@ -113,6 +114,8 @@ def create() -> FastAPI:
     folder = settings().dashboard_folder
     if folder:
         _serve_dashboard(app, Path(folder))
+    app.add_middleware(Validated)
+    app.add_middleware(Compressed)  # around Validated, whose tags are of what is not compressed
     app.add_middleware(_Headers)
     return app
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
-from api import glossary
+from api import answers, glossary
 from api.schemas import Schema
 
 log = structlog.get_logger()
@@ -148,25 +148,25 @@ _OF_TOKENS = {
 
 def _add_problems(operation: dict[str, Any], path: str) -> None:
     """The problems that follow from what an endpoint takes, unless it describes them itself."""
-    answers: dict[str, dict[str, Any]] = {}
+    problems: dict[str, dict[str, Any]] = {}
     if operation.get("security"):
-        answers |= _OF_TOKENS
+        problems |= _OF_TOKENS
     if "{" in path:
-        answers["404"] = problem("The team has none of this id.")
+        problems["404"] = problem("The team has none of this id.")
     if path != "/healthz":
-        answers["503"] = problem(
+        problems["503"] = problem(
             "Something that the API depends on does not answer; Retry-After says when to ask again."
         )
     if path.startswith("/v1/"):
-        answers["422"] = problem("A parameter, or the body, is unknown or not as described; nothing was done.")
+        problems["422"] = problem("A parameter, or the body, is unknown or not as described; nothing was done.")
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
-        answers["400"] = problem("The body is no JSON, or stops halfway.")
-        answers["408"] = problem("The body did not arrive in time.")
-        answers["413"] = problem("The body is larger than any that is meant.")
+        problems["400"] = problem("The body is no JSON, or stops halfway.")
+        problems["408"] = problem("The body did not arrive in time.")
+        problems["413"] = problem("The body is larger than any that is meant.")
     if any(p["name"] == "cursor" for p in operation.get("parameters", [])):
-        answers["400"] = problem("The cursor was not made by this list.")
+        problems["400"] = problem("The cursor was not made by this list.")
     given = operation["responses"]
-    operation["responses"] = dict(sorted({**answers, **given}.items()))
+    operation["responses"] = dict(sorted({**problems, **given}.items()))
 
 
 def _complete_document(app: FastAPI) -> None:
@@ -183,6 +183,8 @@ def _complete_document(app: FastAPI) -> None:
             for path, operations in document["paths"].items():
                 for operation in operations.values():
                     _add_problems(operation, path)
+                if "get" in operations:
+                    answers.describe_validator(operations["get"])
             glossary.describe(document)
         return document
 

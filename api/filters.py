@@ -89,9 +89,9 @@ class ConnectionFilters(Schema):
     duration_s_max: Number = None
     """Most seconds from the first packet to the last."""
     completion_s_min: Number = None
-    """Least seconds from the first packet to the last acknowledgment of data."""
+    """Least seconds from the first data to its last acknowledgment."""
     completion_s_max: Number = None
-    """Most seconds from the first packet to the last acknowledgment of data."""
+    """Most seconds from the first data to its last acknowledgment."""
     rtt_us_min: Integer = None
     """Least median RTT of the main subflow, microseconds."""
     rtt_us_max: Integer = None

@@ -201,8 +201,16 @@ def ask_all(runs: Sequence[Run], asked: int, report: Callable[[str], None]) -> R
     return found
 
 
+def source_of(scenario: Scenario | None) -> dict[str, str]:
+    """What the scenario's application writes, as a setting: a capture does not tell bytes from time. Pauses it does."""
+    if scenario is None or scenario.transfers[0].pause_ns or scenario.transfers[0].writes:
+        return {}
+    return {"source": "time" if scenario.transfers[0].bytes is None else "bytes"}
+
+
 def _ask(whatif: WhatIf, run: Run, algorithm: str, own: Sequence[Run]) -> Asked:
-    said = whatif.ask(run.connection, Choice(KERNEL_NAMES.get(algorithm, algorithm)))
+    choice = Choice(KERNEL_NAMES.get(algorithm, algorithm))
+    said = whatif.ask(run.connection, choice, settings=source_of(run.scenario))
     return Asked(
         run=run.name, network=run.network, judged=run.judged, algorithm=algorithm, beside=bool(said.neighbours),
         byte_limited=run.byte_limited, verdict=said.verdict, reason=said.reason, recorded=run.recorded,

@@ -465,6 +465,30 @@ class SegmentSeries(Base):
     object_key: Mapped[str | None]
 
 
+class PinnedNote(Base):
+    """What a member wrote about a time of a connection."""
+
+    __tablename__ = "pinned_notes"
+    __table_args__ = (
+        Index("ix_pinned_notes_capture_id", "capture_id"),
+        Index("ix_pinned_notes_in_order", "connection_id", "at_ns", "id"),
+        CheckConstraint("(changed_by IS NULL) = (changed_at IS NULL)", name="changed"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    capture_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("captures.id", ondelete="CASCADE"))
+    connection_id: Mapped[uuid.UUID]
+    """Derived from capture and number: it names the connection of each attempt."""
+    at_ns: Mapped[int]
+    """Since 1970, as the capture's clock says."""
+    text: Mapped[str]
+    author: Mapped[str]
+    """The member's name at that time."""
+    created_at: Mapped[datetime] = _created()
+    changed_by: Mapped[str | None]
+    changed_at: Mapped[datetime | None]
+
+
 class WhatIf(Base):
     """What would have come of a connection under another algorithm, because a team asked (rewindow/whatif).
 

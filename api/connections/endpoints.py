@@ -9,12 +9,15 @@ from starlette.concurrency import run_in_threadpool
 
 from api import audit, exports, wakeups
 from api.bodies import Route
-from api.connections import acks, replays, search, sequence, series, service
+from api.connections import acks, notes, replays, search, sequence, series, service
 from api.connections.schemas import (
     AcksOut,
     ConnectionDetail,
     ConnectionFound,
     ConnectionsFound,
+    NoteChange,
+    NoteIn,
+    NoteOut,
     ReplayIn,
     ReplayOut,
     SegmentsOut,
@@ -241,6 +244,37 @@ async def get_acks_csv(
         media_type="text/csv",
         headers={"Content-Disposition": f'attachment; filename="connection-{connection.number}-acks.csv"'},
     )
+
+
+@router.get("/{connection_id}/notes")
+async def get_notes(session: Session, caller: Reader, connection_id: uuid.UUID) -> list[NoteOut]:
+    """Notes that members have pinned to a time of the connection, in the order of these times."""
+    return [NoteOut.model_validate(n) for n in await notes.of_connection(session, caller, connection_id)]
+
+
+@router.post("/{connection_id}/notes", status_code=201)
+async def post_note(session: Session, caller: Writer, connection_id: uuid.UUID, wanted: NoteIn) -> NoteOut:
+    """Pins a note to a time of the connection. All members of the team see it."""
+    note = NoteOut.model_validate(await notes.add(session, caller, connection_id, wanted))
+    await audit.note(session, caller, "change", connection_id, note.text[:80], what="note added")
+    return note
+
+
+@router.patch("/{connection_id}/notes/{note_id}")
+async def patch_note(
+    session: Session, caller: Writer, connection_id: uuid.UUID, note_id: uuid.UUID, wanted: NoteChange
+) -> NoteOut:
+    """Changes the text or the time of a note."""
+    note = NoteOut.model_validate(await notes.change(session, caller, connection_id, note_id, wanted))
+    await audit.note(session, caller, "change", connection_id, note.text[:80], what="note changed")
+    return note
+
+
+@router.delete("/{connection_id}/notes/{note_id}", status_code=204)
+async def delete_note(session: Session, caller: Writer, connection_id: uuid.UUID, note_id: uuid.UUID) -> None:
+    """Deletes a note."""
+    text = await notes.remove(session, caller, connection_id, note_id)
+    await audit.note(session, caller, "delete", connection_id, text[:80], what="note")
 
 
 @router.post(

@@ -4,7 +4,7 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from api.pages import Page
 from api.schemas import Schema, Wanted, with_columns
@@ -226,6 +226,51 @@ class SeriesOut(Schema):
     marks: list[MarksOut]
     recorded: list[RecordedOut]
     """One for each subflow and each of what the parameter `recorded` names."""
+
+
+def _is_time(text: str) -> str:
+    if abs(int(text)) > 2**62:
+        raise ValueError("a time has to be within 2^62 ns of 1970")
+    return text
+
+
+Nanoseconds = Annotated[str, BeforeValidator(str)]
+TimeOfNote = Annotated[str, Field(pattern=r"^-?[0-9]{1,19}$"), AfterValidator(_is_time)]
+NoteText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+
+
+class NoteOut(Schema):
+    """A note that is pinned to a time of a connection."""
+
+    id: uuid.UUID
+    at_ns: Nanoseconds
+    """Nanoseconds since 1970, as text: they do not fit a double."""
+    text: str
+    """What the member wrote."""
+    author: str
+    """The member's name at that time."""
+    created_at: datetime
+    """When it was written."""
+    changed_by: str | None
+    """The member who changed it last; null: nobody did."""
+    changed_at: datetime | None
+    """When it was changed last."""
+
+
+class NoteIn(Wanted):
+    at_ns: TimeOfNote
+    """Nanoseconds since 1970, as text: they do not fit a double."""
+    text: NoteText
+    """What is to be said of this time."""
+
+
+class NoteChange(Wanted):
+    """What is to be changed; what is left out stays."""
+
+    at_ns: TimeOfNote | None = None
+    """Another time, nanoseconds since 1970."""
+    text: NoteText | None = None
+    """Takes the place of the text."""
 
 
 class AcksOut(Schema):

@@ -350,7 +350,7 @@ typedef struct rw_subflow_row {
 	uint32_t window_first_bytes, window_most_bytes;
 	int64_t first_ns, last_ns; /* first and last packet */
 	int64_t first_unseen_ns; /* when data that is not in the capture was first acknowledged; 0: never */
-	int64_t first_data_ns, last_ack_ns; /* first payload of src, last ACK that advanced; 0: none */
+	int64_t first_data_ns, last_ack_ns; /* first payload of src, last ACK of new data; 0: none */
 	uint32_t replayed; /* rows of this subflow carry windows */
 	uint32_t bottleneck; /* flows with the same number share one; 0: see bottleneck_state */
 	uint8_t bottleneck_state; /* rw_bottleneck_state, after the end */
@@ -364,7 +364,7 @@ typedef struct rw_connection_row {
 	uint32_t token; /* of the responder: what MP_JOIN carries; host order */
 	uint32_t subflows, first_subflow; /* in the subflow table */
 	uint64_t data_bytes; /* unique at data level for MPTCP, else the subflow's */
-	int64_t first_ns, last_ns, last_ack_ns;
+	int64_t first_ns, last_ns, first_data_ns, last_ack_ns; /* as those of its subflows */
 } rw_connection_row;
 
 /* The window of one controller on one subflow, over the rows of that subflow. Windows are those after each ACK. */

@@ -38,6 +38,21 @@ static size_t tcp(uint8_t *out)
 	return ipv4_tcp(out, &s);
 }
 
+/* What is decoded can be redacted: its headers are known up to the end of TCP's, and the link type has a name. */
+static void check_layers(uint32_t link_type, const struct file *f, uint32_t wire)
+{
+	struct rw_record r = {.bytes = f->bytes, .captured_bytes = (uint32_t)f->n, .wire_bytes = wire};
+	r.link_type = link_type;
+	struct rw_layers layers;
+	struct rw_packet p;
+	struct rw_fragments *open = rw_fragments_open();
+	assert_non_null(rw_link_type_name(link_type));
+	assert_int_not_equal(rw_packet_layers(&r, &p, open, &oddities, &layers), RW_PARSE_OTHER);
+	assert_int_equal(layers.layer[layers.count - 1].kind, RW_LAYER_TCP);
+	assert_int_equal(layers.headers_end, f->n);
+	rw_fragments_close(open);
+}
+
 static void check_tcp(uint32_t link_type, const char *header, size_t n)
 {
 	struct file f = {.n = 0};
@@ -54,6 +69,7 @@ static void check_tcp(uint32_t link_type, const char *header, size_t n)
 	assert_int_equal(p.ecn, RW_ECN_CE);
 	assert_int_equal(p.ts_value, 256);
 	assert_int_equal(p.ts_echo, 512);
+	check_layers(link_type, &f, (uint32_t)whole + 100);
 	/* Cut anywhere before the end of the fixed TCP header it is no TCP packet; nothing is read beyond. */
 	for (f.n = 0; f.n < whole - 12; f.n++) {
 		assert_int_equal(parse(link_type, &f, (uint32_t)whole + 100, &p), RW_PARSE_OTHER);

@@ -26,6 +26,7 @@ export type Verdict = Connection["verdict"];
 export type Series = schemas.SeriesOut;
 export type Sequence = schemas.SequenceOut;
 export type Segments = schemas.SegmentsOut;
+export type Note = schemas.NoteOut;
 export type Algorithm = schemas.AlgorithmOut;
 export type Spec = schemas.SpecOut;
 export type CheckVerdict = NonNullable<ModelCheck["verdict"]>;
@@ -195,6 +196,13 @@ export const api = {
     ask("get", "/v1/connections/{connection_id}/acks", { path: { connection_id }, query }),
   acksFile: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/acks.csv", "get">) =>
     address("/v1/connections/{connection_id}/acks.csv", { connection_id }, query as object),
+  notes: (connection_id: string) => ask("get", "/v1/connections/{connection_id}/notes", { path: { connection_id } }),
+  addNote: (connection_id: string, note: schemas.NoteIn) =>
+    ask("post", "/v1/connections/{connection_id}/notes", { path: { connection_id }, body: note }),
+  changeNote: (connection_id: string, note_id: string, to: schemas.NoteChange) =>
+    ask("patch", "/v1/connections/{connection_id}/notes/{note_id}", { path: { connection_id, note_id }, body: to }),
+  removeNote: (connection_id: string, note_id: string) =>
+    ask("delete", "/v1/connections/{connection_id}/notes/{note_id}", { path: { connection_id, note_id } }),
   askSegments: (connection_id: string) => ask("post", "/v1/connections/{connection_id}/segments", { path: { connection_id } }),
   algorithms: () => ask("get", "/v1/algorithms"),
   replay: (connection_id: string, algorithm: string, options: Record<string, string>) =>

@@ -337,6 +337,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connections/{connection_id}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Notes
+         * @description Notes that members have pinned to a time of the connection, in the order of these times.
+         */
+        get: operations["get_notes_v1_connections__connection_id__notes_get"];
+        put?: never;
+        /**
+         * Post Note
+         * @description Pins a note to a time of the connection. All members of the team see it.
+         */
+        post: operations["post_note_v1_connections__connection_id__notes_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/notes/{note_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Note
+         * @description Deletes a note.
+         */
+        delete: operations["delete_note_v1_connections__connection_id__notes__note_id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Patch Note
+         * @description Changes the text or the time of a note.
+         */
+        patch: operations["patch_note_v1_connections__connection_id__notes__note_id__patch"];
+        trace?: never;
+    };
     "/v1/connections/{connection_id}/segments": {
         parameters: {
             query?: never;
@@ -1973,12 +2021,12 @@ export interface components {
             bytes: number;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
@@ -2129,12 +2177,12 @@ export interface components {
             duration_s: number;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
@@ -2265,12 +2313,12 @@ export interface components {
             bytes: number;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
              * Completion S
-             * @description Seconds from the first packet to the last acknowledgment of data; null where none was seen.
+             * @description Seconds from the first data to its last acknowledgment; null where none was seen.
              */
             completion_s: number | null;
             /**
@@ -3293,6 +3341,78 @@ export interface components {
             harm: components["schemas"]["SpreadOut"] | null;
         };
         /**
+         * NoteChange
+         * @description What is to be changed; what is left out stays.
+         */
+        NoteChange: {
+            /**
+             * At Ns
+             * @description Another time, nanoseconds since 1970.
+             */
+            at_ns?: string | null;
+            /**
+             * Text
+             * @description Takes the place of the text.
+             */
+            text?: string | null;
+        };
+        /** NoteIn */
+        NoteIn: {
+            /**
+             * At Ns
+             * @description Nanoseconds since 1970, as text: they do not fit a double.
+             */
+            at_ns: string;
+            /**
+             * Text
+             * @description What is to be said of this time.
+             */
+            text: string;
+        };
+        /**
+         * NoteOut
+         * @description A note that is pinned to a time of a connection.
+         */
+        NoteOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * At Ns
+             * @description Nanoseconds since 1970, as text: they do not fit a double.
+             */
+            at_ns: string;
+            /**
+             * Text
+             * @description What the member wrote.
+             */
+            text: string;
+            /**
+             * Author
+             * @description The member's name at that time.
+             */
+            author: string;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was written.
+             */
+            created_at: string;
+            /**
+             * Changed By
+             * @description The member who changed it last; null: nobody did.
+             */
+            changed_by: string | null;
+            /**
+             * Changed At
+             * @description When it was changed last.
+             */
+            changed_at: string | null;
+        };
+        /**
          * OddityOut
          * @description A kind of damage in the capture, and its first occurrence. None: not known, or analysed before it was kept.
          */
@@ -3802,12 +3922,12 @@ export interface components {
             duration_s_max?: number | null;
             /**
              * Completion S Min
-             * @description Least seconds from the first packet to the last acknowledgment of data.
+             * @description Least seconds from the first data to its last acknowledgment.
              */
             completion_s_min?: number | null;
             /**
              * Completion S Max
-             * @description Most seconds from the first packet to the last acknowledgment of data.
+             * @description Most seconds from the first data to its last acknowledgment.
              */
             completion_s_max?: number | null;
             /**
@@ -4395,7 +4515,7 @@ export interface components {
             rtt_p95_us: number | null;
             /**
              * Goodput Bps
-             * @description Bytes of data over the time from the first packet to the last acknowledgment, bits per second.
+             * @description Bytes of data over the time from the first data to its last acknowledgment, bits per second.
              */
             goodput_bps: number | null;
             /**
@@ -5443,6 +5563,9 @@ export type ModelCheckDetail = components['schemas']['ModelCheckDetail'];
 export type ModelCheckIn = components['schemas']['ModelCheckIn'];
 export type ModelCheckOut = components['schemas']['ModelCheckOut'];
 export type NeighbourOut = components['schemas']['NeighbourOut'];
+export type NoteChange = components['schemas']['NoteChange'];
+export type NoteIn = components['schemas']['NoteIn'];
+export type NoteOut = components['schemas']['NoteOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
 export type Page_AuditEventOut_ = components['schemas']['Page_AuditEventOut_'];
@@ -5532,9 +5655,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -5582,11 +5705,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CapturesFound"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -5796,9 +5928,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -5939,11 +6071,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CaptureDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -6416,11 +6557,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_ConnectionOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -6704,9 +6854,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -6754,11 +6904,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ValuesOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -6854,9 +7013,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -6904,11 +7063,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ConnectionsFound"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -7002,9 +7170,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -7145,11 +7313,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ConnectionDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -7242,12 +7419,21 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SeriesOut"];
                     "application/vnd.apache.arrow.stream": string;
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -7340,11 +7526,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SequenceOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -7439,11 +7634,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AcksOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -7569,6 +7773,423 @@ export interface operations {
             };
             /** @description The team has none of this id. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    get_notes_v1_connections__connection_id__notes_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"][];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    post_note_v1_connections__connection_id__notes_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    delete_note_v1_connections__connection_id__notes__note_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+                /** @description Id of the note. */
+                note_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    patch_note_v1_connections__connection_id__notes__note_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+                /** @description Id of the note. */
+                note_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8031,9 +8652,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -8081,11 +8702,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AggregatesOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -8183,9 +8813,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -8343,11 +8973,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ComparisonOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -8445,9 +9084,9 @@ export interface operations {
                 duration_s_min?: number | null;
                 /** @description Most seconds from the first packet to the last. */
                 duration_s_max?: number | null;
-                /** @description Least seconds from the first packet to the last acknowledgment of data. */
+                /** @description Least seconds from the first data to its last acknowledgment. */
                 completion_s_min?: number | null;
-                /** @description Most seconds from the first packet to the last acknowledgment of data. */
+                /** @description Most seconds from the first data to its last acknowledgment. */
                 completion_s_max?: number | null;
                 /** @description Least median RTT of the main subflow, microseconds. */
                 rtt_us_min?: number | null;
@@ -8495,11 +9134,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ChangesOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A tag is not of the form key=value. */
             400: {
@@ -8586,11 +9234,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_WhatIfOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -8798,11 +9455,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["WhatIfOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9161,11 +9827,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_SweepOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -9247,11 +9922,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SweepDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9424,11 +10108,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_SweptOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -9602,11 +10295,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Algorithms"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9676,11 +10378,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Specs"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -9761,11 +10472,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_ModelCheckOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -9961,11 +10681,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ModelCheckDetail"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -10300,11 +11029,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TeamOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -10377,11 +11115,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["UsageOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -10463,11 +11210,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SettingsOut"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -10666,11 +11422,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["MemberOut"][];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -11101,11 +11866,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TokenOut"][];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -11399,11 +12173,20 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Page_AuditEventOut_"];
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The cursor was not made by this list. */
             400: {
@@ -11740,6 +12523,8 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -11747,6 +12532,13 @@ export interface operations {
                         [key: string]: string;
                     };
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Any other problem (RFC 9457) */
             default: {
@@ -11771,6 +12563,8 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -11778,6 +12572,13 @@ export interface operations {
                         [key: string]: string;
                     };
                 };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A dependency does not answer. */
             503: {

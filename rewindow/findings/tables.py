@@ -110,9 +110,15 @@ def _named(codes: Array, function: Any, unknown: str) -> Column:
     return _coded(codes, lambda code: name_of(function, code) or unknown)
 
 
+def _lasted(start_ns: Array, end_ns: Array) -> Column:
+    """Seconds; times are 0 where there is none."""
+    return Column((end_ns - start_ns) / 1e9, (start_ns == 0) | (end_ns <= start_ns))
+
+
 def _rate(n_bytes: Array, start_ns: Array, end_ns: Array) -> Column:
+    """Bits per second; times are 0 where there is none."""
     lasted_ns = end_ns - start_ns
-    missing = (lasted_ns <= 0) | (n_bytes == 0)
+    missing = (start_ns == 0) | (lasted_ns <= 0) | (n_bytes == 0)
     return Column(n_bytes * 8e9 / np.where(missing, 1, lasted_ns), missing)
 
 
@@ -352,7 +358,7 @@ _SUBFLOW: Mapping[str, Callable[[ConnectionTable], Column]] = {
     "rtt_min_us": _round_trip("rtt_min_us"),
     "rtt_median_us": _round_trip("rtt_median_us"),
     "rtt_p95_us": _round_trip("rtt_p95_us"),
-    "goodput_bps": lambda t: _rate(t._s["bytes"], t._s["first_ns"], t._s["last_ack_ns"]),
+    "goodput_bps": lambda t: _rate(t._s["bytes"], t._s["first_data_ns"], t._s["last_ack_ns"]),
     "duration_s": lambda t: Column((t._s["last_ns"] - t._s["first_ns"]) / 1e9),
     "handshake_rtt_us": lambda t: _where_zero(t._s["handshake_rtt_us"]),
     "file": lambda t: _coded(t._s["file"], lambda file: t._origins[file]),
@@ -383,8 +389,8 @@ _CONNECTION: Mapping[str, Callable[[ConnectionTable], Column]] = {
     "version": lambda t: Column(t._c["version"].astype(np.int64), t._c["version"] < 0),
     "token": _token,
     "bytes": lambda t: Column(t._c["data_bytes"]),
-    "goodput_bps": lambda t: _rate(t._c["data_bytes"], t._c["first_ns"], t._c["last_ack_ns"]),
-    "completion_s": lambda t: Column((t._c["last_ack_ns"] - t._c["first_ns"]) / 1e9, t._c["last_ack_ns"] == 0),
+    "goodput_bps": lambda t: _rate(t._c["data_bytes"], t._c["first_data_ns"], t._c["last_ack_ns"]),
+    "completion_s": lambda t: _lasted(t._c["first_data_ns"], t._c["last_ack_ns"]),
     "retransmitted_packets": lambda t: Column(np.add.reduceat(t._s["retransmitted_packets"], t._starts)),
     "quality": lambda t: _coded(t._wrong_in_connections(), lambda wrong: sorted(_whats(wrong))),
     "verdict": lambda t: Column(t.verdict_places.astype(np.uint32), texts=VERDICTS),

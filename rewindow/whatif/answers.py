@@ -9,7 +9,7 @@ from rewindow.core import Choice
 from rewindow.errors import BadOption
 from rewindow.simulator import check_choice
 from rewindow.whatif.batches import Report, Work, completed
-from rewindow.whatif.fitting import Fit, TooManyConnections, fitting, recorded_algorithm
+from rewindow.whatif.fitting import Fit, TooManyConnections, fitting, may_be_any, recorded_algorithm
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predicting, read_settings, refused
 
@@ -54,7 +54,7 @@ class WhatIf:
         connection = self.connection(number)
         if number not in self._fits:
             reason = cannot_be_fitted(connection, self.observation.first_ns)
-            if reason is None and self._recorded(connection) is None:
+            if reason is None and self._recorded(connection) is None and not may_be_any(connection):
                 reason = "the algorithm that it ran is not known"
             if reason:
                 self._fits[number] = reason

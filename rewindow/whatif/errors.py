@@ -29,6 +29,8 @@ LOW, HIGH = 5, 95
 METRICS = ("goodput_bps", "completion_s", "retransmitted_packets", "queueing_delay_ms", "queueing_delay_p95_ms")
 _FLOORS = {"retransmitted_packets": 1.0, "queueing_delay_ms": 0.5, "queueing_delay_p95_ms": 0.5}
 """Added before the logarithm is taken: small counts and delays differ by much and mean little."""
+_SAME_BYTES = 1e-6
+"""Of logarithms."""
 _NORMAL = np.array([NormalDist().inv_cdf((i + 0.5) / 31) for i in range(31)])
 """An even sample of the standard normal distribution."""
 
@@ -79,16 +81,28 @@ def level(name: str, logarithm: Any) -> Any:
     return np.maximum(np.exp(logarithm) - _FLOORS.get(name, 0.0), 0.0)
 
 
+def same_bytes(simulated: Mapping[str, tuple[Any, Any]]) -> bool:
+    """Whether each run carried the same bytes, however long it took."""
+    goodput, completion = simulated.get("goodput_bps"), simulated.get("completion_s")
+    if goodput is None or completion is None or [len(side) for side in goodput] != [len(side) for side in completion]:
+        return False
+    carried = np.concatenate(goodput) + np.concatenate(completion)
+    return bool(np.ptp(carried) < _SAME_BYTES)
+
+
 def predicted(
     recorded: Mapping[str, float | None],
     simulated: Mapping[str, tuple[Any, Any]],
     errors: Mapping[str, Error] | None = None,
 ) -> dict[str, tuple[float, float, float]]:
-    """Median, low and high of each metric. simulated: logarithms before and after."""
+    """Median, low and high of each metric. simulated: logarithms before and after.
+
+    How long the same bytes take says the same as the goodput does, so its error is the goodput's.
+    """
     found = {}
     for name, (before, after) in simulated.items():
         value = recorded[name]
-        error = (errors or stored())[name]
+        error = (errors or stored())["goodput_bps" if name == "completion_s" and same_bytes(simulated) else name]
         logs = error.interval(None if value is None else log(name, value), np.asarray(before), np.asarray(after))
         median, low, high = (float(level(name, x)) for x in logs)
         found[name] = (median, low, high)

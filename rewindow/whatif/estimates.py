@@ -26,11 +26,21 @@ _BACKLOG_PACKETS = 2.0
 """A queue that is never shorter than this within a window kept the link busy."""
 _FULL_SHARE = 0.6
 """A loss beside a queue of this share of the longest one is taken for the queue's."""
+_LOSSES_TELL, _LOSSES_TIMES = 3, 2
+"""So many losses beside a long queue, and so many times the other ones, tell that it was full, where the link was not
+busy."""
 _BURST_PACKETS, _BURST_TIMES = 5.0, 3.0
 """Lost packets, and times what chance loses of a window, beyond which a queue was full, whatever its delay was."""
 _GLIMPSED_PACKETS = 20
-_LATE_S = 0.02
-"""ACKs further apart may have waited for a timer of the receiver."""
+_LATE_S, _LATE_TIMES = 0.02, 4.0
+"""ACKs further apart, and by so many times what they mostly are, may have waited for a timer of the receiver."""
+_REGULAR, _REGULAR_SHARE = 0.1, 0.5
+"""The logarithms of rates from ACK to ACK that lie so close together, and of how many of the bytes they do, where they
+are the link's."""
+_EXACT_SD, _BUSY_SD, _SHORTLY_BUSY_SD, _GLIMPSED_SD = 0.005, 0.015, 0.04, 0.1
+"""Of the estimate's error in the logarithm of a rate: of regular ACKs, of long busy windows, of shorter ones, of other
+ACKs beside a queue; as bench/predictions.py printed them for networks whose truth is known."""
+_LONG_WINDOW_S = 2.0
 
 _STEP_WINDOW_S, _STEP_PACKETS = 0.25, 30
 """Steps of the rate are looked for in windows of this length, or longer where they had fewer packets."""
@@ -47,17 +57,20 @@ share of the windows the queue was never empty."""
 
 @dataclass(frozen=True)
 class Estimate:
-    """busy: whether the link was seen at its rate for some time; glimpsed: from ACK to ACK, beside a queue. full:
-    whether its queue was seen full; settled: again and again, so that its length is known. random_losses: how many
-    losses look random.
+    """busy: whether the link was seen at its rate for some time. rate_sd: how far off the logarithm of its rate may be;
+    None: the rate was not seen, not even from ACK to ACK beside a queue. full: whether its queue was seen full;
+    settled: again and again, so that its length is known. random_losses: how many losses look random. queued_packets:
+    in the longest queue that was seen. packet_bytes: of a whole packet, on the mean of the subflows.
     """
 
     bottleneck: Bottleneck
     busy: bool
-    glimpsed: bool
+    rate_sd: float | None
     full: bool
     settled: bool
     random_losses: int
+    queued_packets: float
+    packet_bytes: float
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ def _merged(subflows: Sequence[tuple[ObservedSubflow, str]]) -> _Shared:
     for s, kind in subflows:
         times.append(s.series.time_s)
         sizes.append(s.series.delivered * mtu_bytes(s, kind))
-        known = ~np.isnan(s.series.rtt_s)
+        known = ~np.isnan(s.series.rtt_s) & ~_late(s)
         if s.sees_queues and s.base_rtt_s is not None:
             sampled.append(s.series.time_s[known])
             queued.append(np.maximum(s.series.rtt_s[known] - s.base_rtt_s, 0))
@@ -85,6 +98,15 @@ def _merged(subflows: Sequence[tuple[ObservedSubflow, str]]) -> _Shared:
     at, wait = np.concatenate(sampled or none), np.concatenate(queued or none)
     order, order_waits = np.argsort(time, kind="stable"), np.argsort(at, kind="stable")
     return _Shared(time[order], size[order], at[order_waits], wait[order_waits])
+
+
+def _late(subflow: ObservedSubflow) -> Array:
+    """ACKs of data in order that a timer of the receiver may have delayed."""
+    gaps = np.diff(subflow.series.time_s)
+    if not len(gaps):
+        return np.zeros(len(subflow.series.time_s), bool)
+    late: Array = np.r_[False, gaps > max(_LATE_S, _LATE_TIMES * float(np.median(gaps)))]
+    return subflow.series.in_order & late
 
 
 def _rates(shared: _Shared, window_s: float) -> tuple[Array, Array]:
@@ -103,8 +125,8 @@ def _rates(shared: _Shared, window_s: float) -> tuple[Array, Array]:
     return starts[some], delivered[some] / spans[some]
 
 
-def _rate(shared: _Shared, packet_bytes: float) -> tuple[float, bool]:
-    """Bytes per second, and whether the link was busy; 0 where too little was delivered."""
+def _rate(shared: _Shared, packet_bytes: float) -> tuple[float, float | None]:
+    """Bytes per second, 0 where too little was delivered; and how long the windows are that saw the link busy."""
     fastest = 0.0
     for window_s in _WINDOWS_S:
         starts, rates = _rates(shared, window_s)
@@ -115,8 +137,8 @@ def _rate(shared: _Shared, packet_bytes: float) -> tuple[float, bool]:
         if np.count_nonzero(backlogged) >= _BUSY_WINDOWS:
             low, middle, high = np.percentile(rates[backlogged], (25, 50, 75))
             if high - low <= _STEADY_SPREAD * middle and middle >= (1 - _STEADY_SPREAD) * fastest:
-                return float(middle), True
-    return fastest, False
+                return float(middle), window_s
+    return fastest, None
 
 
 def _factors(shared: _Shared, packet_bytes: float) -> tuple[float, tuple[tuple[float, float], ...]]:
@@ -207,25 +229,27 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
     """Of the bottleneck that these subflows share. The kind of its connection stands beside each."""
     shared = _merged(subflows)
     packet = float(np.mean([mtu_bytes(s, kind) for s, kind in subflows]))
-    rate, busy = _rate(shared, packet)
-    factors: tuple[tuple[float, float], ...] = ()
+    rate, window_s = _rate(shared, packet)
+    busy, factors = window_s is not None, tuple[tuple[float, float], ...]()
+    rate_sd = None if window_s is None else _BUSY_SD if window_s >= _LONG_WINDOW_S else _SHORTLY_BUSY_SD
     if rate and not busy:
         steady, factors = _factors(shared, packet)
         if factors:
-            rate, busy = steady, True
+            rate, busy, rate_sd = steady, True, _BUSY_SD
             # From here on a wait is what as many packets take at the steady rate. When a step came is known roughly.
             entered = _factor_at(factors, shared.queue_time_s - shared.queued_s - _STEP_LASTS_S)
             shared = replace(
                 shared, queued_s=shared.queued_s * np.minimum(_factor_at(factors, shared.queue_time_s), entered)
             )
     if not rate:
-        return Estimate(Bottleneck(1e6, None, None, 0.0), False, False, False, False, 0)
-    glimpsed = None if busy else _rate_between_acks(shared, packet)
-    if glimpsed is not None:
-        rate = max(rate, glimpsed)
+        return Estimate(Bottleneck(1e6, None, None, 0.0), False, None, False, False, 0, 0.0, packet)
+    glimpsed, regular = _rate_between_acks(shared, packet)
+    if not factors and glimpsed and (not busy or (regular and abs(np.log(glimpsed / rate)) < _STEADY_SPREAD)):
+        rate, rate_sd = (glimpsed, _EXACT_SD) if regular else (max(rate, glimpsed), _GLIMPSED_SD)
     longest = float(np.percentile(shared.queued_s, 99.5)) if len(shared.queued_s) else 0.0
     losses = _causes_of_losses(subflows, shared, longest, packet / rate)
-    settled = busy and len(losses.full_waits_s) > len(losses.random) / 4
+    beside_full, elsewhere = len(losses.full_waits_s), len(losses.random)
+    settled = beside_full > elsewhere / 4 if busy else beside_full >= max(_LOSSES_TELL, _LOSSES_TIMES * elsewhere)
     full = settled or losses.bursts
     if not settled and losses.bursts:
         longest = max(losses.full_waits_s)
@@ -243,22 +267,31 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
             loss=float(sum(random)) / sent if sent else 0.0,
             factors=factors,
         ),
-        busy, glimpsed is not None, full, settled, len(random),
+        busy, rate_sd, full, settled, len(random), longest * rate / packet, packet,
     )  # fmt: skip
 
 
-def _rate_between_acks(shared: _Shared, packet_bytes: float) -> float | None:
-    """Bytes per second over all times that are shorter than the packets before them queued; None: there are few.
+def _rate_between_acks(shared: _Shared, packet_bytes: float) -> tuple[float, bool]:
+    """Bytes per second, 0 where few ACKs tell; and whether most of them agree.
 
-    While packets queue, the link sends one after the other.
+    While packets queue, the link sends one after the other, so ACKs come as its packets do (packet pairs: Keshav 1991).
+    A gap counts that is shorter than the packets before it queued. The median over bytes: a gap in which the link was
+    idle is too long, and ACKs that waited for each other come too fast.
     """
     if len(shared.time_s) < 2 or not len(shared.queue_time_s):
-        return None
-    gaps = np.diff(shared.time_s)
+        return 0.0, False
+    gaps, delivered = np.diff(shared.time_s), shared.bytes[1:]
     waits = shared.queued_s[np.maximum(np.searchsorted(shared.queue_time_s, shared.time_s[1:], "right") - 1, 0)]
-    backlogged = (gaps < waits) & (gaps < _LATE_S)
-    delivered, lasted = float(shared.bytes[1:][backlogged].sum()), float(gaps[backlogged].sum())
-    return delivered / lasted if delivered > _GLIMPSED_PACKETS * packet_bytes and lasted > 0 else None
+    backlogged = (gaps < waits) & (gaps < _LATE_S) & (gaps > 0) & (delivered > 0)
+    gaps, delivered = gaps[backlogged], delivered[backlogged]
+    total = float(delivered.sum())
+    if total <= _GLIMPSED_PACKETS * packet_bytes:
+        return 0.0, False
+    log = np.log(delivered / gaps)
+    order = np.argsort(log)
+    middle = log[order][np.searchsorted(np.cumsum(delivered[order]), total / 2)]
+    agreeing = float(delivered[np.abs(log - middle) < _REGULAR].sum())
+    return float(np.exp(middle)), agreeing >= _REGULAR_SHARE * total
 
 
 def _wait_before(shared: _Shared, at_s: float, span_s: float) -> float:

@@ -87,12 +87,19 @@ def _fixed(groups: list[list[Place]]) -> Grouping:
 
 
 def groupings(observation: Observation) -> list[Grouping]:
-    """The hypotheses, without repetition, the detector's first."""
+    """The hypotheses, without repetition: as the detector has it; where it sees no common bottleneck, by likeness, too;
+    by likeness alone.
+    """
     detected = observation.groups()
-    largest_first = sorted(
-        detected, key=lambda g: -sum(observation.connections[c].subflows[s].facts.bytes for c, s in g)
-    )
-    return list(dict.fromkeys((_fixed(detected), _fixed(_joined(observation, largest_first)))))
+    alone = [[place] for group in detected for place in group]
+
+    def alike(groups: list[list[Place]]) -> Grouping:
+        largest_first = sorted(
+            groups, key=lambda g: -sum(observation.connections[c].subflows[s].facts.bytes for c, s in g)
+        )
+        return _fixed(_joined(observation, largest_first))
+
+    return list(dict.fromkeys((_fixed(detected), alike(detected), alike(alone))))
 
 
 def components(grouping: Grouping) -> list[tuple[int, ...]]:

@@ -30,6 +30,8 @@ _FIRST_TELLS = 60_000
 """A first window up to so many bytes is its buffer's; beyond, it is what the 16 bits of the handshake can say."""
 _GREW = 1.5
 """A window that was so many times the first one is tuned by the kernel; a smaller one is of a fixed buffer."""
+MTU_MIN_BYTES = 576
+"""That the simulator has: what every IPv4 host accepts (RFC 791)."""
 _SECOND_NS = 1_000_000_000
 _WRITE_BYTES = 1 << 16
 _GRACE_S = 60.0
@@ -145,7 +147,8 @@ def scenario(
         for s, subflow in enumerate(connection.subflows):
             number, base_rtt_s = network.members[c][s]
             facts = subflow.facts
-            mtu = mtu_bytes(subflow, connection.facts.kind)
+            # A subflow that carried little has not shown a whole segment.
+            mtu = max(mtu_bytes(subflow, connection.facts.kind), MTU_MIN_BYTES)
             start, end = (
                 Interface(f"{side}{c}", f"i{s}", ip_address(address), mtu)
                 for side, address in (("sender", facts.src), ("receiver", facts.dst))

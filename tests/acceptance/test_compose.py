@@ -121,7 +121,9 @@ def test_tshark_has_neither_network_nor_secrets_nor_store(tmp_path: Path) -> Non
     sharing = {name for name, s in services.items() if any(v["source"] == "tshark" for v in s.get("volumes", []))}
     assert sharing == {"tshark", "api", "worker", "checker"}
     there, here = its["command"][-1], str(tmp_path / "socket")
-    assert all(services[name]["environment"]["REWINDOW_TSHARK_SOCKET"] == there for name in ("api", "worker", "checker"))
+    assert all(
+        services[name]["environment"]["REWINDOW_TSHARK_SOCKET"] == there for name in ("api", "worker", "checker")
+    )
     kind, _, *check = its["healthcheck"]["test"]
     assert kind == "CMD"
 

@@ -229,6 +229,39 @@ def test_the_time_sequence_graph(page: Page) -> None:
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_a_note_is_pinned_and_shared_by_its_link(page: Page) -> None:
+    page.get_by_role("application").focus()
+    page.keyboard.press("0")
+    page.keyboard.press("Home")
+    for _ in range(5):
+        page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("n")
+    form = page.get_by_test_id("note-form")
+    half = float(page.get_by_test_id("chart").get_attribute("data-to") or 0) / 2
+    assert float(form.get_by_label("at, seconds").input_value()) == pytest.approx(half, abs=1e-5)
+    form.get_by_label("note").fill("the queue overflows")
+    page.keyboard.press("Enter")
+    notes = page.get_by_test_id("notes")
+    expect(notes.locator("li")).to_have_count(1)
+    expect(notes).to_contain_text("the queue overflows")
+    notes.get_by_role("button", name="edit note 1").click()
+    notes.get_by_label("text").fill("the queue is full")
+    page.keyboard.press("Enter")
+    expect(notes).to_contain_text("the queue is full")
+    expect(notes).to_contain_text("changed by")
+    link = page.get_by_test_id("note-link").get_attribute("href")
+    page.goto(f"{urlsplit(page.url)._replace(path='', query='').geturl()}{link}")
+    expect(notes.locator("li")).to_have_attribute("aria-current", "true")
+    shown = [float(page.get_by_test_id("chart").get_attribute(f"data-{end}") or 0) for end in ("from", "to")]
+    assert sum(shown) / 2 == pytest.approx(half, abs=1e-5)
+    assert shown[1] - shown[0] < half
+    page.screenshot(path=SCREENSHOTS / "note.png")
+    page.get_by_role("button", name="delete note 1").click()
+    expect(notes).to_have_count(0)
+    page.get_by_test_id("whole").click()
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_a_replay_with_other_options(page: Page) -> None:
     page.get_by_test_id("replay-form").locator("[data-name=aca_md]").select_option("half")
     page.get_by_role("button", name="replay", exact=True).click()

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import re
+import urllib.request
 from typing import Any
 
 import pytest
@@ -79,6 +80,16 @@ def test_script_and_style_are_small() -> None:
     assert sum(len(gzip.compress(f.read_bytes(), 9)) for f in loaded) <= COMPRESSED_BYTES_MAX
 
 
+def test_script_and_style_are_sent_compressed(stack: Services) -> None:
+    """Also to a browser that has signed in and does not say who asks: they contain nothing of a team."""
+    for path in (CHECKOUT / "dashboard" / "dist" / "assets").glob("index-*"):
+        headers = {"Accept-Encoding": "gzip", "Cookie": "rewindow_session=x"}
+        request = urllib.request.Request(f"{stack.address}/assets/{path.name}", headers=headers)
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert response.headers["Content-Encoding"] == "gzip"
+            assert gzip.decompress(response.read()) == path.read_bytes()
+
+
 def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connection: tuple[str, str]) -> None:
     token, number = connection
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -95,6 +106,11 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     expect(page.get_by_test_id("segments-state")).to_contain_text("R: retransmission")
     page.get_by_test_id("acks-open").click()
     expect(page.get_by_test_id("acks").locator("tbody tr").first).to_be_visible()
+    page.get_by_test_id("note-add").click()
+    page.get_by_test_id("note-form").get_by_label("note").fill("the first losses")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("notes")).to_contain_text("the first losses")
+    page.get_by_test_id("note-add").click()
     hold(page, "sequence-page", "Connection 0 of capture")
     page.locator(".crumbs a").last.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()

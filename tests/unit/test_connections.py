@@ -10,7 +10,7 @@ import pytest
 
 import rewindow
 from rewindow import Connection
-from tests.packets import ACK, SYN, Trace
+from tests.packets import ACK, FIN, SYN, Trace
 
 CLIENT_KEY, SERVER_KEY = 0x0102030405060708, 0x1112131415161718
 
@@ -243,3 +243,19 @@ def test_more_subflows_than_a_controller_has_places(jobs: int, tmp_path: Path) -
     record = 3 + 1 + 7 * 3 + 2  # the answer to the ninth subflow's SYN, from which on it counts as there
     assert (found["first_record"], found["first_ns"]) == (record, 3_500_000_000)
     assert found["first_offset"] == offset_of(tmp_path / "trace.pcap", record)
+
+
+def test_goodput_and_completion_count_from_the_first_data_to_its_last_acknowledgment(tmp_path: Path) -> None:
+    """Neither the handshake nor the end of the connection, which takes a round trip of its own, is a part of it."""
+    trace = Trace()
+    trace.handshake(1.0, 0.1)
+    for i, at in enumerate((1.5, 1.7)):
+        trace.packet(at, True, 1 + 1000 * i, 1001, payload=1000)
+        trace.packet(at + 0.1, False, 1001, 1001 + 1000 * i)
+    trace.packet(2.5, True, 2001, 1001, FIN | ACK)
+    trace.packet(2.6, False, 1001, 2002, FIN | ACK)
+    trace.packet(2.60001, True, 2002, 1002)
+    [found] = connections(trace, tmp_path)
+    assert found.completion_s == pytest.approx(0.3)
+    assert found.goodput_bps == pytest.approx(2000 * 8 / 0.3)
+    assert found.subflows[0].goodput_bps == pytest.approx(2000 * 8 / 0.3)

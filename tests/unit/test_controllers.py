@@ -186,8 +186,18 @@ SHOWN_ELSEWHERE = {
         "resume": "test_hystart_that_hangs_on_the_clocks_is_overruled_by_the_flight",
         "withheld": "test_a_cubic_window_one_above_the_flight_keeps_its_curve",
     },
+    "bbr3": {
+        "begin": "test_is_its_draft",
+        "rtt": "test_is_its_draft",
+        "phase": "test_is_its_draft",
+        "lost": "test_too_many_losses_while_probing_bound_the_flight_and_end_the_probe",
+        "ece": "test_a_mark_is_congestion",
+        "timeout": "test_the_window_before_a_recovery_is_restored_after_it",
+        "undo": "test_a_spurious_recovery_gives_bounds_back_and_probes_again",
+        "idle": "test_a_restart_from_idle_paces_at_the_bandwidth_and_needs_no_probe_of_the_round_trip",
+    },
 }
-"""Callbacks that only a capture makes a difference for: the test of test_linux_senders.py that compares them."""
+"""Callbacks that nothing driven here shows: the test of test_linux_senders.py or test_bbr3.py that compares them."""
 
 
 class AllMatter(Exception):

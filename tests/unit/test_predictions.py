@@ -178,3 +178,19 @@ def test_a_capture_without_acknowledgements_is_refused(tmp_path: Path) -> None:
         observation = observe(capture)
     said = WhatIf(observation).ask(observation.connections[0].id, Choice("cubic"))
     assert said.verdict == "cannot_say"
+
+
+def test_the_same_bytes_are_complete_sooner_by_as_much_as_they_are_faster() -> None:
+    """Completion says the same as goodput then, and has its error; of an application that stops in time it does not."""
+    rates, half = np.log([1e6, 2e6, 4e6]), np.log(2)
+    goodput = (rates, rates + half)
+    fixed, stopped = ((-rates, -rates - half), (np.zeros(3), np.zeros(3)))
+    assert errors.same_bytes({"goodput_bps": goodput, "completion_s": fixed})
+    assert not errors.same_bytes({"goodput_bps": goodput, "completion_s": stopped})
+    own = {n: errors.Error(level=0, follow=f, spread=1, fixed=0, change=0, off=0)
+           for n, f in (("goodput_bps", 1.0), ("completion_s", 0.5))}  # fmt: skip
+    recorded = NONE | {"goodput_bps": 2e6, "completion_s": 4e-6}
+    for completion, ratio in ((fixed, 2.0), (stopped, 1.0)):
+        said = errors.predicted(recorded, {"goodput_bps": goodput, "completion_s": completion}, own)
+        assert said["goodput_bps"][0] == pytest.approx(4e6)
+        assert said["completion_s"][0] == pytest.approx(np.exp(np.median(completion[0])) / ratio)

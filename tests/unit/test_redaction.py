@@ -8,6 +8,8 @@ import io
 import ipaddress
 import os
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import IO, Any
 import pytest
 
 import rewindow
+from rewindow.captures import redaction_service
 from rewindow.captures.redaction import redacted as stream
 from rewindow.cli import main
 from rewindow.core import Redaction, redact
@@ -308,6 +311,29 @@ def test_a_damaged_record_ends_the_copy_and_not_the_reading() -> None:
         assert source.tell() == len(content)
         target.seek(0)
         assert found(target.read())[0]["oddities"]["corrupt_record"]["count"] == 1
+
+
+def test_so_many_captures_are_held_at_a_time() -> None:
+    """A place is free again when the process that took it has ended, however it ended."""
+    places = os.memfd_create("places")
+    taken: list[subprocess.Popen[bytes]] = []
+    try:
+        for _ in range(redaction_service._HELD_MAX):
+            hold = f"from rewindow.captures.redaction_service import _hold; _hold({places}); print(); input()"
+            holder = subprocess.Popen([sys.executable, "-c", hold], stdin=-1, stdout=-1, pass_fds=[places])
+            taken.append(holder)
+            assert holder.stdout
+            assert holder.stdout.readline() == b"\n"
+        with pytest.raises(redaction_service._TooManyHeld):
+            redaction_service._hold(places)
+        taken[1].kill()
+        taken[1].wait()
+        redaction_service._hold(places)
+    finally:
+        for holder in taken:
+            holder.kill()
+            holder.communicate()
+        os.close(places)
 
 
 def read_on(source: io.BytesIO, target: IO[bytes], key: bytes) -> int:

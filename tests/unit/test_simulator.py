@@ -388,7 +388,42 @@ def test_writes_follow_the_clock_or_the_acknowledgment_of_those_before(rate: str
     by_clock = lasted([Write(60_000, 300_000_000 * i, False) for i in range(3)])
     assert by_clock == pytest.approx({"10M": 0.65, "1M": 1.53}[rate], abs=0.12)
     in_turn = lasted([Write(60_000, 0, True)] + 2 * [Write(60_000, 300_000_000, True)])
-    assert in_turn == pytest.approx({"10M": 1.0, "1M": 2.4}[rate], abs=0.12)
+    assert in_turn == pytest.approx({"10M": 1.0, "1M": 2.22}[rate], abs=0.12)
+
+
+def test_the_end_of_the_data_leaves_at_once_unless_another_small_segment_is_in_flight() -> None:
+    """Nagle's algorithm as Minshall modified it: draft-minshall-nagle-01."""
+    scenario = one_path('rate = "100M"\ndelay = "50ms"')
+    [transfer] = scenario.transfers
+
+    def lasted(*sizes: int) -> float:
+        writes = tuple(Write(size, 200_000_000 + 10_000_000 * i, False) for i, size in enumerate(sizes))
+        [done] = simulate(replace(scenario, transfers=(replace(transfer, writes=writes),))).transfers
+        assert done.complete
+        return done.completion_s or 0
+
+    assert lasted(5_000) == pytest.approx(0.1, abs=0.01)
+    assert lasted(5_000, 5_000) == pytest.approx(0.2, abs=0.01)
+
+
+def in_flight_most_bytes(limit: int) -> int:
+    settings = 'bytes = 6000000\nsend_buffer = "512kB"'
+    scenario = one_path(f'rate = "10M"\ndelay = "40ms"\nlimit = {limit}', settings, 30)
+    run = simulate(scenario, 1, {"client": Choice("cubic")}, rows=True)
+    assert run.rows is not None
+    assert bool(run.transfers[0].retransmitted) == (limit < 200)
+    return int((run.rows["next"] - run.rows["una"]).max())
+
+
+def test_an_application_writes_when_a_third_of_its_send_buffer_is_free() -> None:
+    """Measured on the kernel with a writer that polls: a buffer of 512 kB that was full has room again when two thirds
+    are taken, and then takes one write of 64 kB."""
+    assert 300_000 < in_flight_most_bytes(limit=400) < 350_000
+
+
+def test_sacked_data_makes_room_for_more_in_a_recovery() -> None:
+    """The kernel joins SACKed segments to one piece of memory, so that more data fits into the buffer."""
+    assert in_flight_most_bytes(limit=120) > 350_000
 
 
 def test_writes_without_data_are_refused() -> None:

@@ -20,9 +20,10 @@ from rewindow.whatif import Observation, WhatIf, answers, fit, observe
 from rewindow.whatif.estimates import estimate
 from rewindow.whatif.flights import sampled
 from rewindow.whatif.groups import base_rtt_s, components, groupings, likeness
-from rewindow.whatif.network import Network
+from rewindow.whatif.network import Bottleneck, Network
+from rewindow.whatif.network import scenario as scenario_of
 from rewindow.whatif.prediction import cannot_be_fitted, changed, predict, read_settings
-from rewindow.whatif.sources import sources, written
+from rewindow.whatif.sources import by_bytes, sources, written
 
 NETWORK = """
 name = "network"
@@ -108,7 +109,7 @@ def test_a_bottleneck_is_estimated_from_a_capture(observed: Callable[..., Observ
     assert found.busy
     assert found.full
     assert found.bottleneck.rate_bps == pytest.approx(4e6, rel=0.01)
-    assert found.bottleneck.queue_packets == pytest.approx(30, abs=4)  # delayed ACKs look like queue
+    assert found.bottleneck.queue_packets == pytest.approx(30, abs=2)
     assert found.bottleneck.loss == 0
     assert found.bottleneck.ecn_packets is None
     assert found.bottleneck.factors == ()
@@ -145,8 +146,8 @@ def test_a_capture_at_the_receiver_shows_the_path_by_timestamps(observed: Callab
     observation = observed(seed=8, beside_receivers=True)
     assert {s.facts.vantage for c in observation.connections for s in c.subflows} == {"receiver"}
     assert all(s.sees_queues for c in observation.connections for s in c.subflows)
-    base_s = [c.subflows[0].base_rtt_s or 0 for c in observation.connections]
-    assert base_s == pytest.approx([0.073, 0.033], abs=0.003)
+    both = [c.subflows[0] for c in observation.connections]
+    assert [base_rtt_s(s, both) for s in both] == pytest.approx([0.072, 0.032], abs=0.004)
     found = the_estimate(observation)
     assert found.busy
     assert found.bottleneck.rate_bps == pytest.approx(4e6, rel=0.01)
@@ -170,10 +171,10 @@ def test_a_queue_that_was_full_for_a_moment_is_told_from_random_losses(observed:
     assert series.lost.max() > 5
     found = estimate([(observation.connections[0].subflows[0], "tcp")])
     assert not found.busy
-    assert found.glimpsed
+    assert found.rate_sd < 0.01
     assert found.full
-    assert found.bottleneck.rate_bps == pytest.approx(20e6, rel=0.2)
-    assert found.bottleneck.queue_packets == pytest.approx(15, abs=4)
+    assert found.bottleneck.rate_bps == pytest.approx(20e6, rel=0.03)
+    assert found.bottleneck.queue_packets == pytest.approx(15, abs=2)
     assert found.bottleneck.loss < 1e-3
 
 
@@ -330,7 +331,7 @@ def test_writes_of_an_application_are_seen(observed: Callable[..., Observation])
     assert paused.bytes.sum() == 18 * 12_000
     turns = (paused.at_s - paused.at_s[0]) / 0.5
     exact = np.abs(turns - np.round(turns)) < 0.02
-    assert np.count_nonzero(exact) >= 13  # of writes whose first packet was lost the time is known less well
+    assert np.count_nonzero(exact) >= 11  # of writes whose first packet was lost the time is known less well
     assert np.count_nonzero(paused.bytes[exact] == 12_000) >= 8  # the first ones were repaired together
     [(client, rival), *_] = sources(observation, (0, 1))
     assert (client.kind, rival.kind) == ("clock", "time")
@@ -428,10 +429,15 @@ def test_a_fit_that_explains_nothing_is_refused(whatif: WhatIf) -> None:
 
 
 def test_a_sender_that_is_not_known_can_be_assumed(observed: Callable[..., Observation]) -> None:
-    """Too few losses to name the sender: the caller may say what it ran."""
+    """Too few losses to name the sender: the caller may say what it ran. Of a short connection it matters little."""
     observation = observed(client="bytes = 60_000\n", rival="bytes = 60_000\n")
     asked = WhatIf(observation).ask(0, Choice("cubic"), runs=4)
     assert asked.recorded_algorithm is None
+    assert asked.verdict == "ok"
+    first, *others = observation.connections
+    subflow = first.subflows[0]
+    many = replace(first, subflows=(replace(subflow, facts=replace(subflow.facts, packets=201)),))
+    asked = WhatIf(replace(observation, connections=(many, *others))).ask(0, Choice("cubic"), runs=4)
     assert asked.reason == "the algorithm that it ran is not known"
     assumed = {0: Choice("newreno"), 1: Choice("newreno")}
     assert WhatIf(observation, assumed=assumed).ask(0, Choice("cubic"), runs=4).recorded_algorithm == "newreno"
@@ -510,3 +516,48 @@ def test_nothing_that_could_be_said_is_a_negative_answer(tmp_path: Path) -> None
     told = command("whatif", str(path), "--algorithm", "cubic", "--json")
     assert told.returncode == 1, told.stderr
     assert {c["verdict"] for c in json.loads(told.stdout)["connections"]} == {"cannot_say"}
+
+
+def test_the_rate_is_known_where_the_link_was_never_busy_for_long(observed: Callable[..., Observation]) -> None:
+    """ACKs beside a short queue tell it, although random losses keep the window small."""
+    found = the_estimate(observed(shared='rate = "40M"\ndelay = "15ms"\nlimit = 400\nloss = "1%"', rival=""))
+    assert not found.busy
+    assert found.bottleneck.rate_bps == pytest.approx(40e6, rel=0.05)
+    assert found.rate_sd is not None
+
+
+def test_a_queue_that_never_filled_has_a_limit(observed: Callable[..., Observation]) -> None:
+    """Around a round trip's packets, and not below what was seen."""
+    observation = observed(shared='rate = "40M"\ndelay = "15ms"\nlimit = 400\nloss = "1%"')
+    made = fit(observation, 0, runs=60, draws=60)[0]
+    seen = made.estimates[0].queued_packets
+    drawn = np.array([n.bottlenecks[0].queue_packets for n in made.networks])
+    assert made.estimates[0].bottleneck.queue_packets is None
+    assert drawn.min() >= seen
+    assert len(set(drawn)) > 10
+    assert np.median(drawn) == pytest.approx(40e6 / 8 * 0.07 / 1500, rel=0.5)
+
+
+def test_subflows_that_the_detector_joined_are_fitted_apart_too(observed: Callable[..., Observation]) -> None:
+    observation = observed()
+    joined = tuple(
+        replace(c, subflows=tuple(replace(s, facts=replace(s.facts, bottleneck=1)) for s in c.subflows))
+        for c in observed(shared='rate = "40M"\ndelay = "15ms"\nlimit = 400\nloss = "1%"').connections
+    )
+    both = ((0, 0), (1, 0))
+    apart = tuple((place,) for place in both)
+    assert groupings(observation)[-1] == (both,)
+    assert set(groupings(replace(observation, connections=joined))) == {(both,), apart}
+
+
+def test_a_connection_of_small_packets_is_refused_and_one_beside_it_runs(observed: Callable[..., Observation]) -> None:
+    """A subflow that carried little has not shown a whole segment, and no path of the simulator is for such packets."""
+    observation = observed()
+    first, second = observation.connections
+    small = tuple(replace(s, facts=replace(s.facts, mss_bytes=100)) for s in first.subflows)
+    whatif = WhatIf(replace(observation, connections=(replace(first, subflows=small), second)))
+    asked = whatif.ask(first.id, Choice("newreno"), runs=4)
+    assert "only paths for 576 bytes" in (asked.reason or "")
+    made = Network((Bottleneck(4e6, 30.0, None, 0.0),), (((0, 0.07),),), (by_bytes(first),))
+    run = scenario_of((replace(first, subflows=small),), made, observation.first_ns, observation.duration_s)
+    assert simulate(run, 1).transfers[0].complete

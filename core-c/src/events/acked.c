@@ -161,9 +161,15 @@ static void see_amid_burst(struct rw_reconstruction *r, const struct rw_event *e
 		r->acked_amid_data = e->acked_amid_burst + e->delivered;
 }
 
-static void count_advance(struct rw_reconstruction *r, int64_t now_ns)
+/* una: what was acknowledged before. */
+static void see_advance(struct rw_reconstruction *r, uint32_t una, int64_t now_ns)
 {
-	r->last_advance_ns = now_ns;
+	if (!r->fin_sent || rw_seq_diff(una, r->fin) < 0)
+		r->last_advance_ns = now_ns;
+}
+
+static void count_quiet_ack(struct rw_reconstruction *r)
+{
 	if (r->quiet_acks < QUIET_ACKS_COUNTED)
 		r->quiet_acks++;
 }
@@ -207,7 +213,8 @@ static int acked_plain(struct rw_reconstruction *r, const struct rw_packet *p, u
 	e->flags |= RW_ACK_RAISES;
 	e->in_flight = s->board.count;
 	see_amid_burst(r, e);
-	count_advance(r, p->time_ns);
+	see_advance(r, e->una, p->time_ns);
+	count_quiet_ack(r);
 	e->state_after = s->state;
 	if (!r->steady)
 		rw_settle(r);
@@ -261,9 +268,9 @@ static void follow_answer(struct rw_reconstruction *r, const struct rw_packet *p
 	if (!answer->advanced)
 		return;
 	r->window_probe = 0;
-	r->last_advance_ns = e->time_ns;
+	see_advance(r, e->una, e->time_ns);
 	if (r->tcp.state < RW_SENDER_CWR)
-		count_advance(r, e->time_ns);
+		count_quiet_ack(r);
 }
 
 /* 0, or 1: out of memory. */

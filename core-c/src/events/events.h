@@ -178,6 +178,8 @@ struct rw_reconstruction {
 	uint8_t started, bursts, whole, gave_up;
 	uint8_t steady; /* in RW_SENDER_OPEN, with some data acknowledged and a timer running; rw_settle keeps it */
 	uint8_t syns; /* bits: a SYN without ACK was sent, one with ACK was sent */
+	uint8_t fin_sent;
+	uint32_t fin; /* its sequence number: where the data ends */
 	struct rw_tick_clock ticks; /* of the sender's timestamps */
 	/* Receiver-side RTT: when a timestamp value left the receiver. */
 	uint32_t echo_value;
@@ -188,7 +190,8 @@ struct rw_reconstruction {
 	uint64_t sends, timed_sends; /* data packets; those that followed neither an ACK nor other data closely */
 	uint64_t acks, ece_acks;
 	uint32_t window_first, window_most; /* that the receiver offered after the handshake, bytes */
-	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
+	int64_t first_data_ns, last_advance_ns,
+	    first_unseen_ns; /* last_advance_ns: data was acknowledged, not only a FIN */
 	struct rw_identification identification;
 };
 

@@ -410,6 +410,10 @@ static int sent(struct rw_reconstruction *r, const struct rw_packet *p, struct r
 	}
 	if (rw_seq_diff(start, s->next) < -RW_SEQUENCE_JUMP_MAX)
 		return 0;
+	if (p->flags & RW_TCP_FIN) {
+		r->fin_sent = 1;
+		r->fin = start + p->payload_bytes;
+	}
 	if (p->payload_bytes) {
 		rw_sender_cut_by(s, rw_reconstruction_segment_bytes(r, p));
 		r->segment_header = p->tcp_header_bytes;

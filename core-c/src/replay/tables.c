@@ -169,6 +169,8 @@ void rw_replay_connection(const rw_replay *r, uint32_t number, rw_connection_row
 			row->first_ns = sub.first_ns;
 		if (k == 0 || sub.last_ns > row->last_ns)
 			row->last_ns = sub.last_ns;
+		if (sub.first_data_ns && (!row->first_data_ns || sub.first_data_ns < row->first_data_ns))
+			row->first_data_ns = sub.first_data_ns;
 		if (sub.last_ack_ns > row->last_ack_ns)
 			row->last_ack_ns = sub.last_ack_ns;
 		if (!mapped)

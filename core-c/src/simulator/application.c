@@ -4,10 +4,10 @@
 #include "fixed_point.h"
 
 /*
- * Of a subflow's send buffer so much is data; the rest is the kernel's own accounting for each segment. Measured: a sender whose window
- * is larger than its buffer of 512 kB has 187 to 281 segments of 1348 bytes in flight, two thirds and all of it.
+ * What the kernel's accounting adds to the data of each burst that has left. Measured: a buffer of 512 kB whose writer waits has room again
+ * when 188 segments of 1348 bytes are in flight, in bursts of two.
  */
-#define DATA_SHARE(bytes) ((bytes) / 100 * 74)
+#define BURST_OVERHEAD_BYTES 930
 #define SEGMENT_ROOM 2304 /* what the tuning of the send buffer counts for a segment */
 /* Linux gives one subflow so much data at a time. */
 #define BURST_BYTES 65428
@@ -32,10 +32,21 @@ uint64_t rw_application_buffer_bytes(const rw_simulation *s, const struct rw_sim
 	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
 		if (s->subflow[i].state == RW_SUBFLOW_ESTABLISHED)
 			bytes += buffer_bytes(c, &s->subflow[i]);
-	return c->stream ? bytes : DATA_SHARE(bytes);
+	return bytes;
 }
 
 static uint64_t queued_bytes(const struct rw_simulated_subflow *f) { return f->tx.end - f->tx.tcp.una; }
+
+/*
+ * What a subflow's data takes of its buffer. SACKed segments are joined to one piece of memory. Measured: a writer that waits for room
+ * goes on in a recovery in which nothing is acknowledged in order.
+ */
+static uint64_t held_bytes(const struct rw_simulated_subflow *f)
+{
+	const struct rw_scoreboard *b = &f->tx.tcp.board;
+	uint64_t sacked = f->tx.tcp.sack ? b->sacked_out : 0;
+	return queued_bytes(f) + (b->count - sacked) * BURST_OVERHEAD_BYTES / rw_transmitter_burst(&f->tx);
+}
 
 /* A subflow that timed out so often without an answer is given nothing. */
 static int may_carry(const struct rw_simulated_subflow *f)
@@ -59,7 +70,7 @@ static struct rw_simulated_subflow *soonest(rw_simulation *s, const struct rw_si
 			best = f;
 		}
 	}
-	return best && queued_bytes(best) < DATA_SHARE(buffer_bytes(c, best)) ? best : NULL;
+	return best && held_bytes(best) < buffer_bytes(c, best) ? best : NULL;
 }
 
 static void begin_burst(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f)
@@ -116,7 +127,7 @@ void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
 }
 
 /*
- * The application: it writes until the buffer is full, and goes on when a third of it is free.
+ * The application, a loop of poll(2) and write(2): whenever a third of the buffer is free, it writes what it has, as far as there is room.
  */
 
 /* How much it writes next, and when. */
@@ -150,25 +161,24 @@ void rw_application_write(rw_simulation *s, uint32_t connection)
 {
 	struct rw_simulated_connection *c = &s->connection[connection];
 	see_acknowledged(s, c);
-	uint64_t room = rw_application_buffer_bytes(s, c), queued = c->written - c->acked;
-	if (c->blocked && queued > room / 3 * 2)
-		return;
+	uint64_t room = rw_application_buffer_bytes(s, c), before = c->written;
 	c->blocked = 0;
-	uint64_t before = c->written;
 	while (s->now_ns >= c->write_ns) {
 		if (s->now_ns >= c->settings.stop_ns) {
 			c->write_ns = RW_NEVER;
 			break;
 		}
-		queued = c->written - c->acked;
-		uint64_t free = room > queued ? room - queued : 0, n = c->chunk < free ? c->chunk : free;
-		c->written += n;
-		c->chunk -= n;
-		if (c->chunk) {
+		uint64_t held =
+		    c->stream ? c->written - c->acked : c->written - before + held_bytes(&s->subflow[c->first]);
+		if (held > room / 3 * 2) {
 			c->blocked = 1;
 			break;
 		}
-		plan_write(s, c, c->settings.pause_ns);
+		uint64_t n = rw_min64(c->chunk, room - held);
+		c->written += n;
+		c->chunk -= n;
+		if (!c->chunk)
+			plan_write(s, c, c->settings.pause_ns);
 	}
 	if (c->write_ns != RW_NEVER && c->write_ns > s->now_ns)
 		rw_simulation_plan(s, RW_FIRST_APPLICATION + connection, c->write_ns);

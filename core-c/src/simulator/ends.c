@@ -275,10 +275,11 @@ static void reach_sender(rw_simulation *s, const struct rw_wire *w)
 	if (advanced) {
 		c->acked += advanced;
 		c->last_acked_ns = s->now_ns;
-		if (c->blocked || c->awaits)
-			rw_application_write(s, f->connection);
-		rw_application_see_completion(s, c);
 	}
+	if ((advanced && c->awaits) || c->blocked)
+		rw_application_write(s, f->connection);
+	if (advanced)
+		rw_application_see_completion(s, c);
 	if (c->stream)
 		rw_application_give(s, c);
 }

@@ -82,7 +82,7 @@ void rw_transmitter_establish(struct rw_transmitter *t, uint32_t sequence, uint3
 {
 	rw_sender_start(&t->tcp, sequence);
 	t->tcp.window_bytes = window_bytes;
-	t->end = t->resend_from = sequence;
+	t->end = t->resend_from = t->small_end = sequence;
 	t->began_ns = now_ns;
 	if (rtt_ns)
 		rw_sender_rtt(&t->tcp, rtt_ns);
@@ -272,9 +272,15 @@ static int waits_for_room(const struct rw_transmitter *t, uint32_t room, uint32_
 }
 
 /*
- * New data, up to the congestion window and the receiver's, burst by burst. Nagle (RFC 9293 3.7.4): less than a segment waits while
- * anything is in flight. Returns whether any left.
+ * Nagle's algorithm (RFC 9293 3.7.4), as Minshall modified it (draft-minshall-nagle-01): less than a segment waits while another one
+ * that was less than a segment is in flight.
  */
+static int waits_for_small(const struct rw_transmitter *t)
+{
+	return rw_seq_diff(t->small_end, t->tcp.una) > 0 && !t->closes;
+}
+
+/* New data, up to the congestion window and the receiver's, burst by burst. Returns whether any left. */
 static int send_new(struct rw_transmitter *t, int64_t now_ns)
 {
 	struct rw_sender *s = &t->tcp;
@@ -291,10 +297,12 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 		uint32_t left = room < burst ? room : burst, sent = 0, from = s->next;
 		for (; left && s->next != t->end; left--) {
 			uint32_t end = segment_end(t);
-			if (end - s->una > s->window_bytes ||
-			    (end - s->next < s->segment_bytes && end == t->end && s->board.count && !t->closes))
+			int is_small = end - s->next < s->segment_bytes;
+			if (end - s->una > s->window_bytes || (is_small && end == t->end && waits_for_small(t)))
 				break;
 			sent++;
+			if (is_small)
+				t->small_end = end;
 			send_segment(t, end, sent > 1 && left == 1, now_ns);
 		}
 		if (!sent)

@@ -44,6 +44,7 @@ struct rw_transmitter {
 	const struct rw_transmitter_owner *owner;
 	uint32_t path; /* in the shadow */
 	uint32_t end;  /* data up to here may be sent */
+	uint32_t small_end; /* of the last segment that was not a whole one */
 	int64_t due_ns; /* of the timer, or RW_NEVER */
 	uint8_t timer;  /* rw_timer */
 	uint8_t ecn, must_say_reduced;
