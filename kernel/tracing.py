@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import struct
 import threading
@@ -13,15 +14,19 @@ from dataclasses import dataclass, replace
 import rewindow
 from kernel import libbpf, loaded
 from kernel.errors import LoadFailed
-from kernel.toolchain import Controller
+from kernel.toolchain import CORE, Controller
 from rewindow.controllers.steps import KINDS, UNSET, PathState, Step
 
 SEGMENT_Q16 = 1 << 16
-_PATHS, _PATH_WORDS, _CONNECTION_WORDS = 8, 11, 4
 _AHEAD_NS = 2 * 10**9
 """Steps are written down until then; whoever traces moves it on, and one that was killed moves it no more."""
-_HEAD = struct.Struct("=4Q4IIHBB4Q")
-_PATH = struct.Struct("=5Q2I5B3x11Q")
+_CONTRACT = (CORE / "include" / "rw_control.h").read_text()
+_PATHS, _PATH_WORDS, _CONNECTION_WORDS = (
+    int(re.findall(rf"^#define {name} (\d+)$", _CONTRACT, re.MULTILINE)[0])
+    for name in ("RW_MAX_PATHS", "RW_PATH_WORDS", "RW_CONNECTION_WORDS")
+)
+_HEAD = struct.Struct(f"=4Q4IIHBB{_CONNECTION_WORDS}Q")
+_PATH = struct.Struct(f"=5Q2I5B3x{_PATH_WORDS}Q")
 """struct rw_path of rw_control.h."""
 _RECOVERING = 8
 
