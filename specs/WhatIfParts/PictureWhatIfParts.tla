@@ -7,7 +7,7 @@ Kinds(x) == {IF j.part = 0 THEN "finds out" ELSE "parts" : j \in JobsOf(x)}
 Asked == CHOOSE x \in WhatIfs : TRUE
 Jobs(x) == IF JobsOf(x) = {} THEN "none" ELSE CHOOSE k \in Kinds(x) : TRUE
 Look ==
-    [fit |-> fit, fitjobs |-> Jobs(Fit), whatif |-> what[Asked], jobs |-> Jobs(Asked)]
+    [fit |-> state[Fit], fitjobs |-> Jobs(Fit), whatif |-> state[Asked], jobs |-> Jobs(Asked)]
 Drawn(step) == drawn' = <<IF Look' = Look THEN "another" ELSE step, Look'>>
 
 PictureInit == Init /\ drawn = <<"", Look>>
@@ -17,8 +17,7 @@ PictureNext ==
           \/ StorePart(w, j) /\ Drawn("StorePart: the last one")
           \/ NeedFit(w, j) /\ Drawn("NeedFit")
           \/ HandOut(w, j) /\ Drawn("HandOut")
-          \/ EndFit(w, j) /\ Drawn("EndFit")
-          \/ EndWhatIf(w, j) /\ Drawn("EndWhatIf")
+          \/ End(w, j) /\ Drawn("End")
           \/ Simulate(w, j) /\ Drawn("another")
     \/ /\ \E w \in Workers : Read(w) \/ \E j \in jobs : Claim(w, j)
        /\ Drawn("another")

@@ -12,18 +12,20 @@ EXTENDS MCWhatIfParts
 Shallow == TLCGet("level") <= 14
 Near == TLCGet("level") <= 6
 
+Free == [job |-> [of |-> "fit", batch |-> 0, part |-> 0, number |-> 0], fence |-> 0, hasRead |-> FALSE, read |-> {}]
+
 \* A fit has failed while parts of it ran, whose worker died since.
 JudgeFailed ==
-    /\ fit = "failed" /\ what = [x \in WhatIfs |-> "failed"] /\ stored = {} /\ twice = FALSE
+    /\ state = [x \in Subjects |-> "failed"] /\ stored = {}
     /\ \E parts \in {{1}, {1, 2}} :
-          jobs = {[of |-> "fit", batch |-> 1, part |-> p, number |-> 1, state |-> "queued", fence |-> 1, attempts |-> 1] : p \in parts}
-    /\ work = [w \in Workers |-> Idle]
+          jobs = {[of |-> "fit", batch |-> 1, part |-> p, number |-> 1, state |-> "queued", fence |-> 1, attempts |-> 1] :
+                  p \in parts}
+    /\ work = [w \in Workers |-> Free]
 
-Of(x) == IF x = "fit" THEN fit ELSE what[x]
 Own(x) == {j \in jobs : j.of = x}
 Rows(x) == {p \in stored : p.of = x}
 \* What-ifs that are open and that no job is about.
-Parked == {x \in WhatIfs : <<what[x], Own(x)>> = <<"open", {}>>}
+Parked == {x \in WhatIfs : <<state[x], Own(x)>> = <<"open", {}>>}
 
 \* Part p of batch b, in the order in which they are simulated.
 Order == [i \in 1..(Batches * Parts) |-> <<((i - 1) \div Parts) + 1, ((i - 1) % Parts) + 1>>]
@@ -47,7 +49,6 @@ Become(stay, new) ==
     /\ Cardinality(jobs' \ stay) = Cardinality(new)
 Finder(x) == <<x, 0, 0>>
 
-Free == [job |-> [of |-> "fit", batch |-> 0, part |-> 0, number |-> 0], fence |-> 0, hasRead |-> FALSE, read |-> {}]
 \* The job that a worker works on, where it is still its own.
 Mine(w) == {j \in jobs : /\ [of |-> j.of, batch |-> j.batch, part |-> j.part, number |-> j.number] = work[w].job
                          /\ <<j.state, j.fence>> = <<"running", work[w].fence>>}
@@ -56,39 +57,40 @@ OnlyWork(w) == \A v \in Workers \ {w} : work'[v] = work[v]
 \* The rows of jobs and of what they are about, after a job has failed for good.
 FailsFor(j) ==
     /\ jobs' = {k \in jobs : IF k.of = j.of THEN k.state = "running" /\ k # j ELSE TRUE}
-    /\ fit' = IF j.of = "fit" THEN "failed" ELSE fit
-    /\ what' = [x \in WhatIfs |->
-                   IF x = j.of \/ (j.of = "fit" /\ x \in Parked) THEN "failed" ELSE what[x]]
+    /\ state'[j.of] = "failed"
+    /\ \A x \in WhatIfs : x # j.of => state'[x] = IF x \in Parked /\ j.of = "fit" THEN "failed" ELSE state[x]
+    /\ j.of # "fit" => state'["fit"] = state["fit"]
     /\ stored' = stored
 Given(j) == jobs' = (jobs \ {j}) \cup {[j EXCEPT !.state = "queued"]}
-LeaseOver(j) == IF j.attempts + 1 <= AttemptsMax THEN Given(j) /\ UNCHANGED <<fit, what, stored>> ELSE FailsFor(j)
+LeaseOver(j) == IF j.attempts + 1 <= AttemptsMax THEN Given(j) /\ UNCHANGED <<state, stored>> ELSE FailsFor(j)
 
 -----------------------------------------------------------------------------
 (* What is there after a step of a worker that has a job, by the job. *)
 
+\* Only this one's state changes, if any.
+Becomes(x, new) == \A y \in DOMAIN state : state'[y] = IF y = x THEN new ELSE state[y]
+
 EndsOfFailed(j) ==
-    LET last == j.of = "fit" /\ Own("fit") = {j} /\ Parked # {} IN
+    LET last == Own("fit") = {j} /\ Parked # {} IN
     /\ Become(jobs \ {j}, IF last THEN {Finder("fit")} ELSE {})
-    /\ fit' = (IF last THEN "open" ELSE fit) /\ UNCHANGED <<what, stored>>
+    /\ Becomes("fit", IF last THEN "open" ELSE state["fit"]) /\ UNCHANGED stored
 EndsOfPart(j) ==
     /\ Become(jobs \ {j}, IF Own(j.of) = {j} THEN {Finder(j.of)} ELSE {})
-    /\ stored' = stored \cup {[of |-> j.of, batch |-> j.batch, part |-> j.part]} /\ UNCHANGED <<fit, what>>
+    /\ stored' = stored \cup {[of |-> j.of, batch |-> j.batch, part |-> j.part]} /\ UNCHANGED state
 EndsWithoutFit(j) ==
     /\ Become(jobs \ {j}, IF Own("fit") = {} THEN {Finder("fit")} ELSE {})
-    /\ fit' = (IF Own("fit") = {} THEN "open" ELSE fit) /\ UNCHANGED <<what, stored>>
+    /\ Becomes("fit", IF Own("fit") = {} THEN "open" ELSE state["fit"]) /\ UNCHANGED stored
 HandsOut(w, j) ==
     /\ Become(jobs \ {j}, {<<j.of, r[1], r[2]>> : r \in RestOfBatch(j.of, work[w].read)})
-    /\ UNCHANGED <<fit, what, stored>>
+    /\ UNCHANGED <<state, stored>>
 EndsOfAll(j) ==
     /\ Become(jobs \ {j}, IF j.of = "fit" THEN {Finder(x) : x \in Parked} ELSE {})
-    /\ fit' = (IF j.of = "fit" THEN "done" ELSE fit)
-    /\ what' = [x \in WhatIfs |-> IF x = j.of THEN "done" ELSE what[x]]
-    /\ UNCHANGED stored
+    /\ Becomes(j.of, "done") /\ UNCHANGED stored
 
-IsFailed(j) == Of(j.of) = "failed"
-IsPart(j) == Of(j.of) = "open" /\ j.part > 0
-LacksFit(j) == j.of \in WhatIfs /\ Of(j.of) = "open" /\ j.part < 1 /\ fit \in {"absent", "open", "failed"}
-LooksOn(w, j) == Of(j.of) = "open" /\ j.part < 1 /\ ~ LacksFit(j) /\ work[w].hasRead
+IsFailed(j) == state[j.of] = "failed"
+IsPart(j) == state[j.of] = "open" /\ j.part > 0
+LacksFit(j) == j.of \in WhatIfs /\ state[j.of] = "open" /\ j.part < 1 /\ state["fit"] \in {"absent", "open", "failed"}
+LooksOn(w, j) == state[j.of] = "open" /\ j.part < 1 /\ ~ LacksFit(j) /\ work[w].hasRead
 Lacks(w, j) == LooksOn(w, j) /\ Absent(j.of, work[w].read) # {}
 HasAll(w, j) == LooksOn(w, j) /\ Absent(j.of, work[w].read) = {}
 
@@ -96,19 +98,19 @@ HasAll(w, j) == LooksOn(w, j) /\ Absent(j.of, work[w].read) = {}
 Freed(w) ==
     work'[w] = Free =>
         /\ OnlyWork(w)
-        /\ \/ UNCHANGED <<fit, what, jobs, stored>>
+        /\ \/ UNCHANGED <<state, jobs, stored>>
            \/ \E j \in Mine(w) :
                  \/ IsFailed(j) /\ EndsOfFailed(j)
                  \/ IsPart(j) /\ EndsOfPart(j)
                  \/ LacksFit(j) /\ EndsWithoutFit(j)
                  \/ Lacks(w, j) /\ HandsOut(w, j)
                  \/ HasAll(w, j) /\ EndsOfAll(j)
-                 \/ j.attempts + 1 <= AttemptsMax /\ Given(j) /\ UNCHANGED <<fit, what, stored>>
+                 \/ j.attempts + 1 <= AttemptsMax /\ Given(j) /\ UNCHANGED <<state, stored>>
                  \/ FailsFor(j)
 \* One that has a job afterwards has taken it, or read, or simulated the first part that it found missing.
 Busy(w) ==
     work'[w] # Free =>
-        /\ OnlyWork(w) /\ UNCHANGED <<fit, what>>
+        /\ OnlyWork(w) /\ UNCHANGED state
         /\ \/ /\ work[w] = Free /\ stored' = stored
               /\ \E j \in jobs : LET ran == [j EXCEPT !.state = "running", !.fence = j.fence + 1,
                                                      !.attempts = j.attempts + 1] IN
@@ -128,18 +130,18 @@ WorkersChange == [][\A w \in Workers : work'[w] # work[w] => Freed(w) /\ Busy(w)
 
 \* What happens while no worker moves: a question, a cancellation, or the end of a lease.
 Asked(x) ==
-    /\ what[x] \notin {"open", "done"} /\ what' = [what EXCEPT ![x] = "open"]
-    /\ Become({j \in jobs : j.of # x}, {Finder(x)}) /\ UNCHANGED <<fit, stored>>
+    /\ state[x] \notin {"open", "done"} /\ Becomes(x, "open")
+    /\ Become({j \in jobs : j.of # x}, {Finder(x)}) /\ UNCHANGED stored
 Cancelled(x) ==
-    LET last == fit # "done" /\ ~ \E y \in WhatIfs : y # x /\ what[y] = "open"
+    LET last == state["fit"] \in {"open", "failed"} /\ ~ \E y \in WhatIfs : y # x /\ state[y] = "open"
         goes(y) == y = x \/ (last /\ y = "fit")
     IN
-    /\ what[x] # "absent" /\ what' = [what EXCEPT ![x] = "absent"]
-    /\ fit' = IF last THEN "absent" ELSE fit
+    /\ state[x] # "absent"
+    /\ \A y \in DOMAIN state : state'[y] = IF goes(y) THEN "absent" ELSE state[y]
     /\ jobs' \subseteq jobs /\ \A j \in jobs : j \in jobs' <=> ~ goes(j.of)
     /\ stored' \subseteq stored /\ \A p \in stored : p \in stored' <=> ~ goes(p.of)
 OthersChange ==
-    [][work' = work /\ <<fit, what, jobs, stored>>' # <<fit, what, jobs, stored>> =>
+    [][work' = work /\ <<state, jobs, stored>>' # <<state, jobs, stored>> =>
           \/ \E x \in WhatIfs : Asked(x) \/ Cancelled(x)
           \/ \E j \in jobs : j.state = "running" /\ LeaseOver(j)]_vars
 
@@ -158,17 +160,13 @@ Can(w, j) ==
 WorkersCan ==
     \A w \in Workers :
         /\ \A j \in Mine(w) : Can(w, j)
-        \* It may die, or notice that its job is lost.
-        /\ work[w] # Free => ENABLED (Next /\ work'[w] = Free /\ UNCHANGED <<fit, what, jobs, stored>>)
-        /\ work[w] # Free /\ Mine(w) = {} => ENABLED Notice(w)
+        \* It may stop.
+        /\ work[w] # Free => ENABLED (Next /\ work'[w] = Free /\ UNCHANGED <<state, jobs, stored>>)
         /\ work[w] # Free /\ work[w].job.part = 0 /\ ~ work[w].hasRead => ENABLED (Next /\ work'[w].hasRead)
         /\ work[w] = Free => \A j \in jobs : j.state = "queued" =>
                ENABLED (Next /\ work'[w] # Free /\ work'[w].job.of = j.of /\ work'[w].job.part = j.part)
 OthersCan ==
-    /\ \A x \in WhatIfs : /\ what[x] \in {"absent", "failed"} => ENABLED (Next /\ what'[x] = "open")
-                          /\ what[x] # "absent" => ENABLED (Next /\ what'[x] = "absent")
+    /\ \A x \in WhatIfs : /\ state[x] \in {"absent", "failed"} => ENABLED (Next /\ state'[x] = "open")
+                          /\ state[x] # "absent" => ENABLED (Next /\ state'[x] = "absent")
     /\ \A j \in jobs : j.state = "running" => ENABLED (Next /\ work' = work /\ LeaseOver(j))
-
-\* Nothing is stored twice here, so nothing may say so.
-NeverTwice == [][twice' = twice]_vars
 =============================================================================
