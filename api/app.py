@@ -30,6 +30,7 @@ from api.sessions import endpoints as sessions
 from api.specs import endpoints as specs
 from api.sweeps import endpoints as sweeps
 from api.teams import endpoints as teams
+from api.views import endpoints as views
 from api.whatifs import endpoints as whatifs
 from store import logs
 from store.database import async_engine
@@ -99,6 +100,7 @@ def routes() -> FastAPI:
         algorithms,
         specs,
         model_checks,
+        views,
         teams,
         sessions,
     ):

@@ -125,6 +125,7 @@ MEANINGS = {
     "vantage": "Where it was captured: sender, receiver, middle or unknown.",
     "verdict": "How far its results can be relied on.",
     "version": "Version of MPTCP; null for TCP, and where the handshake is missing.",
+    "view_id": "Id of the view.",
     "violated": "The property that does not hold; null: all hold.",
     "violations": "Steps that no specification allows.",
     "what": "Name of the finding.",

@@ -489,6 +489,28 @@ class PinnedNote(Base):
     changed_at: Mapped[datetime | None]
 
 
+class SavedView(Base):
+    """A page of the dashboard with filters, order and period, under a name."""
+
+    __tablename__ = "saved_views"
+    __table_args__ = (
+        UniqueConstraint("team_id", "page", "name"),
+        CheckConstraint("(changed_by IS NULL) = (changed_at IS NULL)", name="changed"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    page: Mapped[str]
+    name: Mapped[str]
+    query: Mapped[str]
+    """The parameters of the page's address."""
+    author: Mapped[str]
+    """The member's name at that time."""
+    created_at: Mapped[datetime] = _created()
+    changed_by: Mapped[str | None]
+    changed_at: Mapped[datetime | None]
+
+
 class WhatIf(Base):
     """What would have come of a connection under another algorithm, because a team asked (rewindow/whatif).
 
