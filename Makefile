@@ -165,4 +165,4 @@ pictures: ## draw the state machines of specs/ from TLC's dumps (X.dot, X.svg); 
 	@.venv/bin/rewindow specs draw $(SPECS)
 
 clean: ## remove build results; data in .local stays
-	@rm -rf build dashboard/dist dashboard/node_modules .venv
+	@rm -rf build dashboard/dist dashboard/node_modules tests/openid/node_modules .venv

@@ -24,6 +24,8 @@ from api.events import Poller
 from api.health import endpoints as health
 from api.limits import Requests
 from api.model_checks import endpoints as model_checks
+from api.openid.configuration import configuration
+from api.openid.sessions import OpenId
 from api.parameters import refuse_unknown
 from api.redaction import Redactor
 from api.sessions import endpoints as sessions
@@ -67,6 +69,8 @@ _PAGES = ("", "captures", "connections", "specifications", "model-checks", "sett
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.poller, app.state.requests, app.state.redactor = Poller(), Requests(), Redactor()
     app.state.redactor.start()
+    configured = configuration()
+    app.state.openid = OpenId(configured) if configured else None
     polls = asyncio.create_task(app.state.poller.run())
     yield
     polls.cancel()
@@ -75,6 +79,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await polls
     finally:
         app.state.redactor.stop()
+        if app.state.openid is not None:
+            await app.state.openid.provider.close()
         await async_engine().dispose()
 
 
@@ -106,6 +112,7 @@ def routes() -> FastAPI:
     ):
         app.include_router(module.router, dependencies=[Depends(refuse_unknown)])
     app.include_router(captures.changing, dependencies=[Depends(refuse_unknown)])
+    app.include_router(sessions.arriving)
     app.include_router(health.router)
     return app
 

@@ -10,10 +10,11 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -22,6 +23,7 @@ from starlette.requests import HTTPConnection
 from api.errors import Forbidden, Unauthenticated
 from store.database import async_engine
 from store.models import BrowserSession, Member, Role, Token
+from store.settings import settings
 from store.tokens import PREFIX, SCOPES_OF, token_hash
 
 
@@ -45,15 +47,38 @@ async def _session() -> AsyncIterator[AsyncSession]:
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 
 COOKIE = "rewindow_session"
+SESSION_LASTS = timedelta(days=7)
+ENDED = "the session has ended: sign in again"
+
+
+def is_secure(request: HTTPConnection) -> bool:
+    """Did the browser ask by https? A proxy that ends TLS may not say so; the address that it serves is configured."""
+    public = urlsplit(settings().public_origin or "")
+    is_public = public.scheme == "https" and request.headers.get("host") == public.netloc
+    return request.url.scheme == "https" or is_public
 
 
 def cookie_name(request: HTTPConnection) -> str:
-    """A browser sends cookies to all ports of a host: those of two services there must have two names."""
+    """A browser sends cookies to all ports of a host: those of two services there must have two names.
+
+    By https the name has the prefix with which no other host, as one below the same domain, can set it.
+    """
     try:
         port = urlsplit(f"//{request.headers.get('host', '')}").port
     except ValueError:  # no number
         port = None
-    return COOKIE if port is None else f"{COOKIE}_{port}"
+    name = f"__Host-{COOKIE}" if is_secure(request) else COOKIE
+    return name if port is None else f"{name}_{port}"
+
+
+def set_cookie(request: HTTPConnection, response: Response, name: str, value: str, lasts: timedelta) -> None:
+    """A cookie that no script reads, of this host alone."""
+    most = int(lasts.total_seconds())
+    response.set_cookie(name, value, max_age=most, secure=is_secure(request), httponly=True, samesite="lax")
+
+
+def delete_cookie(request: HTTPConnection, response: Response, name: str) -> None:
+    response.delete_cookie(name, secure=is_secure(request), httponly=True, samesite="lax")
 
 
 class _SessionCookie(APIKeyCookie):
@@ -107,15 +132,32 @@ async def _holder(session: AsyncSession, which: ColumnElement[bool]) -> Caller |
     return Caller(row.team_id, row.id, row.member_id, row.name, row.role, scopes)
 
 
-async def _signed_in(session: AsyncSession, secret: str) -> Caller:
-    """Raises Unauthenticated."""
+async def of_session(session: AsyncSession, secret: str) -> Caller:
+    """Who has signed in with the browser that holds this secret. Raises Unauthenticated."""
+    now = func.clock_timestamp()
     of_it = select(BrowserSession.token_id).where(
-        BrowserSession.hash == token_hash(secret), BrowserSession.expires_at > func.clock_timestamp()
+        BrowserSession.hash == token_hash(secret),
+        BrowserSession.expires_at > now,
+        func.coalesce(BrowserSession.claims_until, BrowserSession.expires_at) > now,
     )
     caller = await _holder(session, Token.id.in_(of_it))
     if caller is None:
-        raise Unauthenticated("the session has ended: sign in again")
+        raise Unauthenticated(ENDED)
     return caller
+
+
+async def _renew(request: HTTPConnection, secret: str) -> None:
+    """Has the provider confirm the session, where it began by OpenID Connect and it is time. Raises Unauthenticated,
+    Unavailable."""
+    if request.app.state.openid is None:
+        return
+    due = select(BrowserSession.hash).where(
+        BrowserSession.hash == token_hash(secret), BrowserSession.renew_at <= func.clock_timestamp()
+    )
+    async with transaction() as session:
+        is_due = await session.scalar(due) is not None
+    if is_due:
+        await request.app.state.openid.renew(secret)
 
 
 def refuse_other_origins(request: Request) -> None:
@@ -136,14 +178,16 @@ def _caller(scope: str) -> Callable[..., Awaitable[Caller]]:
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
         secret: Annotated[str | None, Depends(_cookie)],
     ) -> Caller:
+        if credentials is None and secret is not None:
+            if request.method not in _READING:
+                refuse_other_origins(request)
+            await _renew(request, secret)
         # A transaction of its own, so that an upload, which may take hours, holds no database connection meanwhile.
         async with transaction() as session:
             if credentials is not None:
                 found = await authenticate(session, credentials.credentials)
             elif secret is not None:
-                if request.method not in _READING:
-                    refuse_other_origins(request)
-                found = await _signed_in(session, secret)
+                found = await of_session(session, secret)
             else:
                 raise Unauthenticated("a bearer token is required")
             await request.app.state.requests.count(session, found.team_id)

@@ -157,6 +157,15 @@ if [ "$what" = test ] && ! command -v chromium >/dev/null; then
 	PLAYWRIGHT_BROWSERS_PATH="$PWD/.local/browsers" .venv/bin/python -m playwright install chromium >&2
 fi
 
+if [ "$what" = test ]; then
+	lock=$(sha256sum <tests/openid/package-lock.json)
+	if [ "$(cat tests/openid/node_modules/.installed 2>/dev/null || true)" != "$lock" ]; then
+		echo "installing an OpenID Connect provider" >&2
+		(export PATH="$PWD/.venv/bin:$PATH" && cd tests/openid && npm ci --silent --no-audit --no-fund --ignore-scripts)
+		echo "$lock" >tests/openid/node_modules/.installed
+	fi
+fi
+
 page=$(cat $(find dashboard -path dashboard/node_modules -prune -o -path dashboard/dist -prune -o -type f -print | sort) | sha256sum)
 if [ "$(cat dashboard/dist/.built 2>/dev/null || true)" != "$page" ]; then
 	echo "building the dashboard" >&2

@@ -136,7 +136,16 @@ class Member(Base):
     __tablename__ = "members"
     __table_args__ = (
         Index("ix_members_present", "team_id", "name", unique=True, postgresql_where=text("removed_at IS NULL")),
+        Index(
+            "ix_members_identity",
+            "issuer",
+            "subject",
+            "team_id",
+            unique=True,
+            postgresql_where=text("removed_at IS NULL AND subject IS NOT NULL"),
+        ),
         CheckConstraint("role IN ('viewer', 'analyst', 'owner')", name="role"),
+        CheckConstraint("num_nulls(issuer, subject, confirmed_at) IN (0, 3)", name="identity"),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -145,6 +154,11 @@ class Member(Base):
     role: Mapped[Role]
     created_at: Mapped[datetime] = _created()
     removed_at: Mapped[datetime | None]
+    issuer: Mapped[str | None]
+    """The OpenID Connect provider whose claims give the role, and the person's id there; null: owners give it."""
+    subject: Mapped[str | None]
+    confirmed_at: Mapped[datetime | None]
+    """When the provider last said so."""
 
 
 class AuditEvent(Base):
@@ -208,15 +222,29 @@ class Attempt(Base):
 
 
 class BrowserSession(Base):
-    """A browser that has signed in with a token. The browser holds a secret, of which only the SHA-256 is kept."""
+    """A browser that has signed in. The browser holds a secret, of which only the SHA-256 is kept.
+
+    A member who comes by OpenID Connect has a token that nobody knows, which is there for their sessions.
+    """
 
     __tablename__ = "sessions"
-    __table_args__ = (Index("ix_sessions_expires_at", "expires_at"),)
+    __table_args__ = (
+        Index("ix_sessions_expires_at", "expires_at"),
+        CheckConstraint("num_nulls(claims_until, renew_at, sealed) IN (0, 3)", name="claims"),
+    )
 
     hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
     token_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("tokens.id", ondelete="CASCADE"), index=True)
     created_at: Mapped[datetime] = _created()
     expires_at: Mapped[datetime]
+    claims_until: Mapped[datetime | None]
+    """The end of the ID token: then the session is of no use before the provider has confirmed it again."""
+    renew_at: Mapped[datetime | None]
+    """From when on the provider is asked."""
+    renewing_until: Mapped[datetime | None]
+    """A process asks it. Others do not: some refresh tokens can be used once."""
+    sealed: Mapped[str | None]
+    """The provider's tokens (JWE). The key follows from the browser's secret, which is not here."""
 
 
 class Capture(Base):

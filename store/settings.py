@@ -2,12 +2,12 @@
 
 from functools import lru_cache
 
-from pydantic import Field, PostgresDsn, RedisDsn
+from pydantic import Field, HttpUrl, PostgresDsn, RedisDsn, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="REWINDOW_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="REWINDOW_", extra="ignore", env_ignore_empty=True)
 
     database_url: PostgresDsn
     """As the role that reads and writes rows (store/role.py)."""
@@ -49,9 +49,23 @@ class Settings(BaseSettings):
     stray_after_s: float = Field(default=3600.0, gt=0)
     """An object that no row names, and an upload without a new part, is deleted when it is so old."""
     dashboard_folder: str | None = None
+    public_url: HttpUrl | None = None
+    """The dashboard's address as browsers know it, without a path. Sign-in by OpenID Connect leads back to it."""
     heartbeat_file: str | None = None
     """The sweeper touches it after each sweep."""
     log_json: bool = True
+
+    @field_validator("public_url")
+    @classmethod
+    def _has_no_path(cls, address: HttpUrl | None) -> HttpUrl | None:
+        if address is not None and (address.path not in (None, "/") or address.query or address.fragment):
+            raise ValueError("must be an address without a path: https://HOST")
+        return address
+
+    @property
+    def public_origin(self) -> str | None:
+        """public_url without the slash at its end."""
+        return None if self.public_url is None else str(self.public_url).rstrip("/")
 
     @property
     def sqlalchemy_url(self) -> str:

@@ -77,9 +77,12 @@ async def add_member(session: Session, caller: Admin, team_id: uuid.UUID, wanted
 
 
 _LAST: dict[int | str, dict[str, Any]] = {409: problem("The team would have no owner any more.")}
+_CLAIMED: dict[int | str, dict[str, Any]] = {
+    409: problem("The team would have no owner any more, or the role follows from the sign-in provider's claims.")
+}
 
 
-@router.patch("/{team_id}/members/{member_id}", responses=_LAST)
+@router.patch("/{team_id}/members/{member_id}", responses=_CLAIMED)
 async def change_member(
     session: Session, caller: Admin, team_id: uuid.UUID, member_id: uuid.UUID, wanted: MemberChange
 ) -> MemberOut:
@@ -90,7 +93,8 @@ async def change_member(
 
 @router.delete("/{team_id}/members/{member_id}", status_code=204, responses=_LAST)
 async def remove_member(session: Session, caller: Admin, team_id: uuid.UUID, member_id: uuid.UUID) -> None:
-    """Removes a member: all their tokens and sessions are refused from now on."""
+    """Removes a member: all their tokens and sessions are refused from now on. Who comes by OpenID Connect is a member
+    again after the next sign-in, while the claims say so."""
     _own(caller, team_id)
     await service.remove_member(session, caller, member_id)
 
@@ -102,7 +106,7 @@ async def list_tokens(session: Session, caller: Admin, team_id: uuid.UUID) -> li
     return await service.tokens(session, caller)
 
 
-@router.post("/{team_id}/tokens", status_code=201)
+@router.post("/{team_id}/tokens", status_code=201, responses={409: problem("The member comes by OpenID Connect.")})
 async def create_token(session: Session, caller: Admin, team_id: uuid.UUID, wanted: TokenIn) -> TokenMade:
     """Makes a token, which only this answer shows."""
     _own(caller, team_id)

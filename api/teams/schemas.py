@@ -14,6 +14,11 @@ Name = Annotated[str, Field(min_length=1, max_length=100)]
 Scope = Literal["read", "write", "admin"]
 
 
+class OtherTeam(Schema):
+    id: uuid.UUID
+    name: str
+
+
 class TeamOut(Schema):
     id: uuid.UUID
     name: str
@@ -23,6 +28,8 @@ class TeamOut(Schema):
     """Of this member."""
     scopes: list[Scope]
     """What the token may do, as far as the member's role has it."""
+    others: list[OtherTeam]
+    """Further teams of a person who has signed in by OpenID Connect; `PATCH /v1/session` leads there."""
 
 
 class UsageOut(Schema):
@@ -68,6 +75,8 @@ class MemberOut(Schema):
     role: Role
     """viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens, settings, too."""
     created_at: datetime
+    confirmed_at: datetime | None
+    """When the OpenID Connect provider last said that the person has the role; null: owners give it."""
 
 
 class MemberIn(Wanted):

@@ -4,7 +4,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import ColumnElement, Select, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import audit, limits
@@ -17,6 +17,7 @@ from api.teams.schemas import (
     MemberChange,
     MemberIn,
     MemberOut,
+    OtherTeam,
     Scope,
     SettingsChange,
     SettingsOut,
@@ -36,7 +37,22 @@ _NEWEST_FIRST = Keyset((AuditEvent.id,), descending=True)
 async def mine(session: AsyncSession, caller: Caller) -> TeamOut:
     team = await session.get_one(Team, caller.team_id)
     scopes = cast(list[Scope], sorted(caller.scopes))
-    return TeamOut(id=team.id, name=team.name, member=caller.member, role=caller.role, scopes=scopes)
+    others = select(Team.id, Team.name).join(Member, Member.team_id == Team.id).where(*same_person(caller))
+    rows = await session.execute(others.where(Team.id != caller.team_id).order_by(Team.name))
+    return TeamOut(
+        id=team.id, name=team.name, member=caller.member, role=caller.role, scopes=scopes,
+        others=[OtherTeam.model_validate(row) for row in rows],
+    )  # fmt: skip
+
+
+def same_person(caller: Caller) -> tuple[ColumnElement[bool], ...]:
+    """Of members: those that the caller is, in all teams, by what an OpenID Connect provider says. Others are none."""
+    own = select(Member.issuer, Member.subject).where(Member.id == caller.member_id)
+    return (tuple_(Member.issuer, Member.subject).in_(own), Member.removed_at.is_(None))
+
+
+def _is_from_claims(member: Member) -> bool:
+    return member.subject is not None
 
 
 async def usage(session: AsyncSession, caller: Caller) -> UsageOut:
@@ -114,6 +130,8 @@ async def change_member(session: AsyncSession, caller: Caller, member_id: uuid.U
     """Raises NotFound, Conflict."""
     await limits.hold_team(session, caller.team_id)
     member = await _member(session, caller, member_id)
+    if _is_from_claims(member):
+        raise Conflict(f"the role of {member.name} follows from what the sign-in provider says: change it there")
     if wanted.role != member.role:
         await _keep_an_owner(session, caller, member)
         before, member.role = member.role, wanted.role
@@ -126,7 +144,8 @@ async def remove_member(session: AsyncSession, caller: Caller, member_id: uuid.U
     """Raises NotFound, Conflict."""
     await limits.hold_team(session, caller.team_id)
     member = await _member(session, caller, member_id)
-    await _keep_an_owner(session, caller, member)
+    if not _is_from_claims(member):
+        await _keep_an_owner(session, caller, member)
     now = func.clock_timestamp()
     await session.execute(update(Member).where(Member.id == member_id).values(removed_at=now))
     of_member = (Token.member_id == member_id, Token.revoked_at.is_(None))
@@ -145,10 +164,15 @@ async def tokens(session: AsyncSession, caller: Caller) -> list[TokenOut]:
 
 
 async def create_token(session: AsyncSession, caller: Caller, wanted: TokenIn) -> TokenMade:
-    """Raises NotFound, Unprocessable."""
+    """Raises NotFound, Unprocessable, Conflict."""
     if wanted.expires_at and wanted.expires_at <= datetime.now(UTC):
         raise Unprocessable("expires_at lies in the past")
     member = await _member(session, caller, wanted.member_id or caller.member_id)
+    if _is_from_claims(member):
+        raise Conflict(
+            f"{member.name} comes by the sign-in provider, and a token would last longer than what it says:"
+            " add a member for what needs a token"
+        )
     beyond = sorted(set(wanted.scopes) - set(SCOPES_OF[member.role]))
     if beyond:
         raise Unprocessable(f"{member.name} has the role {member.role}, which has no scope '{beyond[0]}'")

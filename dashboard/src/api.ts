@@ -154,6 +154,9 @@ async function ask<P extends keyof paths, M extends Method>(
 export const api = {
   signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
   signOut: () => ask("delete", "/v1/session"),
+  ways: () => ask("get", "/v1/session/ways"),
+  signInElsewhere: (return_to: string) => ask("post", "/v1/session/openid", { body: { return_to } }),
+  changeTeam: (team_id: string) => ask("patch", "/v1/session", { body: { team_id } }),
   team: () => ask("get", "/v1/teams/me"),
   settings: (team_id: string) => ask("get", "/v1/teams/{team_id}/settings", { path: { team_id } }),
   changeSettings: (team_id: string, to: schemas.SettingsChange) =>

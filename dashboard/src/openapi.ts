@@ -1015,7 +1015,8 @@ export interface paths {
         post?: never;
         /**
          * Remove Member
-         * @description Removes a member: all their tokens and sessions are refused from now on.
+         * @description Removes a member: all their tokens and sessions are refused from now on. Who comes by OpenID Connect is a member
+         *     again after the next sign-in, while the claims say so.
          */
         delete: operations["remove_member_v1_teams__team_id__members__member_id__delete"];
         options?: never;
@@ -1111,6 +1112,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/session/ways": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Ways
+         * @description How one can sign in, beside with a token. This asks for no session.
+         */
+        get: operations["ways_v1_session_ways_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/session": {
         parameters: {
             query?: never;
@@ -1130,6 +1151,30 @@ export interface paths {
          * @description Signs a browser out. Without a session nothing happens.
          */
         delete: operations["end_v1_session_delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Leads a session that began by OpenID Connect to another team of the same person.
+         */
+        patch: operations["change_v1_session_patch"];
+        trace?: never;
+    };
+    "/v1/session/openid": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin By Openid
+         * @description Begins a sign-in by OpenID Connect: the cookie that this sets lets this browser, and no other, end it.
+         */
+        post: operations["begin_by_openid_v1_session_openid_post"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1421,6 +1466,23 @@ export interface components {
                 [key: string]: components["schemas"]["MeasureOut"];
             };
         };
+        /** AttemptIn */
+        AttemptIn: {
+            /**
+             * Return To
+             * @description Path and query of the page to come back to, on this host.
+             * @default /
+             */
+            return_to?: string;
+        };
+        /** AttemptOut */
+        AttemptOut: {
+            /**
+             * Address
+             * @description Of the provider: the browser is to go there, and comes back signed in.
+             */
+            address: string;
+        };
         /** AuditEventOut */
         AuditEventOut: {
             /**
@@ -1449,7 +1511,7 @@ export interface components {
              * @description The action's name in the specification.
              * @enum {string}
              */
-            action: "upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token";
+            action: "upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token";
             /**
              * Object Id
              * @description With what: a capture, a connection, a token, a member.
@@ -3024,6 +3086,11 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
+            /**
+             * Confirmed At
+             * @description When the OpenID Connect provider last said that the person has the role; null: owners give it.
+             */
+            confirmed_at: string | null;
         };
         /** ModelCheckDetail */
         ModelCheckDetail: {
@@ -3529,6 +3596,20 @@ export interface components {
              * @description Largest value of a number; null for a choice.
              */
             most: number | null;
+        };
+        /** OtherTeam */
+        OtherTeam: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Name
+             * @description Its name.
+             */
+            name: string;
         };
         /** Page[AuditEventOut] */
         Page_AuditEventOut_: {
@@ -4221,6 +4302,15 @@ export interface components {
              */
             recorded: components["schemas"]["RecordedOut"][];
         };
+        /** SessionChange */
+        SessionChange: {
+            /**
+             * Team Id
+             * Format: uuid
+             * @description One of `others` of `GET /v1/teams/me`.
+             */
+            team_id: string;
+        };
         /** SessionIn */
         SessionIn: {
             /**
@@ -4303,6 +4393,14 @@ export interface components {
              * @description Days for which the log of actions is kept.
              */
             audit_days: number;
+        };
+        /** SignedOut */
+        SignedOut: {
+            /**
+             * Address
+             * @description Of the provider: there the browser signs out of it, too.
+             */
+            address: string;
         };
         /** SpecOut */
         SpecOut: {
@@ -5089,6 +5187,11 @@ export interface components {
              * @description What the token may do, as far as the member's role has it.
              */
             scopes: ("read" | "write" | "admin")[];
+            /**
+             * Others
+             * @description Further teams of a person who has signed in by OpenID Connect; `PATCH /v1/session` leads there.
+             */
+            others: components["schemas"]["OtherTeam"][];
         };
         /** TokenIn */
         TokenIn: {
@@ -5425,6 +5528,14 @@ export interface components {
              */
             changed_at: string | null;
         };
+        /** WaysOut */
+        WaysOut: {
+            /**
+             * Openid Connect
+             * @description Name of the provider that people sign in with; null: with tokens only.
+             */
+            openid_connect: string | null;
+        };
         /** WhatIfIn */
         WhatIfIn: {
             /**
@@ -5647,6 +5758,8 @@ export type AlgorithmOut = components['schemas']['AlgorithmOut'];
 export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
 export type AnswerOut = components['schemas']['AnswerOut'];
+export type AttemptIn = components['schemas']['AttemptIn'];
+export type AttemptOut = components['schemas']['AttemptOut'];
 export type AuditEventOut = components['schemas']['AuditEventOut'];
 export type BottlenecksOut = components['schemas']['BottlenecksOut'];
 export type BucketOut = components['schemas']['BucketOut'];
@@ -5700,6 +5813,7 @@ export type NoteIn = components['schemas']['NoteIn'];
 export type NoteOut = components['schemas']['NoteOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
+export type OtherTeam = components['schemas']['OtherTeam'];
 export type Page_AuditEventOut_ = components['schemas']['Page_AuditEventOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
@@ -5720,10 +5834,12 @@ export type SequenceLineOut = components['schemas']['SequenceLineOut'];
 export type SequenceOut = components['schemas']['SequenceOut'];
 export type SequenceSegmentsOut = components['schemas']['SequenceSegmentsOut'];
 export type SeriesOut = components['schemas']['SeriesOut'];
+export type SessionChange = components['schemas']['SessionChange'];
 export type SessionIn = components['schemas']['SessionIn'];
 export type SessionOut = components['schemas']['SessionOut'];
 export type SettingsChange = components['schemas']['SettingsChange'];
 export type SettingsOut = components['schemas']['SettingsOut'];
+export type SignedOut = components['schemas']['SignedOut'];
 export type SpecOut = components['schemas']['SpecOut'];
 export type Specs = components['schemas']['Specs'];
 export type SpreadOut = components['schemas']['SpreadOut'];
@@ -5752,6 +5868,7 @@ export type VerdictShare = components['schemas']['VerdictShare'];
 export type ViewChange = components['schemas']['ViewChange'];
 export type ViewIn = components['schemas']['ViewIn'];
 export type ViewOut = components['schemas']['ViewOut'];
+export type WaysOut = components['schemas']['WaysOut'];
 export type WhatIfIn = components['schemas']['WhatIfIn'];
 export type WhatIfOut = components['schemas']['WhatIfOut'];
 export type WindowOut = components['schemas']['WindowOut'];
@@ -12340,7 +12457,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
-            /** @description The team would have no owner any more. */
+            /** @description The team would have no owner any more, or the role follows from the sign-in provider's claims. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12561,6 +12678,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The member comes by OpenID Connect. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The body is larger than any that is meant. */
             413: {
                 headers: {
@@ -12702,7 +12828,7 @@ export interface operations {
                 /** @description The most items of a page. */
                 limit?: number;
                 /** @description The action's name in the specification. */
-                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
                 /** @description events of members with this name */
                 member?: string | null;
             };
@@ -12811,7 +12937,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description The action's name in the specification. */
-                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
                 /** @description events of members with this name */
                 member?: string | null;
                 /** @description The most rows; without it, all. */
@@ -12879,6 +13005,62 @@ export interface operations {
             };
             /** @description The team sends too many requests; Retry-After says when to ask again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    ways_v1_session_ways_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WaysOut"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13011,6 +13193,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description The provider is to be left, too. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedOut"];
+                };
+            };
             /** @description Successful Response */
             204: {
                 headers: {
@@ -13020,6 +13211,214 @@ export interface operations {
             };
             /** @description The request comes from a page of another origin, or from no page: scripts send a token. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_v1_session_patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The person is in no such team. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    begin_by_openid_v1_session_openid_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AttemptIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request comes from a page of another origin, or from no page: scripts send a token. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description People sign in with tokens only. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,16 +1,18 @@
 // Who works with the page. What the role of that member cannot do is not offered; the server refuses it anyway.
 import type { Team } from "./api";
 
-export const who = $state<{ team: string; teamId: string; member: string; role: Team["role"]; scopes: Team["scopes"] }>({
+export const who = $state({
   team: "",
   teamId: "",
   member: "",
-  role: "viewer",
-  scopes: [],
+  role: "viewer" as Team["role"],
+  scopes: [] as Team["scopes"],
+  others: [] as Team["others"],
 });
 
 export function became(team: Team) {
-  Object.assign(who, { team: team.name, teamId: team.id, member: team.member, role: team.role, scopes: team.scopes });
+  const { id: teamId, name, member, role, scopes, others } = team;
+  Object.assign(who, { team: name, teamId, member, role, scopes, others });
 }
 
 export const may = (scope: Team["scopes"][number]) => who.scopes.includes(scope);

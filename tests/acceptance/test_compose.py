@@ -75,6 +75,17 @@ def test_a_store_without_tls_can_be_allowed() -> None:
         assert composed(AWS_ALLOW_HTTP="true")[name]["environment"]["AWS_ALLOW_HTTP"] == "true"
 
 
+def test_only_the_api_knows_how_people_sign_in() -> None:
+    """The secret is a file. Without one the client is public."""
+    given = {"REWINDOW_OIDC_ISSUER": "https://accounts.example", "REWINDOW_OIDC_CLIENT_SECRET_FILE": "/etc/hostname"}
+    services = composed(**given)
+    assert {name for name, its in services.items() if "accounts.example" in json.dumps(its)} == {"api"}
+    (secret,) = services["api"]["secrets"]
+    assert {name for name, its in services.items() if its.get("secrets")} == {"api"}
+    path = services["api"]["environment"]["REWINDOW_OIDC_CLIENT_SECRET_FILE"]
+    assert path == f"/run/secrets/{secret['source'] if isinstance(secret, dict) else secret}"
+
+
 def test_only_the_migration_connects_as_the_owner_of_the_tables() -> None:
     services = composed(POSTGRES_PASSWORD="owners", REWINDOW_DATABASE_PASSWORD="services")
     assert {name for name, its in services.items() if "owners" in json.dumps(its)} == {"migrate", "postgres"}

@@ -21,7 +21,10 @@ from tests.service.test_api import PCAP, SAMPLE, Run, assert_problem, mptcp, upl
 from tests.service.test_openapi import document
 from worker.collector import forget_audit_events
 
-OPEN = {"POST /v1/session", "DELETE /v1/session", "GET /healthz", "GET /readyz", "GET /metrics"}
+OPEN = {
+    "POST /v1/session", "DELETE /v1/session", "GET /v1/session/ways", "POST /v1/session/openid", "GET /healthz",
+    "GET /readyz", "GET /metrics",
+}  # fmt: skip
 """Operations that ask for no role."""
 ADMIN = re.compile(r"(POST|PATCH|DELETE) /v1/teams/|GET /v1/teams/\{team_id\}/(tokens|audit)(\.\{suffix\})?$")
 OPERATIONS = [
@@ -31,7 +34,8 @@ OPERATIONS = [
 
 def scope_of(operation: str) -> str:
     """By what it does: owners decide about the team, analysts change its data, viewers read."""
-    return "admin" if ADMIN.match(operation) else "read" if operation.startswith("GET") else "write"
+    reads = operation.startswith("GET") or operation == "PATCH /v1/session"
+    return "admin" if ADMIN.match(operation) else "read" if reads else "write"
 
 
 def team_url(client: TestClient) -> str:
