@@ -22,9 +22,9 @@ from rewindow import Choice
 RECOVERING = {"recovery", "loss", "cwr"}
 GOALS = {False: (0.99, 1.0), True: (0.95, 0.98)}
 """Of a network with ECN: shares of the ACKs outside of recovery where the windows are equal, and within one segment."""
-BY_SAMPLES = frozenset({"dctcp", "illinois", "vegas"})
-"""One round trip, or the marks of one window of data, decide on a segment here, and a capture shows these a little
-otherwise than the kernel saw them: the windows must be within one segment, no more."""
+BY_SAMPLES = frozenset({"illinois", "vegas", "westwood"})
+"""Single round trips decide on a segment here, and a capture shows them a little otherwise than the kernel saw them:
+the windows must be within one segment, no more."""
 
 
 @dataclass(frozen=True)

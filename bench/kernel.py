@@ -2,12 +2,13 @@
 
 `make bench-kernel`: each controller carries one plain TCP connection over the loopback device, in segments of 1448
 bytes, paced to 1 Gbit/s; the kernel's own reno and cubic beside them. The kernel counts calls and their time itself
-(kernel.bpf_stats_enabled).
+(kernel.bpf_stats_enabled). --write puts the table into docs/kernel.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import resource
 import socket
@@ -26,7 +27,8 @@ SEGMENT_BYTES = 1448
 RATE_BYTES = 125_000_000
 BLOCK = bytes(1 << 18)
 SO_MAX_PACING_RATE = 47
-CALLBACKS = ("pkts_acked", "cong_avoid", "ssthresh", "set_state", "cwnd_event", "init")
+DOCUMENT, MARKER = Path(__file__).parent.parent / "docs/kernel.md", "<!-- costs -->"
+CALLBACKS = ("pkts_acked", "in_ack_event", "cong_avoid", "ssthresh", "set_state", "cwnd_event", "init")
 
 
 @contextmanager
@@ -73,33 +75,52 @@ def carried(kernel_name: str, seconds: float) -> tuple[float, float]:
         return sent * 8 / 1e9, cpu_seconds() - before
 
 
+def rows(controllers: Sequence[toolchain.Controller], seconds: float) -> Iterator[str]:
+    """The lines of the table, each as soon as it is measured."""
+    yield "| congestion control | CPU ms/Gbit | " + " | ".join(f"{c} ns" for c in CALLBACKS) + " |"
+    yield "|---|---:|" + "---:|" * len(CALLBACKS)
+    for name in ("reno", "cubic"):
+        gigabits, cpu = carried(name, seconds)
+        yield f"| {name} | {cpu / gigabits * 1000:.0f} |" + " |" * len(CALLBACKS)
+    for controller in controllers:
+        loaded.load(controller, {})
+        try:
+            gigabits, cpu = carried(controller.kernel_name, seconds)
+            costs = libbpf.program_costs("rw_")
+        finally:
+            loaded.unload(controller)
+        told = [f"{costs[c][0] / costs[c][1]:.0f}" if costs.get(c, (0, 0))[1] else "–" for c in CALLBACKS]
+        yield f"| {controller.kernel_name} | {cpu / gigabits * 1000:.0f} | {' | '.join(told)} |"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kernel", description=__doc__)
     parser.add_argument("--seconds", type=float, default=3, help="of each connection, at 1 Gbit/s (%(default)s)")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PATTERN", help="controllers whose names match, as a shell does"
+    )
+    parser.add_argument("--write", action="store_true", help="also put the table into docs/kernel.md")
     chosen = parser.parse_args(arguments)
-    print("| congestion control | CPU ms/Gbit | " + " | ".join(f"{c} ns" for c in CALLBACKS) + " |")
-    print("|---|---:|" + "---:|" * len(CALLBACKS))
+    controllers = [
+        c for c in toolchain.controllers()
+        if not chosen.only or any(fnmatch.fnmatchcase(c.name, pattern) for pattern in chosen.only)
+    ]  # fmt: skip
+    if not controllers:
+        parser.error(f"no controller has a name like {', '.join(chosen.only)}")
+    lines: list[str] = []
     try:
         loaded.check()
         with machine.locked(), statistics():
-            for name in ("reno", "cubic"):
-                gigabits, cpu = carried(name, chosen.seconds)
-                print(f"| {name} | {cpu / gigabits * 1000:.0f} |" + " |" * len(CALLBACKS), flush=True)
-            for controller in toolchain.controllers():
-                loaded.load(controller, {})
-                try:
-                    gigabits, cpu = carried(controller.kernel_name, chosen.seconds)
-                    costs = libbpf.program_costs("rw_")
-                finally:
-                    loaded.unload(controller)
-                told = [f"{costs[c][0] / costs[c][1]:.0f}" if costs.get(c, (0, 0))[1] else "–" for c in CALLBACKS]
-                print(
-                    f"| {controller.kernel_name} | {cpu / gigabits * 1000:.0f} | {' | '.join(told)} |",
-                    flush=True,
-                )
+            for line in rows(controllers, chosen.seconds):
+                print(line, flush=True)
+                lines.append(line)
     except KernelError as e:
         print(e, file=sys.stderr)
         return 4
+    if chosen.write:
+        table = "\n".join(lines)
+        before, _, after = DOCUMENT.read_text().split(MARKER)
+        DOCUMENT.write_text(f"{MARKER}\n\n{table}\n\n{MARKER}".join((before, after)))
     return 0
 
 

@@ -137,7 +137,7 @@ struct seat {
 	__u32 place_1; /* of its connection, plus 1; 0: it has none */
 	__u32 path;
 	__u32 echo; /* the last ACK that was looked at reports a mark */
-	__u32 acked; /* segments that the ACK under way delivered */
+	__s32 rtt_us; /* of the newest segment that the ACK under way delivered; 0 or less: none */
 };
 
 static __always_inline struct tcp_sock *tcp_of(struct sock *sk) { return (struct tcp_sock *)sk; }
@@ -550,7 +550,7 @@ void BPF_PROG(rw_init, struct sock *sk)
 	__u32 place = 0, path = RW_MAX_PATHS;
 	__u32 mss_bytes = tp->mss_cache - (key == (__u64)sk ? 0 : MPTCP_DATA_OPTION_BYTES);
 	seat->place_1 = 0;
-	seat->acked = 0;
+	seat->rtt_us = 0;
 	bpf_local_irq_save(&flags);
 	struct shared *s = known_connection(key, &place);
 	if (!s)
@@ -608,34 +608,6 @@ void BPF_PROG(rw_release, struct sock *sk)
 	COUNT(left);
 }
 
-#if RW_HAS_ECE
-/* Does the ACK report a mark? Linux 6.18 tells it after pkts_acked and before it asks for a threshold. */
-SEC("struct_ops")
-void BPF_PROG(rw_in_ack_event, struct sock *sk, __u32 flags)
-{
-	struct seat *seat = seat_of(sk);
-	seat->echo = flags & CA_ACK_ECE;
-#ifdef RW_DETECTOR
-	struct tcp_sock *tp = tcp_of(sk);
-	unsigned long irq_flags;
-	__u32 path, acked = seat->acked;
-	seat->acked = 0;
-	if (!seat->echo || !acked)
-		return;
-	struct shared *s = connection_of(sk, &path);
-	if (!s)
-		return;
-	bpf_local_irq_save(&irq_flags);
-	if (hold(s)) {
-		detect(tp, s, path);
-		congested(s, path, RW_CONGESTION_ECE);
-		let_go(s);
-	}
-	bpf_local_irq_restore(&irq_flags);
-#endif
-}
-#endif
-
 /*
  * The sample that moved the smoothed round trip from `before` to `after` (RFC 6298: an eighth of their difference, exact in these
  * units); 0: none did. The kernel tells the newest segment's round trip only, and smooths the oldest one's.
@@ -649,15 +621,16 @@ static __always_inline __u64 oldest_rtt_ns(__u32 before_8us, __u32 after_8us, __
 	return (__u64)(after_8us - before_8us + (before_8us >> 3)) * NS_PER_US;
 }
 
-/* An ACK, before recovery and growth: what it delivered, and its round trip. */
-SEC("struct_ops")
-void BPF_PROG(rw_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+/*
+ * An ACK, before recovery and growth: what it delivered, its round trip, and whether it reports a mark. newest_us: of the newest
+ * segment; 0 or less: none.
+ */
+static __always_inline void arrived(struct sock *sk, __s32 newest_us, __u32 echo)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	unsigned long flags;
 	__u32 path;
 	struct shared *s = connection_of(sk, &path);
-	__s32 newest_us = sample->rtt_us;
 	if (!s)
 		return;
 	bpf_local_irq_save(&flags);
@@ -671,11 +644,10 @@ void BPF_PROG(rw_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 				     .time_ns = (__s64)now_ns(tp),
 				     .una = tp->snd_una,
 				     .next = tp->snd_nxt};
-		if (RW_HAS_ECE && seat_of(sk)->echo)
+		if (echo)
 			ack.marked_segments = ack.acked_segments;
 		f->delivered = tp->delivered;
 		f->srtt_8us = tp->srtt_us;
-		seat_of(sk)->acked = ack.acked_segments;
 		settle(tp, s);
 		pull(tp, s, path);
 		detect(tp, s, path);
@@ -689,10 +661,31 @@ void BPF_PROG(rw_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 			stepped_by(tp, s, RW_TRANSITION_RTT, &ack);
 		}
 		push(tp, p, f);
+		if (ack.marked_segments)
+			congested(s, path, RW_CONGESTION_ECE);
 		let_go(s);
 	}
 	bpf_local_irq_restore(&flags);
 }
+
+#if RW_HAS_ECE
+/* Linux 6.18 tells what an ACK delivered first, then whether it reports a mark, and then asks for a threshold. */
+SEC("struct_ops")
+void BPF_PROG(rw_pkts_acked, struct sock *sk, const struct ack_sample *sample) { seat_of(sk)->rtt_us = sample->rtt_us; }
+
+SEC("struct_ops")
+void BPF_PROG(rw_in_ack_event, struct sock *sk, __u32 flags)
+{
+	struct seat *seat = seat_of(sk);
+	__s32 newest_us = seat->rtt_us;
+	seat->rtt_us = 0;
+	seat->echo = flags & CA_ACK_ECE;
+	arrived(sk, newest_us, seat->echo);
+}
+#else
+SEC("struct_ops")
+void BPF_PROG(rw_pkts_acked, struct sock *sk, const struct ack_sample *sample) { arrived(sk, sample->rtt_us, 0); }
+#endif
 
 /* An ACK outside of recovery. Linux's gate: the window grows while it is the limit, in slow start up to twice what was in flight. */
 SEC("struct_ops")

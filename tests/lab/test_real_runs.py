@@ -174,13 +174,16 @@ def test_a_run_has_the_kernels_windows_beside_the_capture(scenario: Path, tmp_pa
 def test_a_run_loads_our_controller_and_takes_it_away(tmp_path: Path) -> None:
     """What was replayed is what runs: the kernel's window under the C file is the replay's."""
     scenario, out = tmp_path / "small.toml", tmp_path / "out"
-    scenario.write_text(SCENARIO.replace('"reno"', '"rw_tccc"').replace('"bbr"', '"rw_css"'))
+    text = SCENARIO.replace('"reno"', '"rw_tccc"').replace('"bbr"', '"rw_dctcp"')
+    text = text.replace("[hosts.other]", "[hosts.peer]\necn = true\n\n[hosts.other]\necn = true")
+    text = text.replace('delay = "20ms"', 'delay = "20ms"\ndiscipline = { kind = "ecn_threshold", threshold = 3 }')
+    scenario.write_text(text)
     words = [*PROGRAM, "run", str(scenario), "--output", str(out), "--attempts", "10"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
     assert done.returncode == 0, done.stderr + done.stdout
     folder = out / "small-3"
     transfers = json.loads((folder / "result.json").read_text())["transfers"]
-    assert [{f["congestion_control"] for f in t["subflows"]} for t in transfers] == [{"rw_tccc"}, {"rw_css"}]
+    assert [{f["congestion_control"] for f in t["subflows"]} for t in transfers] == [{"rw_tccc"}, {"rw_dctcp"}]
     assert [t["complete"] for t in transfers] == [True, True]
     found = controllers.compare(folder, truth_rows(folder / "truth.csv.gz"))
     compared = [c for c in found if c.endpoint.startswith("10.")]  # the other one is in another capture
@@ -193,8 +196,12 @@ def test_a_run_loads_our_controller_and_takes_it_away(tmp_path: Path) -> None:
     # A subflow whose window never was the limit was not asked to grow.
     assert all(c.inputs is None or c.inputs[0] == c.inputs[1] for c in compared)
     with gzip.open(folder / "steps.csv.gz", "rt") as f:
-        joined = [r["sport"] for r in csv.DictReader(f) if r["kind"] == "join"]
-    assert {c.endpoint.rpartition(":")[2] for c in compared} <= set(joined)
+        steps = list(csv.DictReader(f))
+    assert {c.endpoint.rpartition(":")[2] for c in compared} <= {r["sport"] for r in steps if r["kind"] == "join"}
+    # The ACK that reports the first mark counts what it delivered as marked.
+    dctcp = [r for r in steps if r["congestion_control"] == "rw_dctcp"]
+    counted = [r["t"] for r in dctcp if r["marked"] != "0"]
+    assert counted[0] == next(r["t"] for r in dctcp if r["kind"] == "ece")
     with machine.locked():
         assert loaded.names_loaded() == []
         assert left_on_the_machine() == []
