@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api import errors
 from api.aggregates import endpoints as aggregates
 from api.aggregates import values
+from api.alerts import endpoints as alerts
 from api.algorithms import endpoints as algorithms
 from api.answers import Compressed, Validated
 from api.captures import endpoints as captures
@@ -33,6 +34,7 @@ from api.specs import endpoints as specs
 from api.sweeps import endpoints as sweeps
 from api.teams import endpoints as teams
 from api.views import endpoints as views
+from api.webhooks import endpoints as webhooks
 from api.whatifs import endpoints as whatifs
 from store import logs
 from store.database import async_engine
@@ -61,7 +63,7 @@ class _Headers:
         await self._app(scope, receive, with_headers)
 
 
-_PAGES = ("", "captures", "connections", "specifications", "model-checks", "settings")
+_PAGES = ("", "captures", "connections", "alerts", "specifications", "model-checks", "settings")
 """First parts of the addresses that the dashboard knows (App.svelte)."""
 
 
@@ -103,6 +105,8 @@ def routes() -> FastAPI:
         aggregates,
         whatifs,
         sweeps,
+        alerts,
+        webhooks,
         algorithms,
         specs,
         model_checks,

@@ -13,6 +13,7 @@ MEANINGS = {
     "action": "The action's name in the specification.",
     "algorithm": "Name of a controller, as GET /v1/algorithms lists it.",
     "algorithms": "In the order in which the command line lists them.",
+    "alert_id": "Id of the alert.",
     "alpha": "Growth factor of coupled slow start.",
     "analysed_at": "When the analysis ended; null before.",
     "as_pinned": "Is the result the one that the specification's manifest pins?",
@@ -129,6 +130,7 @@ MEANINGS = {
     "violated": "The property that does not hold; null: all hold.",
     "violations": "Steps that no specification allows.",
     "what": "Name of the finding.",
+    "webhook_id": "Id of the webhook.",
     "whatif_id": "Id of the what-if.",
     # Where a schema means something else by the name than the others.
     "AlgorithmOut.kind": "single: of one path; multipath: it couples the paths of a connection.",

@@ -415,6 +415,9 @@ class Services:
     def start_sweeper(self) -> subprocess.Popen[bytes]:
         return self.launch("sweeper", "worker.sweeper")
 
+    def start_alerter(self) -> subprocess.Popen[bytes]:
+        return self.launch("alerter", "alerts")
+
     def start_api(self) -> subprocess.Popen[bytes]:
         process = self.launch("api", "api", "--host", self.host, "--port", str(self.port))
         wait_for("the API", self.ready, [process])
@@ -433,11 +436,12 @@ class Services:
         self.start_worker()
         self.start_checker()
         self.start_sweeper()
+        self.start_alerter()
         self.start_api()
 
     def stop(self) -> None:
         self._watched.clear()
-        for name in ("api", "sweeper", "checker", "worker", "redis", "postgresql"):
+        for name in ("api", "alerter", "sweeper", "checker", "worker", "redis", "postgresql"):
             process = self.processes.pop(name, None)
             if process is not None:
                 # To SIGTERM PostgreSQL waits until all its clients have gone.

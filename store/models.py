@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import uuid
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     REAL,
@@ -34,6 +34,18 @@ Verdict = Literal["good", "limited", "poor"]
 ConnectionKind = Literal["tcp", "mptcp"]
 Payload = Literal["kept", "cut"]
 Addresses = Literal["kept", "replaced"]
+Statistic = Literal[
+    "count", "mean", "min", "max", "p5", "p25", "p50", "p75", "p95", "p99", "unreliable_share",
+]  # fmt: skip
+"""Of a measure's values. unreliable_share: the part of the values that are left out as unreliable."""
+Condition = Literal["above", "below", "rises", "falls", "changes"]
+"""above, below: a threshold in the measure's unit. rises, falls, changes: by more than so many percent of what it was
+in the window before."""
+Clock = Literal["captured", "uploaded"]
+AlertState = Literal["new", "ok", "pending", "firing", "too_few", "error", "off"]
+"""new: not evaluated since it was made or changed; pending: its condition holds, not yet often enough in a row;
+too_few: a window has too few connections."""
+DeliveryState = Literal["waiting", "delivered", "given_up"]
 Role = Literal["viewer", "analyst", "owner"]
 """viewer: reads; analyst: uploads, asks and deletes, too; owner: decides about members, tokens and settings, too."""
 
@@ -59,6 +71,11 @@ class Base(DeclarativeBase):
         Payload: String,
         Addresses: String,
         Role: String,
+        Statistic: String,
+        Condition: String,
+        Clock: String,
+        AlertState: String,
+        DeliveryState: String,
     }
 
 
@@ -863,6 +880,121 @@ class ModelCheck(Base):
     pieces: Mapped[int | None]
     pieces_followed: Mapped[int | None]
     first_violation: Mapped[dict[str, Any] | None]
+
+
+def _one_of(name: str, values: Any) -> CheckConstraint:
+    return CheckConstraint(f"{name} IN ({', '.join(repr(v) for v in get_args(values))})", name=name)
+
+
+class Webhook(Base):
+    """An address that a team's messages are posted to, one after the other."""
+
+    __tablename__ = "webhooks"
+    __table_args__ = (
+        Index("ix_webhooks_team_id", "team_id"),
+        CheckConstraint("(old_secret IS NULL) = (old_secret_until IS NULL)", name="old_secret"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    name: Mapped[str]
+    url: Mapped[str]
+    """It may hold a secret of the receiver's: only owners see more of it than the host."""
+    secret: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    """What messages are signed with."""
+    old_secret: Mapped[bytes | None] = mapped_column(LargeBinary, deferred=True)
+    """The one before, which messages are signed with, too, until it ends."""
+    old_secret_until: Mapped[datetime | None]
+    created_at: Mapped[datetime] = _created()
+    lease_until: Mapped[datetime | None]
+    """A process posts a message to it, and says by then how that went. None: none does."""
+    fence: Mapped[int] = mapped_column(server_default="0")
+    """Grows with every message that is taken: who has a smaller number has lost its lease."""
+
+
+class Delivery(Base):
+    """A message for a webhook; the row is the outbox."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        Index("ix_deliveries_latest", "webhook_id", text("created_at DESC"), text("id DESC")),
+        Index("ix_deliveries_of_alert", "alert_id", text("created_at DESC")),
+        Index("ix_deliveries_due", "due_at", postgresql_where=text("state = 'waiting'")),
+        Index("ix_deliveries_ended", "finished_at", postgresql_where=text("state <> 'waiting'")),
+        _one_of("state", DeliveryState),
+        CheckConstraint("(state = 'waiting') = (finished_at IS NULL)", name="finished"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    webhook_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
+    alert_id: Mapped[uuid.UUID | None]
+    """Of which it tells; the alert may be gone. None: a test."""
+    type: Mapped[str]
+    body: Mapped[str] = mapped_column(deferred=True)
+    """As it is posted, the same bytes with each attempt."""
+    created_at: Mapped[datetime] = _created()
+    due_at: Mapped[datetime] = _created()
+    """When it is to be tried next."""
+    attempts: Mapped[int] = mapped_column(Integer, server_default="0")
+    state: Mapped[DeliveryState] = mapped_column(server_default="waiting")
+    status: Mapped[int | None] = mapped_column(Integer)
+    """Of the last attempt's answer. None: there was none."""
+    error: Mapped[str | None]
+    """Why the last attempt did not succeed."""
+    finished_at: Mapped[datetime | None]
+
+
+class Alert(Base):
+    """A rule on an aggregate of a team's connections, and how it stands."""
+
+    __tablename__ = "alerts"
+    __table_args__ = (
+        Index("ix_alerts_of_team", "team_id", "created_at", "id"),
+        Index("ix_alerts_webhook_id", "webhook_id"),
+        Index("ix_alerts_due", "due_at", postgresql_where=text("enabled")),
+        _one_of("statistic", Statistic),
+        _one_of("condition", Condition),
+        _one_of("clock", Clock),
+        _one_of("state", AlertState),
+        CheckConstraint("window_s > 0 AND interval_s > 0 AND least > 0 AND in_a_row > 0", name="positive"),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    webhook_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("webhooks.id", ondelete="SET NULL"))
+    name: Mapped[str]
+    measure: Mapped[str]
+    statistic: Mapped[Statistic]
+    filters: Mapped[str]
+    """A query string, as /v1/aggregates takes it."""
+    clock: Mapped[Clock]
+    window_s: Mapped[int] = mapped_column(Integer)
+    condition: Mapped[Condition]
+    threshold: Mapped[float]
+    least: Mapped[int] = mapped_column(Integer)
+    in_a_row: Mapped[int] = mapped_column(Integer)
+    interval_s: Mapped[int] = mapped_column(Integer)
+    enabled: Mapped[bool]
+    created_at: Mapped[datetime] = _created()
+    state: Mapped[AlertState]
+    since: Mapped[datetime] = _created()
+    """When this state began."""
+    firing_since: Mapped[datetime | None]
+    """It told that it fires, and not yet that this is over. It may be in another state than firing meanwhile: too few
+    connections say nothing."""
+    streak: Mapped[int] = mapped_column(Integer, server_default="0")
+    """How many evaluations in a row have spoken for the other of firing and not firing."""
+    value: Mapped[float | None]
+    before: Mapped[float | None]
+    """The value in the window before, where the condition asks for it."""
+    connections: Mapped[int | None] = mapped_column(Integer)
+    """How many values the last evaluation rests on."""
+    evaluated_at: Mapped[datetime | None]
+    error: Mapped[str | None]
+    due_at: Mapped[datetime] = _created()
+    lease_until: Mapped[datetime | None]
+    fence: Mapped[int] = mapped_column(server_default="0")
+    """Grows with every evaluation and every change: what an evaluation of a smaller number finds is not kept."""
 
 
 class SpecRecord(Base):

@@ -48,11 +48,20 @@ class Settings(BaseSettings):
     """Time between two searches for objects that no row names."""
     stray_after_s: float = Field(default=3600.0, gt=0)
     """An object that no row names, and an upload without a new part, is deleted when it is so old."""
+    team_alerts_max: int = Field(default=100, gt=0)
+    """Alert rules of a team."""
+    webhook_networks: str = ""
+    """Networks (CIDR, comma-separated) that webhooks may reach though their addresses are not public."""
+    webhook_ports: str = "443"
+    """Ports that webhooks may go to, comma-separated."""
+    webhook_http: bool = False
+    """May webhooks go to addresses that begin with http:, too?"""
     dashboard_folder: str | None = None
     public_url: HttpUrl | None = None
-    """The dashboard's address as browsers know it, without a path. Sign-in by OpenID Connect leads back to it."""
+    """The dashboard's address as browsers know it, without a path. Sign-in by OpenID Connect leads back to it,
+    and messages of alerts link to it."""
     heartbeat_file: str | None = None
-    """The sweeper touches it after each sweep."""
+    """The sweeper touches it after each sweep, the alerter after each look for rules that are due."""
     log_json: bool = True
 
     @field_validator("public_url")

@@ -26,7 +26,7 @@ MEMORY_SLACK_BYTES = 192 << 20
 """Each process of Python that ran a job, or many requests, keeps some of what it allocated."""
 STRAY_AFTER_S = 60.0
 """Longer than any fault: no upload that is under way is taken for a stray."""
-OF_OURS = ("api", "sweeper", "checker", "worker")
+OF_OURS = ("api", "alerter", "sweeper", "checker", "worker")
 
 
 @dataclass

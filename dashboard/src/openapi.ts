@@ -731,6 +731,207 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description The team's alerts and how they stand, oldest first.
+         */
+        get: operations["find_v1_alerts_get"];
+        put?: never;
+        /**
+         * Make
+         * @description Makes an alert: its aggregate is evaluated from now on, and a webhook is told when it fires and when that is
+         *     over.
+         */
+        post: operations["make_v1_alerts_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description The team's alerts as a file, oldest first.
+         */
+        get: operations["export_v1_alerts__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts/{alert_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One
+         * @description An alert and how it stands.
+         */
+        get: operations["one_v1_alerts__alert_id__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove
+         * @description Removes an alert. If it fires, its webhook is told that this is over.
+         */
+        delete: operations["remove_v1_alerts__alert_id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Changes an alert. Unless only name or interval change, it begins anew, and one that fires is told to be over.
+         */
+        patch: operations["change_v1_alerts__alert_id__patch"];
+        trace?: never;
+    };
+    "/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description The team's webhooks, oldest first.
+         */
+        get: operations["find_v1_webhooks_get"];
+        put?: never;
+        /**
+         * Make
+         * @description Makes a webhook, whose secret only this answer shows. A team has at most 20 of them.
+         */
+        post: operations["make_v1_webhooks_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove
+         * @description Removes a webhook with its messages, also those that wait. Alerts that named it name none from then on.
+         */
+        delete: operations["remove_v1_webhooks__webhook_id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Gives a webhook another name or another address.
+         */
+        patch: operations["change_v1_webhooks__webhook_id__patch"];
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Renew Secret
+         * @description Makes a new secret, which only this answer shows. For a day messages are signed with the one before, too.
+         */
+        post: operations["renew_secret_v1_webhooks__webhook_id__secret_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send Test
+         * @description Sends a message that says nothing, to try out the receiver; the deliveries show what came of it.
+         */
+        post: operations["send_test_v1_webhooks__webhook_id__test_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Deliveries
+         * @description Messages for the webhook, the latest first. What has ended is forgotten after 30 days.
+         */
+        get: operations["deliveries_v1_webhooks__webhook_id__deliveries_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/deliveries.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Deliveries
+         * @description Messages for the webhook, the latest first, as a file.
+         */
+        get: operations["export_deliveries_v1_webhooks__webhook_id__deliveries__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/algorithms": {
         parameters: {
             query?: never;
@@ -1338,6 +1539,307 @@ export interface components {
              * @description How many groups there are, those that are not shown included.
              */
             groups_total: number;
+        };
+        /**
+         * AlertChange
+         * @description What is to be changed; what is left out stays.
+         */
+        AlertChange: {
+            /**
+             * Name
+             * @description For people; messages have it, too.
+             */
+            name?: string | null;
+            /** Measure */
+            measure?: string | null;
+            /**
+             * Statistic
+             * @description Of the measure's values.
+             */
+            statistic?: ("count" | "mean" | "min" | "max" | "p5" | "p25" | "p50" | "p75" | "p95" | "p99" | "unreliable_share") | null;
+            /**
+             * Filters
+             * @description A query string with the filters of /v1/aggregates, but for those of time.
+             */
+            filters?: string | null;
+            /**
+             * Clock
+             * @description The time that the window is about.
+             */
+            clock?: ("captured" | "uploaded") | null;
+            /**
+             * Window S
+             * @description Seconds of the window, which ends now.
+             */
+            window_s?: number | null;
+            /**
+             * Condition
+             * @description above, below, rises, falls or changes.
+             */
+            condition?: ("above" | "below" | "rises" | "falls" | "changes") | null;
+            /**
+             * Threshold
+             * @description In the measure's unit, or percent.
+             */
+            threshold?: number | null;
+            /**
+             * Least
+             * @description With fewer values in a window the alert says nothing, unless the statistic is count.
+             */
+            least?: number | null;
+            /**
+             * In A Row
+             * @description How many evaluations in a row it takes to fire, and to be over.
+             */
+            in_a_row?: number | null;
+            /**
+             * Interval S
+             * @description Seconds from one evaluation to the next.
+             */
+            interval_s?: number | null;
+            /**
+             * Webhook Id
+             * @description Where its messages go; null: nowhere.
+             */
+            webhook_id?: string | null;
+            /**
+             * Enabled
+             * @description Is it evaluated?
+             */
+            enabled?: boolean | null;
+        };
+        /**
+         * AlertIn
+         * @description What is watched, when it is worth a message, and where that goes.
+         */
+        AlertIn: {
+            /**
+             * Name
+             * @description For people; messages have it, too.
+             */
+            name: string;
+            /**
+             * Measure
+             * @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if.
+             */
+            measure: string;
+            /**
+             * Statistic
+             * @description Of the measure's values; count: how many there are; unreliable_share: the part of them that is left out because
+             *     something is wrong with its connection.
+             * @default p50
+             * @enum {string}
+             */
+            statistic?: "count" | "mean" | "min" | "max" | "p5" | "p25" | "p50" | "p75" | "p95" | "p99" | "unreliable_share";
+            /**
+             * Filters
+             * @description A query string with the filters of /v1/aggregates, but for those of time.
+             * @default
+             */
+            filters?: string;
+            /**
+             * Clock
+             * @description The window's time is that at which a connection began, or at which its capture was uploaded.
+             * @default captured
+             * @enum {string}
+             */
+            clock?: "captured" | "uploaded";
+            /**
+             * Window S
+             * @description Seconds of the window, which ends now.
+             * @default 3600
+             */
+            window_s?: number;
+            /**
+             * Condition
+             * @description above, below: the threshold. rises, falls, changes: by more than so many percent of what it was in the window
+             *     before.
+             * @default above
+             * @enum {string}
+             */
+            condition?: "above" | "below" | "rises" | "falls" | "changes";
+            /**
+             * Threshold
+             * @description In the measure's unit, or percent.
+             */
+            threshold: number;
+            /**
+             * Least
+             * @description With fewer values in a window the alert says nothing (too_few), unless the statistic is count.
+             * @default 20
+             */
+            least?: number;
+            /**
+             * In A Row
+             * @description It fires after so many evaluations in a row in which the condition held, and is over after as many in which it
+             *     did not.
+             * @default 1
+             */
+            in_a_row?: number;
+            /**
+             * Interval S
+             * @description Seconds from one evaluation to the next.
+             * @default 300
+             */
+            interval_s?: number;
+            /**
+             * Webhook Id
+             * @description Where its messages go; null: nowhere, the state alone tells.
+             */
+            webhook_id?: string | null;
+            /**
+             * Enabled
+             * @description Is it evaluated?
+             * @default true
+             */
+            enabled?: boolean;
+        };
+        /** AlertOut */
+        AlertOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Name
+             * @description Its name.
+             */
+            name: string;
+            /**
+             * Measure
+             * @description As /v1/aggregates takes it.
+             */
+            measure: string;
+            /**
+             * Unit
+             * @description Of the value: bit/s, s, us, segments, or 1.
+             */
+            unit: string;
+            /**
+             * Statistic
+             * @description Of the measure's values.
+             * @enum {string}
+             */
+            statistic: "count" | "mean" | "min" | "max" | "p5" | "p25" | "p50" | "p75" | "p95" | "p99" | "unreliable_share";
+            /**
+             * Filters
+             * @description A query string.
+             */
+            filters: string;
+            /**
+             * Clock
+             * @description The time that the window is about.
+             * @enum {string}
+             */
+            clock: "captured" | "uploaded";
+            /**
+             * Window S
+             * @description Seconds of the window.
+             */
+            window_s: number;
+            /**
+             * Condition
+             * @description When it fires.
+             * @enum {string}
+             */
+            condition: "above" | "below" | "rises" | "falls" | "changes";
+            /**
+             * Threshold
+             * @description In the measure's unit, or percent.
+             */
+            threshold: number;
+            /**
+             * Least
+             * @description With fewer values in a window it says nothing.
+             */
+            least: number;
+            /**
+             * In A Row
+             * @description How many evaluations in a row it takes to fire, and to be over.
+             */
+            in_a_row: number;
+            /**
+             * Interval S
+             * @description Seconds from one evaluation to the next.
+             */
+            interval_s: number;
+            /**
+             * Webhook Id
+             * @description Where its messages go; null: nowhere.
+             */
+            webhook_id: string | null;
+            /**
+             * Enabled
+             * @description Is it evaluated?
+             */
+            enabled: boolean;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * State
+             * @description new: not evaluated since it was made or changed; pending: the condition holds, not yet often enough in a row;
+             *     too_few: it says nothing.
+             * @enum {string}
+             */
+            state: "new" | "ok" | "pending" | "firing" | "too_few" | "error" | "off";
+            /**
+             * Since
+             * Format: date-time
+             * @description When this state began.
+             */
+            since: string;
+            /**
+             * Firing Since
+             * @description It fired then, and is not over: also while connections are too few to tell. Null: it does not fire.
+             */
+            firing_since: string | null;
+            /**
+             * Value
+             * @description At the last evaluation; null without values.
+             */
+            value: number | null;
+            /**
+             * Before
+             * @description In the window before; null where the condition does not ask for it, and without values.
+             */
+            before: number | null;
+            /**
+             * Change Percent
+             * @description From `before` to `value`; null where one is missing, and from 0.
+             */
+            change_percent: number | null;
+            /**
+             * Connections
+             * @description How many values the last evaluation rests on; null: there was none.
+             */
+            connections: number | null;
+            /**
+             * Evaluated At
+             * @description When it was last evaluated; null: not since it was made or changed.
+             */
+            evaluated_at: string | null;
+            /**
+             * Error
+             * @description Why it could not be evaluated; null: it could.
+             */
+            error: string | null;
+            /**
+             * Delivery
+             * @description Its latest message; given_up: the receiver did not take it.
+             * @enum {string}
+             */
+            delivery: "none" | "waiting" | "delivered" | "given_up";
+            /**
+             * Delivery Error
+             * @description Why the latest message was not taken at the last attempt; null: it was, or there is none.
+             */
+            delivery_error: string | null;
         };
         /** AlgorithmOut */
         AlgorithmOut: {
@@ -2563,6 +3065,61 @@ export interface components {
              */
             taken: number;
         };
+        /** DeliveryOut */
+        DeliveryOut: {
+            /**
+             * Id
+             * @description The header `webhook-id`, the same with each attempt.
+             */
+            id: string;
+            /**
+             * Alert Id
+             * @description Of which it tells, also when that is gone; null: a test.
+             */
+            alert_id: string | null;
+            /**
+             * Type
+             * @description alert.firing, alert.resolved or webhook.test.
+             */
+            type: string;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * State
+             * @description given_up: the receiver took it neither within a day, or said that it is gone (410).
+             * @enum {string}
+             */
+            state: "waiting" | "delivered" | "given_up";
+            /**
+             * Attempts
+             * @description How often it was posted.
+             */
+            attempts: number;
+            /**
+             * Status
+             * @description HTTP status of the last answer; null: there was none.
+             */
+            status: number | null;
+            /**
+             * Error
+             * @description Why the last attempt did not succeed; null: it did, or there was none.
+             */
+            error: string | null;
+            /**
+             * Due At
+             * @description When it is tried next, unless an earlier message of the same alert waits; null: not any more.
+             */
+            due_at: string | null;
+            /**
+             * Finished At
+             * @description When it was taken or given up; null: it waits.
+             */
+            finished_at: string | null;
+        };
         /**
          * DetectedSet
          * @description A set for which a decision is pending.
@@ -3611,6 +4168,19 @@ export interface components {
              */
             name: string;
         };
+        /** Page[AlertOut] */
+        Page_AlertOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["AlertOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
         /** Page[AuditEventOut] */
         Page_AuditEventOut_: {
             /**
@@ -3631,6 +4201,19 @@ export interface components {
              * @description The page's items.
              */
             items: components["schemas"]["ConnectionOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
+        /** Page[DeliveryOut] */
+        Page_DeliveryOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["DeliveryOut"][];
             /**
              * Next Cursor
              * @description For the next page; None on the last one.
@@ -5536,6 +6119,110 @@ export interface components {
              */
             openid_connect: string | null;
         };
+        /**
+         * WebhookChange
+         * @description What is to be changed; what is left out stays.
+         */
+        WebhookChange: {
+            /**
+             * Name
+             * @description For people.
+             */
+            name?: string | null;
+            /**
+             * Url
+             * @description From the next attempt on, also for messages that wait.
+             */
+            url?: string | null;
+        };
+        /** WebhookIn */
+        WebhookIn: {
+            /**
+             * Name
+             * @description For people.
+             */
+            name: string;
+            /**
+             * Url
+             * @description https://HOST/PATH, which must be at a public address when a message is sent; names have letters of ASCII only.
+             */
+            url: string;
+        };
+        /** WebhookMade */
+        WebhookMade: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Name
+             * @description Its name.
+             */
+            name: string;
+            /**
+             * Host
+             * @description Where it goes to.
+             */
+            host: string;
+            /**
+             * Url
+             * @description The whole address; null for all but owners, because it may hold a secret of the receiver's.
+             */
+            url: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Old Secret Until
+             * @description Until then messages are also signed with the secret before; null: there is none.
+             */
+            old_secret_until: string | null;
+            /**
+             * Secret
+             * @description What messages are signed with from now on; it is shown only in this answer.
+             */
+            secret: string;
+        };
+        /** WebhookOut */
+        WebhookOut: {
+            /**
+             * Id
+             * Format: uuid
+             * @description Id, which never changes.
+             */
+            id: string;
+            /**
+             * Name
+             * @description Its name.
+             */
+            name: string;
+            /**
+             * Host
+             * @description Where it goes to.
+             */
+            host: string;
+            /**
+             * Url
+             * @description The whole address; null for all but owners, because it may hold a secret of the receiver's.
+             */
+            url: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Old Secret Until
+             * @description Until then messages are also signed with the secret before; null: there is none.
+             */
+            old_secret_until: string | null;
+        };
         /** WhatIfIn */
         WhatIfIn: {
             /**
@@ -5754,6 +6441,9 @@ export interface components {
 export type AcksOut = components['schemas']['AcksOut'];
 export type AggregateOut = components['schemas']['AggregateOut'];
 export type AggregatesOut = components['schemas']['AggregatesOut'];
+export type AlertChange = components['schemas']['AlertChange'];
+export type AlertIn = components['schemas']['AlertIn'];
+export type AlertOut = components['schemas']['AlertOut'];
 export type AlgorithmOut = components['schemas']['AlgorithmOut'];
 export type Algorithms = components['schemas']['Algorithms'];
 export type Allowed = components['schemas']['Allowed'];
@@ -5785,6 +6475,7 @@ export type ConnectionsFound = components['schemas']['ConnectionsFound'];
 export type ConstantOut = components['schemas']['ConstantOut'];
 export type ControllerState = components['schemas']['ControllerState'];
 export type Covered = components['schemas']['Covered'];
+export type DeliveryOut = components['schemas']['DeliveryOut'];
 export type DetectedSet = components['schemas']['DetectedSet'];
 export type DetectedSubflow = components['schemas']['DetectedSubflow'];
 export type DetectedSubflowNow = components['schemas']['DetectedSubflowNow'];
@@ -5814,8 +6505,10 @@ export type NoteOut = components['schemas']['NoteOut'];
 export type OddityOut = components['schemas']['OddityOut'];
 export type OptionOut = components['schemas']['OptionOut'];
 export type OtherTeam = components['schemas']['OtherTeam'];
+export type Page_AlertOut_ = components['schemas']['Page_AlertOut_'];
 export type Page_AuditEventOut_ = components['schemas']['Page_AuditEventOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
+export type Page_DeliveryOut_ = components['schemas']['Page_DeliveryOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
 export type Page_SweepOut_ = components['schemas']['Page_SweepOut_'];
 export type Page_SweptOut_ = components['schemas']['Page_SweptOut_'];
@@ -5869,6 +6562,10 @@ export type ViewChange = components['schemas']['ViewChange'];
 export type ViewIn = components['schemas']['ViewIn'];
 export type ViewOut = components['schemas']['ViewOut'];
 export type WaysOut = components['schemas']['WaysOut'];
+export type WebhookChange = components['schemas']['WebhookChange'];
+export type WebhookIn = components['schemas']['WebhookIn'];
+export type WebhookMade = components['schemas']['WebhookMade'];
+export type WebhookOut = components['schemas']['WebhookOut'];
 export type WhatIfIn = components['schemas']['WhatIfIn'];
 export type WhatIfOut = components['schemas']['WhatIfOut'];
 export type WindowOut = components['schemas']['WindowOut'];
@@ -10468,6 +11165,1362 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_v1_alerts_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AlertOut_"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    make_v1_alerts_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_v1_alerts__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    one_v1_alerts__alert_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertOut"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    remove_v1_alerts__alert_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_v1_alerts__alert_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    find_v1_webhooks_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookOut"][];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    make_v1_webhooks_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookMade"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    remove_v1_webhooks__webhook_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_v1_webhooks__webhook_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    renew_secret_v1_webhooks__webhook_id__secret_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookMade"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    send_test_v1_webhooks__webhook_id__test_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    deliveries_v1_webhooks__webhook_id__deliveries_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_DeliveryOut_"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_deliveries_v1_webhooks__webhook_id__deliveries__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */

@@ -22,7 +22,7 @@ import redis
 from deploy.run import CHECKOUT, Services, free_port, redis_program, stop_process, wait_for
 
 BIN = Path(sys.executable).parent
-OWN = ("migrate", "api", "worker", "checker", "sweeper")
+OWN = ("migrate", "api", "worker", "checker", "sweeper", "alerter")
 
 
 def composed(**environment: str) -> dict[str, Any]:

@@ -51,6 +51,10 @@ def local() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+PARTS = ("alerts", "api")
+"""Ordinary parts of paths, too: the whole word tells."""
+
+
 def processes(local: Path) -> dict[str, tuple[int, dict[str, str]]]:
     """The process groups' leaders that `make up` has started: what they are, their number and their environment."""
     found = {}
@@ -64,9 +68,8 @@ def processes(local: Path) -> dict[str, tuple[int, dict[str, str]]]:
             except OSError:
                 continue
             if parent == supervisor:
-                names = ("postgres", "redis", "valkey", "worker.sweeper", "rewindow-checks", "celery", "api")
-                # The last one is an ordinary part of a path.
-                name = next(n for n in names if any(n in word if n != "api" else n == word for word in command))
+                names = ("postgres", "redis", "valkey", "worker.sweeper", "alerts", "rewindow-checks", "celery", "api")
+                name = next(n for n in names if any(n == word if n in PARTS else n in word for word in command))
                 found[name.replace("valkey", "redis")] = (
                     int(folder.name),
                     dict(v.partition("=")[::2] for v in variables),
@@ -146,7 +149,7 @@ def get(local: Path, address: str, path: str) -> int:
 def test_what_is_killed_starts_again(local: Path) -> None:
     address = f"http://127.0.0.1:{json.loads((local / 'run.json').read_text())['port']}"
     before = processes(local)
-    assert before.keys() == {"postgres", "redis", "api", "worker.sweeper", "rewindow-checks", "celery"}
+    assert before.keys() == {"postgres", "redis", "api", "worker.sweeper", "alerts", "rewindow-checks", "celery"}
     for name in ("postgres", "celery"):
         os.kill(before[name][0], signal.SIGKILL)
     wait_for("PostgreSQL to be away", lambda: get(local, address, "/readyz") == 503)

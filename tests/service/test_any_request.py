@@ -47,10 +47,12 @@ def token(application: TestClient) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings_of_services(), "team_requests_per_s", 1e6)  # 429 would hide all other answers
         yield token
-    for kind in ("captures", "model-checks"):
+    for kind in ("captures", "model-checks", "alerts"):
         while items := application.get(f"/v1/{kind}", headers=bearer(token)).json()["items"]:
             for item in items:
                 assert application.delete(f"/v1/{kind}/{item['id']}", headers=bearer(token)).status_code == 204
+    for item in application.get("/v1/webhooks", headers=bearer(token)).json():
+        assert application.delete(f"/v1/webhooks/{item['id']}", headers=bearer(token)).status_code == 204
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,8 @@ def places(application: TestClient, run_jobs: Callable[[], None], token: str) ->
         "connection_id": connection,
         "whatif_id": asked("POST", f"/v1/connections/{connection}/whatifs", json={"algorithm": "tccc"})["id"],
         "sweep_id": asked("POST", "/v1/whatifs", json={"selection": {"kind": "tcp"}, "algorithms": ["cubic"]})["id"],
+        "webhook_id": asked("POST", "/v1/webhooks", json={"name": "x", "url": "https://hooks.example/"})["id"],
+        "alert_id": asked("POST", "/v1/alerts", json={"name": "x", "measure": "rtt_us", "threshold": 1})["id"],
         "check_id": asked("POST", "/v1/model-checks", json={"spec": "Windows"})["id"],
     }
 

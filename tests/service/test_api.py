@@ -291,6 +291,18 @@ def test_another_team_sees_nothing(analysed: dict[str, Any], client: TestClient,
     whatif = "/v1/whatifs/" + client.post(whatifs, json={"algorithm": "tccc"}).json()["id"]
     for answer in (other.get(whatif), other.delete(whatif), other.get(f"{whatif}/events")):
         assert_problem(answer, 404, "no such what-if")
+    hook = client.post("/v1/webhooks", json={"name": "x", "url": "https://hooks.example/"}).json()["id"]
+    wanted = {"name": "x", "measure": "rtt_us", "threshold": 1, "webhook_id": hook}
+    alert = client.post("/v1/alerts", json=wanted).json()["id"]
+    for method, url in (
+        ("get", f"webhooks/{hook}/deliveries"), ("get", f"webhooks/{hook}/deliveries.csv"),
+        ("delete", f"webhooks/{hook}"), ("post", f"webhooks/{hook}/secret"), ("post", f"webhooks/{hook}/test"),
+        ("get", f"alerts/{alert}"), ("delete", f"alerts/{alert}"),
+    ):  # fmt: skip
+        assert_problem(getattr(other, method)(f"/v1/{url}"), 404, "no such")
+    for url in (f"webhooks/{hook}", f"alerts/{alert}"):
+        assert_problem(other.patch(f"/v1/{url}", json={"name": "y"}), 404, "no such")
+        assert client.delete(f"/v1/{url}").status_code == 204
     assert client.delete(whatif).status_code == 204
     assert client.get(f"/v1/captures/{capture}").status_code == 200
     # The same bytes are another capture for another team.

@@ -26,7 +26,9 @@ OPEN = {
     "GET /readyz", "GET /metrics",
 }  # fmt: skip
 """Operations that ask for no role."""
-ADMIN = re.compile(r"(POST|PATCH|DELETE) /v1/teams/|GET /v1/teams/\{team_id\}/(tokens|audit)(\.\{suffix\})?$")
+ADMIN = re.compile(
+    r"(POST|PATCH|DELETE) /v1/(teams/|webhooks)|GET /v1/teams/\{team_id\}/(tokens|audit)(\.\{suffix\})?$"
+)
 OPERATIONS = [
     f"{method.upper()} {path}" for path, methods in document()["paths"].items() for method in methods
 ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""The alerter: evaluates the teams' alerts, and posts messages to their webhooks."""
