@@ -76,6 +76,7 @@ class AlertChange(Wanted):
     name: Name | None = None
     """For people; messages have it, too."""
     measure: measures.Name | None = None
+    """As /v1/aggregates takes it."""
     statistic: Statistic | None = None
     """Of the measure's values."""
     filters: Filters | None = None

@@ -1550,7 +1550,10 @@ export interface components {
              * @description For people; messages have it, too.
              */
             name?: string | null;
-            /** Measure */
+            /**
+             * Measure
+             * @description As /v1/aggregates takes it.
+             */
             measure?: string | null;
             /**
              * Statistic
