@@ -462,6 +462,15 @@ def test_data_captured_as_it_is_sent_is_taken_as_it_is(tmp_path: Path) -> None:
     assert result.connections[0].subflows[0].send_times == "captured"
 
 
+def test_a_stamp_ahead_of_the_clock_shows_no_queue(tmp_path: Path) -> None:
+    """Linux stamps an ACK without data of a paced sender with the time at which its next data may leave."""
+    trace = transfer_behind_a_queue(0.0)
+    trace.packet(1.2505, True, 1 + 60 * MSS, 1001, options=stamped(1250 + 8, 9005))
+    trace.records.sort(key=lambda record: record[0])
+    result = replayed(trace, tmp_path)
+    assert result.connections[0].subflows[0].send_times == "captured"
+
+
 @pytest.mark.parametrize(("segments", "coarse"), [(10, False), (30, True)])
 def test_beside_the_receiver_flights_and_round_trips_are_the_senders(
     segments: int, coarse: bool, tmp_path: Path

@@ -24,6 +24,12 @@ static RW_ASIDE void begin_window(struct rw_side_clock *c, const struct rw_packe
 	c->least_ns = INT64_MAX;
 }
 
+/*
+ * A paced sender stamps an ACK without data with the time at which its pace lets the next data go (measured): that value is ahead of
+ * the clock, and data beside it would seem to have waited.
+ */
+static int may_be_ahead(const struct rw_packet *p) { return !p->payload_bytes && !(p->flags & RW_TCP_SYN); }
+
 static void see_lag(struct rw_side_clock *c, const struct rw_packet *p)
 {
 	c->packets++;
@@ -33,6 +39,8 @@ static void see_lag(struct rw_side_clock *c, const struct rw_packet *p)
 		begin_window(c, p);
 	/* The lag behind a clock that began with the first value. */
 	int64_t lag = p->time_ns - (int64_t)rw_seq_diff(p->ts_value, c->first_value) * RW_CLOCK_TICK_NS;
+	if (may_be_ahead(p))
+		return;
 	if (lag < c->least_ns)
 		c->least_ns = lag;
 	int64_t late = lag - c->least_ns;
