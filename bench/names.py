@@ -68,7 +68,8 @@ def falls_short(found: Sequence[tuple[Ran, Named]]) -> list[str]:
     return [f"the sender's algorithm is among the candidates of {among} of {len(lossy)} subflows with losses"]
 
 
-def _matrix(title: str, found: Sequence[tuple[Ran, Named]]) -> list[str]:
+def matrix(title: str, found: Sequence[tuple[Ran, Named]]) -> list[str]:
+    """A confusion matrix as Markdown lines."""
     names = sorted({named.name for _, named in found} - {"unknown"} | {truth.algorithm for truth, _ in found})
     heads = [*names, "unknown, with it among the candidates", "unknown, without"]
     lines = [
@@ -94,5 +95,5 @@ def tables(found: Sequence[tuple[Ran, Named]]) -> list[str]:
     lines: list[str] = []
     for title, ours in (("Linux's implementations", False), ("Our implementations", True)):
         if of := [pair for pair in found if pair[0].ours == ours]:
-            lines += [*([""] if lines else []), *_matrix(title, of)]
+            lines += [*([""] if lines else []), *matrix(title, of)]
     return lines

@@ -119,6 +119,8 @@ static void check_subflow(const rw_replay *r, const rw_subflow_row *s, uint32_t 
 	for (uint32_t k = 0; k <= CHOICE_COUNT; k++) {
 		rw_replay_window(r, number, k, &w);
 		CHECK(w.matched <= w.near && w.near <= w.full_rows && w.full_rows <= w.rows && w.rows <= s->acks);
+		CHECK(w.paced_matched <= w.paced_either && w.paced_own + w.paced_other <= w.paced_rows);
+		CHECK(w.paced_either <= w.paced_rows && w.paced_rows <= w.rows);
 		CHECK(w.last_q16 <= w.most_q16 && w.sum_q16 <= w.rows * w.most_q16);
 	}
 }

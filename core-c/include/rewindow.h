@@ -379,6 +379,9 @@ typedef struct rw_window_row {
 	int64_t first_exceeded_ns;
 	/* Of a rate-based controller: ACKs before which data left on a timer, and at how many of these at this controller's pace. */
 	uint64_t paced_rows, paced_matched;
+	/* Of paced_rows: those at a pace that only this version of the algorithm has, at one that only another version has (BBR 1 and
+	   BBR 3), and at this controller's or the other version's. */
+	uint64_t paced_own, paced_other, paced_either;
 } rw_window_row;
 
 typedef struct rw_summary {

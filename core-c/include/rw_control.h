@@ -181,6 +181,14 @@ struct rw_model {
 	    app_limits; /* what leaves from now on, until all of what is in flight is delivered, tells nothing of the path */
 };
 
+/*
+ * Paces by which a capture tells this version of an algorithm from another one, in the state that the controller is in; 0: by none.
+ * Segments each microsecond, Q24.
+ */
+struct rw_version_paces {
+	uint64_t own_q24, other_q24;
+};
+
 enum rw_option_kind { RW_OPTION_CHOICE = 0, RW_OPTION_Q16 = 1 };
 
 struct rw_option {
@@ -273,6 +281,8 @@ struct rw_control {
 	void (*model)(const struct rw_connection *c, uint32_t path, struct rw_model *model);
 	/* A segment was found lost; only of a rate-based controller. Default: nothing. */
 	void (*lost)(struct rw_connection *c, const struct rw_lost *lost);
+	/* Only of a rate-based controller. Default: there is no other version. */
+	void (*versions)(const struct rw_connection *c, uint32_t path, struct rw_version_paces *paces);
 };
 
 /* The registry (list.c): every controller once, ended by a null. */

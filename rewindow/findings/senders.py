@@ -1,7 +1,9 @@
 """Names the algorithm that a sender most likely ran: the one whose window equalled the flight most often.
 
 A sender that paces seldom fills its window. It is named by its pace: between two bursts passes the time that its rate
-takes for the first, and that rate follows the bandwidth which the algorithm finds in the same ACKs.
+takes for the first, and that rate follows the bandwidth which the algorithm finds in the same ACKs. Versions 1 and 3 of
+BBR let go at the bandwidth most of the time. They are told apart where their gains differ: in Startup (2.89 and 2.77),
+and after a probe for bandwidth (0.75 and 0.9).
 
 Coupled algorithms are compared where the capture has MPTCP. Linux gives all subflows of a connection one congestion
 control, so that an algorithm which one of them excludes is excluded for the others too.
@@ -37,11 +39,18 @@ ACKs at which the other candidate's window did not."""
 _EXCEEDED_MOST = 0.05
 """Share of the full windows. Some are exceeded because the flight after a recovery is not known exactly."""
 _MATCH_LEAST = 0.55
-PACED_SENDERS = frozenset({"bbr"})
+PACED_SENDERS = ("bbr", "bbr3")
+"""Versions 1 and 3. The replay of version 1 finds version 3; its own replay, where asked for, does so better."""
 PACED_ROWS_MIN = 50
 """ACKs before which data left on a timer: with fewer of them no paced sender is named."""
 _PACED_SHARE, _PACE_MIN = 0.1, 0.6
 """Of all ACKs, and of those how many at the algorithm's pace."""
+_VERSION_ROWS, _VERSION_SHARE, _VERSION_LEAD = 10, 0.025, 3
+"""ACKs after a pace that only one version has: at least so many, such a share of those before which data left on a
+timer, and so many times those of the other version. A busy host, which answers ACKs late, seems to pace: at the
+bandwidth."""
+_PACE_LEAST, _CLEAR_VERSION_LEAD = 0.45, 5
+"""Version 3 lets go more slowly after losses than version 1's replay knows: with such a lead, so many suffice."""
 _ON_ONE_PATH = frozenset(SINGLE_PATH_CANDIDATES + RARE_CANDIDATES)
 _WHOLE_WINDOWS = ("newreno",)
 """Senders whose windows are known exactly; CUBIC's are within a segment."""
@@ -49,7 +58,7 @@ _WHOLE_WINDOWS = ("newreno",)
 
 def is_candidate(name: str, options: Mapping[str, str]) -> bool:
     """Whether a replay with these options helps to name the senders."""
-    return (not options) if name in RARE_CANDIDATES else CANDIDATE_OPTIONS.get(name) == options
+    return (not options) if name in (*RARE_CANDIDATES, "bbr3") else CANDIDATE_OPTIONS.get(name) == options
 
 
 @dataclass(frozen=True)
@@ -110,10 +119,12 @@ def _told(windows: Windows, names: list[str]) -> SenderAlgorithm:
         full = [row for row in windows.values() if row["full_rows"] >= FULL_ROWS_MIN]
         match = max((row["matched"] / row["full_rows"] for row in full), default=None)
         return SenderAlgorithm("unknown", match, candidates=names)
-    row = windows[names[0]]
-    equal, rows = ("paced_matched", "paced_rows") if names[0] in PACED_SENDERS else ("matched", "full_rows")
+    name, row = names[0], windows.get(names[0])
+    if row is None:  # version 3, found by the replay of version 1: its windows are not known
+        return SenderAlgorithm(name, windows["bbr"]["paced_either"] / windows["bbr"]["paced_rows"], candidates=names)
+    equal, rows = ("paced_matched", "paced_rows") if name in PACED_SENDERS else ("matched", "full_rows")
     return SenderAlgorithm(
-        names[0],
+        name,
         row[equal] / row[rows],
         row["exceeded"] / row["full_rows"] if row["full_rows"] else None,
         row["first_exceeded_ns"] or None,
@@ -130,15 +141,33 @@ def _fitting(windows: Windows, is_mptcp: bool) -> list[str]:
     single_path = [name for name in names if name in _ON_ONE_PATH]
     if not is_mptcp and single_path:
         names = single_path  # a TCP connection has nothing to couple: most coupled algorithms are NewReno there
-    if len(names) != 1:
-        paced = [name for name in windows if name in PACED_SENDERS and _is_at_pace(windows[name])]
-        names = paced[:1] or names
-    return names
+    paced = _by_pace(windows)
+    if not paced or (len(names) == 1 and _is_within(windows[names[0]])):
+        return names
+    # In Startup BBR's window grows as others do in slow start.
+    return names + paced if len(names) == 1 and len(paced) > 1 else paced
 
 
-def _is_at_pace(row: Mapping[str, int]) -> bool:
-    paced = row["paced_rows"]
-    return paced >= PACED_ROWS_MIN and paced >= _PACED_SHARE * row["rows"] and row["paced_matched"] >= _PACE_MIN * paced
+def _by_pace(windows: Windows) -> list[str]:
+    """The versions of BBR that the pace does not exclude."""
+    one, three = windows.get("bbr"), windows.get("bbr3")
+    if one is None or one["paced_rows"] < PACED_ROWS_MIN or one["paced_rows"] < _PACED_SHARE * one["rows"]:
+        return []
+    own, other = one["paced_own"], one["paced_other"]
+    least = max(_VERSION_ROWS, _VERSION_SHARE * one["paced_rows"])
+    is_one = own >= least and own >= _VERSION_LEAD * other
+    is_three = other >= least and other >= _VERSION_LEAD * own
+    is_clear = is_three and other >= _CLEAR_VERSION_LEAD * own
+    like_one = one["paced_matched"] >= _PACE_MIN * one["paced_rows"]
+    like_three = (
+        one["paced_either"] >= (_PACE_LEAST if is_clear else _PACE_MIN) * one["paced_rows"]
+        or (three is not None and three["paced_matched"] >= _PACE_MIN * three["paced_rows"])
+    )  # fmt: skip
+    if is_three and like_three:
+        return ["bbr3"]
+    if is_one and like_one:
+        return ["bbr"]
+    return list(PACED_SENDERS) if like_one else []
 
 
 def _by_window(windows: Windows) -> list[str]:
@@ -149,8 +178,11 @@ def _by_window(windows: Windows) -> list[str]:
 
 def _is_likely(name: str, row: Mapping[str, int]) -> bool:
     """Whether the window was within a segment of nearly all flights; or equalled most, for single-path algorithms."""
-    within = row["near"] >= _NEAR_MIN * row["full_rows"] and row["exceeded"] <= _EXCEEDED_MOST * row["full_rows"]
-    return within or (name in _ON_ONE_PATH and row["matched"] >= _MATCH_MIN * row["full_rows"])
+    return _is_within(row) or (name in _ON_ONE_PATH and row["matched"] >= _MATCH_MIN * row["full_rows"])
+
+
+def _is_within(row: Mapping[str, int]) -> bool:
+    return row["near"] >= _NEAR_MIN * row["full_rows"] and row["exceeded"] <= _EXCEEDED_MOST * row["full_rows"]
 
 
 def _excludes(one: Mapping[str, int], other: Mapping[str, int]) -> bool:

@@ -186,7 +186,9 @@ SHOWN_ELSEWHERE = {
         "resume": "test_hystart_that_hangs_on_the_clocks_is_overruled_by_the_flight",
         "withheld": "test_a_cubic_window_one_above_the_flight_keeps_its_curve",
     },
+    "bbr": {"versions": "test_versions_of_bbr_are_told_apart"},
     "bbr3": {
+        "versions": "test_versions_of_bbr_are_told_apart",
         "begin": "test_is_its_draft",
         "rtt": "test_is_its_draft",
         "phase": "test_is_its_draft",
@@ -197,7 +199,7 @@ SHOWN_ELSEWHERE = {
         "idle": "test_a_restart_from_idle_paces_at_the_bandwidth_and_needs_no_probe_of_the_round_trip",
     },
 }
-"""Callbacks that nothing driven here shows: the test of test_linux_senders.py or test_bbr3.py that compares them."""
+"""Callbacks that nothing driven here shows: the test of another file that shows them."""
 
 
 class AllMatter(Exception):

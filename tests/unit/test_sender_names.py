@@ -105,6 +105,27 @@ def test_dctcp_without_a_mark_is_newreno(tmp_path: Path) -> None:
         assert named_of_rare(ran, LINE, tmp_path / "run.pcapng") == ["newreno", "newreno"]
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "transfer", "asked", "found"),
+    [
+        ("bbr", "", (), "bbr"),
+        ("bbr3", "", (), "bbr3"),
+        ("bbr3", "", ("bbr3",), "bbr3"),
+        ("bbr", 'bytes = "1MB"', (), "bbr"),
+        ("bbr3", 'bytes = "1MB"', (), "bbr3"),
+    ],
+)
+def test_versions_of_bbr_are_told_apart(
+    algorithm: str, transfer: str, asked: tuple[str, ...], found: str, tmp_path: Path
+) -> None:
+    """After probes for bandwidth; by Startup's gain where a transfer is over before."""
+    path = tmp_path / "run.pcapng"
+    captured(one_path('rate = "8M"\ndelay = "30ms"\nlimit = 60', transfer), path, algorithm)
+    with rewindow.open(str(path)) as capture:
+        [connection] = capture.replay(asked).connections
+    assert connection.subflows[0].sender_algorithm.text == found
+
+
 def windows(**shares: tuple[float, float]) -> Windows:
     """1000 ACKs: of each algorithm the shares at which its window equalled the flight, and was within a segment."""
     return {
@@ -114,6 +135,46 @@ def windows(**shares: tuple[float, float]) -> Windows:
         }
         for name, (equal, near) in shares.items()
     }  # fmt: skip
+
+
+def paced(matched: int, own: int, other: int, either: int) -> Windows:
+    """1000 ACKs, each before data that left on a timer, and BBR's replay of them."""
+    of = windows(bbr=(0.1, 0.2))["bbr"]
+    return {
+        "bbr": {
+            **of, "rows": 1000, "paced_rows": 1000, "paced_matched": matched, "paced_own": own, "paced_other": other,
+            "paced_either": either,
+        }
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [
+        (paced(900, 90, 5, 900), ["bbr"]),
+        (paced(700, 0, 150, 850), ["bbr3"]),
+        (paced(400, 1, 150, 550), ["bbr3"]),
+        (paced(400, 40, 150, 550), []),
+        (paced(900, 24, 0, 900), ["bbr", "bbr3"]),
+        (paced(900, 90, 40, 900), ["bbr", "bbr3"]),
+        (paced(500, 90, 0, 500), []),
+    ],
+)
+def test_a_version_of_bbr_is_named_where_its_own_paces_lead(counts: Windows, found: list[str]) -> None:
+    [sender] = judged([counts], False)
+    assert sender.candidates == found
+    assert sender.name == (found[0] if len(found) == 1 else "unknown")
+
+
+def test_a_window_of_slow_start_does_not_overrule_a_pace() -> None:
+    """A short transfer: NewReno's window equals the flights as well."""
+    weak, strong = windows(newreno=(0.6, 0.7)), windows(newreno=(0.9, 1))
+    [sender] = judged([weak | paced(900, 5, 0, 900)], False)
+    assert sender.candidates == ["newreno", "bbr", "bbr3"]
+    [sender] = judged([weak | paced(900, 50, 0, 900)], False)
+    assert sender.name == "bbr"
+    [sender] = judged([strong | paced(900, 50, 0, 900)], False)
+    assert sender.name == "newreno", "a busy host answers ACKs late, as if it paced"
 
 
 BOTH = windows(newreno=(0.95, 1), css=(0.94, 1), cubic=(0.1, 0.2))

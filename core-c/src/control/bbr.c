@@ -42,6 +42,8 @@ enum { GAIN_ONE = 256, GAIN_HIGH = 739, GAIN_DRAIN = 88, GAIN_CWND = 2 * GAIN_ON
 enum {
 	GAIN_FASTER = 320,
 	GAIN_SLOWER = 192,
+	GAIN_SLOWER_V3 = 230, /* 0.9 */
+	GAIN_HIGH_V3 = 709, /* 2.77 */
 	PACE_WITHIN = 28 /* a measured pace is a gain's within such a part of it */
 };
 static const uint16_t cycle_gain[CYCLE_PHASES] = {GAIN_FASTER, GAIN_SLOWER, 256, 256, 256, 256, 256, 256};
@@ -672,6 +674,19 @@ static void bbr_model(const struct rw_connection *c, uint32_t path, struct rw_mo
 	*model = (struct rw_model){bandwidth_q24(b), b->pacing_q24, (uint64_t)b->min_rtt_us * 1000};
 }
 
+/* Version 3 begins with a smaller gain, and drains what it probed more slowly (draft-ietf-ccwg-bbr-06, 5.6.2). */
+static void bbr_versions(const struct rw_connection *c, uint32_t path, struct rw_version_paces *paces)
+{
+	const struct bbr *b = (const struct bbr *)(const void *)c->path[path].word;
+	if (b->state == STARTUP)
+		*paces = (struct rw_version_paces){b->pacing_q24, (uint64_t)b->pacing_q24 * GAIN_HIGH_V3 / GAIN_HIGH};
+	else if (b->state == PROBE_BW && !b->policed)
+		*paces = (struct rw_version_paces){pace_q24(c, b->bw_q24[0], GAIN_SLOWER),
+						   pace_q24(c, b->bw_q24[0], GAIN_SLOWER_V3)};
+	else
+		*paces = (struct rw_version_paces){0};
+}
+
 const struct rw_control rw_control_bbr = {
     .name = "bbr",
     .source = "draft-cardwell-iccrg-bbr-congestion-control-00; Linux tcp_bbr",
@@ -692,4 +707,5 @@ const struct rw_control rw_control_bbr = {
     .phase = bbr_phase,
     .rate = bbr_rate,
     .model = bbr_model,
+    .versions = bbr_versions,
 };

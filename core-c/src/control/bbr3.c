@@ -44,7 +44,7 @@ enum {
 	QUANTUM_BYTES_MAX = 65536,
 	UP_ROUNDS_MAX = 30
 };
-enum { GAIN_ONE = 100, GAIN_PROBE_RTT = 50 };
+enum { GAIN_ONE = 100, GAIN_PROBE_RTT = 50, GAIN_HIGH_V1 = 289, GAIN_SLOWER_V1 = 75 };
 
 static const uint16_t pacing_gain[] = {
     [STARTUP] = 277,     [DRAIN] = 50, [PROBE_RTT] = GAIN_ONE, [DOWN] = 90, [CRUISE] = GAIN_ONE,
@@ -877,6 +877,21 @@ static void bbr3_model(const struct rw_connection *c, uint32_t path, struct rw_m
 	*model = (struct rw_model){b->bw_q24, b->pacing_q24, (uint64_t)b->min_rtt_us * 1000, b->limits};
 }
 
+/* Version 1 begins with a larger gain, and drains what it probed faster (draft-cardwell-iccrg-bbr-congestion-control-00, 4.3). */
+static void bbr3_versions(const struct rw_connection *c, uint32_t path, struct rw_version_paces *paces)
+{
+	const struct bbr3 *b = (const struct bbr3 *)(const void *)c->path[path].word;
+	uint64_t slower = (uint64_t)b->bw_q24 * PACE_PERCENT / 100;
+	if (b->state == STARTUP)
+		*paces = (struct rw_version_paces){b->pacing_q24,
+						   (uint64_t)b->pacing_q24 * GAIN_HIGH_V1 / pacing_gain[STARTUP]};
+	else if (is_probe_bw(b))
+		*paces = (struct rw_version_paces){slower * pacing_gain[DOWN] / GAIN_ONE,
+						   slower * GAIN_SLOWER_V1 / GAIN_ONE};
+	else
+		*paces = (struct rw_version_paces){0};
+}
+
 const struct rw_control rw_control_bbr3 = {
     .name = "bbr3",
     .source = "draft-ietf-ccwg-bbr-06; not validated against a kernel",
@@ -900,4 +915,5 @@ const struct rw_control rw_control_bbr3 = {
     .rate = bbr3_rate,
     .model = bbr3_model,
     .lost = bbr3_lost,
+    .versions = bbr3_versions,
 };

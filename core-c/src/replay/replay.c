@@ -244,6 +244,9 @@ static RW_ASIDE void add_model(struct columns *c, uint32_t choice, uint64_t i, s
 	c->pacing_q24[choice][i] = row->pacing_q24;
 	w->paced += row->paced;
 	w->paced_matched += row->at_pace;
+	w->paced_own += row->version == RW_PACED_AS_OWN;
+	w->paced_other += row->version == RW_PACED_AS_OTHER;
+	w->paced_either += row->at_pace || row->version == RW_PACED_AS_OTHER;
 }
 
 static void add_row(rw_replay *r, struct live *l, const struct rw_event *e)

@@ -27,8 +27,8 @@ struct window {
 	uint64_t sum_q16, most_q16, last_q16;
 	uint32_t matched, near; /* among the full rows */
 	uint32_t exceeded;      /* among the full rows: by more than one segment */
-	uint32_t paced,
-	    paced_matched; /* of a rate-based controller: rows after data that a timer released; of these, at its pace */
+	/* of a rate-based controller: rows after data that a timer released; of these, at its pace, and at paces of versions */
+	uint32_t paced, paced_matched, paced_own, paced_other, paced_either;
 	uint64_t first_record; /* of the first exceeded row */
 	int64_t first_ns;
 };

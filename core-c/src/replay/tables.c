@@ -187,8 +187,9 @@ void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_
 	if (!o.window)
 		return;
 	const struct window *w = &o.window[choice];
-	*row = (rw_window_row){o.rows,  w->sum_q16,  w->most_q16,     w->last_q16, o.full_rows, w->matched,
-			       w->near, w->exceeded, w->first_record, w->first_ns, w->paced,    w->paced_matched};
+	*row = (rw_window_row){o.rows,     w->sum_q16,       w->most_q16,  w->last_q16,     o.full_rows,
+			       w->matched, w->near,          w->exceeded,  w->first_record, w->first_ns,
+			       w->paced,   w->paced_matched, w->paced_own, w->paced_other,  w->paced_either};
 }
 
 void rw_replay_violations(const rw_replay *r, uint32_t connection, uint32_t choice, rw_violation_row *row)

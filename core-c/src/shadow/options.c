@@ -275,6 +275,7 @@ static const struct {
     {"rate", offsetof(struct rw_control, rate), 1},
     {"model", offsetof(struct rw_control, model), 1},
     {"lost", offsetof(struct rw_control, lost), 0},
+    {"versions", offsetof(struct rw_control, versions), 0},
 };
 enum { CALLBACKS = sizeof callback_list / sizeof *callback_list };
 typedef void (*any_callback)(void);

@@ -695,6 +695,33 @@ static int is_at_pace(const struct rw_rate *r, uint64_t pacing_q24)
 	return apart_ns <= would_ns / 16;
 }
 
+/* The version whose pace is nearer, if that is within a thirty-second. */
+static uint8_t version_of(const struct rw_rate *r, const struct rw_version_paces *paces)
+{
+	if (!paces->own_q24)
+		return RW_PACED_AS_EITHER;
+	uint64_t pace = ((uint64_t)r->paced_segments * 1000 << 24) / r->paced_ns;
+	uint64_t own = paces->own_q24, other = paces->other_q24;
+	uint64_t from_own = pace > own ? pace - own : own - pace;
+	uint64_t from_other = pace > other ? pace - other : other - pace;
+	if (from_own <= from_other)
+		return from_own <= own / 32 ? RW_PACED_AS_OWN : RW_PACED_AS_EITHER;
+	return from_other <= other / 32 ? RW_PACED_AS_OTHER : RW_PACED_AS_EITHER;
+}
+
+/* How the recorded sender's pace before an ACK fits the controller, as the ACK finds it. */
+static void see_pace(const struct rw_shadow *s, const struct rw_rate *r, uint64_t pacing_q24, struct rw_shadow_row *row)
+{
+	struct rw_version_paces paces;
+	row->paced = r->paced_ns != 0;
+	row->at_pace = (uint8_t)(row->paced && is_at_pace(r, pacing_q24));
+	row->version = RW_PACED_AS_EITHER;
+	if (!row->paced || !s->control->versions)
+		return;
+	s->control->versions(s->connection, r->path, &paces);
+	row->version = version_of(r, &paces);
+}
+
 /*
  * A rate-based controller: the window is what it says, whatever the sender's state. infers: the sample lacks what only the sender knew,
  * whether its application limited it and how long its pace holds back.
@@ -720,7 +747,7 @@ static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, co
 	apply_steps(s, ack->path, e);
 	struct rw_model model;
 	s->control->model(s->connection, ack->path, &model);
-	row->paced = row->at_pace = 0;
+	row->paced = row->at_pace = row->version = 0;
 	if (e->rate) {
 		struct rw_rate sample = e->rate->sample;
 		tell_lost(s, ack->path, e, e->rate->lost_before, e->rate->lost_count);
@@ -730,8 +757,7 @@ static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, co
 			see_application(s, ack->path, e, &model);
 			sample.held_ns = held_ns(e, model.pacing_q24);
 		}
-		row->paced = sample.paced_ns != 0;
-		row->at_pace = (uint8_t)(row->paced && is_at_pace(&sample, model.pacing_q24));
+		see_pace(s, &sample, model.pacing_q24, row);
 		rw_shadow_rate(s, &sample);
 		s->control->model(s->connection, ack->path, &model);
 	}

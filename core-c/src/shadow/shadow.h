@@ -89,11 +89,15 @@ static inline size_t rw_shadow_bytes(uint32_t paths)
 	       paths * sizeof(struct rw_path);
 }
 
+/* Whose pace the recorded sender had: of those by which versions of an algorithm are told apart (struct rw_version_paces). */
+enum rw_paced_as { RW_PACED_AS_EITHER = 0, RW_PACED_AS_OWN = 1, RW_PACED_AS_OTHER = 2 };
+
 struct rw_shadow_row {
 	uint64_t cwnd_q16, cwnd_before_q16, ssthresh_q16;
 	uint8_t phase;
 	/* Of a rate-based controller only. paced: the recorded sender let data go by a timer before; at_pace: at this pace. */
 	uint8_t paced, at_pace;
+	uint8_t version; /* rw_paced_as */
 	uint64_t bandwidth_q24, pacing_q24; /* as struct rw_model has them, after the ACK */
 };
 
